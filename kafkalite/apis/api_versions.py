@@ -100,7 +100,7 @@ class ApiVersionsHandler:
                 ApiVersionsResponse.SupportedFeatureKey(
                     name=name, min_version=feature.lowest, max_version=feature.highest
                 )
-                for name, feature in supported_features(node.config.release, image.features).items()
+                for name, feature in supported_features(node.config.release).items()
                 if feature.lowest or era.knows_level_zero
             ],
             finalized_features_epoch=image.version,

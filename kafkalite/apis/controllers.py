@@ -8,15 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.apis.authorization.checks import check, cluster_message
 from kafkalite.apis.authorized_operations import NOT_REQUESTED, cluster_operations
+from kafkalite.apis.configs.alter_at_controller import (
+    handle_alter_configs_at_controller,
+    handle_incremental_alter_configs_at_controller,
+)
 from kafkalite.apis.releases import finder_in, served_rows
 from kafkalite.cluster.quorum import controller_listener, controller_node
 from kafkalite.gateway.api import Eras
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterResponse
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.codec import api_name
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.security.acls import CLUSTER_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -89,7 +97,14 @@ def controller_api_finder(
 def handle_describe_controllers(
     call: Call, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
-    """Return the controller, with the address of the listener for controllers."""
+    """Return the controller, with the address of the listener for controllers.
+
+    Raises KafkaError. Unlike brokers, controllers describe themselves only to those who may ALTER
+    the cluster.
+    """
+    if call.permissions is not None:
+        message = cluster_message(api_name(ApiKey.DESCRIBE_CLUSTER), Operation.ALTER)
+        check(call.permissions, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME, message)
     if request.endpoint_type == _BROKERS:
         mismatch: ErrorCode = call.era
         raise KafkaError(
@@ -135,6 +150,8 @@ _ERAS: Final[Mapping[int, Eras[ErrorCode]]] = {
 """API key → traits of versions: here the code for requests that mean to reach a broker."""
 
 _HANDLERS: Final[Mapping[int, Callable[..., Any]]] = {
+    ApiKey.ALTER_CONFIGS: handle_alter_configs_at_controller,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: handle_incremental_alter_configs_at_controller,
     ApiKey.DESCRIBE_CLUSTER: handle_describe_controllers,
     ApiKey.DESCRIBE_DELEGATION_TOKEN: refuse_at_controller,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: refuse_at_controller,

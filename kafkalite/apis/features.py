@@ -17,6 +17,8 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kafkalite.gateway.call import Call
 
 
@@ -38,7 +40,7 @@ ERAS = Eras(
 
 
 def handle_update_features(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-    """Change all requested levels, or none of them.
+    """Change the requested levels: all of them or none, or before Kafka 4.0 those that are allowed.
 
     As in Kafka's controller, `AllowDowngrade` of version 0 has no effect.
     """
@@ -46,6 +48,8 @@ def handle_update_features(call: Call, request: UpdateFeaturesRequest) -> Update
         update.feature: FeatureUpdate(update.feature, update.max_version_level, update.upgrade_type)
         for update in in_steps(request.feature_updates)
     }
+    if not call.node.config.release.rules.updates_features_together:
+        return _update_one_by_one(call, by_name, validate_only=request.validate_only)
     updates = list(islice(by_name.values(), _MAX_UPDATES))
     call.node.cluster.metadata.update_features(updates, validate_only=request.validate_only)
     era: UpdateFeaturesEra = call.era
@@ -60,6 +64,24 @@ def handle_update_features(call: Call, request: UpdateFeaturesRequest) -> Update
         if era.has_results
         else [],
     )
+
+
+def _update_one_by_one(
+    call: Call, updates: Mapping[str, FeatureUpdate], *, validate_only: bool
+) -> UpdateFeaturesResponse:
+    """Change each requested level that is allowed; return one row for each feature."""
+    metadata = call.node.cluster.metadata
+    rows = []
+    for name in in_steps(sorted(updates)):
+        error = metadata.update_features([updates[name]], validate_only=validate_only).get(name)
+        rows.append(
+            UpdateFeaturesResponse.UpdatableFeatureResult(
+                feature=name,
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message,
+            )
+        )
+    return UpdateFeaturesResponse(error_message="", results=rows)
 
 
 def refuse_update_features(

@@ -113,6 +113,7 @@ def _add_rule_options(parser: ArgumentParser) -> None:
         "--transactional-id", metavar="ID", help="transactional id that the request names"
     )
     match.add_argument("--node", metavar="ID", type=int, help="node that receives the request")
+    match.add_argument("--listener", metavar="NAME", help="listener that receives the request")
     trigger = parser.add_argument_group("trigger; by default every selected request")
     trigger.add_argument("--times", metavar="N", type=int, help="fire at most N times")
     trigger.add_argument("--after", metavar="N", type=int, help="skip the first N requests")

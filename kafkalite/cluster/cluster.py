@@ -6,8 +6,10 @@ coordinators from internal topics.
 
 from __future__ import annotations
 
+from errno import ENODATA
 from typing import TYPE_CHECKING
 
+from kafkalite.cluster.directory_ids import DirectoryIds
 from kafkalite.cluster.node import Node, NodeState, UnreadAnswers
 from kafkalite.cluster.node_control import NodeControl
 from kafkalite.cluster.outbox import Outbox
@@ -23,6 +25,7 @@ from kafkalite.metadata.brokers import NoNodesError
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
 from kafkalite.metadata.delegation_tokens import SECRET_KEY
+from kafkalite.metadata.features import UnsupportedLevelError
 from kafkalite.metadata.image import MetadataDelta, PartitionImage
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
@@ -83,20 +86,21 @@ class Cluster:
 
         The cluster has the nodes in `node_ids`, except those that were removed, and all nodes that
         were added before the last stop. Raises OSError, UnreadableLogError if the metadata log is
-        damaged, and NoNodesError if all nodes were removed; the directory then remains as it was.
+        damaged, NoNodesError if all nodes were removed, and UnsupportedLevelError if the release
+        does not support a feature level; the directory then remains as it was.
         """
         self.id = cluster_id
         self.clock = clock
         self.entropy = entropy
         self.config = config
-        self.directory_properties = directory.properties
-        """The contents of meta.properties."""
+        self.directory_ids = DirectoryIds(cluster_id, directory.properties)
         self.deliver: Deliver | None = None
         self.unread_answers = UnreadAnswers()
         self.history = EventHistory()
         self._pushed_metrics: PushedMetrics | None = None
         self._on_truncation = on_truncation
         metadata_log = _open_metadata_log(directory, clock, node_ids[0])
+        self.metadata_leader_epoch = metadata_log.leader_epoch
         self.partitions = self._new_partitions(directory, metadata_log.log)
         self.metadata = self._new_metadata(metadata_log, ignores_case=directory.ignores_case)
         racks = {node_id: config.node_str_or_none(node_id, "broker.rack") for node_id in node_ids}
@@ -132,6 +136,7 @@ class Cluster:
             config=self.config,
             clock=self.clock,
             entropy=self.entropy,
+            directory_of=self.directory_ids.of_replica,
             ignores_case=ignores_case,
         )
 
@@ -140,7 +145,7 @@ class Cluster:
     ) -> MetadataImage:
         try:
             self.metadata.start(racks)
-        except (UnreadableLogError, NoNodesError):
+        except (UnreadableLogError, NoNodesError, UnsupportedLevelError):
             directory.restore_clean_shutdown_marker()
             raise
         return self.metadata.image
@@ -156,6 +161,7 @@ class Cluster:
         self.groups.on_image(image, no_changes)
         self.transactions.on_image(image, no_changes)
         self.metadata.subscribe(self._update_nodes)
+        self.metadata.subscribe(self.replication.begin_change)
         self.metadata.subscribe(self.partitions.apply)
         self.metadata.subscribe(self.replication.on_image)
         self.metadata.subscribe(self.shares.on_image)
@@ -349,10 +355,20 @@ def _open_metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> P
         now_ms=clock.now_ms(),
         topic_id=uuid_to_text(ONE_UUID),
     )
+    if log.start_offset:
+        directory.restore_clean_shutdown_marker()
+        raise OSError(
+            ENODATA,
+            f"the log begins at offset {log.start_offset}: the earlier records are in a snapshot "
+            "of Kafka, which cannot be read",
+            log.directory,
+        )
+    # A log that Kafka has written may have later epochs; epochs in a log do not decrease.
+    epochs = [epoch for epoch, _ in log.epochs.entries]
     image = PartitionImage(
         index=0,
         leader=leader,
-        leader_epoch=METADATA_LEADER_EPOCH,
+        leader_epoch=max(epochs, default=METADATA_LEADER_EPOCH),
         partition_epoch=0,
         replicas=(leader,),
         isr=(leader,),

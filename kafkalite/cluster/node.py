@@ -78,6 +78,7 @@ class Node:
     """
 
     __slots__ = (
+        "_connection_waits",
         "_dead_letter_queues",
         "_share_persister",
         "_telemetry_instances",
@@ -154,6 +155,7 @@ class Node:
         self._telemetry_instances: Instances | None = None
         self._timers: dict[Waiting[Any], Timer] = {}
         """Pending call or delay → the timer that limits its duration."""
+        self._connection_waits: list[Waiting[None]] = []
 
     @property
     def is_reachable(self) -> bool:
@@ -243,6 +245,24 @@ class Node:
         waiting: Waiting[None] = Waiting()
         self._resolve_after(waiting, duration_ms, None)
         return waiting
+
+    def wait_for_connection(self, timeout_ms: int) -> Waiting[None]:
+        """Return a Waiting that resolves when the isolated node is connected again.
+
+        It is refused with REQUEST_TIMED_OUT after `timeout_ms`, or with NETWORK_EXCEPTION if the
+        node stops.
+        """
+        waiting: Waiting[None] = Waiting()
+        pending = [each for each in self._connection_waits if not each.is_resolved]
+        self._connection_waits = [*pending, waiting]
+        self._resolve_after(waiting, timeout_ms, KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+        return waiting
+
+    def end_isolation(self) -> None:
+        """Resolve the waits for the connection to the other nodes."""
+        waits, self._connection_waits = self._connection_waits, []
+        for waiting in waits:
+            self._resolve(waiting, None)
 
     def stop(self) -> None:
         """Answer no further calls; pending calls to other nodes fail."""

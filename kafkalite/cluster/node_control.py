@@ -203,6 +203,7 @@ class NodeControl:
             self._update_coordinators()
         metadata.unfence(node_id)
         self._cluster.replication.update_node(node_id)
+        node.end_isolation()
 
     def freeze_metadata(self, node_id: int) -> None:
         """Let a node keep its present metadata until `thaw_metadata`."""

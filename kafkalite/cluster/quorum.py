@@ -6,13 +6,11 @@ they read the metadata log, as the brokers of a cluster with one controller do.
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafkalite.cluster.cluster import METADATA_LEADER_EPOCH
 from kafkalite.cluster.node import NodeState
 from kafkalite.metadata.features import KRAFT_VERSION
-from kafkalite.protocol.uuids import ZERO_UUID, parse_uuid, uuid_to_text
+from kafkalite.protocol.uuids import ZERO_UUID, uuid_to_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +74,9 @@ def voter_key(cluster: Cluster) -> ReplicaKey:
     """Return the only voter; the directories of fixed voters are unknown (kraft.version 0)."""
     node_id = controller_node(cluster).id
     has_directory = cluster.metadata.image.features.get(KRAFT_VERSION, 0)
-    return ReplicaKey(node_id, _directory_id(cluster, node_id) if has_directory else ZERO_UUID)
+    return ReplicaKey(
+        node_id, cluster.directory_ids.of_node(node_id) if has_directory else ZERO_UUID
+    )
 
 
 def describe_quorum(cluster: Cluster) -> Quorum:
@@ -94,7 +94,7 @@ def describe_quorum(cluster: Cluster) -> Quorum:
     ]
     return Quorum(
         leader_id=key.node_id,
-        leader_epoch=METADATA_LEADER_EPOCH,
+        leader_epoch=cluster.metadata_leader_epoch,
         high_watermark=image.version,
         voter=Replica(key, image.version, now_ms, now_ms),
         observers=observers,
@@ -102,7 +102,7 @@ def describe_quorum(cluster: Cluster) -> Quorum:
 
 
 def _observer(cluster: Cluster, node: Node, now_ms: int) -> Replica:
-    key = ReplicaKey(node.id, _directory_id(cluster, node.id))
+    key = ReplicaKey(node.id, cluster.directory_ids.of_node(node.id))
     fetched_ms = node.metadata_fetched_ms
     if fetched_ms is None:
         return Replica(key, cluster.metadata.image.version, now_ms, now_ms)
@@ -112,17 +112,3 @@ def _observer(cluster: Cluster, node: Node, now_ms: int) -> Replica:
 def _is_remembered(node: Node, now_ms: int) -> bool:
     fetched_ms = node.metadata_fetched_ms
     return fetched_ms is None or now_ms - fetched_ms < OBSERVER_SESSION_TIMEOUT_MS
-
-
-def _directory_id(cluster: Cluster, node_id: int) -> bytes:
-    """Return the id of a node's directory.
-
-    The nodes of a cluster share one directory. The node that created it has the id in its
-    meta.properties. The others have ids that follow from it and do not change.
-    """
-    properties = cluster.directory_properties
-    own_id = properties.get("directory.id")
-    if own_id is not None and properties.get("node.id") == str(node_id):
-        return parse_uuid(own_id)
-    name = f"{own_id or cluster.id}/{node_id}"
-    return hashlib.sha256(name.encode()).digest()[: len(ZERO_UUID)]

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.cluster.node import NodeState
 from kafkalite.metadata.image import NO_LEADER
 from kafkalite.metadata.partition_change import NOT_TRUNCATED
+from kafkalite.partitions.former_leader import FormerLeader
 from kafkalite.partitions.replicas import Leader, ReplicaView
 from kafkalite.protocol.errors import KafkaError
 
@@ -52,6 +54,40 @@ class Replication:
         self._nodes = nodes
         self._isr_timer: Timer | None = None
         metadata.truncate_at(self._truncation_offset)
+
+    def begin_change(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Let leaders that do not learn of a change lead on, before the partitions change."""
+        del image
+        if not any(node.has_stale_metadata for node in self._nodes.values()):
+            return
+        for topic in delta.changed:
+            hosted = self._partitions.topic_by_id(topic.topic_id)
+            for partition in () if hosted is None else hosted.partitions:
+                leader = self._nodes.get(partition.leader)
+                next_leader = topic.partitions[partition.index].leader
+                if (
+                    leader is not None
+                    and leader.has_stale_metadata
+                    and leader.state is not NodeState.STOPPED
+                    and next_leader != leader.id
+                    and leader.id not in partition.views
+                ):
+                    self._lead_on(partition, leader, next_leader)
+
+    def _lead_on(self, partition: Partition, leader: Node, next_leader: int) -> None:
+        """Let a node lead a partition that will have another leader, or none.
+
+        With another leader, it accepts no records if they could be read, because there is only one
+        log: if it is the only replica in sync, or if the next leader lacks committed records.
+        """
+        if next_leader == NO_LEADER:
+            view = partition.views[leader.id] = ReplicaView(partition)
+            view.led_isr = partition.isr
+        elif (
+            len(partition.isr) > 1 or not partition.has_enough_replicas
+        ) and partition.high_watermark <= partition.end_offset_of(next_leader):
+            view = partition.views[leader.id] = FormerLeader(partition, leader.image.brokers)
+            view.caught_up_ms = self._clock.now_ms()
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Let the replicas follow the new leaders; called after the partitions were changed."""
@@ -155,19 +191,32 @@ class Replication:
         known = None if node is None else self._stale_leader(partition, node, node_id)
         if known is not None and not is_replica and node_id not in known.replicas:
             known = None
-        lags = node_id != partition.leader and (
-            known is not None
-            or (is_replica and (node is None or not self._can_follow(partition, node)))
-        )
         view = partition.views.get(node_id)
+        leads_on = (
+            view is not None
+            and view.led_isr is not None
+            and known is not None
+            and partition.leader == NO_LEADER
+        )
+        lags = (
+            node_id != partition.leader
+            and not leads_on
+            and (
+                known is not None
+                or (is_replica and (node is None or not self._can_follow(partition, node)))
+            )
+        )
         follows_again = view is not None and view.replica_end is not None and not lags
+        if view is not None:
+            view.known_leader = known
+            view.led_isr = view.led_isr if leads_on else None
         if known is None and not lags:
             partition.views.pop(node_id, None)
             return follows_again
         if view is None:
             view = partition.views[node_id] = ReplicaView(partition)
-        view.known_leader = known
-        if not lags:
+            view.known_leader = known
+        if not lags and not isinstance(view, FormerLeader):
             view.replica_end = None
         elif view.replica_end is None:
             view.replica_end = partition.end_offset

@@ -34,7 +34,7 @@ from kafkalite.config.keys import (
     topic_keys_without,
 )
 from kafkalite.config.log_levels import LogLevels
-from kafkalite.config.releases import emulated_release
+from kafkalite.config.releases import FEATURE_SETTINGS, UNSTABLE_FEATURES, emulated_release
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -101,14 +101,11 @@ def _check_present(names: Iterable[str], release: Release) -> None:
 
 def _check_feature_levels(values: Mapping[str, Value], release: Release) -> None:
     """Raise ConfigError for a level that the release has not; Kafka formats no such cluster."""
-    for name, feature in release.features.items():
+    for name in FEATURE_SETTINGS:
         level = values.get(name)
-        if isinstance(level, int) and level > feature.highest:
-            raise ConfigError(
-                name,
-                f"Invalid value {level} for configuration {name}: "
-                f"Kafka {release.name} has levels up to {feature.highest}",
-            )
+        if isinstance(level, int) and (problem := release.level_problem(name, level)):
+            message = f"Invalid value {level} for configuration {name}: Kafka {release.name}"
+            raise ConfigError(name, f"{message} {problem}")
 
 
 def _check_node_keys(keys: Iterable[str]) -> None:
@@ -219,6 +216,8 @@ class BrokerConfig:
         check_static_text(text or {})
         check_rack_tags("group.streams.rack.aware.assignment.tags", text or {})
         static = parse_broker_text({**default_text, **static_text}, strict=strict)
+        if static.get(UNSTABLE_FEATURES) is True:
+            release = release.with_unstable_features()
         _check_feature_levels(static, release)
         config = cls(static_text, default_text, static, release)
         check_broker_values(config.get)

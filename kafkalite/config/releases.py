@@ -25,12 +25,29 @@ DEFAULT: Final = "4.4"
 """The release that is emulated by default."""
 
 
+UNSTABLE_FEATURES: Final = "unstable.feature.versions.enable"
+"""Setting: whether levels of features can be used that are under development in the release."""
+
+
 class Feature(NamedTuple):
     """One feature of a release: supported levels, and the level of a newly formatted cluster."""
 
     lowest: int
     highest: int
+    """0 if the feature is not supported."""
     formatted: int
+    unstable: int
+    """The highest level with `unstable.feature.versions.enable`: at least `highest`."""
+
+
+FEATURE_SETTINGS: Final = (
+    "eligible.leader.replicas.version",
+    "group.version",
+    "share.version",
+    "streams.version",
+    "transaction.version",
+)
+"""Features whose level a setting of the same name selects at a start."""
 
 
 class Release(NamedTuple):
@@ -38,6 +55,7 @@ class Release(NamedTuple):
 
     name: str
     features: Mapping[str, Feature]
+    """All features that the release knows, also those that it supports only as unstable ones."""
     apis: Mapping[str, Versions] | None = None
     """Kafka's name of the API → versions; None for all served APIs."""
     settings: Mapping[str, str] = MappingProxyType({})
@@ -62,6 +80,35 @@ class Release(NamedTuple):
     """The service that is emulated instead of Kafka; `name` is the release that it resembles."""
     internal_apis: frozenset[str] = frozenset()
     """Those of `apis` that only the nodes of the cluster may call."""
+    changes_of_records: frozenset[int] = frozenset()
+    """Levels of `metadata.version` with new records, which a downgrade to an earlier level could
+    lose."""
+    formats_unstable_features: bool = True
+    """Whether a new cluster with `unstable.feature.versions.enable` has the unstable levels."""
+
+    def level_problem(self, name: str, level: int) -> str | None:
+        """Return why a feature cannot have a level, as the end of a sentence; None if it can."""
+        feature = self.features.get(name)
+        if feature is None:
+            known = ", ".join(sorted(self.features))
+            return f"does not have this feature; its features are {known}"
+        if feature.lowest <= level <= feature.highest:
+            return None
+        problem = f"has levels {feature.lowest} to {feature.highest}"
+        if feature.unstable > feature.highest:
+            problem += f", and up to {feature.unstable} with {UNSTABLE_FEATURES}=true"
+        return problem
+
+    def with_unstable_features(self) -> Release:
+        """Return the release with `unstable.feature.versions.enable`: it has unstable levels."""
+        features = {}
+        for name, feature in self.features.items():
+            is_formatted = self.formats_unstable_features
+            features[name] = feature._replace(
+                highest=feature.unstable,
+                formatted=feature.unstable if is_formatted else feature.formatted,
+            )
+        return self._replace(features=features)
 
 
 _API_CHANGES: Final[Mapping[str, str]] = {
@@ -157,34 +204,45 @@ _FEATURES: Final[Mapping[str, str]] = {
     "3.4": "metadata.version 1-8=8",
     "3.5": "metadata.version 1-11=11",
     "3.6": "metadata.version 1-14=14",
-    "3.7": "metadata.version 1-19=19",
-    "3.8": "metadata.version 1-20=20",
-    "3.9": "metadata.version 1-21=21, kraft.version 0-1=1",
+    "3.7": "metadata.version 1-19/20=19",
+    "3.8": "metadata.version 1-20/21=20",
+    "3.9": "metadata.version 1-21/23=21, kraft.version 0-1=1, transaction.version 0-0/2=0",
     "4.0": """
-metadata.version 7-25=25, eligible.leader.replicas.version 0-1=0, group.version 0-1=1,
+metadata.version 7-25/26=25, eligible.leader.replicas.version 0-1=0, group.version 0-1=1,
 kraft.version 0-1=1, transaction.version 0-2=2
 """,
     "4.1": """
-metadata.version 7-27=27, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
-kraft.version 0-1=1, share.version 0-1=0, transaction.version 0-2=2
+metadata.version 7-27/29=27, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
+kraft.version 0-1=1, share.version 0-1=0, streams.version 0-0/1=0, transaction.version 0-2=2
 """,
     "4.2": """
-metadata.version 7-29=29, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
+metadata.version 7-29/30=29, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
 kraft.version 0-1=1, share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
 """,
     "4.3": """
-metadata.version 7-30=30, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
+metadata.version 7-30/31=30, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
 kraft.version 0-1=1, share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
 """,
     "4.4": """
-metadata.version 7-33=33, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
+metadata.version 7-33/34=33, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
 kraft.version 0-1=1, share.version 0-2=2, streams.version 0-1=1, transaction.version 0-2=2
 """,
 }
-"""Release → features, as `name lowest-highest=formatted`.
+"""Release → features, as `name lowest-highest=formatted`, or with unstable levels as
+`name lowest-highest/unstable=formatted`.
 
 `kraft.version` has the level of a controller whose storage was formatted with `--standalone`; with
 `controller.quorum.voters`, it is formatted at level 0."""
+
+_CHANGES_OF_RECORDS: Final = "1 3 5 6 7 8 11 13 14 15 17 23 30 32 33"
+"""Released levels of metadata.version with new records."""
+
+_UNSTABLE_CHANGES_OF_RECORDS: Final[Mapping[str, str]] = {"3.7": "20", "3.8": "21", "3.9": "22"}
+"""Release → its unstable levels of metadata.version with new records. Levels can change until they
+are released."""
+
+_FORMATTED_WITH_RELEASED_LEVELS: Final = frozenset(("3.7", "3.8"))
+"""Releases with unstable levels that format new clusters without them."""
 
 _REBALANCE_PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 _COMMIT_FENCING: Final = "group.consumer.offset.commit.fencing"
@@ -223,6 +281,7 @@ def emulated_release(name: str | None) -> Release:
             rules=rules_of(DEFAULT),
             absent_settings=absent_settings(DEFAULT),
             unstable=_unstable(DEFAULT),
+            changes_of_records=_changes_of_records(DEFAULT),
         )
     if name not in _API_CHANGES:
         return _emulated_service(name)
@@ -242,6 +301,8 @@ def emulated_release(name: str | None) -> Release:
         rules=rules_of(name),
         absent_settings=absent_settings(name),
         unstable=_unstable(name),
+        changes_of_records=_changes_of_records(name),
+        formats_unstable_features=name not in _FORMATTED_WITH_RELEASED_LEVELS,
     )
 
 
@@ -283,12 +344,22 @@ def _unstable(name: str) -> Mapping[str, int]:
     return {api: int(version) for api, version in entries}
 
 
+def _changes_of_records(name: str) -> frozenset[int]:
+    lowest, highest, *_ = _features(name)["metadata.version"]
+    released = (level for level in map(int, _CHANGES_OF_RECORDS.split()) if level <= highest)
+    unstable = map(int, _UNSTABLE_CHANGES_OF_RECORDS.get(name, "").split())
+    return frozenset((*(level for level in released if level >= lowest), *unstable))
+
+
 def _features(name: str) -> Mapping[str, Feature]:
     features = {}
     for feature, text in _entries(_FEATURES[name]):
         versions, _, formatted = text.partition("=")
-        lowest, _, highest = versions.partition("-")
-        features[feature] = Feature(int(lowest), int(highest), int(formatted))
+        stable, _, unstable = versions.partition("/")
+        lowest, _, highest = stable.partition("-")
+        features[feature] = Feature(
+            int(lowest), int(highest), int(formatted), int(unstable or highest)
+        )
     return features
 
 

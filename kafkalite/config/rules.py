@@ -1,6 +1,6 @@
 """Rules: decisions of coordinators, controllers and brokers that differ between releases of Kafka.
 
-Releases before Kafka 4.4 have the rules of Kafka 4.3.
+Releases before Kafka 4.4 have the rules of Kafka 4.3, except those of UpdateFeatures.
 """
 
 from __future__ import annotations
@@ -77,17 +77,37 @@ class Rules(NamedTuple):
     and with a prefix of a listener, the repeated value is ignored."""
     omits_text_of_refused_broker_changes: bool = True
     """Whether a client that must not change settings of a broker gets no message."""
+    updates_features_together: bool = True
+    """Whether UpdateFeatures changes all requested levels or none; if not, the allowed ones."""
+    names_levels_of_refused_downgrade: bool = True
+    """Whether the refusal of a lower `metadata.version` names both levels; if not, one."""
+    omits_advice_for_refused_downgrade: bool = True
+    """Whether the refusal of a lower `metadata.version` does not mention unsafe downgrades."""
+    updates_kraft_version: bool = True
+    """Whether UpdateFeatures changes `kraft.version`; if not, levels above 0 are upgrades, and no
+    level has an effect."""
 
 
-_RULES_BEFORE_4_4: Final = Rules(*[False] * len(Rules._fields))
+_RULES_OF_3_3: Final = Rules(*[False] * len(Rules._fields))
+_RULES_OF_3_7: Final = _RULES_OF_3_3._replace(omits_advice_for_refused_downgrade=True)
+_RULES_OF_4_0: Final = _RULES_OF_3_7._replace(updates_features_together=True)
+_RULES_OF_4_1: Final = _RULES_OF_4_0._replace(updates_kraft_version=True)
+_RULES_OF_4_2: Final = _RULES_OF_4_1._replace(names_levels_of_refused_downgrade=True)
 
-_RULES: Final[Mapping[str, Rules]] = {"4.4": Rules()}
-"""Release → its rules; earlier releases have those of Kafka 4.3."""
+_RULES: Final[Mapping[str, Rules]] = {
+    **dict.fromkeys(("3.3", "3.4", "3.5", "3.6"), _RULES_OF_3_3),
+    **dict.fromkeys(("3.7", "3.8", "3.9"), _RULES_OF_3_7),
+    "4.0": _RULES_OF_4_0,
+    "4.1": _RULES_OF_4_1,
+    **dict.fromkeys(("4.2", "4.3"), _RULES_OF_4_2),
+    "4.4": Rules(),
+}
+"""Release → its rules."""
 
 
 def rules_of(release: str) -> Rules:
     """Return the rules of a release."""
-    return _RULES.get(release, _RULES_BEFORE_4_4)
+    return _RULES[release]
 
 
 ADDED_BY_4_4: Final = frozenset(

@@ -87,9 +87,6 @@ kafka.metrics.* metric.reporters metrics.*
 alter.config.policy.class.name client.quota.callback.class config.providers
 create.topic.policy.class.name group.share.assignors group.share.persister.class.name
 """,
-    "Levels of features that are under development are not served": """
-unstable.feature.versions.enable
-""",
 }
 """Reason → keys; `*` matches the rest of a name."""
 

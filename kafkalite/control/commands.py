@@ -448,7 +448,7 @@ async def _change_node(broker: Broker, control: NodeControl, command: NodeChange
         change = _choose(
             {
                 NodeState.RUNNING.value: broker.start_node,
-                NodeState.ISOLATED.value: control.isolate,
+                NodeState.ISOLATED.value: broker.isolate_node,
                 NodeState.STOPPED.value: partial(broker.stop_node, controlled=command.controlled),
             },
             "state",

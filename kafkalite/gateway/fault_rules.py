@@ -60,6 +60,8 @@ class Match:
     topic: str | None = None
     transactional_id: str | None = None
     node: int | None = None
+    listener: str | None = None
+    """The name of a listener in upper case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +129,7 @@ def parse_rule(body: object) -> Rule:
 def _parse_match(value: object) -> Match:
     match = _parse_object("match", value, _field_names(Match))
     api, node = match.get("api"), match.get("node")
+    listener = _parse_text("match.listener", match.get("listener"))
     return Match(
         api=None if api is None else _parse_api(api),
         client_id=_parse_text("match.client_id", match.get("client_id")),
@@ -134,6 +137,7 @@ def _parse_match(value: object) -> Match:
         topic=_parse_text("match.topic", match.get("topic")),
         transactional_id=_parse_text("match.transactional_id", match.get("transactional_id")),
         node=None if node is None else _parse_integer("match.node", node, 0, MAX_NODE),
+        listener=None if listener is None else listener.upper(),
     )
 
 

@@ -1,8 +1,8 @@
 """Faults: requests that are delayed, refused or disconnected on purpose.
 
-`Faults` has the rules of one cluster and installs them as a step of its gateway. Rules can be added
-and removed while clients are connected. A rule affects only the routes of the APIs that it may
-select.
+`Faults` has the rules of one cluster and installs them as a step of its gateways. Rules can be
+added and removed while clients are connected. A rule affects only the routes of the APIs that it
+may select.
 """
 
 from __future__ import annotations
@@ -71,20 +71,23 @@ class FaultState(NamedTuple):
 class Faults:
     """The faults of one cluster, in the order in which they were added.
 
-    Only the first fault that fires affects a request; later faults do not see it. `node_ids` are
-    the nodes of the cluster. `report(event, fault_id, rule)` is called for every fault that is
-    added or removed.
+    Only the first fault that fires affects a request; later faults do not see it. They apply to
+    the requests of all `gateways`. `node_ids` are the nodes of the cluster, and `listeners` the
+    names of its listeners. `report(event, fault_id, rule)` is called for every fault that is added
+    or removed.
     """
 
     def __init__(
         self,
-        gateway: Gateway,
+        gateways: Sequence[Gateway],
         node_ids: Collection[int],
+        listeners: Collection[str],
         entropy: Entropy,
         report: Callable[[str, str, str], None],
     ) -> None:
-        self._gateway = gateway
+        self._gateways = gateways
         self._node_ids = node_ids
+        self._listeners = listeners
         self._entropy = entropy
         self._report = report
         self._faults: dict[str, _Fault] = {}
@@ -148,20 +151,27 @@ class Faults:
     def _install(self) -> None:
         """Replace the installed step by one with the current faults."""
         if self._step is not None:
-            self._gateway.remove(self._step)
+            for gateway in self._gateways:
+                gateway.remove(self._step)
             self._step = None
         if self._faults:
             self._step = FaultStep(tuple(self._faults.values()), self._entropy)
-            self._gateway.install(self._step)
+            for gateway in self._gateways:
+                gateway.install(self._step)
 
     def _check(self, rule: Rule) -> None:
         match = rule.match
         if match.node is not None and match.node not in self._node_ids:
             raise FaultError(f"match.node: there is no node {match.node} in this cluster")
+        if match.listener is not None and match.listener not in self._listeners:
+            raise FaultError(
+                f"match.listener: there is no listener {match.listener[:40]!r}; the listeners are "
+                f"{', '.join(self._listeners)}"
+            )
         api = match.api
         if api is None:
             return
-        if self._gateway.find_api(api) is None:
+        if all(gateway.find_api(api) is None for gateway in self._gateways):
             raise FaultError(f"match.api {api_name(api)} is not served by this broker")
         for field in _ENTITIES:
             if getattr(match, field) is not None and not _has_entity(api, field):
@@ -235,7 +245,7 @@ class _FaultyHandler:
             if _selects(fault.rule.match, self._key, call, request) and fault.fires(self._entropy):
                 if fault.rule.action.delay_ms:
                     # The request may refer to the shared receive buffer.
-                    _copy_views(request)
+                    copy_views(request)
                     return _DelayedRequest(
                         fault, call, partial(self._apply_action, fault, call, request)
                     ).waiting
@@ -367,6 +377,8 @@ def _selects(match: Match, key: ApiKey, call: Call, request: Message) -> bool:
         return False
     if match.node is not None and call.node.id != match.node:
         return False
+    if match.listener is not None and call.listener != match.listener:
+        return False
     if match.group is not None and match.group not in entities_in_request(
         key, Entity.GROUP, request
     ):
@@ -397,8 +409,8 @@ def _topics(key: ApiKey, call: Call, request: Any) -> Iterator[str]:  # noqa: AN
             yield by_id[topic].name
 
 
-def _copy_views(request: object) -> None:
-    """Replace views of the receive buffer in a request by copies."""
+def copy_views(request: object) -> None:
+    """Replace views of the receive buffer in a request by copies, because it waits."""
     pending = [request]
     while pending:
         node = pending.pop()

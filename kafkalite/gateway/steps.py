@@ -25,12 +25,14 @@ class StepOrder(IntEnum):
     """The order of steps: a step with a lower value is called before, and calls, the others."""
 
     FAULTS = 0
-    THROTTLE = 1
+    FORWARD = 1
+    """Requests for the controller wait while a node does not reach it."""
+    THROTTLE = 2
     """Before AUTHORIZE, because requests without permission count against the quotas, too."""
-    AUTHORIZE = 2
-    POLICY = 3
+    AUTHORIZE = 3
+    POLICY = 4
     """The limits of an emulated service."""
-    JOURNAL = 4
+    JOURNAL = 5
 
 
 class Step(Protocol):

@@ -97,21 +97,30 @@ class _NodeMeters(NamedTuple):
     fetch: Meters
     request: Meters
     mutation: Meters
+    """The same for all nodes."""
 
     @classmethod
-    def create(cls, config: BrokerConfig) -> _NodeMeters:
+    def create(cls, config: BrokerConfig, mutation: Meters) -> _NodeMeters:
         count, window_s = config.int("quota.window.num"), config.int("quota.window.size.seconds")
         return cls(
             Meters(WindowedRate, PRODUCER_BYTE_RATE, count, window_s),
             Meters(WindowedRate, CONSUMER_BYTE_RATE, count, window_s),
             Meters(WindowedRate, REQUEST_PERCENTAGE, count, window_s),
-            Meters(
-                TokenBucket,
-                CONTROLLER_MUTATION_RATE,
-                config.int("controller.quota.window.num"),
-                config.int("controller.quota.window.size.seconds"),
-            ),
+            mutation,
         )
+
+
+def new_mutation_meters(config: BrokerConfig) -> Meters:
+    """Return the meters of created and deleted partitions.
+
+    They belong to the cluster: the controller makes these changes for the clients of all nodes.
+    """
+    return Meters(
+        TokenBucket,
+        CONTROLLER_MUTATION_RATE,
+        config.int("controller.quota.window.num"),
+        config.int("controller.quota.window.size.seconds"),
+    )
 
 
 class _MeasuredRequest:
@@ -235,10 +244,15 @@ class _MeasuredRequest:
 
 
 class Throttling:
-    """The step that measures clients against their quotas; see `Step`."""
+    """The step that measures clients against their quotas; see `Step`.
 
-    def __init__(self, gateway: Gateway) -> None:
+    Brokers and controllers measure their own clients, as in Kafka, so each gateway has a step of
+    its own. `mutations` are the meters of `new_mutation_meters`, the same for all steps.
+    """
+
+    def __init__(self, gateway: Gateway, mutations: Meters) -> None:
         self._gateway = gateway
+        self._mutations = mutations
         self._quotas: Quotas = {}
         self._meters: dict[int, _NodeMeters] = {}
         """Meters by node id."""
@@ -272,7 +286,7 @@ class Throttling:
     def _meters_of(self, node: Node) -> _NodeMeters:
         meters = self._meters.get(node.id)
         if meters is None:
-            meters = self._meters[node.id] = _NodeMeters.create(node.config)
+            meters = self._meters[node.id] = _NodeMeters.create(node.config, self._mutations)
             for each in meters:
                 each.apply(self._quotas)
         return meters

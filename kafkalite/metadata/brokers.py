@@ -10,17 +10,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.metadata.features import (
+    FIRST_WITH_CORDONED_DIRECTORIES,
+    FIRST_WITH_DIRECTORIES,
+    METADATA_VERSION,
+)
 from kafkalite.metadata.image import AddedNode, BrokerImage, RegisteredListener
 from kafkalite.protocol._generated.records.broker_registration_change import (
     BrokerRegistrationChangeRecord,
 )
 from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
 from kafkalite.protocol._generated.records.unregister_broker import UnregisterBrokerRecord
+from kafkalite.protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from kafkalite.metadata.changes import Changes
+    from kafkalite.metadata.features import Features
     from kafkalite.ports.entropy import Entropy
 
 UNKNOWN_EPOCH = -1
@@ -34,14 +41,37 @@ class NoNodesError(ValueError):
     """A start without nodes, because all of them were removed; the text is one sentence."""
 
 
+def no_directory(node_id: int) -> bytes:
+    """Return the id of an unassigned directory, for nodes without data directories."""
+    del node_id
+    return ZERO_UUID
+
+
 class Brokers:
     """Registered nodes by id."""
 
-    __slots__ = ("_changes", "_entropy", "_latest_epoch", "registered", "removed")
+    __slots__ = (
+        "_changes",
+        "_directory_of",
+        "_entropy",
+        "_features",
+        "_latest_epoch",
+        "registered",
+        "removed",
+    )
 
-    def __init__(self, entropy: Entropy, changes: Changes) -> None:
+    def __init__(
+        self,
+        entropy: Entropy,
+        changes: Changes,
+        features: Features,
+        directory_of: Callable[[int], bytes] = no_directory,
+    ) -> None:
+        """`directory_of` returns the id of the directory of a node's replicas."""
         self._entropy = entropy
         self._changes = changes
+        self._features = features
+        self._directory_of = directory_of
         self.registered: dict[int, BrokerImage] = {}
         self.removed: set[int] = set()
         """Nodes that were removed, and that a start does not register again."""
@@ -77,6 +107,15 @@ class Brokers:
             if not broker.is_shutting_down
         }
 
+    def directories(self, replicas: Iterable[int]) -> list[bytes] | None:
+        """Return the id of the directory of each replica, in order.
+
+        Returns None at levels of metadata.version whose records have no directories.
+        """
+        if self._features.levels.get(METADATA_VERSION, 0) < FIRST_WITH_DIRECTORIES:
+            return None
+        return [self._directory_of(node_id) for node_id in replicas]
+
     def fencing_record(self, node_id: int, *, is_fenced: bool) -> BrokerRegistrationChangeRecord:
         """Return the record that fences or unfences a registered node."""
         return BrokerRegistrationChangeRecord(
@@ -107,6 +146,8 @@ class Brokers:
         As in Kafka, a broker epoch is larger than all earlier ones. `added` is given for a node
         that later starts must begin with.
         """
+        level = self._features.levels.get(METADATA_VERSION, 0)
+        directories = self.directories([node_id]) or []
         return RegisterBrokerRecord(
             broker_id=node_id,
             incarnation_id=self._entropy.uuid(),
@@ -114,6 +155,16 @@ class Brokers:
             rack=rack,
             fenced=is_fenced,
             end_points=[] if added is None else _end_points(added),
+            features=[
+                RegisterBrokerRecord.BrokerFeature(
+                    name=name,
+                    min_supported_version=feature.lowest,
+                    max_supported_version=feature.highest,
+                )
+                for name, feature in self._features.supported.items()
+            ],
+            log_dirs=[each for each in directories if each != ZERO_UUID],
+            cordoned_log_dirs=[] if level >= FIRST_WITH_CORDONED_DIRECTORIES else None,
             added_settings=None
             if added is None
             else [

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kafkalite.coordinator.contract import CoordinatorRecord, ParkedRequest
 from kafkalite.coordinator.loading import replay_log
+from kafkalite.metadata.brokers import no_directory
 from kafkalite.metadata.image import NO_LEADER, MetadataDelta, MetadataImage, ResourceType
 from kafkalite.metadata.internal_topics import auto_created_topic
 from kafkalite.metadata.partition_change import UNCHANGED_LEADER
@@ -67,13 +68,18 @@ class MetadataController:
         config: BrokerConfig,
         clock: Clock,
         entropy: Entropy,
+        directory_of: Callable[[int], bytes] = no_directory,
         ignores_case: bool = False,
     ) -> None:
-        """`ignores_case` says that the file system of the logs has no names that differ in case."""
+        """Create a controller that has not read its log yet.
+
+        `directory_of` returns the id of the directory of a node's replicas. `ignores_case` says
+        that the file system of the logs has no names that differ in case.
+        """
         self._log = log
         self._config = config
         self._clock = clock
-        self._shard = MetadataShard(config, entropy, ignores_case=ignores_case)
+        self._shard = MetadataShard(config, entropy, directory_of, ignores_case=ignores_case)
         self._serde = MetadataSerde()
         self._listeners: list[Listener] = []
         self._deferred: deque[Callable[[], None]] = deque()
@@ -117,7 +123,8 @@ class MetadataController:
         Nodes that were added while the cluster ran are members, too; nodes that were removed are
         not. Afterwards every partition has a registered node as leader, even if the previous start
         had other nodes. Listeners are called once for all these changes. Raises OSError when the
-        log cannot be read or written, and NoNodesError if all nodes were removed.
+        log cannot be read or written, NoNodesError if all nodes were removed, and
+        UnsupportedLevelError if the release does not support a feature level.
         """
         end_offset = replay_log(self._log, self._serde, self._shard)
         self._image = MetadataImage(version=end_offset)
@@ -285,12 +292,13 @@ class MetadataController:
 
     def update_features(
         self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False
-    ) -> None:
-        """Change the levels of features, all or none.
+    ) -> Mapping[str, KafkaError]:
+        """Change the levels of features; return the errors of those that do not change.
 
-        Raises KafkaError INVALID_UPDATE_VERSION if one of the levels is not allowed.
+        Since Kafka 4.0, all levels change or none: one that is not allowed raises KafkaError
+        INVALID_UPDATE_VERSION.
         """
-        self._write(self._shard.update_features(updates, validate_only=validate_only))
+        return self._write(self._shard.update_features(updates, validate_only=validate_only))
 
     def alter_scram_credentials(
         self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
@@ -448,17 +456,22 @@ def _changes_leader(value: object) -> bool:
 _VERSIONS: Mapping[type, int] = {
     PartitionRecord: 2,
     PartitionChangeRecord: 2,
-    RegisterBrokerRecord: 3,
 }
 """Record types that are not in this table have version 0, except in `_version_of`."""
 
 _SHUTDOWN_VERSION = 1
 """Version of a BrokerRegistrationChangeRecord that begins a controlled shutdown."""
 
+_REGISTRATION_VERSION, _CORDONING_VERSION = 3, 4
+"""Versions of a RegisterBrokerRecord without and with cordoned directories."""
+
 
 def _version_of(value: object) -> int:
     if isinstance(value, BrokerRegistrationChangeRecord) and value.in_controlled_shutdown:
         return _SHUTDOWN_VERSION
+    if isinstance(value, RegisterBrokerRecord):
+        can_cordon = value.cordoned_log_dirs is not None
+        return _CORDONING_VERSION if can_cordon else _REGISTRATION_VERSION
     return _VERSIONS.get(type(value), 0)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafkalite.config.releases import Feature, features_with
+from kafkalite.config.releases import FEATURE_SETTINGS, Feature, features_with
 from kafkalite.coordinator.java_order import in_java_order, string_hash
 from kafkalite.protocol._generated.records.feature_level import FeatureLevelRecord
 from kafkalite.protocol.error_codes import ErrorCode
@@ -40,8 +40,10 @@ UPGRADE: Final = 1
 SAFE_DOWNGRADE: Final = 2
 UNSAFE_DOWNGRADE: Final = 3
 
-_CHANGES_OF_RECORDS: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
-"""Levels of metadata.version with new records; a downgrade to an earlier level could lose them."""
+FIRST_WITH_DIRECTORIES: Final = 17
+"""The level of metadata.version that Kafka names 3.7-IV2; records have ids of directories."""
+FIRST_WITH_CORDONED_DIRECTORIES: Final = 30
+"""The level of metadata.version that Kafka names 4.3-IV0; nodes can cordon directories."""
 FIRST_WITH_HOST_RANGES: Final = 32
 """The level of metadata.version that Kafka 4.4 names 4.4-IV1; ACLs can have ranges of hosts."""
 FIRST_WITH_CONTROLLER_UNREGISTRATION: Final = 33
@@ -50,16 +52,8 @@ FIRST_WITH_DEAD_LETTERS: Final = 2
 """The level of share.version since which share groups have dead-letter topics (KIP-1191)."""
 _LOWEST_METADATA_VERSION: Final = 7
 """The level that Kafka names 3.3-IV3; other features need it."""
-
-
-_CONFIGURABLE: Final = (
-    ELIGIBLE_LEADER_REPLICAS,
-    GROUP_VERSION,
-    SHARE_VERSION,
-    STREAMS_VERSION,
-    TRANSACTION_VERSION,
-)
-"""Features whose level a setting of the same name selects at a start."""
+_NEEDED_METADATA_VERSION: Final[Mapping[str, int]] = {ELIGIBLE_LEADER_REPLICAS: 23}
+"""Feature → the level of metadata.version that its levels above 0 need."""
 
 
 class FeatureUpdate(NamedTuple):
@@ -71,18 +65,27 @@ class FeatureUpdate(NamedTuple):
     """1 for an upgrade, 2 for a safe downgrade, 3 for an unsafe one."""
 
 
+class UpdatedLevels(NamedTuple):
+    """The result of an update of features."""
+
+    records: Sequence[FeatureLevelRecord]
+    errors: Mapping[str, KafkaError]
+    """Feature → why its level does not change."""
+
+
+_UNKNOWN: Final = Feature(0, 0, 0, 0)
+
 _MAX_HASHED_CHARACTERS: Final = 256
 """The names of all features of a release have fewer characters."""
 
 
-def supported_features(release: Release, finalized: Mapping[str, int]) -> dict[str, Feature]:
-    """Return the features of a release, and others that the cluster's metadata contains."""
-    additional = {
-        name: Feature(0, level, 0)
-        for name, level in finalized.items()
-        if name not in release.features
-    }
-    return {**release.features, **additional}
+class UnsupportedLevelError(ValueError):
+    """A cluster has a feature level that the release does not support; the text is a sentence."""
+
+
+def supported_features(release: Release) -> dict[str, Feature]:
+    """Return the features of a release of which it supports other levels than 0."""
+    return {name: feature for name, feature in release.features.items() if feature.highest}
 
 
 def is_disabled(name: str, release: Release, finalized: Mapping[str, int]) -> bool:
@@ -106,28 +109,40 @@ class Features:
         if KRAFT_VERSION in self._formatted and config.list("controller.quorum.voters"):
             self._formatted[KRAFT_VERSION] = 0
         self._configured = {
-            name: level for name in _CONFIGURABLE if isinstance(level := config.get(name), int)
+            name: level for name in FEATURE_SETTINGS if isinstance(level := config.get(name), int)
         }
+
+    @property
+    def supported(self) -> Mapping[str, Feature]:
+        """The features of the release of which it supports other levels than 0."""
+        return supported_features(self._release)
 
     def start_records(self) -> list[FeatureLevelRecord]:
         """Return records for features that are not in the log or whose level changes.
 
         As in Kafka, a cluster keeps its levels when another release supports them: UpdateFeatures
-        raises them. Kafka does not start with levels that it does not support; here, the cluster
-        gets those of the release. Configured levels have precedence.
+        raises them. Configured levels have precedence. Raises UnsupportedLevelError if the release
+        does not support a level of the cluster; Kafka does not start either.
         """
-        recorded, formatted = self._recorded, self._formatted
-        if all(self._supports(name, level) for name, level in self.levels.items()):
-            target_levels = {
-                name: level for name, level in self._first_levels().items() if name not in recorded
-            }
-        else:
-            target_levels = dict.fromkeys(recorded, 0) | formatted
+        self._check_levels()
+        recorded = self._recorded
+        target_levels = {
+            name: level for name, level in self._first_levels().items() if name not in recorded
+        }
         return [
             FeatureLevelRecord(name=name, feature_level=level)
             for name, level in (target_levels | self._configured).items()
             if recorded.get(name) != level
         ]
+
+    def _check_levels(self) -> None:
+        for name, level in self.levels.items():
+            problem = self._release.level_problem(name, level)
+            if problem is not None:
+                raise UnsupportedLevelError(
+                    f"{name} is at level {level}, but Kafka {self._release.name} {problem}: start "
+                    "with a release that supports this level, or with another directory"
+                )
 
     def _first_levels(self) -> Mapping[str, int]:
         """Return the level of each feature when the cluster was formatted.
@@ -141,44 +156,46 @@ class Features:
         features = features_with(METADATA_VERSION, version)
         return {name: features[name].formatted if name in features else 0 for name in formatted}
 
-    def _supports(self, name: str, level: int) -> bool:
-        feature = self._release.features.get(name)
-        return feature is not None and feature.lowest <= level <= feature.highest
-
-    def update(
-        self, updates: Sequence[FeatureUpdate], controller_id: int
-    ) -> list[FeatureLevelRecord]:
+    def update(self, updates: Sequence[FeatureUpdate], controller_id: int) -> UpdatedLevels:
         """Return the records of new levels; the last update of a feature applies.
 
         Kafka's quorum keeps kraft.version in control records, and its controller appends a record
         without effect. A Kafka that reads a FeatureLevelRecord of kraft.version ignores it.
 
-        Raises KafkaError INVALID_UPDATE_VERSION with the error of one feature. As in Kafka, the
-        order of a Java HashMap decides which one it is.
+        If the release updates all features or none, it raises KafkaError INVALID_UPDATE_VERSION
+        with the error of one feature. As in Kafka, the order of a Java HashMap decides which one it
+        is.
         """
         requested = {update.name: update for update in updates}
         proposed = {**self.levels, **{name: each.level for name, each in requested.items()}}
-        try:
-            for name in _in_order_of_kafka(requested):
+        is_atomic = self._release.rules.updates_features_together
+        records, errors = [], {}
+        for name in _in_order_of_kafka(requested):
+            try:
                 self._check(requested[name], proposed, controller_id)
-        except KafkaError as error:
-            raise KafkaError(
-                error.code,
-                "The update failed for all features since the following feature had an error: "
-                f"{error.message}",
-            ) from None
-        return [
-            FeatureLevelRecord(name=name, feature_level=requested[name].level)
-            for name in _in_order_of_kafka(requested)
-        ]
+            except KafkaError as error:
+                if is_atomic:
+                    raise KafkaError(
+                        error.code,
+                        "The update failed for all features since the following feature had an "
+                        f"error: {error.message}",
+                    ) from None
+                errors[name] = error
+            else:
+                if self._is_updated(name):
+                    level = requested[name].level
+                    records.append(FeatureLevelRecord(name=name, feature_level=level))
+        return UpdatedLevels(records, errors)
+
+    def _is_updated(self, name: str) -> bool:
+        return name != KRAFT_VERSION or self._release.rules.updates_kraft_version
 
     def _check(
         self, update: FeatureUpdate, proposed: Mapping[str, int], controller_id: int
     ) -> None:
         """Raise KafkaError INVALID_UPDATE_VERSION for an update that is not allowed."""
-        supported = supported_features(self._release, self.levels)
-        levels = supported.get(update.name, Feature(0, 0, 0))
-        current = self.levels.get(update.name, 0)
+        levels = self._release.features.get(update.name, _UNKNOWN)
+        current = self.levels.get(update.name, 0) if self._is_updated(update.name) else 0
         problem = (
             _type_problem(update)
             or _range_problem(update, levels, controller_id)
@@ -191,7 +208,7 @@ class Features:
                 f"Invalid update version {update.level} for feature {update.name}. {problem}",
             )
         if update.name == METADATA_VERSION:
-            _check_metadata_downgrade(current, update)
+            _check_metadata_downgrade(current, update, self._release)
 
     def replay_feature_level(self, record: FeatureLevelRecord) -> None:
         """Apply one FeatureLevelRecord; level 0 disables a feature."""
@@ -207,7 +224,7 @@ def _type_problem(update: FeatureUpdate) -> str | None:
 
 
 def _range_problem(update: FeatureUpdate, levels: Feature, controller_id: int) -> str | None:
-    lowest, highest, _ = levels
+    lowest, highest, *_ = levels
     if lowest <= update.level <= highest:
         return None
     if not highest:
@@ -233,28 +250,34 @@ def _dependency_problem(update: FeatureUpdate, proposed: Mapping[str, int]) -> s
     """Return why the proposed level of metadata.version does not allow an update."""
     if update.name in {METADATA_VERSION, KRAFT_VERSION} or not update.level:
         return None
-    if proposed.get(METADATA_VERSION, 0) >= _LOWEST_METADATA_VERSION:
-        return None
-    return (
-        f"{update.name} could not be set to {update.level} because it depends on "
-        f"{METADATA_VERSION}={_LOWEST_METADATA_VERSION} (3.3-IV3)"
-    )
+    version = proposed.get(METADATA_VERSION, 0)
+    text = f"{update.name} could not be set to {update.level} because it depends on "
+    if version < _LOWEST_METADATA_VERSION:
+        return f"{text}{METADATA_VERSION}={_LOWEST_METADATA_VERSION} (3.3-IV3)"
+    needed = _NEEDED_METADATA_VERSION.get(update.name, version)
+    return None if version >= needed else f"{text}{METADATA_VERSION} level {needed}"
 
 
-def _check_metadata_downgrade(current: int, update: FeatureUpdate) -> None:
+def _check_metadata_downgrade(current: int, update: FeatureUpdate, release: Release) -> None:
     """Raise KafkaError INVALID_UPDATE_VERSION for a downgrade that could lose metadata."""
-    if not any(update.level < level <= current for level in _CHANGES_OF_RECORDS):
+    if not any(update.level < level <= current for level in release.changes_of_records):
         return
-    reason = (
-        "Unsafe metadata downgrade is not supported in this version."
-        if update.upgrade_type == UNSAFE_DOWNGRADE
-        else "Refusing to perform the requested downgrade because it might delete metadata "
-        "information."
+    rules = release.rules
+    if update.upgrade_type == UNSAFE_DOWNGRADE:
+        reason = "Unsafe metadata downgrade is not supported in this version."
+    else:
+        reason = (
+            "Refusing to perform the requested downgrade because it might delete metadata "
+            "information."
+        )
+        if not rules.omits_advice_for_refused_downgrade:
+            reason += " Retry using UNSAFE_DOWNGRADE if you want to force the downgrade to proceed."
+    refused = (
+        f"Unsupported metadata.version downgrade from {current} to {update.level}."
+        if rules.names_levels_of_refused_downgrade
+        else f"Invalid metadata.version {update.level}."
     )
-    raise KafkaError(
-        ErrorCode.INVALID_UPDATE_VERSION,
-        f"Unsupported metadata.version downgrade from {current} to {update.level}. {reason}",
-    )
+    raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"{refused} {reason}")
 
 
 def _in_order_of_kafka(names: Iterable[str]) -> list[str]:

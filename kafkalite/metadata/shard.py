@@ -7,11 +7,11 @@ its type. A restart replays the log and reaches the same state.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
 from kafkalite.metadata.acls import Acls
-from kafkalite.metadata.brokers import Brokers
+from kafkalite.metadata.brokers import Brokers, no_directory
 from kafkalite.metadata.changes import Changes
 from kafkalite.metadata.client_quotas import ClientQuotas
 from kafkalite.metadata.configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, Configs
@@ -42,7 +42,9 @@ from kafkalite.metadata.producer_ids import ProducerIds
 from kafkalite.metadata.reassignment import RequestedReassignment, plan_reassignment
 from kafkalite.metadata.scram_credentials import ScramCredentials
 from kafkalite.metadata.topics import Topics
+from kafkalite.protocol._generated.records.abort_transaction import AbortTransactionRecord
 from kafkalite.protocol._generated.records.access_control_entry import AccessControlEntryRecord
+from kafkalite.protocol._generated.records.begin_transaction import BeginTransactionRecord
 from kafkalite.protocol._generated.records.broker_registration_change import (
     BrokerRegistrationChangeRecord,
 )
@@ -50,11 +52,15 @@ from kafkalite.protocol._generated.records.clear_elr import ClearElrRecord
 from kafkalite.protocol._generated.records.client_quota import ClientQuotaRecord
 from kafkalite.protocol._generated.records.config import ConfigRecord
 from kafkalite.protocol._generated.records.delegation_token import DelegationTokenRecord
+from kafkalite.protocol._generated.records.end_transaction import EndTransactionRecord
 from kafkalite.protocol._generated.records.feature_level import FeatureLevelRecord
+from kafkalite.protocol._generated.records.fence_broker import FenceBrokerRecord
+from kafkalite.protocol._generated.records.no_op import NoOpRecord
 from kafkalite.protocol._generated.records.partition import PartitionRecord
 from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
 from kafkalite.protocol._generated.records.producer_ids import ProducerIdsRecord
 from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
+from kafkalite.protocol._generated.records.register_controller import RegisterControllerRecord
 from kafkalite.protocol._generated.records.remove_access_control_entry import (
     RemoveAccessControlEntryRecord,
 )
@@ -66,8 +72,11 @@ from kafkalite.protocol._generated.records.remove_user_scram_credential import (
     RemoveUserScramCredentialRecord,
 )
 from kafkalite.protocol._generated.records.topic import TopicRecord
+from kafkalite.protocol._generated.records.unfence_broker import UnfenceBrokerRecord
 from kafkalite.protocol._generated.records.unregister_broker import UnregisterBrokerRecord
+from kafkalite.protocol._generated.records.unregister_controller import UnregisterControllerRecord
 from kafkalite.protocol._generated.records.user_scram_credential import UserScramCredentialRecord
+from kafkalite.protocol._generated.records.zk_migration_state import ZkMigrationStateRecord
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -94,16 +103,36 @@ def to_coordinator_records(
     return tuple(CoordinatorRecord(None, record) for record in records)
 
 
+def _ignore(record: object) -> None:
+    """Apply a record without effect."""
+
+
+_ENDS_OF_TRANSACTIONS: Final = (AbortTransactionRecord, EndTransactionRecord)
+_WITHOUT_EFFECT: Final = (
+    FenceBrokerRecord, NoOpRecord, RegisterControllerRecord, UnfenceBrokerRecord,
+    UnregisterControllerRecord, ZkMigrationStateRecord,
+)  # fmt: skip
+"""Records of Kafka's controllers that say nothing about topics and clients.
+
+Nodes are fenced or not by their registration at the next start.
+"""
+
+
 class MetadataShard:
     """Topics, settings, nodes, features, producer ids, credentials, ACLs, quotas and tokens."""
 
     def __init__(
-        self, config: BrokerConfig, entropy: Entropy, *, ignores_case: bool = False
+        self,
+        config: BrokerConfig,
+        entropy: Entropy,
+        directory_of: Callable[[int], bytes] = no_directory,
+        *,
+        ignores_case: bool = False,
     ) -> None:
         self.changes = Changes()
-        self.brokers = Brokers(entropy, self.changes)
-        self.topics = Topics(self.changes)
         self.features = Features(config)
+        self.brokers = Brokers(entropy, self.changes, self.features, directory_of)
+        self.topics = Topics(self.changes)
         self.configs = Configs(config, self.topics, self.features, self.changes)
         self.producer_ids = ProducerIds(self.brokers)
         self.scram_credentials = ScramCredentials()
@@ -121,7 +150,17 @@ class MetadataShard:
             entropy=entropy,
             ignores_case=ignores_case,
         )
-        self._replayers: Mapping[type, Callable[[Any], object]] = {
+        self._transaction: list[object] | None = None  # records whose end was not replayed
+        self._replayers = self._new_replayers()
+
+    def _new_replayers(self) -> Mapping[type, Callable[[Any], object]]:
+        """Return the method for each type of record."""
+        credentials = self.scram_credentials
+        return {
+            **dict.fromkeys(_WITHOUT_EFFECT, _ignore),
+            AbortTransactionRecord: self.replay_abort_transaction,
+            BeginTransactionRecord: self.replay_begin_transaction,
+            EndTransactionRecord: self.replay_end_transaction,
             AccessControlEntryRecord: self.acls.replay_access_control_entry,
             BrokerRegistrationChangeRecord: self.brokers.replay_broker_registration_change,
             ClearElrRecord: self.topics.replay_clear_elr,
@@ -136,17 +175,39 @@ class MetadataShard:
             RemoveAccessControlEntryRecord: self.acls.replay_remove_access_control_entry,
             RemoveDelegationTokenRecord: self.delegation_tokens.replay_remove_delegation_token,
             RemoveTopicRecord: self._replay_remove_topic,
-            RemoveUserScramCredentialRecord: (
-                self.scram_credentials.replay_remove_user_scram_credential
-            ),
+            RemoveUserScramCredentialRecord: credentials.replay_remove_user_scram_credential,
             TopicRecord: self.topics.replay_topic,
             UnregisterBrokerRecord: self.brokers.replay_unregister_broker,
-            UserScramCredentialRecord: self.scram_credentials.replay_user_scram_credential,
+            UserScramCredentialRecord: credentials.replay_user_scram_credential,
         }
 
     def replay(self, record: CoordinatorRecord[object, object]) -> None:
         """Apply one record of the log to the state."""
-        self._replayers[type(record.value)](record.value)
+        value = record.value
+        if self._transaction is None or isinstance(value, _ENDS_OF_TRANSACTIONS):
+            self._replayers[type(value)](value)
+        else:
+            self._transaction.append(value)
+
+    def replay_begin_transaction(self, record: BeginTransactionRecord) -> None:
+        """Collect the next records, which Kafka's controller applies together or not at all.
+
+        Only logs that Kafka has written have such transactions.
+        """
+        del record
+        self._transaction = []
+
+    def replay_end_transaction(self, record: EndTransactionRecord) -> None:
+        """Apply the records of the transaction."""
+        del record
+        records, self._transaction = self._transaction or (), None
+        for each in records:
+            self._replayers[type(each)](each)
+
+    def replay_abort_transaction(self, record: AbortTransactionRecord) -> None:
+        """Drop the records of the transaction."""
+        del record
+        self._transaction = None
 
     def _replay_remove_topic(self, record: RemoveTopicRecord) -> None:
         self.configs.replay_remove_topic(self.topics.replay_remove_topic(record))
@@ -424,15 +485,19 @@ class MetadataShard:
 
     def update_features(
         self, updates: Sequence[FeatureUpdate], *, validate_only: bool
-    ) -> CoordinatorResult[None]:
-        """Change feature levels, or only validate them; raises the error of `Features.update`."""
+    ) -> CoordinatorResult[Mapping[str, KafkaError]]:
+        """Change feature levels, or only validate them; raises the error of `Features.update`.
+
+        The response has the errors of features whose level does not change.
+        """
         controller_id = min(self.brokers.active, default=NO_LEADER)
-        records: list[ConfigRecord | FeatureLevelRecord] = []
-        records += self.features.update(updates, controller_id)
+        updated = self.features.update(updates, controller_id)
+        records: list[ConfigRecord | FeatureLevelRecord] = [*updated.records]
         if any(update.name == ELIGIBLE_LEADER_REPLICAS and update.level for update in updates):
             records[:0] = self.configs.eligible_replicas_records()
         return CoordinatorResult(
-            response=None, records=() if validate_only else to_coordinator_records(records)
+            response=updated.errors,
+            records=() if validate_only else to_coordinator_records(records),
         )
 
     def create_acls(self, requested: Sequence[Acl]) -> CoordinatorResult[list[KafkaError | None]]:

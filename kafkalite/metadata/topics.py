@@ -77,6 +77,7 @@ def partition_records(
                 leader=isr[0] if isr else NO_LEADER,
                 leader_epoch=0,
                 partition_epoch=0,
+                directories=brokers.directories(replicas) or [],
             )
         )
     return records

@@ -10,7 +10,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kafkalite.partitions.replicas import NO_EPOCH, ReplicaView, check_access
+from kafkalite.metadata.image import NO_LEADER
+from kafkalite.partitions.replicas import NO_EPOCH, Led, ReplicaView, check_access
 from kafkalite.ports import turns
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -35,6 +36,7 @@ from kafkalite.storage.validation import validate_and_convert
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from kafkalite.config.log_config import LogConfig
     from kafkalite.metadata.image import BrokerImage, PartitionImage
     from kafkalite.partitions.long_poll import Watcher
     from kafkalite.storage.aborted_transactions import AbortedTransaction
@@ -80,6 +82,21 @@ class BatchVerifier(Protocol):
 
 
 NOT_FOUND = TimestampAndOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
+
+
+def deletion_offset(config: LogConfig, offset: int, high_watermark: int) -> int:
+    """Return the offset below which DeleteRecords deletes.
+
+    Raises KafkaError POLICY_VIOLATION for a topic that is only compacted, OFFSET_OUT_OF_RANGE for
+    an offset above the high watermark.
+    """
+    if config.cleanup_policy == {"compact"}:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION)
+    if offset == TO_HIGH_WATERMARK:
+        return high_watermark
+    if not 0 <= offset <= high_watermark:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    return offset
 
 
 class Partition:
@@ -198,6 +215,11 @@ class Partition:
         count = len(self.isr)
         return count >= self.log.config.min_insync_replicas or count >= len(self.replicas)
 
+    def has_enough_replicas_in(self, isr: tuple[int, ...] | None) -> bool:
+        """Whether enough replicas are in this ISR; None is the ISR of the partition."""
+        count = len(self.isr if isr is None else isr)
+        return count >= min(self.log.config.min_insync_replicas, len(self.replicas))
+
     # --- writing -------------------------------------------------------------------------------
 
     def append(
@@ -207,14 +229,16 @@ class Partition:
         *,
         is_verified: bool = False,
         verifier: BatchVerifier | None = None,
+        led: Led | None = None,
     ) -> AppendResult:
         """Append the batch of a client, and return its offset.
 
         A duplicate, by producer id and sequence, is not appended again. Its offset is returned,
         with its own timestamp as append time, as in Kafka. `is_verified` means that the transaction
         coordinator has confirmed that a transaction may begin with the batch. Decoding the records
-        may pause; `verifier` then verifies the batch again. Raises KafkaError for an invalid batch
-        or producer state, and OSError when the disk fails.
+        may pause; `verifier` then verifies the batch again. `led` has the leader epoch if it is not
+        that of the partition. Raises KafkaError for an invalid batch or producer state, and OSError
+        when the disk fails.
         """
         log = self.log
         pauses = turns.pause_count
@@ -227,7 +251,8 @@ class Partition:
                 return AppendResult(
                     duplicate.first_offset, duplicate.timestamp, duplicate.last_offset + 1
                 )
-        info = log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        leader_epoch = self.leader_epoch if led is None else led.leader_epoch
+        info = log.append(batches, leader_epoch=leader_epoch, now_ms=now_ms)
         if self._watchers and self._replicated_end is None:
             self._unannounced_bytes += batches[0].size
             self._appended_partitions.append(self)
@@ -281,12 +306,7 @@ class Partition:
         Raises KafkaError POLICY_VIOLATION for a topic that is only compacted, OFFSET_OUT_OF_RANGE
         for an offset above the high watermark.
         """
-        if self.log.config.cleanup_policy == {"compact"}:
-            raise KafkaError(ErrorCode.POLICY_VIOLATION)
-        if offset == TO_HIGH_WATERMARK:
-            offset = self.high_watermark
-        if not 0 <= offset <= self.high_watermark:
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        offset = deletion_offset(self.log.config, offset, self.high_watermark)
         if offset > self.log.start_offset:
             self.log.delete_before(offset)
         return self.log.start_offset
@@ -459,7 +479,9 @@ class Partition:
                 self.log.truncate_to(truncation_offset)
             except OSError as error:
                 failure = error
-        self.log.epochs.assign(image.leader_epoch, self.log.end_offset)
+        if image.leader != NO_LEADER:
+            # Without a leader, the last one may not know of that, and append in its epoch.
+            self.log.epochs.assign(image.leader_epoch, self.log.end_offset)
         self.leader = image.leader
         self.leader_epoch = image.leader_epoch
         if has_new_replicas:
@@ -496,8 +518,10 @@ class Partition:
 
     def end_offset_of(self, node_id: int) -> int:
         """Return the end offset of a node's replica."""
-        view = self.views.get(node_id)
-        return self.log.end_offset if view is None else view.end_offset
+        view, end_offset = self.views.get(node_id), self.log.end_offset
+        if view is None or view.replica_end is None:
+            return end_offset
+        return min(view.replica_end, end_offset)
 
     def update_high_watermark(self) -> None:
         """Compute the high watermark from the in-sync replicas; wake all waits if it increases."""
@@ -510,12 +534,14 @@ class Partition:
         """Compute the high watermark from the in-sync replicas.
 
         While the ISR is smaller than its minimum, the high watermark does not increase (KIP-966).
+        The last leader may not know that the partition has no leader; then its ISR counts.
         """
+        led_isrs = (view.led_isr for view in self.views.values() if view.led_isr is not None)
         ends = [
             view.replica_end
             for node_id, view in self.views.items()
             if view.replica_end is not None and node_id in self.isr and node_id != self.leader
         ]
-        if not self.has_enough_replicas:
+        if not self.has_enough_replicas_in(next(led_isrs, None)):
             ends.append(self.high_watermark)
         self._replicated_end = min(ends, default=None)

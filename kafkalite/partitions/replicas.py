@@ -8,11 +8,13 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from kafkalite.metadata.image import BrokerImage
     from kafkalite.partitions.long_poll import Watcher
-    from kafkalite.partitions.partition import EpochEnd, Partition
+    from kafkalite.partitions.partition import AppendResult, BatchVerifier, EpochEnd, Partition
     from kafkalite.storage.aborted_transactions import AbortedTransaction
+    from kafkalite.storage.batch import BatchView
     from kafkalite.storage.log import Log
     from kafkalite.storage.timestamps import TimestampAndOffset
 
@@ -70,10 +72,18 @@ class ReplicaView:
     `replica_end` is the end offset of a replica that does not follow the log; None if it does.
     `replica_start` is then its start offset: DeleteRecords waits until the replica follows.
     `caught_up_ms` is when it last followed. `known_leader` is the leader in stale metadata; None if
-    the node's metadata is current.
+    the node's metadata is current. `led_isr` is the ISR of a node that has led the partition, and
+    does not know that the partition has no leader now: the node still leads. Otherwise it is None.
     """
 
-    __slots__ = ("caught_up_ms", "known_leader", "partition", "replica_end", "replica_start")
+    __slots__ = (
+        "caught_up_ms",
+        "known_leader",
+        "led_isr",
+        "partition",
+        "replica_end",
+        "replica_start",
+    )
 
     def __init__(self, partition: Partition, replica_end: int | None = None) -> None:
         self.partition = partition
@@ -81,6 +91,7 @@ class ReplicaView:
         self.replica_start = partition.log_start_offset
         self.caught_up_ms = 0
         self.known_leader: Leader | None = None
+        self.led_isr: tuple[int, ...] | None = None
 
     def __repr__(self) -> str:
         return f"{self.partition.name} as known up to offset {self.end_offset}"
@@ -110,6 +121,41 @@ class ReplicaView:
     ) -> None:
         """Raise KafkaError unless the node may answer; see `check_access`."""
         check_access(self, node_id, current_leader_epoch, leader_only=leader_only)
+
+    # --- writing; see the methods of Partition -------------------------------------------------
+
+    @property
+    def accepts_records(self) -> bool:
+        """Whether the node appends records, because it is the leader as far as it knows."""
+        return self.led_isr is not None
+
+    @property
+    def has_enough_replicas(self) -> bool:
+        """Whether enough replicas are in sync for acks=all."""
+        return self.partition.has_enough_replicas_in(self.led_isr)
+
+    def append(
+        self,
+        batch: BatchView,
+        now_ms: int,
+        *,
+        is_verified: bool = False,
+        verifier: BatchVerifier | None = None,
+    ) -> AppendResult:
+        """Append the batch of a client, in the epoch that the node knows."""
+        return self.partition.append(
+            batch, now_ms, is_verified=is_verified, verifier=verifier, led=self
+        )
+
+    def delete_records(self, offset: int) -> int:
+        """Delete the records below `offset`; raises NOT_LEADER_OR_FOLLOWER for a former leader."""
+        if self.led_isr is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return self.partition.delete_records(offset)
+
+    def low_watermark(self, brokers: Mapping[int, BrokerImage]) -> int:
+        """Return the smallest start offset of all replicas on nodes that are not fenced."""
+        return self.partition.low_watermark(brokers)
 
     # --- offsets -------------------------------------------------------------------------------
 

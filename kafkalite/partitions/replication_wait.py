@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kafkalite.partitions.partition import Partition
+    from kafkalite.partitions.replicas import Led
     from kafkalite.partitions.table import PartitionTable
     from kafkalite.ports.clock import Clock, Timer
 
@@ -36,12 +37,14 @@ class Awaited(Protocol):
 class AppendedBatch(NamedTuple):
     """A batch that was appended and is not yet on all in-sync replicas.
 
-    The errors are those of Kafka's DelayedProduce: NOT_LEADER_OR_FOLLOWER after a change of the
-    leader, NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR has shrunk below its minimum,
+    The errors are those of Kafka's DelayedProduce: NOT_LEADER_OR_FOLLOWER when the node learns of
+    another leader, NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR has shrunk below its minimum,
     REQUEST_TIMED_OUT at the deadline.
     """
 
     partition: Partition
+    node_id: int
+    """The node that appended the batch as the leader."""
     end_offset: int
     leader_epoch: int
     set_error: Callable[[ErrorCode], None]
@@ -49,11 +52,11 @@ class AppendedBatch(NamedTuple):
 
     def is_done(self, table: PartitionTable) -> bool:
         """Return whether the batch is replicated or lost."""
-        partition = self.partition
-        error = _error_of(table, partition, self.leader_epoch)
-        if error is ErrorCode.NONE and partition.high_watermark < self.end_offset:
+        seen = self.partition.seen_by(self.node_id)
+        error = _error_of(table, self.partition, seen, self.leader_epoch)
+        if error is ErrorCode.NONE and seen.high_watermark < self.end_offset:
             return False
-        if error is ErrorCode.NONE and not partition.has_enough_replicas:
+        if error is ErrorCode.NONE and not seen.has_enough_replicas:
             error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         if error is not ErrorCode.NONE:
             self.set_error(error)
@@ -67,11 +70,13 @@ class AppendedBatch(NamedTuple):
 class DeletedRecords(NamedTuple):
     """Deleted records of a partition that some replicas still have.
 
-    The errors are those of Kafka's DelayedDeleteRecords: NOT_LEADER_OR_FOLLOWER after a change of
-    the leader, REQUEST_TIMED_OUT at the deadline.
+    The errors are those of Kafka's DelayedDeleteRecords: NOT_LEADER_OR_FOLLOWER when the node
+    learns of another leader, REQUEST_TIMED_OUT at the deadline.
     """
 
     partition: Partition
+    node_id: int
+    """The node that deleted the records as the leader."""
     offset: int
     leader_epoch: int
     low_watermark: Callable[[], int]
@@ -81,7 +86,8 @@ class DeletedRecords(NamedTuple):
 
     def is_done(self, table: PartitionTable) -> bool:
         """Return whether the replicas have deleted the records, or the leader has changed."""
-        error = _error_of(table, self.partition, self.leader_epoch)
+        seen = self.partition.seen_by(self.node_id)
+        error = _error_of(table, self.partition, seen, self.leader_epoch)
         if error is not ErrorCode.NONE:
             self.set_result(error, _NO_WATERMARK)
             return True
@@ -99,15 +105,20 @@ class DeletedRecords(NamedTuple):
 _NO_WATERMARK = -1
 
 
-def _error_of(table: PartitionTable, partition: Partition, leader_epoch: int) -> ErrorCode:
-    """Return why a change by the leader of an epoch is lost, NONE if it is not."""
+def _error_of(
+    table: PartitionTable, partition: Partition, seen: Led, leader_epoch: int
+) -> ErrorCode:
+    """Return why a change by the leader of an epoch is lost, NONE if it is not.
+
+    `seen` is the partition as the node knows it that made the change.
+    """
     try:
         hosted = table.get(partition.topic_id, partition.index)
     except KafkaError as error:
         return error.code
     if hosted is not partition:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if partition.leader_epoch != leader_epoch or table.is_stopping:
+    if seen.leader_epoch != leader_epoch or table.is_stopping:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return ErrorCode.NONE
 

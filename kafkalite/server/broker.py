@@ -25,6 +25,7 @@ from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.gateway.steps import StepOrder
 from kafkalite.metadata.brokers import NoNodesError
+from kafkalite.metadata.features import UnsupportedLevelError
 from kafkalite.metadata.image import AddedNode, MetadataDelta
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
@@ -115,7 +116,11 @@ _DEFAULT_QUEUED_BYTES = 1024 * 1024 * 1024
 
 
 class ServedNode(NamedTuple):
-    """One node's listeners, and the connections that they accepted."""
+    """One node's listeners, and the connections that they accepted.
+
+    The listeners of a node for clients of the controller are separate: as in Kafka, their
+    connections do not count against the limits of the others.
+    """
 
     node: Node
     listeners: Sequence[Listener]
@@ -204,8 +209,8 @@ class Broker:
         self._registered: AbstractSet[int] = frozenset()  # the nodes in the latest metadata
         self._gateway: Gateway | None = None
         self._controller_gateway: Gateway | None = None
-        self._throttling: Throttling | None = None
-        self._authorization: AuthorizationStep | None = None
+        self._throttling: Sequence[Throttling] = ()  # for each gateway; empty without quotas
+        self._authorization: Sequence[AuthorizationStep] = ()  # for each gateway
         self._faults: Faults | None = None
         self._specs: Sequence[ListenerSpec] = ()
         self._generated_certificates: GeneratedCertificates | None = None
@@ -292,7 +297,7 @@ class Broker:
             raise BrokerDirectoryError(
                 f"cannot use {error.filename}: {error.strerror}; {_METADATA_LOG_ADVICE}"
             ) from error
-        except NoNodesError as error:
+        except (NoNodesError, UnsupportedLevelError) as error:
             raise BrokerDirectoryError(f"cannot use {directory.path}: {error}") from error
         except OSError as error:
             failed_path = error.filename or directory.path
@@ -507,13 +512,13 @@ class Broker:
             self._report_bug,
             cluster.groups.window,
         )
+        if any(spec.is_for_controllers for spec in self._specs):
+            self._controller_gateway = self._new_controller_gateway(config)
         self._throttle_clients(cluster.metadata.image, MetadataDelta())
         cluster.metadata.subscribe(self._throttle_clients)
         cluster.metadata.subscribe(self._limit_connections)
-        self._install_authorizer(self._gateway)
-        if any(spec.is_for_controllers for spec in self._specs):
-            self._controller_gateway = self._new_controller_gateway(config)
-        self._install_profile(self._gateway, config)
+        self._install_authorizer()
+        self._install_profile(config)
         cluster.open(InterBrokerCalls(self._gateway))
         if self._prepare is not None:
             self._prepare(self)
@@ -523,22 +528,30 @@ class Broker:
         from kafkalite.apis.controllers import controller_api_finder  # noqa: PLC0415 - rarely used
 
         is_unstable = config.bool("unstable.api.versions.enable")
-        gateway = Gateway(
+        return Gateway(
             controller_api_finder(config.release, unstable=is_unstable), self._report_bug
         )
-        if self._authorization is not None:
-            gateway.install(self._authorization, StepOrder.AUTHORIZE)
-        return gateway
+
+    @property
+    def _gateways(self) -> Sequence[Gateway]:
+        """The gateways of clients of the nodes, and of clients of the controller."""
+        controller = self._controller_gateway
+        return (self.gateway,) if controller is None else (self.gateway, controller)
 
     def _throttle_clients(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply the quotas of an image to clients."""
-        if self._throttling is None:
+        if not self._throttling:
             if not image.client_quotas:
                 return
-            from kafkalite.gateway.throttling import Throttling  # noqa: PLC0415 - rarely used
+            from kafkalite.gateway.throttling import (  # noqa: PLC0415 - rarely used
+                Throttling,
+                new_mutation_meters,
+            )
 
-            self._throttling = Throttling(self.gateway)
-        self._throttling.on_image(image, delta)
+            mutations = new_mutation_meters(self._require_running()[0].config)
+            self._throttling = [Throttling(each, mutations) for each in self._gateways]
+        for throttling in self._throttling:
+            throttling.on_image(image, delta)
 
     def _limit_connections(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply the limits for connections, which dynamic settings may have changed."""
@@ -560,25 +573,31 @@ class Broker:
         except ValueError as error:
             raise SettingsError(str(error)) from error
 
-    def _install_authorizer(self, gateway: Gateway) -> None:
+    def _install_authorizer(self) -> None:
         """Check requests by ACLs, if an authorizer is configured."""
         if self._authorizer_settings is None:
             return
-        from kafkalite.apis.authorization.step import AuthorizationStep  # noqa: PLC0415 - rarely used
+        from kafkalite.apis.authorization.rules import CONTROLLER_RULES, RULES  # noqa: PLC0415 - rarely used
+        from kafkalite.apis.authorization.step import AuthorizationStep  # noqa: PLC0415 - as above
 
-        self._authorization = AuthorizationStep(self._authorizer_settings)
-        gateway.install(self._authorization, StepOrder.AUTHORIZE)
+        # A broker without a listener for controllers has one gateway, and one step.
+        self._authorization = [
+            AuthorizationStep(self._authorizer_settings, rules)
+            for _, rules in zip(self._gateways, (RULES, CONTROLLER_RULES), strict=False)
+        ]
+        for gateway, step in zip(self._gateways, self._authorization, strict=True):
+            gateway.install(step, StepOrder.AUTHORIZE)
 
-    @staticmethod
-    def _install_profile(gateway: Gateway, config: BrokerConfig) -> None:
+    def _install_profile(self, config: BrokerConfig) -> None:
         """Apply the limits of the emulated service, if one is emulated."""
         profile = config.release.profile
         if profile is None:
             return
         from kafkalite.apis.profile_step import ProfileStep, reason_not_served  # noqa: PLC0415 - rarely used
 
-        gateway.reason_not_served = partial(reason_not_served, profile)
-        gateway.install(ProfileStep(config.release), StepOrder.POLICY)
+        for gateway in self._gateways:
+            gateway.reason_not_served = partial(reason_not_served, profile)
+            gateway.install(ProfileStep(config.release), StepOrder.POLICY)
 
     async def _accept_clients(self) -> None:
         """Start the listeners, and then maintenance."""
@@ -629,7 +648,7 @@ class Broker:
         from kafkalite.server.sasl_listener import SaslListener  # noqa: PLC0415 - rarely used
 
         controller = self._controller_gateway if listener.is_for_controllers else None
-        return SaslListener(node, settings, controller or self.gateway)
+        return SaslListener(node, settings, self.gateway, controller)
 
     def _store_users(self, cluster: Cluster) -> None:
         """Store the SCRAM credentials of the users in the settings."""
@@ -668,7 +687,8 @@ class Broker:
         finally:
             # Also if the disk refused the change of the metadata.
             if node.state is NodeState.STOPPED:
-                self._served(node_id).kill()
+                for served in self._served(node_id):
+                    served.kill()
                 if not was_stopped:
                     self._log.info("stopped a node", node=node_id)
 
@@ -677,7 +697,8 @@ class Broker:
         was_stopped = node.state is NodeState.STOPPED
         cluster.node_control.shut_down(node_id)
         if not was_stopped:
-            await self._served(node_id).shut_down()
+            for served in self._served(node_id):
+                await served.shut_down()
             self._log.info("shut down a node", node=node_id)
 
     async def add_node(
@@ -705,7 +726,8 @@ class Broker:
                 if new_id not in cluster.nodes:
                     self._forget_node(new_id)
                 else:
-                    await self._serve_node(self._served(new_id))
+                    for served in self._served(new_id):
+                        await self._serve_node(served)
                     self._log.info("added a node", node=new_id)
         return new_id
 
@@ -736,11 +758,24 @@ class Broker:
     def _forget_node(self, node_id: int) -> None:
         """Release everything that belongs to a removed node."""
         self._listeners.release(node_id)
-        if self._authorization is not None:
-            self._authorization.forget_node(node_id)
+        for step in self._authorization:
+            step.forget_node(node_id)
         self._nodes = [served for served in self._nodes if served.node.id != node_id]
         for name, endpoints in self._endpoints.items():
             self._endpoints[name] = [each for each in endpoints if each.node_id != node_id]
+
+    def isolate_node(self, node_id: int) -> None:
+        """Cut a node off from all other nodes; clients still reach it.
+
+        From then on, requests for the controller wait at isolated nodes. Raises NodeError for a
+        stopped node, and for the last running one.
+        """
+        cluster, _ = self._require_running()
+        cluster.node_control.isolate(node_id)
+        from kafkalite.gateway.forwarding import FORWARDING  # noqa: PLC0415 - rarely used
+
+        # No effect if it is installed already.
+        self.gateway.install(FORWARDING, StepOrder.FORWARD)
 
     async def start_node(self, node_id: int) -> None:
         """Start a stopped node, or connect an isolated one; no effect on a running one.
@@ -755,21 +790,23 @@ class Broker:
             served = self._served(node_id)
             try:
                 if before is NodeState.STOPPED:
-                    for listener in served.listeners:
+                    for listener in chain.from_iterable(each.listeners for each in served):
                         listener.bind_again()
                 cluster.node_control.start(node_id)
             finally:
                 if node.state is NodeState.STOPPED:
                     # A port was taken, or the disk refused the change of the metadata.
-                    served.kill()
+                    for each in served:
+                        each.kill()
                 elif before is NodeState.STOPPED:
                     # Last, as in Kafka: clients are not served by a node that is not registered.
-                    await self._serve_node(served)
+                    for each in served:
+                        await self._serve_node(each)
                 if before is not NodeState.RUNNING and node.state is NodeState.RUNNING:
                     self._log.info("started a node", node=node_id)
 
-    def _served(self, node_id: int) -> ServedNode:
-        return next(served for served in self._nodes if served.node.id == node_id)
+    def _served(self, node_id: int) -> Sequence[ServedNode]:
+        return [served for served in self._nodes if served.node.id == node_id]
 
     def _client_services(
         self, loop: asyncio.AbstractEventLoop, cluster: Cluster
@@ -874,7 +911,7 @@ class Broker:
 
     @property
     def gateway(self) -> Gateway:
-        """The gateway that serves the requests of all nodes; steps are installed there."""
+        """The gateway that serves the requests of all nodes, but not those to the controller."""
         if self._gateway is None:
             raise RuntimeError("the broker is not running")
         return self._gateway
@@ -974,7 +1011,11 @@ class Broker:
 
             cluster, _ = self._require_running()
             self._faults = Faults(
-                self.gateway, cluster.nodes, self._entropy, self._report_fault_rule
+                self._gateways,
+                cluster.nodes,
+                [spec.name for spec in self._specs],
+                self._entropy,
+                self._report_fault_rule,
             )
         return self._faults
 
@@ -1012,8 +1053,11 @@ class Broker:
         """Set the addresses of a node in the metadata of its clients and in its settings."""
         cluster, directory = self._require_running()
         config = cluster.config
-        admission = Admission(config, self._clock, [each.name for each in listeners])
-        self._nodes.append(ServedNode(node, listeners, admission))
+        for is_for_controllers in (False, True):
+            group = [each for each in listeners if each.is_for_controllers is is_for_controllers]
+            if group:
+                admission = Admission(config, self._clock, [each.name for each in group])
+                self._nodes.append(ServedNode(node, group, admission))
         for listener in listeners:
             advertised = listener.advertised_address
             endpoint = node.set_endpoint(listener.name, advertised.host, advertised.port)

@@ -192,7 +192,18 @@ class SaslListener:
 
     __slots__ = ("_gate_settings", "_node", "_settings", "_token_credential")
 
-    def __init__(self, node: Node, settings: SaslSettings, gateway: Gateway) -> None:
+    def __init__(
+        self,
+        node: Node,
+        settings: SaslSettings,
+        gateway: Gateway,
+        controller_gateway: Gateway | None = None,
+    ) -> None:
+        """`controller_gateway` serves the requests of clients of the controller.
+
+        Before a client has authenticated, `gateway` refuses requests at all listeners: Kafka then
+        answers requests that the controller does not serve, too.
+        """
         self._node = node
         self._settings = settings
         self._token_credential = lru_cache(_MAX_TOKEN_CREDENTIALS)(token_credential)
@@ -201,7 +212,7 @@ class SaslListener:
             max_receive_bytes=security.int("sasl.server.max.receive.size"),
             failure_delay_ms=partial(security.int, _DELAY_KEY),
             clock=node.clock,
-            serve_authentication=gateway.serve_authentication,
+            serve_authentication=(controller_gateway or gateway).serve_authentication,
             refuse=gateway.refuse,
             accept=_accept,
         )

@@ -125,6 +125,20 @@ class ProducerStateTable:
         """Return the state of all producers, by producer id."""
         return [self._entries[producer_id] for producer_id in sorted(self._entries)]
 
+    def copy(self) -> ProducerStateTable:
+        """Return a table with the same producers, which changes on its own."""
+        return ProducerStateTable(
+            ProducerEntry(
+                entry.producer_id,
+                producer_epoch=entry.producer_epoch,
+                coordinator_epoch=entry.coordinator_epoch,
+                last_timestamp=entry.last_timestamp,
+                transaction_first_offset=entry.transaction_first_offset,
+                batches=entry.batches,
+            )
+            for entry in self._entries.values()
+        )
+
     def get(self, producer_id: int) -> ProducerEntry | None:
         """Return the state of a producer, or None."""
         return self._entries.get(producer_id)

@@ -87,6 +87,7 @@ class BrokerFaults:
         topic: str | None = None,
         transactional_id: str | None = None,
         node: int | None = None,
+        listener: str | None = None,
         times: int | None = None,
         after: int | None = None,
         every: int | None = None,
@@ -98,7 +99,7 @@ class BrokerFaults:
     ) -> InjectedFault:
         """Apply a fault to the requests that arrive from now on.
 
-        `api` to `node` select requests; all that are given must match. `times` to `probability`
+        `api` to `listener` select requests; all that are given must match. `times` to `probability`
         define for which of the selected requests the fault fires. `error`, `delay_ms` and
         `disconnect` define the effect on those requests. Raises ValueError, with one sentence, for
         an invalid fault.
@@ -110,6 +111,7 @@ class BrokerFaults:
             "topic": topic,
             "transactional_id": transactional_id,
             "node": node,
+            "listener": listener,
         }
         trigger = {
             "times": times,

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-RELEASE = "4.3.1"
-"""The release of the workers and of their connectors.
-
-Maven Central has no connectors of 4.4, and those of 4.3 fail in workers of 4.4.
-"""
 GROUP = "connect"
 CONFIGS, OFFSETS, STATUSES = "connect-configs", "connect-offsets", "connect-statuses"
 OFFSET_PARTITIONS = 3
@@ -60,7 +55,8 @@ _SETTINGS: Mapping[str, str] = {
 class Worker:
     """One `connect-distributed` process; port and log file stay the same after a restart.
 
-    Its jars are those of `RELEASE`, or of `jar_path`.
+    Its jars are those of the pinned release, or of `jar_path`. Maven Central has no connectors of
+    Kafka 4.4, so a worker of 4.4 runs those of 4.3.
     """
 
     def __init__(
@@ -93,7 +89,6 @@ class Worker:
             str(self._properties),
             log_level="info",
             flags=(*SHORT_LIVED, f"-D{_LOGGED_CLASS}=debug"),
-            release=RELEASE,
             jar_path=self._jar_path,
         )
         with self.log.open("ab") as log:

@@ -24,7 +24,7 @@ from kafkalite.control.endpoint import Endpoint
 from kafkalite.storage.batch import BatchView, split_batches
 from tests.clients.background import in_background
 from tests.clients.committed_reader import CommittedReader
-from tests.clients.connect import CONFIGS, OFFSET_PARTITIONS, OFFSETS, RELEASE, STATUSES, Worker
+from tests.clients.connect import CONFIGS, OFFSET_PARTITIONS, OFFSETS, STATUSES, Worker
 from tests.clients.connect_cluster import (
     CONNECTORS,
     COPY,
@@ -58,7 +58,7 @@ _LOG = logging.getLogger(__name__)
 @pytest.fixture
 def target(tmp_path: Path) -> Iterator[Target]:
     with required():
-        jar_directory(RELEASE)
+        jar_directory()
         target = broker_under_test(tmp_path / "broker", control=True)
         target.start()
     admin = AdminClient({"bootstrap.servers": target.bootstrap})

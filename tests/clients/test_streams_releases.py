@@ -20,12 +20,9 @@ _WITHOUT_GROUP_TYPES: Final = {"3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9"}
 _WITHOUT_STREAMS_PROTOCOL: Final = {*_WITHOUT_GROUP_TYPES, "4.0"}
 _UNDER_DEVELOPMENT: Final = {
     "unstable.api.versions.enable": "true",
-    "group.coordinator.rebalance.protocols": "classic,consumer,streams",
+    "unstable.feature.versions.enable": "true",
 }
-"""Settings of a broker of 4.1, in which the streams protocol was under development.
-
-Kafka 4.1 also needs a feature level that was under development.
-"""
+"""Settings of a broker of 4.1, in which the streams protocol was under development."""
 _TYPES: Final = {"classic": "Classic/consumer", "streams": "Streams/streams"}
 _CONFIG: Final = {
     "offsets.topic.num.partitions": "1",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tests.conformance.compare import differences
 from tests.conformance.compared_releases import RELEASES
 from tests.conformance.node_world import NodeWorlds
-from tests.oracle.node_clusters import ONE_CONTROLLER, EmulatedNodes, RealNodes
+from tests.oracle.isolation import Network
+from tests.oracle.node_clusters import NODE_IDS, ONE_CONTROLLER, EmulatedNodes, RealNodes
 from tests.oracle.requirements import required
 
 if TYPE_CHECKING:
@@ -51,9 +52,13 @@ class NodeClusters(NamedTuple):
 
 @contextmanager
 def node_clusters(
-    directory: Path, release: str, controllers: tuple[int, ...] = ONE_CONTROLLER
+    directory: Path,
+    release: str,
+    controllers: tuple[int, ...] = ONE_CONTROLLER,
+    *,
+    can_isolate: bool = False,
 ) -> Iterator[NodeClusters]:
-    """Run both clusters as a release in `RELEASES`."""
+    """Run both clusters as a release in `RELEASES`; with `can_isolate`, nodes can be isolated."""
     compared = RELEASES[release]
     real = RealNodes(
         directory / "kafka",
@@ -61,6 +66,7 @@ def node_clusters(
         _NODE_CONFIG,
         release=compared.version,
         controllers=controllers,
+        network=Network(directory / "network", NODE_IDS) if can_isolate else None,
     )
     emulated = EmulatedNodes(
         directory / "kafkalite", _CONFIG, _NODE_CONFIG, as_version=compared.name

@@ -70,6 +70,7 @@ class NodeWorlds:
         }
         self._running = set(NODE_IDS)
         self._paused: set[int] = set()
+        self._isolated: set[int] = set()
 
     # --- nodes ---------------------------------------------------------------------------------
 
@@ -105,10 +106,24 @@ class NodeWorlds:
         self._paused.discard(node_id)
         self._running.add(node_id)
 
+    def isolate(self, node_id: int) -> None:
+        """Cut a node off from the others; it still answers requests that name it."""
+        self._running.discard(node_id)
+        self._isolated.add(node_id)
+        self._cluster.isolate_node(node_id)
+
+    def connect(self, node_id: int) -> None:
+        """Let an isolated node reach the others again."""
+        self._cluster.connect_node(node_id)
+        self._isolated.discard(node_id)
+        self._running.add(node_id)
+
     def close(self) -> None:
-        """Start the nodes that do not run, and close all connections."""
+        """Start or connect the nodes that do not run, and close all connections."""
         for node_id in tuple(self._paused):
             self.resume_replication(node_id)
+        for node_id in tuple(self._isolated):
+            self.connect(node_id)
         for node in self._nodes.values():
             node.close()
         for node_id in set(NODE_IDS) - self._running:
@@ -121,6 +136,9 @@ class NodeWorlds:
     def running(self) -> list[NodeWorld]:
         """Return the running nodes."""
         return [self._nodes[node_id] for node_id in sorted(self._running)]
+
+    def _nodes_or_running(self, node_ids: Sequence[int]) -> list[NodeWorld]:
+        return [self._nodes[node_id] for node_id in node_ids] or self.running()
 
     def _leave(self, node_id: int) -> None:
         self._nodes[node_id].close()
@@ -257,22 +275,32 @@ class NodeWorlds:
 
     # --- requests ------------------------------------------------------------------------------
 
-    def describe(self, topic: str) -> None:
-        """Ask every running node about the topic and the cluster."""
+    def describe(self, topic: str, *node_ids: int) -> None:
+        """Ask some nodes about the topic and the cluster, by default every running one."""
         metadata = MetadataRequest(
             topics=[MetadataRequest.MetadataRequestTopic(name=self.full_name(topic))],
             allow_auto_topic_creation=False,
         )
-        for node in self.running():
+        for node in self._nodes_or_running(node_ids):
             node.ask(metadata, 13)
             node.ask(metadata, 12)
             node.ask(metadata, 1)
             node.ask(self._describe_request(topic), 0)
 
-    def describe_cluster(self) -> None:
-        """Ask every running node about the nodes."""
-        for node in self.running():
+    def describe_cluster(self, *node_ids: int) -> None:
+        """Ask some nodes about the nodes, by default every running one."""
+        for node in self._nodes_or_running(node_ids):
             node.ask(DescribeClusterRequest(include_fenced_brokers=True), 2)
+
+    def wait_for_end(self, node_id: int, topic: str, epoch: int, end_offset: int) -> None:
+        """Wait until the log of a leader ends at an offset."""
+
+        def is_expected(row: Any) -> bool:  # noqa: ANN401 - a row of a response
+            return bool(row.end_offset == end_offset)
+
+        request = self._epoch_request(topic, epoch)
+        row = self._wait(self.node(node_id), request, 4, _partition_row, is_expected)
+        assert is_expected(row), row
 
     def produce(
         self, node_id: int, topic: str, value: bytes, acks: int = -1, timeout_ms: int = 5000
@@ -295,11 +323,14 @@ class NodeWorlds:
         request = ElectLeadersRequest(election_type=kind, topic_partitions=rows, timeout_ms=10_000)
         self.running()[0].ask(request, 2)
 
-    def observe(self, topic: str, epoch: int, end_offset: int) -> None:
-        """Ask every running node about offsets, epochs and records, with all kinds of epochs."""
-        self.describe(topic)
+    def observe(self, topic: str, epoch: int, end_offset: int, *node_ids: int) -> None:
+        """Ask some nodes about offsets, epochs and records, with all kinds of epochs.
+
+        By default, ask every running node.
+        """
+        self.describe(topic, *node_ids)
         name = self.full_name(topic)
-        for node in self.running():
+        for node in self._nodes_or_running(node_ids):
             for current in (-1, epoch - 1, epoch, epoch + 1):
                 for timestamp in (LATEST, EARLIEST):
                     node.ask(list_offsets(name, timestamp=timestamp, leader_epoch=current), 7)

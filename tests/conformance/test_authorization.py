@@ -15,13 +15,8 @@ from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )
-from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
-from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
-from kafkalite.protocol._generated.messages.delete_acls import DeleteAclsRequest
-from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
 from kafkalite.protocol._generated.messages.describe_acls import DescribeAclsRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeRequest
 from kafkalite.protocol._generated.messages.share_acknowledge import ShareAcknowledgeRequest
@@ -36,13 +31,24 @@ from tests.conformance import acl_requests
 from tests.conformance.compare import tree_differences
 from tests.conformance.compared_releases import RELEASES
 from tests.conformance.normalization import Normaliser
+from tests.conformance.permission_checks import (
+    ALICE,
+    CLOSED,
+    IGNORED,
+    SETTLE_S,
+    create_topic,
+    grant,
+    restore,
+    topic_ids,
+    tree_of,
+    wait_until,
+)
 from tests.conformance.raw import ConnectionClosedError, RawClient
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
 from tests.oracle.target import COMMON_CONFIG, free_port
 from tests.unit.apis.authorization.requests import (
     CASES,
-    MISSING_TOPIC,
     OTHER_TOPIC,
     TOPIC,
     Case,
@@ -55,7 +61,7 @@ from tests.unit.apis.cluster_wire import ClusterWire
 from tests.unit.apis.group_wire import PendingResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from kafkalite.protocol.message import Message
@@ -63,9 +69,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(600)]
 
-ALICE: Final = "User:alice"
-CLOSED: Final = "the connection was closed"
-_SETTLE_S: Final = 5.0
 _CONTROLLER_DELAY_S: Final = 0.3
 _AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -74,11 +77,6 @@ _AUTHORIZER = {
     "share.coordinator.state.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
 }
-_IGNORED = frozenset((
-    "host", "controller_id", "base_offset", "cluster_id", "acquisition_lock_timeout_ms",
-    "last_timestamp",
-))  # fmt: skip
-"""Fields that differ between a process and a wire, or that depend on earlier requests."""
 
 
 class Kafka:
@@ -204,23 +202,6 @@ def brokers(
         emulator.close()
 
 
-def topic_ids(broker: Kafka | Emulator) -> Mapping[str, bytes]:
-    response = broker.ask(MetadataRequest(topics=None), 12, as_admin=True)
-    return {topic.name: topic.topic_id for topic in response.topics}
-
-
-def wait_until(is_reached: Any) -> None:  # noqa: ANN401 - any predicate
-    deadline = time.monotonic() + _SETTLE_S
-    while not is_reached() and time.monotonic() < deadline:
-        time.sleep(0.02)
-
-
-def create_topic(broker: Kafka | Emulator, name: str) -> None:
-    topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-    broker.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7, as_admin=True)
-    wait_until(lambda: name in topic_ids(broker))
-
-
 def prepare(broker: Kafka | Emulator) -> None:
     """Create the topics and the groups."""
     for name in (TOPIC, OTHER_TOPIC):
@@ -246,50 +227,6 @@ def prepare(broker: Kafka | Emulator) -> None:
                 return not getattr(answer, "error_code", 0) and not any(codes)
 
             wait_until(is_done)
-
-
-def restore(broker: Kafka | Emulator) -> None:
-    """Undo the changes of requests that were allowed."""
-    known = topic_ids(broker)
-    if MISSING_TOPIC in known:
-        state = DeleteTopicsRequest.DeleteTopicState(name=MISSING_TOPIC)
-        broker.ask(DeleteTopicsRequest(topics=[state], timeout_ms=10_000), 6, as_admin=True)
-        wait_until(lambda: MISSING_TOPIC not in topic_ids(broker))
-    if TOPIC not in known:
-        create_topic(broker, TOPIC)
-
-
-def grant(broker: Kafka | Emulator, needs: Sequence[Needs]) -> None:
-    """Replace all ACLs, and wait until the broker knows them."""
-    everything: dict[str, Any] = {"operation": 1, "permission_type": 1, "resource_type_filter": 1,
-                  "resource_name_filter": None, "pattern_type_filter": 1,
-                  "principal_filter": None, "host_filter": None}  # fmt: skip
-    selection = DeleteAclsRequest.DeleteAclsFilter(**everything)
-    broker.ask(DeleteAclsRequest(filters=[selection]), 3, as_admin=True)
-    creations = [
-        CreateAclsRequest.AclCreation(
-            resource_type=need.resource, resource_name=need.resource_name, principal=ALICE,
-            host="*", operation=need.operation, permission_type=3,
-        )
-        for need in needs
-    ]  # fmt: skip
-    broker.ask(CreateAclsRequest(creations=creations), 3, as_admin=True)
-
-    def is_known() -> bool:
-        described = broker.ask(DescribeAclsRequest(**everything), 3, as_admin=True)
-        return sum(len(each.acls) for each in described.resources) == len(needs)
-
-    wait_until(is_known)
-
-
-def tree_of(broker: Kafka | Emulator, case: Case, version: int, ids: Mapping[str, bytes]) -> Any:  # noqa: ANN401 - a tree
-    response = broker.ask(request_of(case, version, ids), version)
-    if response == CLOSED:
-        return CLOSED
-    normaliser = Normaliser(_IGNORED)
-    for name, topic_id in ids.items():
-        normaliser.name("topic_id", topic_id, f"id of {name}")
-    return normaliser.tree(response)
 
 
 def compare(brokers: Brokers, case: Case, version: int, needs: Sequence[Needs]) -> list[str]:
@@ -343,7 +280,7 @@ def acl_tree(response: Any) -> Any:  # noqa: ANN401 - any response, a tree
             return {name: sort(value) for name, value in tree.items()}
         return [sort(each) for each in tree] if isinstance(tree, list) else tree
 
-    return sort(sort(Normaliser(_IGNORED).tree(response)))
+    return sort(sort(Normaliser(IGNORED).tree(response)))
 
 
 def differences_of_acls(kafka: Kafka, emulator: Emulator, path: str) -> list[str]:
@@ -396,7 +333,7 @@ def regex_assignment(broker: Kafka | Emulator, group: str) -> list[str]:
         topic_partitions=[],
     )  # fmt: skip
     topics: list[str] = []
-    deadline = time.monotonic() + _SETTLE_S
+    deadline = time.monotonic() + SETTLE_S
     while not topics and time.monotonic() < deadline:
         response = broker.ask(beat, 1)
         # The coordinator may not be available yet.
@@ -466,7 +403,7 @@ def share_session(broker: Kafka | Emulator, group: str) -> list[Any]:
             group_id=group, member_id=member, share_session_epoch=epoch, topics=[acknowledged]
         )
         answers.append(broker.ask(request, 1))
-    normaliser = Normaliser(_IGNORED)
+    normaliser = Normaliser(IGNORED)
     for name, topic_id in ids.items():
         normaliser.name("topic_id", topic_id, f"id of {name}")
     return [normaliser.tree(each) for each in answers]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conformance.compare import differences
 from tests.conformance.scenario_runs import play
-from tests.conformance.scenarios.features import SCENARIOS
+from tests.conformance.scenarios.features import SCENARIOS, groups_are_disabled_from_the_start
 from tests.conformance.tool_runs import run_with_each, tool_sides
 from tests.kafka_tools.case import Case
 from tests.oracle.fixtures import broker_under_test
@@ -53,6 +53,30 @@ def test_kafkalite_answers_as_kafka_does(
     assert not lines, "\n".join(lines)
 
 
+_LOWEST: Final = {
+    "group.version": "0",
+    "share.version": "0",
+    "streams.version": "0",
+    "transaction.version": "0",
+    "eligible.leader.replicas.version": "0",
+}
+
+
+def test_level_0_of_every_feature_is_that_of_kafka(tmp_path: Path) -> None:
+    with required():
+        real = RealKafka(tmp_path / "kafka", features=_LOWEST)
+        real.start()
+    try:
+        emulator = broker_under_test(tmp_path / "emulator", COMMON_CONFIG, _LOWEST)
+        emulator.start()
+        played = [play(groups_are_disabled_from_the_start, each) for each in (real, emulator)]
+        emulator.kill()
+    finally:
+        real.kill()
+    lines = differences(*played)
+    assert not lines, "\n".join(lines)
+
+
 _COMMANDS: Final = (
     "describe",
     "downgrade --feature share.version=0 --dry-run",
@@ -93,6 +117,7 @@ def test_the_tool_of_kafka_prints_the_same(brokers: tuple[Target, Target]) -> No
 
 _UPGRADE: Final = (
     "describe",
+    "upgrade --feature eligible.leader.replicas.version=1",
     "upgrade --release-version 4.4 --dry-run",
     "upgrade --release-version 4.4",
     "upgrade --release-version 4.4",
@@ -100,14 +125,17 @@ _UPGRADE: Final = (
 )
 
 
-@pytest.fixture
-def upgraded(tmp_path: Path) -> Iterator[tuple[Target, Target]]:
-    """Yield a real Kafka and kafkalite of release 4.4 that continue clusters of release 4.3."""
+@pytest.fixture(params=["3.9", "4.3"])
+def upgraded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Target, Target]]:
+    """Yield a real Kafka and kafkalite of release 4.4 that continue clusters of an earlier one."""
+    earlier_release = request.param
     kafka = RealKafka(tmp_path / "kafka")
-    earlier_kafka = RealKafka(tmp_path / "kafka", release=LATEST_PATCH["4.3"])
+    earlier_kafka = RealKafka(tmp_path / "kafka", release=LATEST_PATCH[earlier_release])
     kafka.port = earlier_kafka.port  # the properties of a data directory are written once
     emulator = ServedKafkalite(tmp_path / "emulator")
-    earlier_emulator = ServedKafkalite(tmp_path / "emulator", options=("--as-version", "4.3"))
+    earlier_emulator = ServedKafkalite(
+        tmp_path / "emulator", options=("--as-version", earlier_release)
+    )
     try:
         for earlier, later in ((earlier_kafka, kafka), (earlier_emulator, emulator)):
             with required():

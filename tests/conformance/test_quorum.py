@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from shutil import copytree
@@ -10,14 +11,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pytest
 
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
+from kafkalite.protocol._generated.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+)
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol.error_codes import ErrorCode
 from tests.conformance.compare import differences
 from tests.conformance.raw import RawClient
 from tests.conformance.scenarios.quorum import (
     CONTROLLER_SCENARIOS,
     IGNORED,
+    METADATA,
     SCENARIOS,
     fixed_voters_are_upgraded,
+    quorum,
 )
 from tests.conformance.tool_runs import run_with_each, tool_sides
 from tests.conformance.world import World
@@ -36,6 +43,9 @@ if TYPE_CHECKING:
     from tests.kafka_tools.sides import Side
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
+
+_ELECTION_S: Final = 30.0
+"""A limit for the time in which the controller of Kafka is elected again."""
 
 
 class Quorum(NamedTuple):
@@ -102,6 +112,48 @@ def test_the_listener_for_controllers_answers_as_that_of_kafka(
     quorums: tuple[Quorum, Quorum], scenario: Scenario, attempt: int
 ) -> None:
     assert_equal(quorums, scenario, attempt, at_controller=True)
+
+
+def altered(address: str, name: str, operation: int) -> int:
+    """Return the error code of a change of the settings of all brokers."""
+    rows = IncrementalAlterConfigsRequest
+    config = rows.AlterableConfig(name=name, config_operation=operation, value="4")
+    resource = rows.AlterConfigsResource(resource_type=4, resource_name="", configs=[config])
+    client = RawClient(int(address.rpartition(":")[2]))
+    try:
+        answer = client.call(rows(resources=[resource], validate_only=True), 1)
+    finally:
+        client.close()
+    code: int = answer.responses[0].error_code
+    return code
+
+
+def leader_epoch(address: str) -> int:
+    client = RawClient(int(address.rpartition(":")[2]))
+    try:
+        answer = client.call(quorum((METADATA, (0,))), 2)
+    finally:
+        client.close()
+    epoch: int = answer.topics[0].partitions[0].leader_epoch
+    return epoch
+
+
+def test_settings_of_brokers_are_checked_at_the_controller(
+    quorums: tuple[Quorum, Quorum],
+) -> None:
+    real, emulated = (each.controller for each in quorums)
+    assert altered(real, "node.id", 0) == ErrorCode.NONE
+    assert altered(emulated, "node.id", 0) == ErrorCode.INVALID_REQUEST
+    epochs = [leader_epoch(address) for address in (real, emulated)]
+    for address in (real, emulated):
+        assert altered(address, "log.retention.ms", 7) == ErrorCode.UNKNOWN_SERVER_ERROR
+    deadline = time.monotonic() + _ELECTION_S
+    while code := altered(real, "log.retention.ms", 0):
+        assert code == ErrorCode.NOT_CONTROLLER
+        assert time.monotonic() < deadline
+    assert altered(emulated, "log.retention.ms", 0) == ErrorCode.NONE
+    assert leader_epoch(real) > epochs[0]
+    assert leader_epoch(emulated) == epochs[1]
 
 
 def kafka_with_fixed_voters(

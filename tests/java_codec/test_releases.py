@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
@@ -103,7 +103,16 @@ def apis_in(directory: Path) -> dict[str, Versions]:
     return versions_by_name
 
 
-def features_in(directory: Path) -> dict[str, Feature]:
+class Features(NamedTuple):
+    """Facts about the features of a release."""
+
+    features: dict[str, Feature]
+    formatted_with_unstable: dict[str, int]
+    """Levels of a cluster with the newest unstable level of metadata.version."""
+    changes_of_records: frozenset[int]
+
+
+def features_in(directory: Path) -> Features:
     """Return the features of a release, printed by its own classes."""
     logging = sorted(jar_directory().glob("slf4j-*.jar"))
     jars = [*sorted(directory.glob("kafka-*.jar")), *logging]
@@ -115,14 +124,32 @@ def features_in(directory: Path) -> dict[str, Feature]:
         timeout=60,
         check=True,
     )
-    rows = [line.split() for line in printed.stdout.splitlines()]
-    return {name: Feature(*map(int, levels)) for name, *levels in rows}
+    rows = {name: map(int, levels) for name, *levels in map(str.split, printed.stdout.splitlines())}
+    changes = frozenset(rows.pop("changes"))
+    levels = {name: tuple(row) for name, row in rows.items()}
+    return Features(
+        {name: Feature(*row[:4]) for name, row in levels.items()},
+        {name: row[4] for name, row in levels.items()},
+        changes,
+    )
+
+
+def check_features(release_name: str, directory: Path) -> None:
+    """Assert that the table of releases has the features in the jars."""
+    release, official = emulated_release(release_name), features_in(directory)
+    assert release.features == official.features
+    assert release.changes_of_records == official.changes_of_records
+    if release.formats_unstable_features:
+        assert {
+            name: feature.formatted
+            for name, feature in release.with_unstable_features().features.items()
+        } == official.formatted_with_unstable
 
 
 def test_apis_and_features_equal_the_pinned_release() -> None:
     assert emulated_release(PINNED).apis == apis_in(jars_of(PINNED))
     assert emulated_release(PINNED).unstable == unstable_in(jars_of(PINNED))
-    assert emulated_release(PINNED).features == features_in(jars_of(PINNED))
+    check_features(PINNED, jars_of(PINNED))
 
 
 def test_apis_equal_the_last_release_before_kafka_4() -> None:
@@ -136,4 +163,4 @@ def test_apis_and_features_equal_every_release(release: str) -> None:
         directory = jars_of(release)
     assert emulated_release(release).apis == apis_in(directory)
     assert emulated_release(release).unstable == unstable_in(directory)
-    assert emulated_release(release).features == features_in(directory)
+    check_features(release, directory)

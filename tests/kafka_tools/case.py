@@ -21,7 +21,10 @@ class Case(NamedTuple):
     text: str = ""
     """The standard input."""
     until: str = ""
-    """The command is repeated until its output has this expression, which names a state."""
+    """The command is repeated until its output has this expression, which names a state.
+
+    A tool in the background is not repeated, but its output is awaited, also before it is stopped.
+    """
     figures: bool = False
     """Numbers are measured figures."""
     unordered: bool = False

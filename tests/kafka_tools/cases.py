@@ -25,6 +25,22 @@ def _moves(topic: str, replicas: list[int]) -> str:
     return json.dumps({"version": 1, "partitions": [partition]})
 
 
+def _workload(name: str, **fields: object) -> str:
+    """Return the specification of a task of Trogdor."""
+    specification = {
+        "class": f"org.apache.kafka.trogdor.workload.{name}",
+        "durationMs": 600_000,
+        "bootstrapServers": "{bootstrap}",
+        **fields,
+    }
+    return json.dumps(specification)
+
+
+_BENCH_RECORDS: Final = 400
+_NODE: Final = {"clientNode": "node0"}
+_RATE: Final = {"targetMessagesPerSec": 10_000}
+_TWO_PARTITIONS: Final = {"numPartitions": 2, "replicationFactor": 1}
+
 FILES: Final[Mapping[str, str]] = {
     "alice.properties": (
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
@@ -59,6 +75,81 @@ FILES: Final[Mapping[str, str]] = {
     "moves-to-unknown.json": _moves("moved", [7]),
     "moves-of-unknown.json": _moves("no-such-topic", [1]),
     "reset.csv": "rewound,0,1\n",
+    "trogdor.json": json.dumps(
+        {
+            "platform": "org.apache.kafka.trogdor.basic.BasicPlatform",
+            "nodes": {
+                "node0": {
+                    "hostname": "localhost",
+                    "trogdor.agent.port": 0,
+                }
+            },
+        }
+    ),
+    "produce.json": _workload(
+        "ProduceBenchSpec",
+        producerNode="node0",
+        maxMessages=_BENCH_RECORDS,
+        activeTopics={"bench[1-2]": _TWO_PARTITIONS},
+        inactiveTopics={"idle": {"numPartitions": 1, "replicationFactor": 1}},
+        **_RATE,
+    ),
+    "produce-in-transactions.json": _workload(
+        "ProduceBenchSpec",
+        producerNode="node0",
+        maxMessages=200,
+        transactionGenerator={"type": "uniform", "messagesPerTransaction": 50},
+        activeTopics={"bench-paid": _TWO_PARTITIONS},
+        **_RATE,
+    ),
+    "consume.json": _workload(
+        "ConsumeBenchSpec",
+        consumerNode="node0",
+        consumerGroup="bench-readers",
+        maxMessages=_BENCH_RECORDS,
+        activeTopics=["bench[1-2]"],
+        consumerConf={"auto.offset.reset": "earliest", "isolation.level": "read_committed"},
+        **_RATE,
+    ),
+    "consume-partitions.json": _workload(
+        "ConsumeBenchSpec",
+        consumerNode="node0",
+        consumerGroup="bench-assigned",
+        maxMessages=_BENCH_RECORDS,
+        activeTopics=["bench[1-2]:[0-1]"],
+        consumerConf={"group.protocol": "consumer"},
+        **_RATE,
+    ),
+    "share.json": _workload(
+        "ShareConsumeBenchSpec",
+        consumerNode="node0",
+        shareGroup="bench-sharers",
+        maxMessages=_BENCH_RECORDS,
+        activeTopics=["bench[1-2]"],
+        **_RATE,
+    ),
+    "round-trip.json": _workload(
+        "RoundTripWorkloadSpec",
+        maxMessages=100,
+        activeTopics={"round-trip": _TWO_PARTITIONS},
+        **_NODE,
+        **_RATE,
+    ),
+    "connections.json": _workload(
+        "ConnectionStressSpec",
+        durationMs=1_000,
+        targetConnectionsPerSec=50,
+        numThreads=1,
+        action="FETCH_METADATA",
+        **_NODE,
+    ),
+    "invalid-topic.json": _workload(
+        "ProduceBenchSpec",
+        producerNode="node0",
+        maxMessages=1,
+        activeTopics={"no/name": _TWO_PARTITIONS},
+        **_RATE,
+    ),
 }
 """The files that tools read, in `{files}`."""
 
@@ -291,6 +382,37 @@ TOKENS: Final = [
         "kafka-delegation-tokens",
         "--bootstrap-server {bootstrap} --command-config {files}/settings.properties"
         " --create --max-life-time-period -1",
+    ),
+]
+
+_NOT_EXACT: Final = r'Ms" : |totalConnections|connectsPerSec|glassfish|^WARNING:'
+_CONSUMED: Final = rf'{_NOT_EXACT}|"subscription" : '  # a set
+_CONSUMING: Final = ("consume", "consume-partitions", "share")
+
+
+def _task(name: str) -> Case:
+    """Return a case of an agent of Trogdor that carries out one task."""
+    command = f"agent -c {{files}}/trogdor.json -n node0 --exec {{files}}/{name}.json"
+    return Case("trogdor", command, without=_NOT_EXACT)
+
+
+STARTED_TASKS: Final = [
+    _task("produce"),
+    _hidden(
+        "kafka-configs",
+        "--alter --group bench-sharers --add-config share.auto.offset.reset=earliest",
+    ),
+    # A task that consumes needs a minute: Trogdor looks at its consumers once a minute.
+    *(_task(name)._replace(background=name, is_shown=False) for name in _CONSUMING),
+    _task("round-trip"),
+    _task("connections"),
+    _task("invalid-topic"),
+]
+ENDED_TASKS: Final = [
+    _task("produce-in-transactions"),
+    *(
+        _task(name)._replace(stops=name, until="Task (succeeded|failed)", without=_CONSUMED)
+        for name in _CONSUMING
     ),
 ]
 
@@ -820,11 +942,55 @@ FILES_OF_BROKERS: Final = [
     ),
 ]
 
+_METADATA_LOG: Final = "__cluster_metadata-0/00000000000000000000.log"
+METADATA_COPY: Final = f"{{files}}/copied/{_METADATA_LOG}"
+
+
+def _shell(command: str, until: str, *, unordered: bool = False) -> Case:
+    """Return a case of the shell for metadata.
+
+    Sometimes the shell runs a command before it has read all metadata, so the case is repeated.
+    """
+    command = f"--snapshot {METADATA_COPY} {command}"
+    return Case("kafka-metadata-shell", command, until=until, unordered=unordered)
+
+
+METADATA: Final = [
+    _hidden(
+        "kafka-configs",
+        "--alter --user mia --add-config SCRAM-SHA-256=[iterations=4096,password=secret]",
+    ),
+    _hidden("kafka-configs", "--alter --user mia --client app --add-config producer_byte_rate=9"),
+    _hidden("kafka-configs", "--alter --client-defaults --add-config consumer_byte_rate=8"),
+    _hidden("CopyFile", f"{{data}}/{_METADATA_LOG} {METADATA_COPY}"),
+    Case("kafka-metadata-shell", f"--snapshot {{data}}/{_METADATA_LOG} ls /"),
+    _shell("ls / /image /local", "topics"),
+    _shell("ls /image/topics/byName/re*", "name"),
+    _shell("ls /no/such/node", ""),
+    _shell("cat /local/version", "4"),
+    _shell("cat /image", ""),
+    _shell("cat /image/features/metadataVersion", "4"),
+    _shell("tree /image/features", "4"),
+    _shell("tree /image/cluster", "BrokerRegistration"),
+    _shell("tree /image/acls", "StandardAcl", unordered=True),
+    _shell("tree /image/clientQuotas", "mia"),
+    _shell("tree /image/configs", "TOPIC", unordered=True),
+    _shell("tree /image/delegationToken", "alice"),
+    _shell("tree /image/producerIds", "000"),
+    _shell("tree /image/scram", "mia"),
+    _shell("tree /image/topics/byName", "read", unordered=True),
+    _shell("find /image/topics/byName", "read"),
+    _shell("find /image/topics/byId", "name", unordered=True),
+    _shell("find /image/features /image/scram /image/no-such-node", "finalized"),
+    _shell("no-such-command", ""),
+]
+
 CASES: Final[tuple[Case, ...]] = (
     *TOPICS,
     *CONFIGS,
     *ACLS,
     *TOKENS,
+    *STARTED_TASKS,
     *RECORDS,
     *GROUPS,
     *SHARES,
@@ -833,4 +999,6 @@ CASES: Final[tuple[Case, ...]] = (
     *CLUSTER,
     *PERFORMANCE,
     *FILES_OF_BROKERS,
+    *METADATA,
+    *ENDED_TASKS,
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tests.kafka_tools.cases import METADATA_COPY
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -18,6 +20,7 @@ class Difference(NamedTuple):
 _INDEX: Final = Difference(
     "Logs have no index files. Kafka builds them when it opens a data directory.", "3.3"
 )
+_SHELL: Final = f"kafka-metadata-shell --snapshot {METADATA_COPY}"
 _READ: Final = "{data}/read-0/00000000000000000000"
 
 DIFFERENCES: Final[Mapping[str, Difference]] = {
@@ -26,6 +29,11 @@ DIFFERENCES: Final[Mapping[str, Difference]] = {
     ),
     "kafka-broker-api-versions": Difference(
         "Without `--as-version`, some earlier versions of APIs are served, too.", "4.0"
+    ),
+    f"{_SHELL} tree /image/cluster": Difference(
+        "The log has no ports, which can change with each start: registrations of brokers have no "
+        "listeners, and controllers are not registered. Broker epochs are no offsets.",
+        "3.3",
     ),
     f"kafka-dump-log --files {_READ}.index --index-sanity-check": _INDEX,
     f"kafka-dump-log --files {_READ}.timeindex": _INDEX,

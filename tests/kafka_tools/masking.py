@@ -11,12 +11,16 @@ if TYPE_CHECKING:
 _MASKS: Final = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        (r"\bconsole-(share-)?consumer-\d+\b", "console-group"),  # may have the length of an id
+        (
+            r"\bconsole-(share-)?consumer-\d+\b(?!-)",
+            "console-group",
+        ),  # may have the length of an id
         (r"[A-Za-z0-9+/]{86}==", "HMAC"),
+        (r"\b[0-9a-f]{30,}\b", "HEX"),
         (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UUID"),
         (r"(?<![\w-])(?!--|\w*Exception)(?=[\w-]*[a-z])[\w-]{22}(?![\w-])", "ID"),
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([:.,]\d+)?)?(Z|[+-]\d\d:?\d\d)?", "TIME"),
-        (r"\b1[5-9]\d{11}\b", "TIME"),
+        (r"(?<!\.)\b1[5-9]\d{11}\b", "TIME"),
         (r"\bEpoch: \d+", "Epoch: N"),
         (r"\bcrc: \d+", "crc: N"),
     )

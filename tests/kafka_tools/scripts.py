@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
 
 _TOOLS: Final = "org.apache.kafka.tools"
 _CONNECT: Final = "org.apache.kafka.connect"
+_TROGDOR: Final = "org.apache.kafka.trogdor"
 
 Address: TypeAlias = Literal["last", "first", "none"]
 """The place of `--bootstrap-server` in a command line; tools with subcommands need it first."""
@@ -20,6 +22,19 @@ class Script(NamedTuple):
     main_class: str
     address: Address = "last"
     address_option: str = "--bootstrap-server"
+    subcommands: Mapping[str, str] = MappingProxyType({})
+    """First word of a command line → the class that it runs, if there are several."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Every class that the script runs."""
+        return (self.main_class, *self.subcommands.values())
+
+    def class_of(self, words: list[str]) -> tuple[str, list[str]]:
+        """Return the class that a command line runs, and its arguments."""
+        if not self.subcommands:
+            return self.main_class, words
+        return self.subcommands[words[0]], words[1:]
 
 
 SCRIPTS: Final[Mapping[str, Script]] = {
@@ -44,6 +59,7 @@ SCRIPTS: Final[Mapping[str, Script]] = {
     "kafka-leader-election": Script(f"{_TOOLS}.LeaderElectionCommand"),
     "kafka-log-dirs": Script(f"{_TOOLS}.LogDirsCommand"),
     "kafka-metadata-quorum": Script(f"{_TOOLS}.MetadataQuorumCommand", "first"),
+    "kafka-metadata-shell": Script("org.apache.kafka.shell.MetadataShell", "none"),
     "kafka-producer-perf-test": Script(f"{_TOOLS}.ProducerPerformance"),
     "kafka-reassign-partitions": Script(f"{_TOOLS}.reassign.ReassignPartitionsCommand"),
     "kafka-replica-verification": Script(
@@ -59,6 +75,16 @@ SCRIPTS: Final[Mapping[str, Script]] = {
     "kafka-verifiable-consumer": Script(f"{_TOOLS}.VerifiableConsumer"),
     "kafka-verifiable-producer": Script(f"{_TOOLS}.VerifiableProducer"),
     "kafka-verifiable-share-consumer": Script(f"{_TOOLS}.VerifiableShareConsumer"),
+    "trogdor": Script(
+        f"{_TROGDOR}.coordinator.Coordinator",
+        "none",
+        subcommands={
+            "agent": f"{_TROGDOR}.agent.Agent",
+            "agent-client": f"{_TROGDOR}.agent.AgentClient",
+            "client": f"{_TROGDOR}.coordinator.CoordinatorClient",
+            "coordinator": f"{_TROGDOR}.coordinator.Coordinator",
+        },
+    ),
 }
 """Scripts that run a tool and end, by name without `.sh`."""
 
@@ -70,7 +96,10 @@ class OtherScript(NamedTuple):
     reason: str
 
 
-_WORKER: Final = "It starts a worker of Kafka Connect."
+_WORKER: Final = (
+    "It starts a worker of Kafka Connect. Other tests run workers, also with the connectors of "
+    "MirrorMaker."
+)
 
 OTHER_SCRIPTS: Final[Mapping[str, OtherScript]] = {
     "connect-distributed": OtherScript(f"{_CONNECT}.cli.ConnectDistributed", _WORKER),
@@ -82,16 +111,9 @@ OTHER_SCRIPTS: Final[Mapping[str, OtherScript]] = {
     "kafka-jmx": OtherScript(
         f"{_TOOLS}.JmxTool", "It reads the metrics of a Java virtual machine; kafkalite has none."
     ),
-    "kafka-metadata-shell": OtherScript(
-        "org.apache.kafka.shell.MetadataShell", "Maven Central does not have its jar for 4.4.0."
-    ),
     "kafka-run-class": OtherScript(None, "The other scripts use it to start Java."),
     "kafka-server-start": OtherScript("kafka.Kafka", "It starts a broker of Kafka."),
     "kafka-server-stop": OtherScript(None, "It sends a signal to brokers of Kafka."),
-    "trogdor": OtherScript(
-        "org.apache.kafka.trogdor.coordinator.Coordinator",
-        "It disturbs hosts and processes; Maven Central does not have its jar for 4.4.0.",
-    ),
 }
 """Scripts that are not compared, with the reasons."""
 

@@ -72,6 +72,7 @@ class Side:
     def perform(self, case: Case) -> Result | None:
         """Run a case, until its output has the expected state; None if the tool keeps running."""
         if case.stops:
+            self._await(case, "output", case.stops)
             return self._result(case, self._ask("stop", case.stops))
         if case.background:
             self._ask("start", case.background, **self._command(case))
@@ -108,8 +109,9 @@ class Side:
         if script is not None and script.address != "none" and "--bootstrap-c" not in case.command:
             address = [script.address_option, self._names["bootstrap"]]
             words = [*address, *words] if script.address == "first" else [*words, *address]
+        main, words = (case.tool, words) if script is None else script.class_of(words)
         return {
-            "main": case.tool if script is None else script.main_class,
+            "main": main,
             "arguments": words,
             "input": case.text,
         }

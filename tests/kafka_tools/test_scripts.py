@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_PACKAGES: Final = ("org/apache/kafka/tools/", "kafka/tools/", "kafka/admin/")
+_PACKAGES: Final = (
+    "org/apache/kafka/tools/",
+    "org/apache/kafka/shell/",
+    "org/apache/kafka/trogdor/",
+    "kafka/tools/",
+    "kafka/admin/",
+)
 # The constants of a class that has a main method.
 _MAIN: Final = (b"\x00\x04main", b"\x00\x16([Ljava/lang/String;)V")
 
@@ -36,8 +42,10 @@ def main_classes(jar: Path) -> Iterator[str]:
 def test_every_tool_in_the_jars_has_a_row() -> None:
     with required():
         jars = jar_directory()
-    found = {name for jar in jars.glob("kafka*.jar") for name in main_classes(jar)}
-    compared = {script.main_class for script in SCRIPTS.values()}
+    patterns = ("kafka*.jar", "trogdor*.jar")
+    paths = [path for pattern in patterns for path in jars.glob(pattern)]
+    found = {name for path in paths for name in main_classes(path)}
+    compared = {name for script in SCRIPTS.values() for name in script.classes}
     others = {script.main_class for script in OTHER_SCRIPTS.values()}
     assert found <= compared | others | set(CLASSES_WITHOUT_SCRIPT)
     assert compared <= found

@@ -10,7 +10,9 @@ import re
 import subprocess
 from pathlib import Path
 
+from tests.oracle import moved_classes
 from tests.oracle.build_cache import build_once, run_build
+from tests.oracle.moved_classes import adapt_jars
 from tests.oracle.requirements import MissingProgramError, UnavailableError, program
 
 _MIN_JAVA_VERSION = 17
@@ -60,8 +62,10 @@ def dependencies(name: str, pom: Path, release: str | None) -> Path:
         if release is not None:
             arguments.append(f"-Dkafka.version={release}")
         run_build([maven, "-q", "-B", "-f", str(pom), goal, *arguments], directory)
+        adapt_jars(directory)
 
-    return build_once(name if release is None else f"{name}-{release}", [pom], fetch)
+    sources = [pom, Path(moved_classes.__file__)]
+    return build_once(name if release is None else f"{name}-{release}", sources, fetch)
 
 
 def _check_java() -> None:

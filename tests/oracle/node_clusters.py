@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.config.default_overrides import DEFAULTS_NAMES, default_overrides
 from kafkalite.testing import Broker
-from tests.oracle.real_kafka import RealKafka
+from tests.oracle.real_kafka import FAST_START, RealKafka
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from tests.oracle.isolation import Network
 
 NODE_IDS = (1, 2, 3)
 ONE_CONTROLLER = NODE_IDS[:1]
@@ -48,6 +50,12 @@ class NodeCluster(Protocol):
     def resume_replication(self, node_id: int) -> None:
         """Let the replicas of a node follow their leaders again."""
 
+    def isolate_node(self, node_id: int) -> None:
+        """Cut a node off from the other nodes; clients still reach it."""
+
+    def connect_node(self, node_id: int) -> None:
+        """Let an isolated node reach the other nodes again."""
+
     def close(self) -> None:
         """End all nodes."""
 
@@ -55,7 +63,8 @@ class NodeCluster(Protocol):
 class RealNodes:
     """Apache Kafka: each node is a process, a broker and perhaps a controller, too.
 
-    `release` is the release of Kafka, by default the pinned one.
+    `release` is the release of Kafka, by default the pinned one. Nodes with a `network` can be
+    isolated.
     """
 
     name = "kafka"
@@ -68,7 +77,9 @@ class RealNodes:
         *,
         release: str | None = None,
         controllers: tuple[int, ...] = ONE_CONTROLLER,
+        network: Network | None = None,
     ) -> None:
+        self._network = network
         configs: dict[int, dict[str, str]] = {node_id: {} for node_id in NODE_IDS}
         self._nodes = {
             node_id: RealKafka(
@@ -78,26 +89,35 @@ class RealNodes:
                 format_options=("--standalone",) if (node_id,) == controllers else (),
                 defaults=default_overrides(DEFAULTS_NAMES[0], len(NODE_IDS)),
                 release=release,
+                flags=FAST_START if network is None else (*FAST_START, *network.flags(node_id)),
             )
             for node_id in NODE_IDS
         }
-        for node_id, node_settings in configs.items():
+        for node_id, node in self._nodes.items():
+            is_controller = node_id in controllers
+            node_settings = configs[node_id]
             node_settings |= {
                 **config,
                 **node_config.get(node_id, {}),
                 "node.id": f"{node_id}",
                 **self._quorum(controllers),
             }
-            if node_id not in controllers:
-                address = f"PLAINTEXT://{self._nodes[node_id].bootstrap}"
+            if not is_controller:
+                address = f"PLAINTEXT://{node.bootstrap}"
                 node_settings |= {
                     "process.roles": "broker",
                     "listeners": address,
                     "advertised.listeners": address,
                 }
+            if network is not None:
+                node_settings |= network.settings(node_id, node, is_controller=is_controller)
 
     def _quorum(self, controllers: tuple[int, ...]) -> Mapping[str, str]:
-        addresses = [self._nodes[node_id].controller for node_id in controllers]
+        network = self._network
+        addresses = [
+            node.controller if network is None else network.controller(node_id, node)
+            for node_id, node in ((each, self._nodes[each]) for each in controllers)
+        ]
         settings = {"controller.quorum.bootstrap.servers": ",".join(addresses)}
         if len(controllers) > 1:
             # With fixed voters, each node formats its storage on its own.
@@ -113,6 +133,8 @@ class RealNodes:
 
     def start(self) -> None:
         """Start all nodes at once."""
+        if self._network is not None:
+            self._network.start()
         with ThreadPoolExecutor(len(self._nodes)) as pool:
             for started in [pool.submit(node.start) for node in self._nodes.values()]:
                 started.result()
@@ -143,10 +165,22 @@ class RealNodes:
         """Let the process continue."""
         self._nodes[node_id].resume()
 
+    def isolate_node(self, node_id: int) -> None:
+        """Close the connections between a node and the others."""
+        assert self._network is not None
+        self._network.isolate(node_id)
+
+    def connect_node(self, node_id: int) -> None:
+        """Let a node and the others connect again."""
+        assert self._network is not None
+        self._network.connect(node_id)
+
     def close(self) -> None:
         """End all processes."""
         for node in self._nodes.values():
             node.kill()
+        if self._network is not None:
+            self._network.close()
 
 
 class EmulatedNodes:
@@ -197,6 +231,14 @@ class EmulatedNodes:
     def resume_replication(self, node_id: int) -> None:
         """Let the replicas of a node follow again."""
         self._broker.nodes[node_id].resume_replication()
+
+    def isolate_node(self, node_id: int) -> None:
+        """Isolate a node."""
+        self._broker.nodes[node_id].isolate()
+
+    def connect_node(self, node_id: int) -> None:
+        """Connect an isolated node again."""
+        self._broker.nodes[node_id].start()
 
     def close(self) -> None:
         """Stop the broker."""

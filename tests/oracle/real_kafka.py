@@ -98,17 +98,22 @@ class RealKafka:
         if properties.exists():
             return
         self._directory.mkdir(parents=True, exist_ok=True)
-        lines = "".join(f"{key}={value}\n" for key, value in self._properties().items())
-        properties.write_text(lines)
+        self._write_properties()
         levels = [f"--feature={name}={level}" for name, level in self._features.items()]
         command = java_command(
             "kafka.tools.StorageTool",
             *("format", *self._format_options, "-t", CLUSTER_ID, "-c", str(properties), *levels),
+            classes=self._classes,
             release=self._release,
         )
         completed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         if completed.returncode != 0:
             raise UnavailableError(f"Kafka could not format its storage: {completed.stderr[-800:]}")
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Use other settings from the next start on."""
+        self._config = config
+        self._write_properties()
 
     def start(self) -> None:
         """Start the broker and wait for the log line with which it reports that it is ready."""
@@ -172,15 +177,23 @@ class RealKafka:
         os.kill(self.pid, number)
         os.waitid(os.P_PID, self.pid, change)
 
+    def log_text(self) -> str:
+        """Return the broker's own log since the last start."""
+        return self._log.read_text(errors="replace")
+
     def log_tail(self) -> str:
         """Return the end of the broker's own log."""
-        return self._log.read_text(errors="replace")[-2000:]
+        return self.log_text()[-2000:]
 
     def _is_ready(self) -> bool:
-        if _READY not in self._log.read_text(errors="replace"):
+        if _READY not in self.log_text():
             return False
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def _write_properties(self) -> None:
+        lines = "".join(f"{key}={value}\n" for key, value in self._properties().items())
+        (self._directory / "server.properties").write_text(lines)
 
     def _properties(self) -> dict[str, str]:
         controller = self.controller

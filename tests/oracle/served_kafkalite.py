@@ -68,6 +68,10 @@ class ServedKafkalite:
         assert self._process is not None
         return self._process.pid
 
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Use other settings from the next start on."""
+        self._config = config
+
     def start(self) -> None:
         """Start the broker and wait for the line that names its address."""
         self.launch()

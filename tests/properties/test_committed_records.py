@@ -19,6 +19,8 @@ from kafkalite.metadata.image import NO_LEADER, MetadataDelta, MetadataImage
 from kafkalite.metadata.leadership import ElectionType
 from kafkalite.metadata.shard import MetadataShard
 from kafkalite.metadata.topic_names import METADATA_TOPIC
+from kafkalite.partitions.former_leader import FormerLeader
+from kafkalite.partitions.replicas import ReplicaView
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.testing.clock import ManualClock
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalite.partitions.partition import Partition
-    from kafkalite.partitions.replicas import ReplicaView
 
 NODE_IDS = (1, 2, 3)
 NODES = st.sampled_from(NODE_IDS)
@@ -131,6 +132,20 @@ class FailingCluster(RuleBasedStateMachine):
             partition.append(batch(b"%d" % self.count), self.clock.now_ms())
         self.cluster.partitions.announce()
 
+    @rule(topic=TOPIC, node_id=NODES, count=st.integers(1, 3))
+    def append_without_successor(self, topic: str, node_id: int, count: int) -> None:
+        """Append at a node that does not know that it is not the leader any more."""
+        seen = self.partition(topic).seen_by(node_id)
+        if not isinstance(seen, ReplicaView) or not seen.accepts_records:
+            return
+        if self.cluster.nodes[node_id].state is NodeState.STOPPED:
+            return
+        before = seen.end_offset
+        for _ in range(count):
+            self.count += 1
+            seen.append(batch(b"%d" % self.count), self.clock.now_ms())
+        assert seen.end_offset == before + count
+
     def control(self, change: Callable[[], None]) -> None:
         with suppress(NodeError):
             change()
@@ -227,16 +242,18 @@ class FailingCluster(RuleBasedStateMachine):
             assert 0 <= partition.high_watermark <= partition.end_offset
             for node_id in NODE_IDS:
                 view = partition.seen_by(node_id)
-                assert view.high_watermark <= min(view.end_offset, partition.high_watermark)
+                assert view.high_watermark <= min(view.end_offset, partition.end_offset)
+                if not isinstance(view, FormerLeader):
+                    assert view.high_watermark <= partition.high_watermark
                 if node_id in partition.isr:
-                    assert view.end_offset >= partition.high_watermark
+                    assert partition.end_offset_of(node_id) >= partition.high_watermark
 
     @invariant()
     def replicas_that_do_not_follow_get_no_records(self) -> None:
         lagging = {
-            view: view.end_offset
+            view: self.partition(name).end_offset_of(node_id)
             for name in TOPICS
-            for view in self.partition(name).views.values()
+            for node_id, view in self.partition(name).views.items()
             if view.replica_end is not None
         }
         for view, end_offset in lagging.items():
@@ -255,7 +272,8 @@ class FailingCluster(RuleBasedStateMachine):
             )
             epochs = [found.leader_epoch for found in partition.log.batches()]
             assert epochs == sorted(epochs)
-            assert partition.log.epochs.latest == image.leader_epoch
+            if image.leader != NO_LEADER:
+                assert partition.log.epochs.latest == image.leader_epoch
             assert all(
                 partition.log.epochs.epoch_for(found.base_offset) == found.leader_epoch
                 for found in partition.log.batches()

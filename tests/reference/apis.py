@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kafkalite.apis.releases import served_rows
 from kafkalite.apis.table import TABLE
 from kafkalite.config.releases import Release, emulated_release, release_names
+from kafkalite.metadata.features import supported_features
 from kafkalite.protocol.spec import load_specs
 from kafkalite.protocol.versions import Versions
 from tests.reference.markdown import code, page, table
@@ -25,6 +26,12 @@ describes the option. Kafka's APIs that are not in the first table are not serve
 _UNSTABLE = """\
 With `unstable.api.versions.enable=true`, a broker also serves versions that the emulated release
 has under development. The last column is the latest of them."""
+
+
+_UNSTABLE_FEATURES = """\
+With `unstable.feature.versions.enable=true`, the emulated release also supports the levels of
+features that it has under development. The last columns are the highest of them and the level of a
+new cluster."""
 
 
 def apis_page() -> str:
@@ -78,6 +85,18 @@ def apis_page() -> str:
                 for feature in sorted({name for release in releases for name in release.features})
             ],
         ),
+        "## Unstable feature levels",
+        _UNSTABLE_FEATURES,
+        table(
+            ("Feature", "Release", "Highest level", "Level of a new cluster"),
+            [
+                (code(name), release.name, str(feature.unstable), str(unstable[name].formatted))
+                for release in releases
+                for unstable in (release.with_unstable_features().features,)
+                for name, feature in sorted(release.features.items())
+                if unstable[name] != feature
+            ],
+        ),
     )
 
 
@@ -87,5 +106,5 @@ def _served(key: int, rows: Mapping[int, Row]) -> str:
 
 
 def _levels(feature: str, release: Release) -> str:
-    levels = release.features.get(feature)
+    levels = supported_features(release).get(feature)
     return "" if levels is None else f"{levels.lowest}-{levels.highest} ({levels.formatted})"

@@ -185,6 +185,7 @@ RULE_FIELDS: dict[str, dict[str, str]] = {
         "topic": "topic that the request names",
         "transactional_id": "transactional id that the request names",
         "node": "id of the node that receives the request",
+        "listener": "name of the listener that receives the request",
     },
     "trigger": {
         "after": "skip this number of requests first",

@@ -17,7 +17,10 @@ Every script in `bin/` of Kafka 4.4.0 runs the command lines below with a real K
 kafkalite. A test compares exit status, output and error output, without ids, times, addresses,
 paths and measured figures. The address of the broker is added to a command line. `{bootstrap}` is
 this address, `{controller}` that of a controller, `{sasl}` that of a listener with SASL, `{data}`
-the data directory, `{files}` a directory with files for the tools and `{id}` an unknown id."""
+the data directory, `{files}` a directory with files for the tools and `{id}` an unknown id.
+
+`kafka-metadata-shell` and `trogdor` are those of Kafka 4.3.1, because Maven Central does not have
+them for 4.4.0. They run with the libraries of 4.4.0."""
 
 _DIFFERENCES = """\
 All other command lines have the output of Kafka. *Since* is the first release of Kafka whose output

@@ -148,7 +148,7 @@ class NodeWorld:
         """Send a Produce request with acks=all, and wait until its batch is in the log."""
         before = self.log_end(node)
         client = self.connect(node)
-        client.send(_produce_request(values, -1, timeout_ms), 9)
+        client.send(_produce_request(values, -1, timeout_ms), 10)
         for _ in range(1_000):
             if self.log_end(node) > before:
                 break

@@ -9,6 +9,7 @@ import pytest
 
 from kafkalite.apis.table import TABLE
 from kafkalite.protocol import codec
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
@@ -217,6 +218,22 @@ def test_every_api_can_be_refused(key: int, capsys: pytest.CaptureFixture[str]) 
                 client.call(smallest_request(key), version)
                 assert fault.firings == 1
     assert "because of a bug" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_group_whose_deletion_failed_has_a_message(
+    broker: Broker, client: RawClient, version: int
+) -> None:
+    failed, other = ErrorCode.GROUP_DELETION_FAILED, ErrorCode.NON_EMPTY_GROUP
+    request = DeleteGroupsRequest(groups_names=["g", "h"])
+    with broker.faults.add(api="DeleteGroups", error=failed.name):
+        rows = client.call(request, version).results
+    unknown = ErrorCode.UNKNOWN_SERVER_ERROR
+    expected = (failed, failed.message) if version > 2 else (unknown, None)
+    assert [(each.error_code, each.error_message) for each in rows] == [expected] * 2
+    with broker.faults.add(api="DeleteGroups", error=other.name):
+        rows = client.call(request, version).results
+    assert [(each.error_code, each.error_message) for each in rows] == [(other, None)] * 2
 
 
 def test_an_injected_refusal_is_in_the_history(broker: Broker, client: RawClient) -> None:

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 NONE, STALE = ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH
 ILLEGAL = ErrorCode.ILLEGAL_GENERATION
-"""The error of a transactional commit instead of STALE, in every version."""
+"""The error of a transactional commit instead of STALE, before version 6."""
+BY_TOPIC_ID = 6
+"""The version of TxnOffsetCommit with topic ids, and with the error STALE."""
 X = "x"
 every_rule = pytest.mark.parametrize("rule", RULES)
 
@@ -105,7 +107,8 @@ def transactional(
         member_id=member_id,
         topics=[
             TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
-                name="t",
+                name="" if version == BY_TOPIC_ID else "t",
+                topic_id=world.metadata.image.topics["t"].topic_id,
                 partitions=[
                     TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
                         partition_index=index, committed_offset=1
@@ -128,7 +131,7 @@ def end(world: ConsumerWorld, *, is_commit: bool = True) -> None:
 def takers(worlds: Iterable[tuple[str, ConsumerWorld]], epoch: int, *partitions: int) -> set[str]:
     """Return the rules that accept a commit of c1 for these partitions of t at an epoch.
 
-    A transactional commit has the same result, with another error code.
+    A transactional commit has the same result, before version 6 with another error code.
     """
     found = set()
     for rule, world in worlds:
@@ -136,6 +139,7 @@ def takers(worlds: Iterable[tuple[str, ConsumerWorld]], epoch: int, *partitions:
         assert set(codes) in ({NONE}, {STALE})
         transactional_codes = transactional(world, epoch, *partitions)
         assert transactional_codes == [ILLEGAL if code is STALE else code for code in codes]
+        assert transactional(world, epoch, *partitions, version=BY_TOPIC_ID) == codes
         if codes[0] is NONE:
             found.add(rule)
     return found
@@ -201,7 +205,7 @@ class TestWhyABrokerSideFixIsWarranted:
     """The motivating case: a refused commit aborts the transaction and all its work."""
 
     @every_rule
-    @pytest.mark.parametrize("version", [3, 4, 5])
+    @pytest.mark.parametrize("version", [3, 4, 5, BY_TOPIC_ID])
     def test_transactional_commits_follow_the_same_rule_with_errors_by_version(
         self, rule: str, version: int
     ) -> None:
@@ -209,7 +213,8 @@ class TestWhyABrokerSideFixIsWarranted:
         handed_over(world)
         begin(world)
         answers = {epoch: transactional(world, epoch, 2, version=version) for epoch in range(2, 5)}
-        assert answers == {2: [ILLEGAL], 3: [NONE], 4: [ILLEGAL]}
+        refused = STALE if version == BY_TOPIC_ID else ILLEGAL
+        assert answers == {2: [refused], 3: [NONE], 4: [refused]}
 
     @every_rule
     def test_a_transaction_from_before_an_epoch_bump_is_not_aborted(self, rule: str) -> None:

@@ -116,7 +116,9 @@ def test_a_change_of_the_leader_ends_the_wait(world: NodeWorld) -> None:
     lag(world, "paused")
     waiting = world.begin_produce(b"a")
     world.broker.move_leader(TOPIC, 0, 3)
-    assert waiting.answer().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    answer = waiting.answer()
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (3, 1)
     assert world.leadership() == (3, 1, {1, 2, 3})
     assert world.log_end(3) == 1
 
@@ -248,6 +250,7 @@ def test_an_isolated_leader_reports_no_deletion(world: NodeWorld) -> None:
     client.send(delete_request(2, timeout_ms=60_000), 2)
     world.metadata()
     world.advance(SESSION_MS)
+    world.broker.nodes[1].start()
     assert deleted(client.receive()) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 

@@ -123,7 +123,8 @@ class Cluster:
         )
 
     async def produce(self, *values: bytes) -> None:
-        async with Producer(self.servers, backoff=BACKOFF) as producer:
+        # A former leader accepts records, and loses them later.
+        async with Producer(self.addresses[self.leader()], backoff=BACKOFF) as producer:
             await producer.send_batch(ORDERS, [ProducerRecord(value) for value in values])
 
     async def delete(self) -> None:

@@ -44,18 +44,58 @@ def test_a_frozen_node_names_a_stopped_node(world: NodeWorld) -> None:
     assert {broker.node_id for broker in world.metadata(node=1).brokers} == {1, 2}
 
 
-def test_a_frozen_former_leader_refuses_writes_and_names_itself(world: NodeWorld) -> None:
+def test_a_frozen_former_leader_loses_the_records_that_it_accepts(world: NodeWorld) -> None:
+    world.append(b"a")
     world.broker.nodes[1].freeze_metadata()
     world.broker.move_leader(TOPIC, 0, 2)
+    assert world.append(b"x", acks=1) == 1
+    assert world.append(b"y", b"z", acks=1) == 2
+    assert world.log_end(node=1) == 4
+    assert world.high_watermark(node=1) == 1
+    assert values_in(world.fetch(1, leader_epoch=0).records) == []
+    assert world.fetch(5, leader_epoch=0).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert world.append(b"b", node=2, acks=1) == 1
+    assert world.leadership(node=1).leader == 1
+    world.broker.nodes[1].thaw_metadata()
+    assert world.values(node=1) == world.values(node=2) == [b"a", b"b"]
+
+
+def test_an_only_replica_leads_on_while_it_is_isolated(world: NodeWorld) -> None:
+    world.create("alone", (1,))
+    data = ProduceRequest.PartitionProduceData(index=0, records=batch(b"x"))
+    topic = ProduceRequest.TopicProduceData(name="alone", partition_data=[data])
+    request = ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic])
+
+    def produced() -> tuple[ErrorCode, int]:
+        (row,) = world.client(1).call(request, 9).responses[0].partition_responses
+        return ErrorCode(row.error_code), row.base_offset
+
+    assert produced() == (ErrorCode.NONE, 0)
+    world.broker.nodes[1].isolate()
+    world.advance(SESSION_MS)
+    assert world.leadership("alone", node=2).leader == -1
+    assert produced() == (ErrorCode.NONE, 1)
+    world.broker.nodes[1].start()
+    assert world.leadership("alone", node=2).leader == 1
+    assert produced() == (ErrorCode.NONE, 2)
+
+
+def test_a_former_leader_that_could_acknowledge_records_refuses_them(world: NodeWorld) -> None:
+    """It was the only replica in sync, so its high watermark would increase."""
+    world.append(b"a")
+    for node in (2, 3):
+        world.broker.nodes[node].pause_replication()
+    waiting = world.begin_produce(b"b")
+    world.advance(2 * LAG_TIME_MS)
+    assert waiting.answer().error_code == ErrorCode.NONE
+    world.broker.nodes[1].freeze_metadata()
+    world.broker.move_leader(TOPIC, 0, 2, unclean=True)
     data = ProduceRequest.PartitionProduceData(index=0, records=batch(b"x"))
     topic = ProduceRequest.TopicProduceData(name=TOPIC, partition_data=[data])
     request = ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[topic])
     (row,) = world.client(1).call(request, 10).responses[0].partition_responses
     assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == (1, 0)
-    assert world.leadership(node=1).leader == 1
-    assert world.leadership(node=2) == (2, 1, {1, 2, 3})
-    assert world.values(node=2) == []
 
 
 def test_a_frozen_former_leader_serves_reads_up_to_the_end_of_its_replica(
@@ -133,10 +173,12 @@ def test_an_isolated_leader_serves_old_metadata_and_is_replaced(world: NodeWorld
     assert world.broker.nodes[1].metadata == "stale"
     assert world.values(node=2) == [b"a"]
     assert world.append(b"c", node=2) == 1
-    assert world.produce(b"x", node=1).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert world.fetch(2, node=1).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert waiting.answer().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert world.append(b"x", node=1, acks=1) == 2
+    assert world.high_watermark(node=1) == 1
+    assert world.fetch(4, node=1).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert not waiting.is_answered
     world.broker.nodes[1].start()
+    assert waiting.answer().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert world.leadership(node=1) == (2, 1, {1, 2, 3})
     assert world.values(node=1) == [b"a", b"c"]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.cluster.node import Endpoint, Node
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.gateway.call import Call
+from kafkalite.metadata.brokers import no_directory
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.clock import ManualClock
@@ -15,7 +16,7 @@ from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.nodes import node_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from kafkalite.gateway.api import Api
     from kafkalite.metadata.image import MetadataDelta, MetadataImage, TopicImage
@@ -32,6 +33,7 @@ class MetadataWorld:
         racks: Mapping[int, str | None] | None = None,
         log: MemoryCoordinatorLog | None = None,
         seed: int = 0,
+        directory_of: Callable[[int], bytes] = no_directory,
         as_version: str | None = None,
         **config: str,
     ) -> None:
@@ -43,9 +45,14 @@ class MetadataWorld:
         self.changes: list[tuple[MetadataImage, MetadataDelta]] = []
         self.clock = ManualClock()
         self.controller = MetadataController(
-            log=self.log, config=self.config, clock=self.clock, entropy=SeededEntropy(seed)
+            log=self.log,
+            config=self.config,
+            clock=self.clock,
+            entropy=SeededEntropy(seed),
+            directory_of=directory_of,
         )
         self.controller.subscribe(lambda image, delta: self.changes.append((image, delta)))
+        self._directory_of = directory_of
         self.racks = dict.fromkeys(nodes) if racks is None else racks
         self.controller.start(self.racks)
 
@@ -64,6 +71,7 @@ class MetadataWorld:
             racks=None,
             log=self.log,
             seed=self.seed + 1,
+            directory_of=self._directory_of,
             as_version=as_version,
             **config,
         )

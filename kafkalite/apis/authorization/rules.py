@@ -165,7 +165,7 @@ RULES: Final[Mapping[int, Rule]] = {
         ),
         rows="offset_delete_rows",
     ),
-    ApiKey.DESCRIBE_QUORUM: Rule(),
+    ApiKey.DESCRIBE_QUORUM: Rule(cluster_message=ClusterMessage.STANDARD),
     ApiKey.UPDATE_FEATURES: Rule(),
     ApiKey.DESCRIBE_CLUSTER: Rule(is_in_handler=True),
     ApiKey.DESCRIBE_PRODUCERS: Rule(
@@ -235,3 +235,13 @@ RULES: Final[Mapping[int, Rule]] = {
     ApiKey.UNREGISTER_CONTROLLER: Rule(),
 }  # fmt: skip
 """API key → rule."""
+
+_REFUSED_AT_CONTROLLER: Final = (
+    ApiKey.DESCRIBE_DELEGATION_TOKEN, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+)  # fmt: skip
+CONTROLLER_RULES: Final[Mapping[int, Rule]] = {
+    **{key: rule for key, rule in RULES.items() if key not in _REFUSED_AT_CONTROLLER},
+    ApiKey.ALTER_CONFIGS: Rule(function="alter_configs_at_controller"),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Rule(function="alter_configs_at_controller"),
+}
+"""API key → rule, for requests of clients of the controller."""

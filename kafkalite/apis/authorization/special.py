@@ -25,6 +25,7 @@ from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.ports.turns import in_steps
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol.acl_operations import Operation, Resource
+from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.uuids import ZERO_UUID
@@ -659,6 +660,41 @@ def alter_configs(guard: Guard, call: Call, permissions: Permissions, request: A
             row.error_message = None
         rows.append(row)
     return with_fields(response, responses=rows)
+
+
+def alter_configs_at_controller(
+    guard: Guard, call: Call, permissions: Permissions, request: Any
+) -> Any:
+    """Serve AlterConfigs and IncrementalAlterConfigs of a client of the controller.
+
+    Unlike at a broker, the levels of loggers need CLUSTER_ACTION, and every refused row has a text.
+    The rows of refused loggers are the last ones, all other refused rows are the first ones.
+    """
+    counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
+    allowed, errors = [], []
+    first_rows: list[Any] = []
+    last_rows: list[Any] = []
+    for each in request.resources:
+        is_logger = each.resource_type == ResourceType.BROKER_LOGGER
+        if is_logger and guard.api.key == ApiKey.ALTER_CONFIGS:
+            allowed.append(each)  # the handler refuses it, as an unexpected type
+            continue
+        operation = Operation.CLUSTER_ACTION if is_logger else Operation.ALTER_CONFIGS
+        error = _config_refusal(permissions, operation, each)
+        is_repeated = counts[each.resource_type, each.resource_name] > 1
+        if error is None or (is_repeated and not is_logger):
+            allowed.append(each)
+            continue
+        errors.append(error)
+        refused = guard.api.refuse(
+            with_fields(request, resources=[each]), error.code, error.code.message
+        )
+        (last_rows if is_logger else first_rows).extend(refused.responses)
+    if not errors:
+        return guard.handler(call, request)
+    _report_configs(guard, call, request, errors)
+    response = guard.handler(call, with_fields(request, resources=allowed))
+    return with_fields(response, responses=[*first_rows, *response.responses, *last_rows])
 
 
 def _is_invalid(call: Call, requested: Any) -> bool:

@@ -37,7 +37,7 @@ from kafkalite.security.acls import CLUSTER_NAME
 from kafkalite.security.permissions import PermissionsTable, permission_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kafkalite.apis.authorization.checks import Check
     from kafkalite.apis.authorization.rules import Listed, Rule
@@ -59,10 +59,11 @@ _KINDS: Final = {
 class AuthorizationStep(ImmediateStep):
     """The step that refuses the requests, and the parts of requests, that no ACL allows."""
 
-    __slots__ = ("_table",)
+    __slots__ = ("_rules", "_table")
 
-    def __init__(self, settings: AuthorizerSettings) -> None:
+    def __init__(self, settings: AuthorizerSettings, rules: Mapping[int, Rule] = RULES) -> None:
         self._table = PermissionsTable(settings)
+        self._rules = rules
 
     def forget_node(self, node_id: int) -> None:
         """Release what is cached for the clients of a node that was removed."""
@@ -71,7 +72,7 @@ class AuthorizationStep(ImmediateStep):
     def wrap(self, api: Api, version: int, handler: Handler) -> Handler:
         """Return a handler that checks permissions and then calls `handler`; see `Step`."""
         del version
-        rule = RULES.get(api.key)
+        rule = self._rules.get(api.key)
         if rule is None:
             return handler
         return Guard(api, handler, rule, self._table).checking_handler()

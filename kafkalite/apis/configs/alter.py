@@ -95,13 +95,11 @@ def handle_incremental_alter_configs(
                     if config.value is None and config.config_operation != AlterOperation.DELETE
                 ],
             )
-            changes = [_parse_change(config) for config in resource.configs]
             if resource.resource_type == ResourceType.BROKER_LOGGER:
-                _check_logger_node(call, resource.resource_name)
-                levels = call.node.config.log_levels
-                alter_loggers(levels, changes, validate_only=request.validate_only)
-            else:
-                altered[alterable_resource(call, *resource_key)] = changes
+                alter_logger(call, resource, validate_only=request.validate_only)
+                continue
+            changes = [parse_change(config) for config in resource.configs]
+            altered[alterable_resource(call, *resource_key)] = changes
         except KafkaError as error:
             errors[resource_key] = error.without_traceback()
     controller_errors = call.node.cluster.metadata.alter_configs(
@@ -120,15 +118,32 @@ def handle_incremental_alter_configs(
     )
 
 
-def _check_logger_node(call: Call, name: str) -> None:
+def alter_logger(
+    call: Call,
+    requested: IncrementalAlterConfigsRequest.AlterConfigsResource,
+    *,
+    validate_only: bool,
+) -> None:
+    """Change the levels of a node's loggers; raises KafkaError."""
+    name = requested.resource_name
     if node_id_of(name, "Node") != call.node.id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected node id. Expected {call.node.id}, but received {name}",
         )
+    for config in requested.configs:
+        if config.config_operation not in AlterOperation._value2member_map_:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unknown operation type {config.config_operation} is not allowed for the "
+                "BROKER_LOGGER resource",
+            )
+    changes = [parse_change(config) for config in requested.configs]
+    alter_loggers(call.node.config.log_levels, changes, validate_only=validate_only)
 
 
-def _parse_change(config: IncrementalAlterConfigsRequest.AlterableConfig) -> ConfigChange:
+def parse_change(config: IncrementalAlterConfigsRequest.AlterableConfig) -> ConfigChange:
+    """Return a change; raises KafkaError UNKNOWN_SERVER_ERROR for an unknown operation."""
     try:
         operation = AlterOperation(config.config_operation)
     except ValueError:

@@ -18,7 +18,7 @@ from kafkalite.config.describe import (
     describe_group,
     describe_topic,
 )
-from kafkalite.config.layers import BrokerLayers
+from kafkalite.config.layers import BrokerLayers, ConfigSource
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.metadata.image import ResourceType
 from kafkalite.metadata.topic_names import invalid_name_reason
@@ -97,6 +97,10 @@ def _describe(
 def _entry_result(
     entry: ConfigEntry, *, with_synonyms: bool, with_documentation: bool
 ) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
+    if entry.source is ConfigSource.DYNAMIC_BROKER_LOGGER:
+        documentation: str | None = ""  # as in Kafka, also if it was not requested
+    else:
+        documentation = entry.documentation if with_documentation else None
     return DescribeConfigsResponse.DescribeConfigsResourceResult(
         name=entry.name,
         value=entry.value,
@@ -112,7 +116,7 @@ def _entry_result(
         if with_synonyms
         else [],
         config_type=_UNKNOWN_TYPE if entry.type is None else entry.type,
-        documentation=entry.documentation if with_documentation else None,
+        documentation=documentation,
     )
 
 

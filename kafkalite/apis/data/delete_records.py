@@ -92,8 +92,9 @@ def _delete(
             return _partition_error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if partition.is_internal:
             return _partition_error(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
-        partition.check_access(call.node.id)
-        start_offset = partition.delete_records(offset)
+        led = partition.seen_by(call.node.id)
+        led.check_access(call.node.id)
+        start_offset = led.delete_records(offset)
     except KafkaError as error:
         return _partition_error(index, error.code)
     except OSError:
@@ -117,7 +118,7 @@ def _await_replicas(
     node = call.node
 
     def low_watermark() -> int:
-        return partition.low_watermark(node.image.brokers)
+        return partition.seen_by(node.id).low_watermark(node.image.brokers)
 
     def set_result(code: ErrorCode, low_watermark: int | None) -> None:
         result.error_code = code
@@ -127,7 +128,14 @@ def _await_replicas(
     result.low_watermark = low_watermark()
     if result.low_watermark < offset:
         unreplicated.append(
-            DeletedRecords(partition, offset, partition.leader_epoch, low_watermark, set_result)
+            DeletedRecords(
+                partition,
+                node.id,
+                offset,
+                partition.seen_by(node.id).leader_epoch,
+                low_watermark,
+                set_result,
+            )
         )
 
 

@@ -37,10 +37,12 @@ from kafkalite.storage.batch import COMPRESSION_MASK, HEADER_SIZE, NO_TIMESTAMP,
 from kafkalite.storage.validation import InvalidRecordsError, needs_decompression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
+    from kafkalite.cluster.node import Node
     from kafkalite.gateway.call import Call
     from kafkalite.partitions.partition import Partition
+    from kafkalite.partitions.replicas import ReplicaView
     from kafkalite.partitions.table import HostedTopic, PartitionTable
 
 _ACKS_NONE = 0
@@ -122,10 +124,10 @@ def handle_produce(
             if answer.error_code:
                 raise _violation_without_acks(ErrorCode(answer.error_code))
         return None
-    if appender.found_other_leader:
-        _add_leader_endpoints(call, response)
     if appender.unreplicated:
-        return _wait_for_replicas(call, request, response, appender.unreplicated)
+        return _wait_for_replicas(call, request, response, appender)
+    if appender.found_other_leader:
+        _add_leader_endpoints(call.node, call.listener, response)
     return response
 
 
@@ -194,11 +196,17 @@ def _wait_for_replicas(
     call: Call,
     request: ProduceRequest,
     response: ProduceResponse,
-    batches: Sequence[AppendedBatch],
+    appender: _Appender,
 ) -> Waiting[ProduceResponse | None]:
     """Return a Waiting for the response, which gets the errors of batches that are lost."""
-    node = call.node
-    wait = ReplicationWait(node.partitions, batches, lambda: waiting.resolve(response))
+    node, listener = call.node, call.listener
+
+    def end() -> None:
+        if appender.found_other_leader:
+            _add_leader_endpoints(node, listener, response)
+        waiting.resolve(response)
+
+    wait = ReplicationWait(node.partitions, appender.unreplicated, end)
     waiting: Waiting[ProduceResponse | None] = Waiting(on_abandon=wait.abandon)
     wait.start(node.clock, node.clock.now_ms() + request.timeout_ms)
     return waiting
@@ -333,9 +341,9 @@ class _Appender:
         self, partition: Partition, batch: BatchView, *, is_verified: bool = False
     ) -> ProduceResponse.PartitionProduceResponse:
         try:
-            self._check_writable(partition)
+            led = self._writable(partition)
             check_codec(batch)
-            appended = partition.append(batch, self._now_ms, is_verified=is_verified, verifier=self)
+            appended = led.append(batch, self._now_ms, is_verified=is_verified, verifier=self)
         except InvalidRecordsError as error:
             return _records_error(partition, error)
         except KafkaError as error:
@@ -346,18 +354,31 @@ class _Appender:
             index=partition.index,
             base_offset=appended.base_offset,
             log_append_time_ms=appended.append_time_ms,
-            log_start_offset=partition.log.start_offset,
+            log_start_offset=(
+                partition.log.start_offset if led is partition else led.log_start_offset
+            ),
         )
-        if self._acks == _ACKS_ALL and partition.high_watermark < appended.end_offset:
+        if self._acks == _ACKS_ALL and led.high_watermark < appended.end_offset:
             self.unreplicated.append(
                 AppendedBatch(
                     partition,
+                    self._node_id,
                     appended.end_offset,
-                    partition.leader_epoch,
-                    partial(setattr, answer, "error_code"),
+                    led.leader_epoch,
+                    partial(self._set_error, partition, answer),
                 )
             )
         return answer
+
+    def _set_error(
+        self,
+        partition: Partition,
+        answer: ProduceResponse.PartitionProduceResponse,
+        code: ErrorCode,
+    ) -> None:
+        answer.error_code = code
+        if code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            self._add_leader(partition, answer)
 
     def verify_again(self, partition: Partition, batch: BatchView) -> bool:
         """Repeat the checks whose result may have changed during a pause; see `BatchVerifier`."""
@@ -365,10 +386,12 @@ class _Appender:
         hosted = self._partitions.topic_by_id(partition.topic_id)
         if hosted is None or hosted.partition(partition.index) is not partition:
             raise KafkaError(self._unknown_topic_code)
-        self._check_writable(partition)
+        self._writable(partition)
         return False
 
-    def _check_writable(self, partition: Partition) -> None:
+    def _writable(self, partition: Partition) -> Partition | ReplicaView:
+        """Return the partition that the node leads, as it knows it; raises KafkaError."""
+        led: Partition | ReplicaView = partition
         if self._acks not in _VALID_ACKS:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
         if partition.is_internal and not self._may_write_internal_topics:
@@ -376,9 +399,13 @@ class _Appender:
         if partition.leader != self._node_id or (
             partition.views and partition.seen_by(self._node_id) is not partition
         ):
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if self._acks == _ACKS_ALL and not partition.has_enough_replicas:
+            view = partition.views.get(self._node_id)
+            if view is None or not view.accepts_records:
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            led = view
+        if self._acks == _ACKS_ALL and not led.has_enough_replicas:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        return led
 
     def _refuse(
         self, partition: Partition, error: KafkaError
@@ -386,14 +413,20 @@ class _Appender:
         code = error.code
         answer = _partition_error(partition.index, code)
         if code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            self.found_other_leader = True
-            known = partition.seen_by(self._node_id)
-            answer.current_leader = ProduceResponse.LeaderIdAndEpoch(
-                leader_id=known.leader, leader_epoch=known.leader_epoch
-            )
+            self._add_leader(partition, answer)
         elif code not in _ERRORS_BEFORE_APPEND:
             answer.log_start_offset = partition.log.start_offset
         return answer
+
+    def _add_leader(
+        self, partition: Partition, answer: ProduceResponse.PartitionProduceResponse
+    ) -> None:
+        """Add the leader that the node knows to the answer (KIP-951)."""
+        self.found_other_leader = True
+        known = partition.seen_by(self._node_id)
+        answer.current_leader = ProduceResponse.LeaderIdAndEpoch(
+            leader_id=known.leader, leader_epoch=known.leader_epoch
+        )
 
 
 class _TransactionalAppender(_Appender):
@@ -515,7 +548,7 @@ def _records_error(
     return answer
 
 
-def _add_leader_endpoints(call: Call, response: ProduceResponse) -> None:
+def _add_leader_endpoints(node: Node, listener: str, response: ProduceResponse) -> None:
     """Add the addresses of the leaders in the response (KIP-951)."""
     leaders = {
         answer.current_leader.leader_id
@@ -526,7 +559,7 @@ def _add_leader_endpoints(call: Call, response: ProduceResponse) -> None:
         ProduceResponse.NodeEndpoint(
             node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack
         )
-        for endpoint in call.node.known_endpoints(call.listener)
+        for endpoint in node.known_endpoints(listener)
         if endpoint.node_id in leaders
     ]
 

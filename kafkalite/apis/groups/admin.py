@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.apis.authorized_operations import group_operations
 from kafkalite.apis.blank_fields import trim
@@ -199,14 +199,33 @@ def _delete(call: Call, group_id: str) -> Waiting[None] | None:
 def refuse_delete_groups(
     request: DeleteGroupsRequest, code: ErrorCode, message: str | None
 ) -> DeleteGroupsResponse:
-    """Return an error for every requested group."""
-    del message
+    """Return an error for every requested group.
+
+    Only GROUP_DELETION_FAILED has a message. In Kafka it means that a plug-in for descriptions of
+    topologies failed; here it is the error of a fault.
+    """
+    text = None
+    if code is ErrorCode.GROUP_DELETION_FAILED:
+        text = message or code.message
     return DeleteGroupsResponse(
         results=[
-            DeletableGroupResult(group_id=group_id, error_code=code)
+            DeletableGroupResult(group_id=group_id, error_code=code, error_message=text)
             for group_id in in_steps(request.groups_names)
         ]
     )
+
+
+_HAS_DELETION_ERROR: Final = Eras((0, False), (3, True))
+"""Whether a version of DeleteGroups has the error GROUP_DELETION_FAILED."""
+
+
+def lower_delete_groups(response: DeleteGroupsResponse, version: int) -> DeleteGroupsResponse:
+    """Replace an error that the version does not have."""
+    if not _HAS_DELETION_ERROR.at(version):
+        for result in response.results:
+            if result.error_code == ErrorCode.GROUP_DELETION_FAILED:
+                result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+    return response
 
 
 APIS = (
@@ -231,5 +250,6 @@ APIS = (
         handler=handle_delete_groups,
         inline_bytes=0,
         refuse=refuse_delete_groups,
+        lower=lower_delete_groups,
     ),
 )

@@ -23,6 +23,9 @@ from kafkalite.protocol._generated.messages.describe_share_group_offsets import 
 from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
+from kafkalite.protocol._generated.messages.read_share_group_state import (
+    ReadShareGroupStateRequest,
+)
 from kafkalite.protocol._generated.messages.share_acknowledge import ShareAcknowledgeRequest
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest
 from kafkalite.protocol._generated.messages.share_group_describe import ShareGroupDescribeRequest
@@ -34,6 +37,9 @@ from kafkalite.protocol._generated.messages.streams_group_describe import (
 )
 from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
+)
+from kafkalite.protocol._generated.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
 )
 from kafkalite.protocol._generated.messages.update_features import UpdateFeaturesRequest
 
@@ -66,7 +72,7 @@ def update(
     )
 
 
-def _update(world: World, request: UpdateFeaturesRequest, version: int) -> None:
+def ask_for_update(world: World, request: UpdateFeaturesRequest, version: int) -> None:
     """Ask for an update; the transcript also has the texts of the response."""
     response = world.ask(request, version)
     world.record("message", response.error_message)
@@ -115,26 +121,38 @@ def updates_are_refused(world: World) -> None:
         (KRAFT, 2, UPGRADE),
     )
     for each in refused:
-        _update(world, update(each), 2)
-    _update(world, update((GROUP, 0, SAFE_DOWNGRADE), (METADATA, 6, SAFE_DOWNGRADE)), 2)
-    _update(world, update((ELIGIBLE_REPLICAS, 1, UPGRADE), (METADATA, 22, SAFE_DOWNGRADE)), 2)
-    _update(world, update((METADATA, 6, SAFE_DOWNGRADE), (GROUP, 1, UPGRADE)), 2)
-    several = ((STREAMS, 5, UPGRADE), (SHARE, 6, UPGRADE), (TRANSACTION, 7, UPGRADE))
+        ask_for_update(world, update(each), 2)
+    ask_for_update(world, update((GROUP, 0, SAFE_DOWNGRADE), (METADATA, 6, SAFE_DOWNGRADE)), 2)
+    ask_for_update(
+        world, update((ELIGIBLE_REPLICAS, 1, UPGRADE), (METADATA, 22, SAFE_DOWNGRADE)), 2
+    )
+    ask_for_update(world, update((METADATA, 6, SAFE_DOWNGRADE), (GROUP, 1, UPGRADE)), 2)
+    several = (
+        (STREAMS, 5, UPGRADE),
+        (SHARE, 6, UPGRADE),
+        (TRANSACTION, 7, UPGRADE),
+        (GROUP, 8, UPGRADE),
+        (METADATA, 99, UPGRADE),
+    )
     for version in (0, 1, 2):
-        _update(world, update(*several, (GROUP, 8, UPGRADE), (METADATA, 99, UPGRADE)), version)
-        _update(world, update((GROUP, 0, UPGRADE), allow_downgrade=True), version)
+        ask_for_update(
+            world, update(*several, (GROUP, 8, UPGRADE), (METADATA, 99, UPGRADE)), version
+        )
+        ask_for_update(world, update((GROUP, 0, UPGRADE), allow_downgrade=True), version)
     _await_level(world, GROUP, 1)
 
 
 def present_levels_are_accepted(world: World) -> None:
     for version in (0, 1, 2):
-        _update(world, update((GROUP, 1, UPGRADE), (METADATA, 33, UPGRADE)), version)
-        _update(world, update(), version)
-    _update(world, update((KRAFT, 1, UPGRADE)), 1)
-    _update(world, update((KRAFT, 1, SAFE_DOWNGRADE), (GROUP, 1, UPGRADE)), 2)
-    _update(world, update((GROUP, 1, SAFE_DOWNGRADE), (GROUP, 1, UNSAFE_DOWNGRADE)), 1)
-    _update(world, update((SHARE, 0, SAFE_DOWNGRADE), validate_only=True), 1)
-    _update(world, update((SHARE, 0, SAFE_DOWNGRADE), (SHARE, 1, UPGRADE), validate_only=True), 2)
+        ask_for_update(world, update((GROUP, 1, UPGRADE), (METADATA, 33, UPGRADE)), version)
+        ask_for_update(world, update(), version)
+    ask_for_update(world, update((KRAFT, 1, UPGRADE)), 1)
+    ask_for_update(world, update((KRAFT, 1, SAFE_DOWNGRADE), (GROUP, 1, UPGRADE)), 2)
+    ask_for_update(world, update((GROUP, 1, SAFE_DOWNGRADE), (GROUP, 1, UNSAFE_DOWNGRADE)), 1)
+    ask_for_update(world, update((SHARE, 0, SAFE_DOWNGRADE), validate_only=True), 1)
+    ask_for_update(
+        world, update((SHARE, 0, SAFE_DOWNGRADE), (SHARE, 1, UPGRADE), validate_only=True), 2
+    )
     _await_level(world, SHARE, 2)
 
 
@@ -147,26 +165,26 @@ def level_zero_disables_consumer_groups(world: World) -> None:
         rebalance_timeout_ms=5000,
         topic_partitions=[],
     )
-    _update(world, update((GROUP, 0, SAFE_DOWNGRADE)), 2)
+    ask_for_update(world, update((GROUP, 0, SAFE_DOWNGRADE)), 2)
     _await_level(world, GROUP, 0)
     world.ask(heartbeat, 1)
     world.ask(ConsumerGroupDescribeRequest(group_ids=[world.name]), 1)
-    _update(world, update((GROUP, 0, UPGRADE)), 2)
-    _update(world, update((GROUP, 1, UPGRADE)), 1)
+    ask_for_update(world, update((GROUP, 0, UPGRADE)), 2)
+    ask_for_update(world, update((GROUP, 1, UPGRADE)), 1)
     _await_level(world, GROUP, 1)
 
 
 def level_zero_disables_streams_groups(world: World) -> None:
-    _update(world, update((STREAMS, 0, UNSAFE_DOWNGRADE)), 2)
+    ask_for_update(world, update((STREAMS, 0, UNSAFE_DOWNGRADE)), 2)
     _await_level(world, STREAMS, 0)
     world.ask(StreamsGroupHeartbeatRequest(group_id=world.name, member_id="m", member_epoch=0), 0)
     world.ask(StreamsGroupDescribeRequest(group_ids=[world.name]), 0)
-    _update(world, update((STREAMS, 1, UPGRADE)), 2)
+    ask_for_update(world, update((STREAMS, 1, UPGRADE)), 2)
     _await_level(world, STREAMS, 1)
 
 
 def level_zero_disables_share_groups(world: World) -> None:
-    _update(world, update((SHARE, 0, SAFE_DOWNGRADE)), 2)
+    ask_for_update(world, update((SHARE, 0, SAFE_DOWNGRADE)), 2)
     _await_level(world, SHARE, 0)
     heartbeat = ShareGroupHeartbeatRequest(
         group_id=world.name, member_id="m", member_epoch=0, subscribed_topic_names=["t"]
@@ -182,17 +200,72 @@ def level_zero_disables_share_groups(world: World) -> None:
     world.ask(AlterShareGroupOffsetsRequest(group_id=world.name), 0)
     world.ask(DeleteShareGroupOffsetsRequest(group_id=world.name), 0)
     for level in (1, 2):
-        _update(world, update((SHARE, level, UPGRADE)), 2)
+        ask_for_update(world, update((SHARE, level, UPGRADE)), 2)
         _await_level(world, SHARE, level)
+
+
+def groups_are_disabled_from_the_start(world: World) -> None:
+    """Ask a cluster whose levels are 0 by its settings."""
+    answer = world.probe(
+        ApiVersionsRequest(client_software_name="test", client_software_version="1"), 4
+    )
+    levels = {row.name: row.max_version_level for row in answer.finalized_features}
+    world.record("finalized levels", {name: str(levels[name]) for name in sorted(levels)})
+    name = world.name
+    offsets = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(
+        group_id=name, topics=None
+    )
+    state = ReadShareGroupStateRequest.ReadStateData(
+        topic_id=bytes(range(16)),
+        partitions=[ReadShareGroupStateRequest.PartitionData(partition=0)],
+    )
+    description = StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescription()
+    for request, versions in (
+        (
+            ConsumerGroupHeartbeatRequest(
+                group_id=name,
+                member_id="m",
+                member_epoch=0,
+                subscribed_topic_names=["t"],
+                rebalance_timeout_ms=5000,
+                topic_partitions=[],
+            ),
+            (0, 1),
+        ),
+        (ConsumerGroupDescribeRequest(group_ids=[name]), (0, 1)),
+        (
+            ShareGroupHeartbeatRequest(
+                group_id=name, member_id="m", member_epoch=0, subscribed_topic_names=["t"]
+            ),
+            (1,),
+        ),
+        (ShareGroupDescribeRequest(group_ids=[name]), (1,)),
+        (ShareFetchRequest(group_id=name, member_id="m"), (1, 2)),
+        (ShareAcknowledgeRequest(group_id=name, member_id="m"), (1, 2)),
+        (DescribeShareGroupOffsetsRequest(groups=[offsets]), (0, 1)),
+        (AlterShareGroupOffsetsRequest(group_id=name), (0,)),
+        (DeleteShareGroupOffsetsRequest(group_id=name), (0,)),
+        (ReadShareGroupStateRequest(group_id=name, topics=[state]), (0,)),
+        (StreamsGroupHeartbeatRequest(group_id=name, member_id="m", member_epoch=0), (0, 1)),
+        (StreamsGroupDescribeRequest(group_ids=[name]), (0, 1)),
+        (
+            StreamsGroupTopologyDescriptionUpdateRequest(
+                group_id=name, member_id="m", topology_description=description
+            ),
+            (0,),
+        ),
+    ):
+        for version in versions:
+            world.ask(request, version)
 
 
 def several_levels_change_together(world: World) -> None:
     zero = ((TRANSACTION, 0, SAFE_DOWNGRADE), (ELIGIBLE_REPLICAS, 0, SAFE_DOWNGRADE))
-    _update(world, update(*zero, (GROUP, 9, UPGRADE)), 1)
+    ask_for_update(world, update(*zero, (GROUP, 9, UPGRADE)), 1)
     _await_level(world, TRANSACTION, 2)
-    _update(world, update(*zero), 1)
+    ask_for_update(world, update(*zero), 1)
     _await_level(world, TRANSACTION, 0)
-    _update(world, update((TRANSACTION, 2, UPGRADE), (ELIGIBLE_REPLICAS, 1, UPGRADE)), 2)
+    ask_for_update(world, update((TRANSACTION, 2, UPGRADE), (ELIGIBLE_REPLICAS, 1, UPGRADE)), 2)
     _await_level(world, TRANSACTION, 2)
 
 
@@ -210,11 +283,11 @@ def _minimum_isr(operation: int, resource: str) -> IncrementalAlterConfigsReques
 
 def minimum_of_in_sync_replicas_depends_on_eligible_replicas(world: World) -> None:
     world.ask(_minimum_isr(_DELETE, ""), 1)
-    _update(world, update((ELIGIBLE_REPLICAS, 0, SAFE_DOWNGRADE)), 2)
+    ask_for_update(world, update((ELIGIBLE_REPLICAS, 0, SAFE_DOWNGRADE)), 2)
     _await_level(world, ELIGIBLE_REPLICAS, 0)
     world.ask(_minimum_isr(_DELETE, ""), 1)
     world.ask(_minimum_isr(_SET, "1"), 1)
-    _update(world, update((ELIGIBLE_REPLICAS, 1, UPGRADE)), 2)
+    ask_for_update(world, update((ELIGIBLE_REPLICAS, 1, UPGRADE)), 2)
     _await_level(world, ELIGIBLE_REPLICAS, 1)
     world.ask(_minimum_isr(_SET, "1"), 1)
 

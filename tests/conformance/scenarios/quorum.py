@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.protocol._generated.messages.add_raft_voter import AddRaftVoterRequest
 from kafkalite.protocol._generated.messages.alter_client_quotas import AlterClientQuotasRequest
+from kafkalite.protocol._generated.messages.alter_configs import AlterConfigsRequest
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.create_partitions import CreatePartitionsRequest
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
@@ -20,6 +21,9 @@ from kafkalite.protocol._generated.messages.describe_user_scram_credentials impo
     DescribeUserScramCredentialsRequest,
 )
 from kafkalite.protocol._generated.messages.elect_leaders import ElectLeadersRequest
+from kafkalite.protocol._generated.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+)
 from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
 from kafkalite.protocol._generated.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -31,7 +35,17 @@ from kafkalite.protocol._generated.messages.unregister_controller import (
     UnregisterControllerRequest,
 )
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.conformance.scenarios.configs import SET, TOPIC, alter, describe
+from tests.conformance.scenarios.configs import (
+    APPEND,
+    BROKER,
+    BROKER_LOGGER,
+    DELETE,
+    SET,
+    SUBTRACT,
+    TOPIC,
+    alter,
+    describe,
+)
 from tests.conformance.scenarios.features import (
     KRAFT,
     SAFE_DOWNGRADE,
@@ -254,6 +268,59 @@ def topics_are_managed_by_the_controller(world: World) -> None:
     world.ask(DeleteTopicsRequest(topics=[state], timeout_ms=10_000), 6)
 
 
+def _change(kind: int, name: str, *configs: tuple[str, int, str | None]) -> Any:  # noqa: ANN401 - a row
+    rows = IncrementalAlterConfigsRequest
+    return rows.AlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[
+            rows.AlterableConfig(name=key, config_operation=operation, value=value)
+            for key, operation, value in configs
+        ],
+    )
+
+
+def settings_are_altered_at_the_controller(world: World) -> None:
+    """Send what a broker would refuse or change before it passes the request on."""
+    topic = world.name
+    new = CreateTopicsRequest.CreatableTopic(name=topic, num_partitions=1, replication_factor=1)
+    world.ask(CreateTopicsRequest(topics=[new], timeout_ms=10_000), 4)
+    retention = ("retention.ms", SET, "5")
+    node = ("log.retention.ms", SET, "5")
+    level = ("root", SET, "ERROR")
+    for resources in (
+        [_change(TOPIC, topic, retention)] * 2,
+        [_change(TOPIC, topic, retention)] * 3,
+        [_change(99, topic, retention)],
+        [_change(1, topic, retention)],
+        [_change(0, topic, retention)],
+        [_change(TOPIC, topic, retention, ("retention.ms", SET, "6"))],
+        [_change(TOPIC, topic, ("retention.ms", SET, None))],
+        [_change(TOPIC, topic, ("cleanup.policy", APPEND, "compact"))],
+        [_change(TOPIC, topic, ("retention.ms", SUBTRACT, "5"))],
+        [_change(TOPIC, "missing", retention)],
+        *([_change(BROKER, name, node)] for name in ("", "1", "2", "77", "x", "-1")),
+        *([_change(BROKER_LOGGER, name, level)] for name in ("", "1", "2", "x")),
+        [_change(BROKER_LOGGER, "1", level)] * 2,
+        [_change(BROKER_LOGGER, "1", ("root", 4, "ERROR"))],
+        [_change(BROKER_LOGGER, "1", ("root", SET, None))],
+        [_change(BROKER_LOGGER, "1", ("root", DELETE, None))],
+    ):
+        world.ask(IncrementalAlterConfigsRequest(resources=resources, validate_only=True), 1)
+        legacy = [
+            AlterConfigsRequest.AlterConfigsResource(
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+                configs=[
+                    AlterConfigsRequest.AlterableConfig(name=config.name, value=config.value)
+                    for config in each.configs
+                ],
+            )
+            for each in resources
+        ]
+        world.ask(AlterConfigsRequest(resources=legacy, validate_only=True), 2)
+
+
 def apis_that_the_controller_does_not_serve(world: World) -> None:
     # A request for all users gets no answer from Kafka.
     user = DescribeUserScramCredentialsRequest.UserName(name="u")
@@ -266,6 +333,7 @@ def apis_that_the_controller_does_not_serve(world: World) -> None:
 CONTROLLER_SCENARIOS = (
     apis_of_controllers_are_listed,
     topics_are_managed_by_the_controller,
+    settings_are_altered_at_the_controller,
     apis_that_the_controller_does_not_serve,
 )
 """Scenarios for the listener for controllers."""

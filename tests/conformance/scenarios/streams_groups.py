@@ -244,8 +244,9 @@ def first_streams_heartbeats_are_checked(world: World) -> None:
 
 def later_streams_heartbeats_are_checked(world: World) -> None:
     group = new_group(world)
-    world.ask(group.heartbeat("a", 2), 0)
-    world.ask(group.heartbeat("a", LEAVE), 0)
+    for version in (0, 1):
+        world.ask(group.heartbeat("a", 2), version)
+        world.ask(group.heartbeat("a", LEAVE), version)
     world.ask(group.join("a"), 0)
     world.ask(group.heartbeat("unknown", 2), 0)
     world.ask(group.heartbeat("unknown", LEAVE), 0)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _STANDBYS = "streams.num.standby.replicas"
 _TAGS = "streams.rack.aware.assignment.tags"
 _ASSIGNOR = "streams.assignor.name"
+_RECOVERY_LAG = "streams.acceptable.recovery.lag"
 
 Update = StreamsGroupTopologyDescriptionUpdateRequest
 
@@ -154,6 +155,15 @@ def clients_lack_tags(world: World) -> None:
     for value in ("zone,zone", "zone,,area", " , "):
         world.ask(alter(GROUP, world.name, (_TAGS, SET, value)), 1)
     note_records(world, group.group)
+
+
+def the_recovery_lag_has_64_bits(world: World) -> None:
+    group = _stateful_group(world, partitions=1, standbys=0)
+    world.ask(alter(GROUP, world.name, (_RECOVERY_LAG, SET, "5000000000")), 1)
+    settled(world, _RECOVERY_LAG, "5000000000", kind=GROUP)
+    for version in (0, 1):
+        world.ask(group.join("a"), version)
+    world.ask(alter(GROUP, world.name, (_RECOVERY_LAG, SET, "-1")), 1)
 
 
 def the_assignor_is_selected(world: World) -> None:
@@ -285,6 +295,7 @@ SCENARIOS = (
     offsets_of_tasks_are_described,
     a_task_changes_its_role_in_place,
     clients_lack_tags,
+    the_recovery_lag_has_64_bits,
     the_assignor_is_selected,
     addresses_of_members_change,
     topologies_are_described,

@@ -1,8 +1,11 @@
+import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 
 /**
  * Prints one line per feature of the release on the class path: name, minimum and maximum production
- * level, and the level of a newly formatted cluster.
+ * level, the level of a newly formatted cluster, the maximum level under development, and the level of
+ * a cluster that is formatted with the newest metadata.version under development. Then it prints the
+ * levels of metadata.version with new records.
  *
  * The names and types differ between releases, so they are looked up with reflection.
  */
@@ -15,23 +18,41 @@ public final class FormattedFeatures {
     public static void main(String[] arguments) throws Exception {
         Class<?> versions = Class.forName(COMMON + "MetadataVersion");
         Object newest = newest(versions);
+        Object unstable = newestUnstable(versions);
         int least = level(oneOf(versions, "MINIMUM_VERSION", "MINIMUM_KRAFT_VERSION"), "featureLevel");
-        print("metadata.version", least, level(newest, "featureLevel"), level(newest, "featureLevel"));
+        int released = level(newest, "featureLevel");
+        int highest = level(unstable, "featureLevel");
+        print("metadata.version", least, released, released, highest, highest);
+        printChanges(versions);
         Class<?> features = features();
         if (features == null) {
             return;
         }
         for (Object feature : (Iterable<?>) features.getField("PRODUCTION_FEATURES").get(null)) {
-            int most = level(feature, "latestProduction");
-            if (most > 0) {
-                String name = (String) feature.getClass().getMethod("featureName").invoke(feature);
-                print(name, level(feature, "minimumProduction"), most, formatted(feature, newest));
-            }
+            String name = (String) feature.getClass().getMethod("featureName").invoke(feature);
+            print(name, level(feature, "minimumProduction"), level(feature, "latestProduction"),
+                formatted(feature, newest), level(feature, "latestTesting"), formatted(feature, unstable));
         }
     }
 
-    private static void print(String name, int least, int most, int formatted) {
-        System.out.println(name + " " + least + " " + most + " " + formatted);
+    private static void print(String name, int... levels) {
+        StringBuilder line = new StringBuilder(name);
+        for (int level : levels) {
+            line.append(' ').append(level);
+        }
+        System.out.println(line);
+    }
+
+    private static void printChanges(Class<?> versions) throws Exception {
+        Field field = versions.getDeclaredField("didMetadataChange");
+        field.setAccessible(true);
+        StringBuilder line = new StringBuilder("changes");
+        for (Object version : versions.getEnumConstants()) {
+            if (level(version, "featureLevel") > 0 && field.getBoolean(version)) {
+                line.append(' ').append(level(version, "featureLevel"));
+            }
+        }
+        System.out.println(line);
     }
 
     private static int level(Object subject, String method) throws Exception {
@@ -52,6 +73,14 @@ public final class FormattedFeatures {
             return versions.getField("LATEST_PRODUCTION").get(null);
         } catch (NoSuchFieldException none) {
             return versions.getMethod("latest").invoke(null);
+        }
+    }
+
+    private static Object newestUnstable(Class<?> versions) throws Exception {
+        try {
+            return versions.getMethod("latestTesting").invoke(null);
+        } catch (NoSuchMethodException none) {
+            return newest(versions);
         }
     }
 

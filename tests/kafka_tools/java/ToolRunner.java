@@ -37,9 +37,9 @@ public final class ToolRunner {
         PrintStream answers = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         BufferedReader commands =
                 new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        System.setOut(new PrintStream(new CurrentOutput(false), true, StandardCharsets.UTF_8));
+        System.setOut(new OpenStream(new CurrentOutput(false)));
         PrintStream problems = System.err;
-        System.setErr(new PrintStream(new CurrentOutput(true), true, StandardCharsets.UTF_8));
+        System.setErr(new OpenStream(new CurrentOutput(true)));
         System.setIn(new CurrentInput());
         Exit.setExitProcedure((status, message) -> ToolRunner.exit(status));
         Exit.setHaltProcedure((status, message) -> ToolRunner.exit(status));
@@ -228,6 +228,18 @@ public final class ToolRunner {
             if (tool != null) {
                 tool.write(isError, bytes, offset, length);
             }
+        }
+    }
+
+    /** A stream that stays open for the next tool when a tool closes it. */
+    private static final class OpenStream extends PrintStream {
+        OpenStream(OutputStream output) {
+            super(output, true, StandardCharsets.UTF_8);
+        }
+
+        @Override
+        public void close() {
+            flush();
         }
     }
 

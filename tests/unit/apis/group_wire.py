@@ -41,6 +41,11 @@ class PendingResponse:
         return self._pending.waiting.is_resolved
 
     @property
+    def value(self) -> object:
+        """The response before it is encoded, or a refusal."""
+        return self._pending.waiting.value
+
+    @property
     def response(self) -> Any:  # noqa: ANN401 - any response class
         out: list[bytes | memoryview] = []
         self._pending.encode(self._pending.waiting.value, out)

@@ -91,12 +91,11 @@ def test_features_are_listed_with_their_levels_from_version_3() -> None:
     ] == [("group.version", 1, 1), ("metadata.version", 33, 33)]
 
 
-def test_a_release_lists_its_features_and_those_of_the_cluster() -> None:
+def test_a_release_lists_the_features_that_it_supports() -> None:
     answer = ask(request_frame(request_from(), 4), 4, release="3.9")
     assert {row.name: (row.min_version, row.max_version) for row in answer.supported_features} == {
         "metadata.version": (1, 21),
         "kraft.version": (0, 1),
-        "group.version": (0, 1),
     }
 
 

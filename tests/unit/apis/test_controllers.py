@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.apis.authorization.rules import CONTROLLER_RULES
+from kafkalite.apis.authorization.step import AuthorizationStep
 from kafkalite.apis.controllers import CONTROLLER_APIS, controller_api_finder
 from kafkalite.apis.table import TABLE
 from kafkalite.config.releases import emulated_release
+from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.gateway import Gateway
+from kafkalite.gateway.steps import StepOrder
+from kafkalite.protocol._generated.messages.alter_configs import AlterConfigsRequest
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
@@ -19,10 +24,16 @@ from kafkalite.protocol._generated.messages.describe_delegation_token import (
 from kafkalite.protocol._generated.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
 )
+from kafkalite.protocol._generated.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+)
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.security.acls import CLUSTER_NAME, Acl, PatternType, PermissionType
+from kafkalite.security.authorizer import AuthorizerSettings
 from tests.unit.apis.cluster_wire import ClusterWire
 
 if TYPE_CHECKING:
@@ -102,6 +113,110 @@ def test_other_endpoints_are_refused(
     answer = wire.ask(DescribeClusterRequest(endpoint_type=endpoint_type), version)
     assert (answer.error_code, answer.brokers) == (code, [])
     assert answer.error_message
+
+
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:admin",
+}
+
+
+@pytest.fixture
+def guarded_wire(tmp_path: Path) -> Iterator[ClusterWire]:
+    """Return a cluster with an authorizer whose clients are those of the controller."""
+    wire = ClusterWire(tmp_path, config=AUTHORIZER)
+    wire.gateway = Gateway(controller_api_finder(wire.config.release), wire._fault)
+    step = AuthorizationStep(AuthorizerSettings.from_text(AUTHORIZER), CONTROLLER_RULES)
+    wire.gateway.install(step, StepOrder.AUTHORIZE)
+    for node in wire.cluster.nodes.values():
+        node.set_endpoint("CONTROLLER", "controller.test", 9192 + node.id)
+    wire.create("t")
+    yield wire
+    wire.end()
+
+
+def allow(wire: ClusterWire, operation: Operation, resource: Resource, name: str) -> None:
+    acl = Acl(
+        resource, name, PatternType.LITERAL, "User:ANONYMOUS", "*", operation, PermissionType.ALLOW
+    )
+    assert wire.cluster.metadata.create_acls([acl]) == [None]
+
+
+def test_only_clients_that_may_alter_the_cluster_see_the_controller(
+    guarded_wire: ClusterWire,
+) -> None:
+    request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+    allow(guarded_wire, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
+    refused = guarded_wire.ask(request, 2)
+    assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert refused.error_message == "Request DescribeCluster needs ALTER permission."
+    assert refused.brokers == []
+    allow(guarded_wire, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME)
+    assert described(guarded_wire.ask(request, 2)) == [(1, "controller.test", 9193)]
+
+
+def altered(wire: ClusterWire) -> list[tuple[int, ErrorCode, str | None]]:
+    """Return the rows of a request for a logger, a node and a topic."""
+    rows = IncrementalAlterConfigsRequest
+    kinds = {
+        8: ("1", "root", "INFO"),
+        4: ("", "log.retention.ms", "9"),
+        2: ("t", "segment.ms", "9"),
+    }
+    resources = [
+        rows.AlterConfigsResource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[rows.AlterableConfig(name=key, config_operation=0, value=value)],
+        )
+        for kind, (name, key, value) in kinds.items()
+    ]
+    answer = wire.ask(rows(resources=resources), 1)
+    return [
+        (each.resource_type, ErrorCode(each.error_code), each.error_message)
+        for each in answer.responses
+    ]
+
+
+def test_refused_settings_have_texts(guarded_wire: ClusterWire) -> None:
+    cluster, topic = (
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    )  # fmt: skip
+    assert altered(guarded_wire) == [
+        (4, cluster, cluster.message), (2, topic, topic.message), (8, cluster, cluster.message),
+    ]  # fmt: skip
+    warnings = guarded_wire.cluster.history.about("t", of=SubjectKind.TOPIC)
+    assert [each.kind for each in warnings] == ["refused"]
+
+
+def test_levels_of_loggers_need_another_permission(guarded_wire: ClusterWire) -> None:
+    allow(guarded_wire, Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME)
+    allow(guarded_wire, Operation.ALTER_CONFIGS, Resource.TOPIC, "t")
+    refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert altered(guarded_wire) == [
+        (4, ErrorCode.NONE, None), (2, ErrorCode.NONE, None), (8, refused, refused.message),
+    ]  # fmt: skip
+    allow(guarded_wire, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+    assert altered(guarded_wire)[2] == (8, ErrorCode.NONE, None)
+
+
+def test_an_unexpected_type_is_refused_before_its_permission(guarded_wire: ClusterWire) -> None:
+    logger = AlterConfigsRequest.AlterConfigsResource(resource_type=8, resource_name="1")
+    (row,) = guarded_wire.ask(AlterConfigsRequest(resources=[logger]), 2).responses
+    assert row.error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (DescribeDelegationTokenRequest(owners=None), 3),
+        (DescribeUserScramCredentialsRequest(users=[]), 0),
+    ],
+)
+def test_apis_that_are_not_served_need_no_permission(
+    guarded_wire: ClusterWire, request_: Message, version: int
+) -> None:
+    assert guarded_wire.ask(request_, version).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_topics_are_created(wire: ClusterWire) -> None:

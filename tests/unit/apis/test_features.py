@@ -66,6 +66,33 @@ def test_one_refused_level_refuses_all(version: int) -> None:
     assert world.image.features["group.version"] == 1
 
 
+@pytest.mark.parametrize("version", [0, 1])
+def test_before_kafka_4_0_each_feature_has_a_result(version: int) -> None:
+    world = MetadataWorld(as_version="3.9")
+    updates = (("metadata.version", 21, 1), ("group.version", 1, 1), ("kraft.version", 2, 1))
+    answer = update(world, *updates, version=version)
+    assert (answer.error_code, answer.error_message) == (0, "")
+    assert [(row.feature, row.error_code, row.error_message) for row in answer.results] == [
+        (
+            "group.version",
+            ErrorCode.INVALID_UPDATE_VERSION,
+            (
+                "Invalid update version 1 for feature group.version. Local controller 1 does not "
+                "support this feature."
+            ),
+        ),
+        (
+            "kraft.version",
+            ErrorCode.INVALID_UPDATE_VERSION,
+            (
+                "Invalid update version 2 for feature kraft.version. Local controller 1 only "
+                "supports versions 0-1"
+            ),
+        ),
+        ("metadata.version", 0, None),
+    ]
+
+
 @pytest.mark.parametrize("name", ["{}", "{:08000}"])
 def test_one_of_many_unknown_features_is_named(name: str) -> None:
     updates = (("group.version", 0, 2), *((name.format(n), 1, 1) for n in range(3_000)))

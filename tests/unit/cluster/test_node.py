@@ -66,3 +66,17 @@ def test_clients_reach_a_node_at_its_listeners(wire: ClusterWire) -> None:
     assert [each.node_id for each in cluster.endpoints("PLAINTEXT")] == [1, 2, 3]
     assert cluster.endpoints("OTHER") == [(2, "far", 19, None)]
     assert cluster.endpoints("NONE") == []
+
+
+def test_an_isolated_node_waits_for_its_connection(wire: ClusterWire) -> None:
+    node = wire.cluster.nodes[2]
+    wire.cluster.node_control.isolate(2)
+    timed_out = node.wait_for_connection(1_000)
+    wire.clock.advance(1_000)
+    assert isinstance(timed_out.value, KafkaError)
+    assert timed_out.value.code is ErrorCode.REQUEST_TIMED_OUT
+    waiting = node.wait_for_connection(1_000)
+    assert not waiting.is_resolved
+    wire.cluster.node_control.start(2)
+    assert waiting.is_resolved
+    wire.clock.advance(1_000)

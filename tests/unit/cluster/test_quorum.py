@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.cluster.directory_ids import DirectoryIds
 from kafkalite.cluster.node import NodeState
 from kafkalite.cluster.quorum import (
     OBSERVER_SESSION_TIMEOUT_MS,
@@ -16,7 +17,13 @@ from kafkalite.cluster.quorum import (
     voter_key,
 )
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.metadata.topic_names import METADATA_TOPIC
+from kafkalite.protocol._generated.records.no_op import NoOpRecord
+from kafkalite.protocol.codec import encode_metadata_record
 from kafkalite.protocol.uuids import ZERO_UUID
+from kafkalite.storage.batch import BatchView, build_batch
+from kafkalite.storage.data_directory import CLEAN_SHUTDOWN_FILE, START_OFFSETS_FILE
+from kafkalite.storage.record_format import NewRecord
 from tests.unit.apis.cluster_wire import ClusterWire
 
 if TYPE_CHECKING:
@@ -54,6 +61,27 @@ def test_the_controller_is_the_leader_and_the_only_voter(wire: ClusterWire) -> N
     assert observers(wire) == {2: (0, 0, 0), 3: (0, 0, 0)}
 
 
+def test_the_epoch_of_a_log_that_kafka_has_written_does_not_decrease(wire: ClusterWire) -> None:
+    now_ms = wire.clock.now_ms()
+    no_operation = encode_metadata_record(NoOpRecord(), 0)
+    batch = build_batch([NewRecord(None, no_operation, now_ms)])
+    log = wire.cluster.partitions.logs()[METADATA_TOPIC, 0]
+    log.append([BatchView(batch)], leader_epoch=5, now_ms=now_ms)
+    wire.restart()
+    assert describe_quorum(wire.cluster).leader_epoch == 5
+    wire.create("t")
+    log = wire.cluster.partitions.logs()[METADATA_TOPIC, 0]
+    assert [epoch for epoch, _ in log.epochs.entries] == [1, 5]
+
+
+def test_a_log_without_its_beginning_is_refused(tmp_path: Path) -> None:
+    ClusterWire(tmp_path).end()
+    (tmp_path / START_OFFSETS_FILE).write_text(f"0\n1\n{METADATA_TOPIC} 0 3\n")
+    with pytest.raises(OSError, match="begins at offset 3: the earlier records are in a snapshot"):
+        ClusterWire(tmp_path)
+    assert (tmp_path / CLEAN_SHUTDOWN_FILE).exists()
+
+
 def test_directories_have_different_ids_that_do_not_change(wire: ClusterWire) -> None:
     def directories() -> list[bytes]:
         quorum = describe_quorum(wire.cluster)
@@ -67,10 +95,8 @@ def test_directories_have_different_ids_that_do_not_change(wire: ClusterWire) ->
 
 
 def test_the_directory_of_the_first_node_is_that_of_its_meta_properties(wire: ClusterWire) -> None:
-    wire.cluster.directory_properties = {
-        "node.id": "2",
-        "directory.id": "AAECAwQFBgcICQoLDA0ODw",
-    }
+    properties = {"node.id": "2", "directory.id": "AAECAwQFBgcICQoLDA0ODw"}
+    wire.cluster.directory_ids = DirectoryIds(wire.cluster.id, properties)
     quorum = describe_quorum(wire.cluster)
     directories = {each.key.node_id: each.key.directory_id for each in quorum.observers}
     assert directories[2] == bytes(range(16))

@@ -8,10 +8,13 @@ import pytest
 
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.partitions.former_leader import FormerLeader
 from kafkalite.server.broker import Broker
 from kafkalite.server.settings import Settings
+from kafkalite.storage.batch import BatchView
 from kafkalite.testing.files import FaultyFiles, MemoryFiles
 from tests.unit.cluster.replicated import LAG_TIME_MS, SESSION_MS, ReplicatedCluster
+from tests.unit.data_plane import batch_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -208,6 +211,61 @@ def test_the_log_is_truncated_to_the_replica_of_the_new_leader(cluster: Replicat
     assert cluster.image().epoch_start_offset == 2
     cluster.cluster.metadata.move_leader("t", 0, 2)
     assert ends(cluster) == [1, 1, 1]
+
+
+def test_an_isolated_leader_becomes_a_former_leader(cluster: ReplicatedCluster) -> None:
+    cluster.append(b"a")
+    cluster.control.isolate(1)
+    cluster.append(b"b")
+    cluster.clock.advance(SESSION_MS)
+    view = cluster.partition().seen_by(1)
+    assert isinstance(view, FormerLeader)
+    assert (view.leader, view.leader_epoch, view.end_offset, view.high_watermark) == (1, 0, 2, 1)
+    assert ends(cluster) == [1, 1, 1]
+    cluster.append(b"c")
+    assert (ends(cluster), view.end_offset) == ([1, 2, 2], 2)
+    cluster.control.start(1)
+    assert cluster.partition().views == {}
+    assert not view.accepts_records
+    assert ends(cluster) == [2, 2, 2]
+
+
+def test_an_isolated_leader_without_a_successor_leads_on(cluster: ReplicatedCluster) -> None:
+    cluster.create_replicated("alone", (1,))
+    cluster.append(b"a", name="alone")
+    cluster.control.isolate(1)
+    cluster.clock.advance(SESSION_MS)
+    partition = cluster.partition("alone")
+    assert partition.leader == -1
+    view = partition.views[1]
+    assert (view.accepts_records, view.led_isr, view.leader_epoch) == (True, (1,), 0)
+    view.append(BatchView(batch_of(b"b")), cluster.clock.now_ms())
+    assert (view.end_offset, view.high_watermark) == (2, 2)
+    cluster.control.start(1)
+    assert (partition.leader, partition.views, partition.high_watermark) == (1, {}, 2)
+    assert partition.log.epochs.entries == [(0, 0), (2, 2)]
+
+
+def test_a_stopped_leader_does_not_lead_on(cluster: ReplicatedCluster) -> None:
+    cluster.create_replicated("alone", (1,))
+    cluster.control.stop(1)
+    for name in ("t", "alone"):
+        view = cluster.partition(name).views[1]
+        assert not view.accepts_records
+        assert not isinstance(view, FormerLeader)
+
+
+def test_a_former_leader_with_committed_records_that_its_successor_lacks_accepts_none(
+    cluster: ReplicatedCluster,
+) -> None:
+    cluster.control.pause_replication(3)
+    cluster.append(b"a")
+    cluster.clock.advance(LAG_TIME_MS + CHECK_MS)
+    assert cluster.state() == (1, 0, {1, 2})
+    cluster.control.freeze_metadata(1)
+    cluster.cluster.metadata.move_leader("t", 0, 3, is_unclean=True)
+    view = cluster.partition().views[1]
+    assert (view.accepts_records, view.end_offset) == (False, 0)
 
 
 def test_a_request_for_an_isr_that_the_disk_refuses_is_repeated(tmp_path: Path) -> None:

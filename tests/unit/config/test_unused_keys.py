@@ -43,7 +43,7 @@ _READ_BY_SETTINGS = frozenset(
     (
         "advertised.listeners", "broker.id", "controller.listener.names",
         "kafkalite.partition.epochs", "listeners", "log.dir", "log.dirs",
-        "listener.security.protocol.map", "node.id",
+        "listener.security.protocol.map", "node.id", "unstable.feature.versions.enable",
     )
 )  # fmt: skip
 _READ_BY_TOPIC_SETTINGS = frozenset(("internal.segment.bytes",))

@@ -56,7 +56,11 @@ class ControlEndpoint:
             bootstrap_by_listener=lambda: {"PLAINTEXT": "localhost:1"},
             disk_failures=[],
             faults=Faults(
-                Gateway(find_api, lambda _, __: None), (1,), SeededEntropy(), self.report
+                (Gateway(find_api, lambda _, __: None),),
+                (1,),
+                ("PLAINTEXT",),
+                SeededEntropy(),
+                self.report,
             ),
         )
         self.reported: list[tuple[str, str]] = []

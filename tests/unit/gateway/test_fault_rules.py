@@ -30,12 +30,18 @@ REFUSE = {"error": "NOT_ENOUGH_REPLICAS"}
 
 def test_a_rule_is_parsed() -> None:
     body = {
-        "match": {"api": "Produce", "topic": "orders", "client_id": "shop", "node": 1},
+        "match": {
+            "api": "Produce",
+            "topic": "orders",
+            "client_id": "shop",
+            "node": 1,
+            "listener": "out",
+        },
         "trigger": {"times": 1},
         "action": {"error": "NOT_ENOUGH_REPLICAS", "delay_ms": 500},
     }
     assert parse_rule(body) == Rule(
-        Match(api=ApiKey.PRODUCE, topic="orders", client_id="shop", node=1),
+        Match(api=ApiKey.PRODUCE, topic="orders", client_id="shop", node=1, listener="OUT"),
         Trigger(times=1),
         Action(error=ErrorCode.NOT_ENOUGH_REPLICAS, delay_ms=500),
     )
@@ -60,6 +66,7 @@ def test_only_the_action_is_required() -> None:
         ({"action": REFUSE, "match": {"topic": 5}}, "match.topic must be text"),
         ({"action": REFUSE, "match": {"group": ["g"]}}, "match.group must be text"),
         ({"action": REFUSE, "match": {"node": True}}, "match.node must be a whole number from 0"),
+        ({"action": REFUSE, "match": {"listener": 1}}, "match.listener must be text"),
         ({"action": REFUSE, "match": {"api": 0}}, "match.api must be the name of an API of Kafka"),
         ({"action": REFUSE, "match": {"api": "Produze"}}, "similar names are Produce"),
         ({"action": REFUSE, "match": {"api": "offset_commit"}}, "similar names are OffsetCommit"),

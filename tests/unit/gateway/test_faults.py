@@ -30,7 +30,9 @@ class ServedWithFaults(Served):
     def __init__(self, handler: Any = alive, **row: Any) -> None:  # noqa: ANN401 - as Served
         super().__init__(handler, **row)
         self.lines: list[tuple[str, str]] = []
-        self.injected = Faults(self.gateway, (0, 1), SeededEntropy(), self.report)
+        self.injected = Faults(
+            (self.gateway,), (0, 1), ("PLAINTEXT",), SeededEntropy(), self.report
+        )
         self.clock: Any = self.call.node.clock
 
     def report(self, event: str, fault: str, rule: str) -> None:
@@ -109,6 +111,32 @@ def test_an_unknown_node_is_rejected() -> None:
         faulty.add(match={"node": 2}, error="NOT_COORDINATOR")
     assert faulty.gateway.steps == ()
     assert faulty.add(match={"node": 0}, error="NOT_COORDINATOR").id == "f1"
+
+
+def test_a_fault_selects_the_requests_of_a_listener() -> None:
+    faulty = ServedWithFaults()
+    faulty.add(match={"listener": "plaintext"}, error="NOT_COORDINATOR")
+    faulty.send(request_frame(BEAT, 4))
+    assert faulty.answer(4)[1].error_code == ErrorCode.NOT_COORDINATOR
+    faulty.call.listener = "OTHER"
+    faulty.send(request_frame(BEAT, 4))
+    assert faulty.answer(4)[1].error_code == ErrorCode.NONE
+    unknown = r"^match\.listener: there is no listener 'OTHER'; the listeners are PLAINTEXT$"
+    with pytest.raises(FaultError, match=unknown):
+        faulty.add(match={"listener": "other"}, error="NOT_COORDINATOR")
+
+
+def test_a_fault_affects_the_requests_of_all_gateways() -> None:
+    first, second = ServedWithFaults(), ServedWithFaults()
+    faults = Faults(
+        (first.gateway, second.gateway), (1,), ("PLAINTEXT",), SeededEntropy(), first.report
+    )
+    fault = faults.add(parse_rule({"action": {"error": "NOT_COORDINATOR"}}))
+    for each in (first, second):
+        each.send(request_frame(BEAT, 4))
+        assert each.answer(4)[1].error_code == ErrorCode.NOT_COORDINATOR
+    assert faults.remove(fault.id).firings == 2
+    assert first.gateway.steps == second.gateway.steps == ()
 
 
 def test_an_api_that_is_not_served_is_rejected() -> None:

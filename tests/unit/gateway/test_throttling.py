@@ -9,8 +9,9 @@ import pytest
 from kafkalite.apis.authorization.step import AuthorizationStep
 from kafkalite.apis.table import find_api
 from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.steps import StepOrder
-from kafkalite.gateway.throttling import Throttling
+from kafkalite.gateway.throttling import Throttling, new_mutation_meters
 from kafkalite.metadata.client_quotas import QuotaAlteration
 from kafkalite.metadata.image import MetadataDelta
 from kafkalite.protocol._generated.messages.create_partitions import CreatePartitionsRequest
@@ -67,12 +68,21 @@ class ThrottledWire(ClusterWire):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, config={"message.max.bytes": "10000000"})
-        throttling = Throttling(self.gateway)
-        throttling.on_image(self.cluster.metadata.image, MetadataDelta())
-        self.cluster.metadata.subscribe(throttling.on_image)
+        self._mutations = new_mutation_meters(self.cluster.config)
+        self._throttle()
         self.create("t")
         self.mutes_ms: list[int] = []
         self.calls[1].connection = self
+
+    def _throttle(self) -> None:
+        throttling = Throttling(self.gateway, self._mutations)
+        throttling.on_image(self.cluster.metadata.image, MetadataDelta())
+        self.cluster.metadata.subscribe(throttling.on_image)
+
+    def use_another_gateway(self) -> None:
+        """Send the next requests to another gateway, as clients of the controller do."""
+        self.gateway = Gateway(find_api, self.gateway._report_bug)
+        self._throttle()
 
     def mute(self, duration_ms: int) -> None:
         self.mutes_ms.append(duration_ms)
@@ -247,6 +257,23 @@ def test_new_partitions_and_deletions_count(wire: ThrottledWire) -> None:
     assert deleted.responses[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert deleted.throttle_time_ms == 2000
     assert "t" in wire.cluster.metadata.image.topics
+
+
+def test_all_gateways_share_the_quota_of_mutations(wire: ThrottledWire) -> None:
+    wire.set_quota("controller_mutation_rate", 1.0)
+    assert wire.create_topics("a", partitions=12).throttle_time_ms == 0
+    wire.use_another_gateway()
+    refused = wire.create_topics("b")
+    assert [topic.error_code for topic in refused.topics] == [ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+    assert refused.throttle_time_ms == 1000
+
+
+def test_each_gateway_measures_request_time(wire: ThrottledWire) -> None:
+    wire.set_quota("request_percentage", 1.0)
+    wire.gateway.install(SlowStep(wire), StepOrder.AUTHORIZE)
+    assert wire.describe().throttle_time_ms > 0
+    wire.use_another_gateway()
+    assert wire.describe().throttle_time_ms == 0
 
 
 def test_the_quota_of_request_time_uses_the_clock_of_the_broker(wire: ThrottledWire) -> None:

@@ -8,12 +8,16 @@ from kafkalite.metadata.brokers import NoNodesError
 from kafkalite.metadata.controller import MetadataSerde
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import NO_LEADER, AddedNode, RegisteredListener
+from kafkalite.metadata.reassignment import RequestedReassignment
 from kafkalite.protocol._generated.records.broker_registration_change import (
     BrokerRegistrationChangeRecord,
 )
+from kafkalite.protocol._generated.records.partition import PartitionRecord
 from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
+from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.uuids import ZERO_UUID
 from tests.unit.metadata_world import MetadataWorld
 
 
@@ -234,3 +238,68 @@ def test_unknown_node_is_not_unregistered() -> None:
         ErrorCode.BROKER_ID_NOT_REGISTERED,
         "Broker ID 9 is not currently registered",
     )
+
+
+def directory_of(node_id: int) -> bytes:
+    return bytes([node_id]) * 16
+
+
+def written_with_directories(as_version: str | None) -> list[object]:
+    """Return all records of two nodes with a topic whose replicas change."""
+    world = MetadataWorld(nodes=(1, 2), directory_of=directory_of, as_version=as_version)
+    world.controller.create_topics([NewTopic(name="t", assignments=((0, (2, 1)),))])
+    world.controller.alter_reassignments([RequestedReassignment("t", 0, (1,))])
+    return written(world, 0)
+
+
+def test_registrations_have_features_and_directories() -> None:
+    registrations = [
+        record
+        for record in written_with_directories(None)
+        if isinstance(record, RegisterBrokerRecord)
+    ]
+    assert [each.log_dirs for each in registrations] == [[directory_of(1)], [directory_of(2)]]
+    assert [each.cordoned_log_dirs for each in registrations] == [[], []]
+    levels = {
+        each.name: (each.min_supported_version, each.max_supported_version)
+        for each in registrations[0].features
+    }
+    assert (levels["metadata.version"], levels["share.version"]) == ((7, 33), (0, 2))
+
+
+def test_replicas_have_the_directories_of_their_nodes() -> None:
+    records = written_with_directories(None)
+    (partition,) = (each for each in records if isinstance(each, PartitionRecord))
+    assert partition.directories == [directory_of(2), directory_of(1)]
+    changes = [each for each in records if isinstance(each, PartitionChangeRecord)]
+    assert [(each.replicas, each.directories) for each in changes] == [([1], [directory_of(1)])]
+
+
+def test_a_node_without_a_directory_has_unassigned_replicas() -> None:
+    world = MetadataWorld()
+    world.controller.create_topics([NewTopic(name="t")])
+    records = written(world, 0)
+    (registration,) = (each for each in records if isinstance(each, RegisterBrokerRecord))
+    (partition,) = (each for each in records if isinstance(each, PartitionRecord))
+    assert (registration.log_dirs, partition.directories) == ([], [ZERO_UUID])
+
+
+@pytest.mark.parametrize(
+    ("release", "log_dirs", "cordoned", "directories"),
+    [
+        ("3.6", [], None, []),
+        ("3.7", [directory_of(1)], None, [directory_of(2), directory_of(1)]),
+        ("4.3", [directory_of(1)], [], [directory_of(2), directory_of(1)]),
+    ],
+)
+def test_earlier_levels_of_metadata_have_no_directories(
+    release: str,
+    log_dirs: list[bytes],
+    cordoned: list[bytes] | None,
+    directories: list[bytes],
+) -> None:
+    records = written_with_directories(release)
+    registration = next(each for each in records if isinstance(each, RegisterBrokerRecord))
+    assert (registration.log_dirs, registration.cordoned_log_dirs) == (log_dirs, cordoned)
+    (partition,) = (each for each in records if isinstance(each, PartitionRecord))
+    assert partition.directories == directories

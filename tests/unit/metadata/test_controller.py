@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import pytest
 
+from kafkalite.config.broker import BrokerConfig
 from kafkalite.coordinator.contract import CoordinatorRecord
 from kafkalite.metadata.controller import MetadataSerde
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import MetadataDelta, MetadataImage
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.metadata.shard import MetadataShard
+from kafkalite.protocol._generated.records.abort_transaction import AbortTransactionRecord
+from kafkalite.protocol._generated.records.begin_transaction import BeginTransactionRecord
+from kafkalite.protocol._generated.records.end_transaction import EndTransactionRecord
+from kafkalite.protocol._generated.records.fence_broker import FenceBrokerRecord
+from kafkalite.protocol._generated.records.no_op import NoOpRecord
 from kafkalite.protocol._generated.records.partition import PartitionRecord
+from kafkalite.protocol._generated.records.register_controller import RegisterControllerRecord
 from kafkalite.protocol._generated.records.topic import TopicRecord
+from kafkalite.protocol._generated.records.unfence_broker import UnfenceBrokerRecord
+from kafkalite.protocol._generated.records.unregister_controller import UnregisterControllerRecord
+from kafkalite.protocol._generated.records.zk_migration_state import ZkMigrationStateRecord
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.metadata_world import MetadataWorld
 
 
@@ -208,3 +220,36 @@ def test_deferred_change_is_made_after_all_published_ones() -> None:
     world.controller.subscribe(listen)
     create("t")
     assert seen == [["t"], ["t", "u"], ["t", "u", "v"]]
+
+
+def replayed(*records: object) -> MetadataShard:
+    """Return a shard that has read a log with these records."""
+    shard = MetadataShard(BrokerConfig.from_text(), SeededEntropy())
+    for record in records:
+        shard.replay(CoordinatorRecord(None, record))
+    return shard
+
+
+def test_records_of_kafkas_controllers_have_no_effect() -> None:
+    shard = replayed(
+        NoOpRecord(),
+        RegisterControllerRecord(controller_id=1),
+        UnregisterControllerRecord(controller_id=1),
+        ZkMigrationStateRecord(),
+        FenceBrokerRecord(id=1),
+        UnfenceBrokerRecord(id=1),
+    )
+    assert not shard.topics.by_name
+    assert not shard.brokers.registered
+
+
+def test_the_records_of_a_transaction_apply_at_its_end() -> None:
+    """Kafka writes the first records of a cluster in a transaction (KIP-868)."""
+    topic = TopicRecord(name="t", topic_id=bytes(range(16)))
+    begin = BeginTransactionRecord(name="Bootstrap records")
+    assert "t" not in replayed(begin, topic).topics.by_name
+    assert "t" in replayed(begin, topic, EndTransactionRecord()).topics.by_name
+    aborted = replayed(begin, topic, AbortTransactionRecord())
+    assert "t" not in aborted.topics.by_name
+    aborted.replay(CoordinatorRecord(None, topic))
+    assert "t" in aborted.topics.by_name

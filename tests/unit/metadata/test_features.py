@@ -14,8 +14,10 @@ from kafkalite.metadata.features import (
     KRAFT_VERSION,
     METADATA_VERSION,
     SHARE_VERSION,
+    STREAMS_VERSION,
     TRANSACTION_VERSION,
     FeatureUpdate,
+    UnsupportedLevelError,
     is_disabled,
 )
 from kafkalite.metadata.image import ConfigResource, ResourceType
@@ -38,6 +40,7 @@ NEWEST = {
 
 
 OF_KAFKA_3_9 = {"metadata.version": 21, "kraft.version": 1}
+UNSTABLE: dict[str, Any] = {"unstable.feature.versions.enable": "true"}
 
 
 def level_of(world: MetadataWorld) -> int | None:
@@ -109,14 +112,131 @@ def test_a_new_cluster_has_the_levels_of_the_release_it_presents() -> None:
 
 def test_configured_level_precedes_the_release() -> None:
     assert level_of(MetadataWorld(as_version="4.0", transaction_version="1")) == 1
-    assert level_of(MetadataWorld(as_version="3.9", transaction_version="2")) == 2
+    assert level_of(MetadataWorld(as_version="3.9", transaction_version="1", **UNSTABLE)) == 1
 
 
-def test_cluster_started_as_an_older_release_gets_its_levels() -> None:
+def records_of(world: MetadataWorld) -> list[tuple[bytes | None, bytes | None]]:
+    return [(key, value) for key, value, *_ in world.log.read_all()]
+
+
+def test_a_release_refuses_levels_that_it_does_not_support() -> None:
     first = MetadataWorld()
-    older = first.restart(1, as_version="3.9")
-    assert older.image.features == OF_KAFKA_3_9
-    assert older.restart(1, as_version="3.9").image.features == OF_KAFKA_3_9
+    before = records_of(first)
+    for release, levels in (
+        ("4.1", "has levels 7 to 27, and up to 29 with unstable.feature.versions.enable=true"),
+        ("4.3", "has levels 7 to 30, and up to 31 with unstable.feature.versions.enable=true"),
+    ):
+        with pytest.raises(UnsupportedLevelError) as refused:
+            first.restart(1, as_version=release)
+        assert str(refused.value) == (
+            f"metadata.version is at level 33, but Kafka {release} {levels}: start with a release "
+            "that supports this level, or with another directory"
+        )
+    assert records_of(first) == before
+    assert first.restart(1).image.features == NEWEST
+
+
+def test_a_setting_does_not_replace_a_level_that_the_release_does_not_support() -> None:
+    first = MetadataWorld(as_version="4.3")
+    second = first.restart(1, share_version="2")
+    with pytest.raises(
+        UnsupportedLevelError, match=r"^share\.version is at level 2, but Kafka 4\.3"
+    ):
+        second.restart(1, as_version="4.3", share_version="1")
+    third = second.restart(1, share_version="1")
+    assert third.restart(1, as_version="4.3").image.features["share.version"] == 1
+
+
+def test_a_feature_that_the_release_does_not_have_must_be_at_level_zero() -> None:
+    first = MetadataWorld(as_version="3.9").restart(1, group_version="1")
+    text = r"^group\.version is at level 1, but Kafka 3\.9 does not have this feature; its features"
+    with pytest.raises(UnsupportedLevelError, match=text):
+        first.restart(1, as_version="3.9")
+    second = first.restart(1, group_version="0")
+    assert second.restart(1, as_version="3.9").image.features == OF_KAFKA_3_9
+
+
+def test_unstable_levels_need_the_setting_at_each_start() -> None:
+    first = MetadataWorld(as_version="4.1", **UNSTABLE)
+    assert first.image.features == NEWEST | {METADATA_VERSION: 29, SHARE_VERSION: 1}
+    with pytest.raises(UnsupportedLevelError, match=r"versions\.enable=true: start with a release"):
+        first.restart(1, as_version="4.1")
+    assert first.restart(1, as_version="4.1", **UNSTABLE).image.features == first.image.features
+
+
+def test_unstable_levels_are_updated_if_they_are_enabled() -> None:
+    stable = MetadataWorld(as_version="4.1")
+    refused = refusal(stable, FeatureUpdate(STREAMS_VERSION, 1))
+    assert refused.endswith("Local controller 1 does not support this feature.")
+    world = stable.restart(1, as_version="4.1", **UNSTABLE)
+    assert world.image.features == stable.image.features
+    world.controller.update_features(
+        [FeatureUpdate(STREAMS_VERSION, 1), FeatureUpdate(METADATA_VERSION, 29)]
+    )
+    assert world.image.features[STREAMS_VERSION] == 1
+    assert refusal(world, FeatureUpdate(METADATA_VERSION, 30)).endswith(
+        "Local controller 1 only supports versions 7-29"
+    )
+    world.controller.update_features([FeatureUpdate(METADATA_VERSION, 27, 2)])
+    text = refusal(world, FeatureUpdate(METADATA_VERSION, 22, 2))
+    assert text.startswith("Invalid metadata.version 22. Refusing to perform")
+
+
+@pytest.mark.parametrize(
+    ("release", "end"),
+    [("3.6", "proceed."), ("3.7", "information."), ("4.0", "information.")],
+)
+def test_older_releases_refuse_a_downgrade_with_their_text(release: str, end: str) -> None:
+    world = MetadataWorld(as_version=release)
+    update = FeatureUpdate(METADATA_VERSION, 7, 2)
+    if release == "4.0":
+        message = refusal(world, update)
+    else:
+        errors = world.controller.update_features([update])
+        message = errors[METADATA_VERSION].message or ""
+    assert message.startswith("Invalid metadata.version 7. Refusing to perform the requested")
+    assert message.endswith(end)
+
+
+def test_before_kafka_4_0_each_allowed_level_changes() -> None:
+    world = MetadataWorld(as_version="3.9", **UNSTABLE)
+    assert world.image.features == OF_KAFKA_3_9 | {METADATA_VERSION: 23, TRANSACTION_VERSION: 2}
+    updates = (
+        FeatureUpdate(METADATA_VERSION, 21, 2),
+        FeatureUpdate(TRANSACTION_VERSION, 1, 2),
+        FeatureUpdate(GROUP_VERSION, 1),
+    )
+    errors = world.controller.update_features(updates)
+    assert sorted(errors) == [GROUP_VERSION, METADATA_VERSION]
+    assert errors[GROUP_VERSION].message == (
+        "Invalid update version 1 for feature group.version. Local controller 1 does not support "
+        "this feature."
+    )
+    assert world.image.features[TRANSACTION_VERSION] == 1
+    assert world.controller.update_features([FeatureUpdate(METADATA_VERSION, 22, 2)]) == {}
+
+
+@pytest.mark.parametrize("release", ["3.9", "4.0"])
+def test_before_kafka_4_1_updates_of_the_quorum_have_no_effect(release: str) -> None:
+    world = MetadataWorld(as_version=release)
+    before = world.image
+    for level, upgrade_type in ((0, 1), (0, 2), (1, 1)):
+        update = FeatureUpdate(KRAFT_VERSION, level, upgrade_type)
+        assert world.controller.update_features([update]) == {}
+    assert world.image.features == before.features
+
+
+def test_eligible_replicas_need_a_metadata_version() -> None:
+    world = MetadataWorld(as_version="3.9").restart(1)
+    assert refusal(world, FeatureUpdate(ELIGIBLE_LEADER_REPLICAS, 1)) == (
+        "Invalid update version 1 for feature eligible.leader.replicas.version. "
+        "eligible.leader.replicas.version could not be set to 1 because it depends on "
+        "metadata.version level 23"
+    )
+    world.controller.update_features(
+        [FeatureUpdate(ELIGIBLE_LEADER_REPLICAS, 1), FeatureUpdate(METADATA_VERSION, 23)]
+    )
+    assert world.image.features[ELIGIBLE_LEADER_REPLICAS] == 1
 
 
 def test_a_newer_release_keeps_the_levels_of_the_cluster() -> None:
@@ -211,8 +331,12 @@ def test_the_quorum_is_not_downgraded() -> None:
     assert world.image.features == NEWEST
     text = "Invalid update version 0 for feature kraft.version. Can't downgrade the version"
     assert refusal(world, FeatureUpdate(KRAFT_VERSION, 0, 2)) == f"{text} of this feature."
-    older = refusal(MetadataWorld(as_version="3.8"), FeatureUpdate(KRAFT_VERSION, 1))
-    assert older.endswith("Local controller 1 does not support this feature.")
+    (error,) = (
+        MetadataWorld(as_version="3.8")
+        .controller.update_features([FeatureUpdate(KRAFT_VERSION, 1)])
+        .values()
+    )
+    assert str(error.message).endswith("Local controller 1 does not support this feature.")
 
 
 def test_quorum_with_fixed_voters_has_level_zero_until_it_is_upgraded() -> None:
@@ -289,20 +413,14 @@ def test_the_last_update_of_a_feature_applies() -> None:
     assert GROUP_VERSION not in world.image.features
 
 
-def test_updated_metadata_version_stays_until_a_release_does_not_support_the_levels() -> None:
+def test_an_earlier_release_keeps_levels_that_it_supports() -> None:
     first = MetadataWorld(as_version="4.2")
-    first.controller.update_features([FeatureUpdate(METADATA_VERSION, 25, 2)])
-    second = first.restart(1, as_version="4.2")
-    assert second.image.features[METADATA_VERSION] == 25
-    third = second.restart(1, as_version="4.0")
-    assert third.image.features == {
-        METADATA_VERSION: 25,
-        GROUP_VERSION: 1,
-        KRAFT_VERSION: 1,
-        TRANSACTION_VERSION: 2,
-    }
-    assert third.restart(1, as_version="4.0").image.features == third.image.features
-    assert third.restart(1).image.features == third.image.features
+    lowered = ((METADATA_VERSION, 25), (SHARE_VERSION, 0), (STREAMS_VERSION, 0))
+    first.controller.update_features([FeatureUpdate(name, level, 2) for name, level in lowered])
+    levels = first.image.features
+    second = first.restart(1, as_version="4.0")
+    assert second.image.features == levels
+    assert second.restart(1).image.features == levels
 
 
 def test_enabled_eligible_replicas_have_one_minimum_of_in_sync_replicas() -> None:

@@ -196,3 +196,25 @@ def test_a_fetch_waits_at_the_partition_of_the_view(plane: DataPlane, partition:
     poll.start(plane.clock, plane.clock.now_ms() + 1_000)
     plane.append(b"e")
     assert ended == [True]
+
+
+def test_a_former_leader_accepts_no_records(partition: Partition) -> None:
+    view = view_of(partition, 0)
+    view.known_leader = Leader(0, 0, (0, 1, 2))
+    assert not view.accepts_records
+    assert refusal(lambda: view.delete_records(1)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_the_last_leader_appends_in_its_epoch(plane: DataPlane, partition: Partition) -> None:
+    """The partition has no leader, and its node does not know that."""
+    view = view_of(partition, 0)
+    view.known_leader = Leader(0, 1, (0, 1, 2))
+    view.led_isr = (0,)
+    partition.leader, partition.leader_epoch, partition.isr = -1, 2, ()
+    assert view.accepts_records
+    assert view.has_enough_replicas
+    assert view.append(BatchView(batch_of(b"e")), plane.clock.now_ms()).base_offset == 4
+    partition.update_high_watermark()
+    assert view.high_watermark == 5
+    assert partition.log.leader_epoch_at(4) == 1
+    assert view.delete_records(2) == view.low_watermark({}) == 2

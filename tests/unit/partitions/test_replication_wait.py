@@ -31,6 +31,7 @@ class Wait:
         batches = [
             AppendedBatch(
                 partition := plane.partition(index=index),
+                partition.leader,
                 partition.end_offset,
                 partition.leader_epoch,
                 partial(self.errors.__setitem__, index),
@@ -214,6 +215,7 @@ class Deletion:
         partition = plane.partition()
         deleted = DeletedRecords(
             partition,
+            partition.leader,
             1,
             partition.leader_epoch,
             lambda: self.low_watermark,

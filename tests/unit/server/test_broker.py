@@ -19,14 +19,17 @@ from kafkalite.cluster.node import NodeState
 from kafkalite.cluster.node_control import UnknownNodeError
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.sasl_classes import SIGNED_TOKEN_HANDLERS
+from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.fault_rules import parse_rule
 from kafkalite.gateway.inter_broker import InterBrokerCalls
+from kafkalite.metadata.client_quotas import QuotaAlteration
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.metadata.image import ConfigResource, RegisteredListener, ResourceType
 from kafkalite.ports.executors import InlineExecutor
 from kafkalite.ports.temporary import new_temporary_directory
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
+from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
 from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
 from kafkalite.protocol._generated.messages.describe_quorum import DescribeQuorumRequest
@@ -282,6 +285,84 @@ async def test_an_authorizer_checks_clients_of_the_controller() -> None:
     answer = await client.ask(DescribeQuorumRequest(), 2)
     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     await client.close()
+    await broker.stop(grace_s=0.1)
+
+
+async def test_faults_apply_to_clients_of_the_controller() -> None:
+    broker = Broker(Settings(listen=ANY_PORT, controller_listen="127.0.0.1:0"))
+    await broker.start()
+    addresses = broker.bootstrap_by_listener()
+    match = {"api": "DescribeQuorum", "listener": "controller", "node": 1}
+    rule = parse_rule({"match": match, "action": {"error": "REQUEST_TIMED_OUT"}})
+    fault = broker.faults.add(rule)
+    codes = {}
+    for name in ("PLAINTEXT", "CONTROLLER"):
+        client = await Client.to(addresses[name])
+        codes[name] = (await client.ask(DescribeQuorumRequest(), 2)).error_code
+        await client.close()
+    assert codes == {"PLAINTEXT": ErrorCode.NONE, "CONTROLLER": ErrorCode.REQUEST_TIMED_OUT}
+    broker.faults.remove(fault.id)
+    client = await Client.to(addresses["CONTROLLER"])
+    assert (await client.ask(DescribeQuorumRequest(), 2)).error_code == ErrorCode.NONE
+    await client.close()
+    await broker.stop(grace_s=0.1)
+
+
+async def test_quotas_apply_to_clients_of_the_controller() -> None:
+    clock = ManualClock()
+    broker = Broker(Settings(listen=ANY_PORT, controller_listen="127.0.0.1:0"), clock=clock)
+    await broker.start()
+    assert broker.cluster is not None
+    alteration = QuotaAlteration((("client-id", None),), (("controller_mutation_rate", 1.0),))
+    broker.cluster.metadata.alter_client_quotas([alteration])
+    found = []
+    for number, address in enumerate(broker.bootstrap_by_listener().values()):
+        topic = CreateTopicsRequest.CreatableTopic(
+            name=f"t{number}", num_partitions=12, replication_factor=1
+        )
+        client = await Client.to(address)
+        answer = await client.ask(CreateTopicsRequest(topics=[topic]), 7)
+        found.append((answer.topics[0].error_code, answer.throttle_time_ms))
+        await client.close()
+    assert found == [(ErrorCode.NONE, 0), (ErrorCode.THROTTLING_QUOTA_EXCEEDED, 1000)]
+    entries = broker.history.about("t1", of=SubjectKind.TOPIC)
+    assert [each.kind for each in entries] == ["throttled"]
+    await broker.stop(grace_s=0.1)
+
+
+async def test_clients_of_the_controller_have_limits_of_their_own() -> None:
+    config = {"max.connections.per.ip": "1"}
+    broker = Broker(Settings(listen=ANY_PORT, controller_listen="127.0.0.1:0", config=config))
+    await broker.start()
+    clients = []
+    for address in broker.bootstrap_by_listener().values():
+        client = await Client.to(address)
+        await client.ask(ApiVersionsRequest(), 0)
+        clients.append(client)
+        another = await Client.to(address)
+        assert await another.is_closed()
+        await another.close()
+    for client in clients:
+        await client.ask(ApiVersionsRequest(), 0)
+        await client.close()
+    await broker.stop(grace_s=0.1)
+
+
+async def test_a_node_that_returns_serves_clients_of_the_controller() -> None:
+    broker = Broker(Settings(listen=ANY_PORT, controller_listen="127.0.0.1:0", brokers=2))
+    await broker.start()
+    address = broker.bootstrap_by_listener()["CONTROLLER"].split(",")[1]
+    client = await Client.to(address)
+    await client.ask(ApiVersionsRequest(), 0)
+    await broker.stop_node(2)
+    assert await client.is_closed()
+    await client.close()
+    with pytest.raises(ConnectionRefusedError):
+        await Client.to(address)
+    await broker.start_node(2)
+    again = await Client.to(address)
+    assert (await again.ask(DescribeClusterRequest(endpoint_type=2), 2)).controller_id == 1
+    await again.close()
     await broker.stop(grace_s=0.1)
 
 
@@ -853,6 +934,32 @@ async def test_a_removed_node_releases_its_ports_also_after_a_restart(tmp_path: 
     await broker.stop(grace_s=0.1)
 
 
+def files_in(directory: Path) -> dict[str, bytes]:
+    """Return the files of a data directory: path → bytes."""
+    return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+async def test_a_release_that_does_not_support_a_level_leaves_the_directory_as_it_was(
+    tmp_path: Path,
+) -> None:
+    settings = Settings(listen=ANY_PORT, data_directory=str(tmp_path))
+    broker = Broker(settings)
+    await broker.start()
+    await broker.stop(grace_s=0.1)
+    before = files_in(tmp_path)
+    text = (
+        r"^cannot use .*: metadata\.version is at level 33, but Kafka 4\.1 has levels 7 to 27, and"
+    )
+    with pytest.raises(BrokerDirectoryError, match=text):
+        await Broker(settings._replace(as_version="4.1")).start()
+    assert files_in(tmp_path) == before
+    broker = Broker(settings)
+    await broker.start()
+    assert broker.cluster is not None
+    assert broker.cluster.metadata.image.features["metadata.version"] == 33
+    await broker.stop(grace_s=0.1)
+
+
 async def test_changes_of_nodes_are_logged(tmp_path: Path) -> None:
     log_output = io.StringIO()
     settings = Settings(listen=ANY_PORT, brokers=2, data_directory=str(tmp_path))
@@ -951,7 +1058,7 @@ async def test_an_isolated_node_is_removed() -> None:
     broker = Broker(Settings(listen=ANY_PORT, brokers=2))
     await broker.start()
     assert broker.cluster is not None
-    broker.cluster.node_control.isolate(2)
+    broker.isolate_node(2)
     await broker.remove_node(2)
     assert list(broker.cluster.nodes) == [1]
     await broker.stop(grace_s=0.1)

@@ -321,3 +321,17 @@ def test_idle_producers_expire_unless_a_transaction_is_open() -> None:
     producers.table.expire(2000, 1000)
     assert [entry.producer_id for entry in producers.table.entries] == [2]
     assert producers.send(9, pid=1) == 2
+
+
+def test_a_copy_changes_on_its_own() -> None:
+    producers = Producers()
+    producers.send(0, txn=True)
+    copy = producers.table.copy()
+    assert copy.first_unstable_offset == 0
+    producers.end(ControlKind.COMMIT)
+    producers.send(1)
+    copied, changed = copy.get(1), producers.table.get(1)
+    assert copied is not None
+    assert changed is not None
+    assert (copied.last_sequence, changed.last_sequence) == (0, 1)
+    assert (copy.first_unstable_offset, producers.table.first_unstable_offset) == (0, None)

@@ -170,6 +170,14 @@ def test_logger_changes_are_not_stored(world: MetadataWorld) -> None:
                 "APPEND operation is not allowed for the BROKER_LOGGER resource",
             ),
         ),
+        (
+            "1",
+            ("root", 4, "INFO"),
+            (
+                ErrorCode.INVALID_REQUEST,
+                "Unknown operation type 4 is not allowed for the BROKER_LOGGER resource",
+            ),
+        ),
     ],
 )
 def test_invalid_logger_changes_are_refused(

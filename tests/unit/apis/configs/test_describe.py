@@ -83,10 +83,10 @@ def test_the_cluster_default_is_described_on_its_own(world: MetadataWorld) -> No
 
 def test_loggers_are_described_with_their_levels(world: MetadataWorld) -> None:
     result = describe(world, ResourceType.BROKER_LOGGER, "1")
-    assert [(each.name, each.value, each.config_source) for each in result.configs] == [
-        ("kafkalite", "INFO", 6),
-        ("root", "INFO", 6),
+    rows = [
+        (each.name, each.value, each.config_source, each.documentation) for each in result.configs
     ]
+    assert rows == [("kafkalite", "INFO", 6, ""), ("root", "INFO", 6, "")]
 
 
 def test_groups_and_subscriptions_without_settings_are_described(world: MetadataWorld) -> None:

@@ -372,6 +372,11 @@ def test_members_get_the_settings_of_offsets(
     )
 
 
+def test_the_recovery_lag_has_64_bits() -> None:
+    broker = wire({"group.streams.acceptable.recovery.lag": "5000000000"})
+    assert broker.ask(request(), 1).acceptable_recovery_lag == 5_000_000_000
+
+
 def test_refusals_have_the_shape_of_their_api() -> None:
     refused = HEARTBEAT.refuse(request(), ErrorCode.FENCED_MEMBER_EPOCH, "why")
     assert (refused.error_code, refused.error_message) == (ErrorCode.FENCED_MEMBER_EPOCH, "why")

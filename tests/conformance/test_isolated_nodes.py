@@ -1,0 +1,166 @@
+"""A node that clients reach, but no other node, compared with Kafka."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from kafkalite.config.releases import DEFAULT
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.conformance.batches import batch
+from tests.conformance.node_comparison import compare, node_clusters
+from tests.conformance.node_scenarios import isolation
+from tests.conformance.node_world import NO_LEADER, UNCLEAN, NodeWorlds
+from tests.conformance.scenarios.commits import commit
+from tests.conformance.setup import EARLIEST, list_offsets, produce
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.conformance.node_comparison import NodeClusters
+    from tests.oracle.node_clusters import NodeCluster
+
+pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(240)]
+
+_OTHER: Final = 1
+_ISOLATED: Final = 2
+_THIRD: Final = 3
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeClusters]:
+    """Start a real Kafka whose nodes can be isolated, and kafkalite."""
+    directory = tmp_path_factory.mktemp("clusters")
+    with node_clusters(directory, DEFAULT, can_isolate=True) as running:
+        yield running
+
+
+@pytest.mark.parametrize("scenario", isolation.SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_both_clusters_give_the_same_answers(
+    clusters: NodeClusters, scenario: Callable[[NodeWorlds], None], attempt: int
+) -> None:
+    compare(clusters, scenario, scenario.__name__, attempt)
+
+
+# Differences that the documentation lists.
+
+
+def test_a_coordinator_on_an_isolated_node(clusters: NodeClusters, attempt: int) -> None:
+    """Kafka's coordinator reads, but cannot replicate what it writes."""
+
+    def ask(cluster: NodeCluster) -> tuple[ErrorCode, ErrorCode]:
+        """Return the errors of an OffsetFetch and of an OffsetCommit."""
+        worlds = NodeWorlds(cluster, f"coordinator-{attempt}")
+        try:
+            worlds.create("topic", (_OTHER,))
+            node_id, group = _coordinated_group(worlds)
+            node = worlds.node(node_id)
+            request = commit(group, worlds.full_name("topic"), 0)
+            node.call_until(request, 9, lambda answer: _commit_error(answer) == ErrorCode.NONE)
+            worlds.isolate(node_id)
+            rows = OffsetFetchRequest.OffsetFetchRequestGroup
+            fetched = node.probe(OffsetFetchRequest(groups=[rows(group_id=group)]), 8)
+            return ErrorCode(fetched.groups[0].error_code), _commit_error(node.probe(request, 9))
+        finally:
+            worlds.close()
+
+    assert ask(clusters.real) == (ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert ask(clusters.emulated) == (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR)
+
+
+def _coordinated_group(worlds: NodeWorlds) -> tuple[int, str]:
+    """Return a node that can be isolated, and a group that it coordinates.
+
+    After earlier isolations, another node may coordinate the groups of a node.
+    """
+    names = [f"{worlds.full_name('group')}-{number}" for number in range(20)]
+    found = worlds.node(_OTHER).call_until(
+        FindCoordinatorRequest(key_type=0, coordinator_keys=names),
+        4,
+        lambda answer: all(row.error_code == ErrorCode.NONE for row in answer.coordinators),
+    )
+    row = next(row for row in found.coordinators if row.node_id != _OTHER)
+    return row.node_id, row.key
+
+
+def _commit_error(answer: Any) -> ErrorCode:  # noqa: ANN401 - a response
+    return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+
+def test_a_topic_that_an_isolated_node_creates(clusters: NodeClusters, attempt: int) -> None:
+    """A client requests the metadata of a missing topic."""
+
+    def ask(cluster: NodeCluster) -> ErrorCode:
+        """Return the error of another node that is asked for the topic."""
+        worlds = NodeWorlds(cluster, f"missing-{attempt}")
+        try:
+            worlds.create("led", (_ISOLATED, _OTHER))
+            worlds.isolate(_ISOLATED)
+            row = MetadataRequest.MetadataRequestTopic(name=worlds.full_name("missing"))
+            request = MetadataRequest(topics=[row])
+            worlds.node(_ISOLATED).probe(request, 12)
+            worlds.settle("led", _OTHER, (_OTHER,))
+            request.allow_auto_topic_creation = False
+            (described,) = worlds.node(_OTHER).probe(request, 12).topics
+            return ErrorCode(described.error_code)
+        finally:
+            worlds.close()
+
+    assert ask(clusters.real) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert ask(clusters.emulated) == ErrorCode.NONE
+
+
+def test_records_that_an_isolated_leader_has_deleted(clusters: NodeClusters, attempt: int) -> None:
+    """DeleteRecords times out before the controller elects another leader."""
+
+    def ask(cluster: NodeCluster) -> tuple[ErrorCode, int]:
+        """Return the error of DeleteRecords, and the first offset of the next leader."""
+        worlds = NodeWorlds(cluster, f"deleted-{attempt}")
+        try:
+            worlds.create("led", (_ISOLATED, _OTHER))
+            worlds.produce(_ISOLATED, "led", b"first")
+            worlds.settle("led", _ISOLATED, (_ISOLATED, _OTHER))
+            worlds.isolate(_ISOLATED)
+            name = worlds.full_name("led")
+            deleted = worlds.node(_ISOLATED).probe(isolation.delete_records(name, 1), 2)
+            found = worlds.node(_OTHER).call_until(
+                list_offsets(name, timestamp=EARLIEST),
+                7,
+                lambda answer: answer.topics[0].partitions[0].error_code == ErrorCode.NONE,
+            )
+            error = ErrorCode(deleted.topics[0].partitions[0].error_code)
+            return error, found.topics[0].partitions[0].offset
+        finally:
+            worlds.close()
+
+    assert ask(clusters.real) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+    assert ask(clusters.emulated) == (ErrorCode.REQUEST_TIMED_OUT, 1)
+
+
+def test_the_only_replica_in_sync_is_isolated(clusters: NodeClusters, attempt: int) -> None:
+    """Another node is elected although it may lack records: Kafka has then two logs."""
+
+    def ask(cluster: NodeCluster) -> ErrorCode:
+        """Return the error of a Produce at the former leader."""
+        worlds = NodeWorlds(cluster, f"only-{attempt}")
+        try:
+            worlds.create("led", (_ISOLATED, _THIRD))
+            worlds.kill(_THIRD)
+            worlds.settle("led", _ISOLATED, (_ISOLATED,))
+            worlds.isolate(_ISOLATED)
+            worlds.start(_THIRD)
+            worlds.settle("led", NO_LEADER, ())
+            worlds.elect(UNCLEAN, "led")
+            worlds.settle("led", _THIRD, (_THIRD,))
+            request = produce(worlds.full_name("led"), batch(b"lost"))
+            answer = worlds.node(_ISOLATED).probe(request, 10)
+            return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+        finally:
+            worlds.close()
+
+    assert ask(clusters.real) == ErrorCode.NONE
+    assert ask(clusters.emulated) == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -1,0 +1,106 @@
+"""Requests for the controller at a node that is isolated, and at the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkalite.gateway.forwarding import FORWARDING
+from kafkalite.gateway.steps import DisconnectError, StepOrder
+from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
+from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
+from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.apis.cluster_wire import ClusterWire
+from tests.unit.apis.group_wire import PendingResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CREATE = 7
+TIMEOUT_MS = 60_000
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[ClusterWire]:
+    """Return two nodes, of which the second is isolated."""
+    wire = ClusterWire(tmp_path, nodes=2)
+    wire.gateway.install(FORWARDING, StepOrder.FORWARD)
+    wire.cluster.node_control.isolate(2)
+    yield wire
+    wire.end()
+
+
+def create(wire: ClusterWire, node: int) -> Any:  # noqa: ANN401 - a response or PendingResponse
+    topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    return wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1_000), CREATE, node)
+
+
+def error_of(response: Any) -> ErrorCode:  # noqa: ANN401 - a response
+    return ErrorCode(response.topics[0].error_code)
+
+
+def topics(wire: ClusterWire) -> set[str]:
+    return set(wire.cluster.metadata.image.topics)
+
+
+def test_other_nodes_reach_the_controller(wire: ClusterWire) -> None:
+    assert error_of(create(wire, 1)) is ErrorCode.NONE
+    assert topics(wire) == {"t"}
+
+
+def test_a_request_waits_until_the_node_is_connected(wire: ClusterWire) -> None:
+    pending = create(wire, 2)
+    assert isinstance(pending, PendingResponse)
+    wire.clock.advance(TIMEOUT_MS - 1)
+    assert not pending.has_arrived
+    assert topics(wire) == set()
+    wire.cluster.node_control.start(2)
+    assert error_of(pending.response) is ErrorCode.NONE
+    assert topics(wire) == {"t"}
+    wire.clock.advance(TIMEOUT_MS)
+
+
+def test_a_request_that_waits_too_long_is_not_forwarded(wire: ClusterWire) -> None:
+    pending = create(wire, 2)
+    wire.clock.advance(TIMEOUT_MS)
+    assert error_of(pending.response) is ErrorCode.REQUEST_TIMED_OUT
+    wire.cluster.node_control.start(2)
+    assert topics(wire) == set()
+
+
+def test_a_request_that_is_refused_after_the_wait(wire: ClusterWire) -> None:
+    pending = create(wire, 2)
+    assert error_of(create(wire, 1)) is ErrorCode.NONE
+    wire.cluster.node_control.start(2)
+    assert error_of(pending.response) is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_an_invalid_request_closes_the_connection_after_the_wait(wire: ClusterWire) -> None:
+    unknown_code = 0
+    creation = CreateAclsRequest.AclCreation(
+        resource_type=unknown_code,
+        resource_name="t",
+        resource_pattern_type=3,
+        principal="User:a",
+        host="*",
+        operation=3,
+        permission_type=3,
+    )
+    pending = wire.ask(CreateAclsRequest(creations=[creation]), 3, 2)
+    wire.cluster.node_control.start(2)
+    assert isinstance(pending.value, DisconnectError)
+
+
+def test_other_requests_do_not_wait(wire: ClusterWire) -> None:
+    answer = wire.ask(DescribeClusterRequest(), 1, 2)
+    assert answer.error_code == ErrorCode.NONE
+
+
+def test_a_stopped_node_forwards_nothing(wire: ClusterWire) -> None:
+    pending = create(wire, 2)
+    wire.cluster.node_control.stop(2)
+    assert pending.has_arrived
+    assert topics(wire) == set()
