@@ -18,6 +18,7 @@ from kafkalite.apis.transactions.verification import (
 )
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.api import Api, Eras
+from kafkalite.gateway.faults import copy_views
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.partitions.produce_batches import (
     check_codec,
@@ -150,7 +151,7 @@ def _wait_for_transaction(
     )
     if not retries.begin():
         return None
-    _copy_records(request)
+    copy_views(request)
     return retries.waiting
 
 
@@ -158,14 +159,6 @@ def _size_of_records(request: ProduceRequest) -> int:
     return sum(
         len(data.records or b"") for topic in request.topic_data for data in topic.partition_data
     )
-
-
-def _copy_records(request: ProduceRequest) -> None:
-    """Replace views of the receive buffer, which other requests will use, by copies."""
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            if data.records is not None:
-                data.records = bytes(data.records)
 
 
 def _append_batches(
