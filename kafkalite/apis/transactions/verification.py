@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar, cast
 
+from kafkalite.cluster.node import NodeState
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.gateway.steps import DisconnectError
@@ -37,6 +38,7 @@ _COORDINATOR_ERRORS = {
     # Producers expect these errors only from coordinators; all retry after NOT_ENOUGH_REPLICAS.
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
 _COORDINATOR_ERRORS_BEFORE_ADDING = {
@@ -109,9 +111,13 @@ def verify(
     is_concurrent = False
     if unverified:
         (producer,) = producers
-        codes = node.transactions.verify_or_add_partitions(
-            transactional_id, producer, tuple(unverified), adds_missing=era.adds_partitions
-        )
+        codes: Mapping[TopicPartition, ErrorCode]
+        if node.state is NodeState.ISOLATED:
+            codes = dict.fromkeys(unverified, ErrorCode.NETWORK_EXCEPTION)
+        else:
+            codes = node.transactions.verify_or_add_partitions(
+                transactional_id, producer, tuple(unverified), adds_missing=era.adds_partitions
+            )
         refusals |= {
             unverified[partition]: _client_error(code, era)
             for partition, code in codes.items()
@@ -219,14 +225,18 @@ def _start_verification(
     """Return the partitions to ask the coordinator about, and the errors of refused ones."""
     unverified: dict[TopicPartition, Partition] = {}
     refusals: dict[Partition, KafkaError] = {}
-    now_ms = call.node.clock.now_ms()
+    node_id, now_ms = call.node.id, call.node.clock.now_ms()
     for partition, batch in batches:
-        if partition.leader != call.node.id:
+        view = partition.views.get(node_id) if partition.leader != node_id else None
+        if partition.leader != node_id and (view is None or not view.accepts_records):
             continue
         try:
-            must_ask = partition.log.producers.start_verification(
-                batch, adds_partitions=era.adds_partitions, now_ms=now_ms
-            )
+            if view is None:
+                must_ask = partition.log.producers.start_verification(
+                    batch, adds_partitions=era.adds_partitions, now_ms=now_ms
+                )
+            else:
+                must_ask = not view.is_in_transaction(batch)
         except KafkaError as error:
             if not refusals:
                 reported = KafkaError(error.code, error.message, {"partition": partition.name})
