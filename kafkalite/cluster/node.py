@@ -158,6 +158,7 @@ class Node:
         self._timers: dict[Waiting[Any], Timer] = {}
         """Pending call or delay → the timer that limits its duration."""
         self._connection_waits: dict[Waiting[None], None] = {}
+        """Pending waits for the connection to the other nodes, in order."""
         self._connected: deque[Waiting[None]] = deque()
         """Waits for the connection that ended, and are resolved one by one."""
 

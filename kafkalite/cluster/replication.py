@@ -146,8 +146,8 @@ class Replication:
         for partition in partitions:
             if partition.views or not all_follow:
                 node_ids = self._nodes_with_replicas(partition)
-                followers = [self._update_replica(partition, node_id) for node_id in node_ids]
-                updated.append((partition, any(followers)))
+                changes = [self._update_replica(partition, node_id) for node_id in node_ids]
+                updated.append((partition, any(changes)))
             elif len(partition.isr) == len(partition.replicas):
                 continue
             isr = self._planned_isr(partition)
@@ -155,10 +155,9 @@ class Replication:
                 isr_changes.append((partition.topic_id, partition.index, isr))
             must_check_later = must_check_later or self._has_lagging_isr(partition)
         # When all views are set: a fetch that ends now may read several of these partitions.
-        for partition, follows_again in updated:
+        for partition, ends_waits in updated:
             partition.update_high_watermark()
-            if follows_again:
-                # Consumers that wait at these followers can read more now.
+            if ends_waits:
                 partition.notify_change()
         if isr_changes:
             # Later: the change of the metadata that led here is not yet known to all listeners.
@@ -184,7 +183,8 @@ class Replication:
     def _update_replica(self, partition: Partition, node_id: int) -> bool:
         """Set the end of a node's replica and the leader that the node knows.
 
-        Returns whether the replica lagged before and follows now.
+        Returns whether requests that wait at the node may end: the replica follows again, so
+        consumers can read more, or a former leader knows the next one.
         """
         node = self._nodes.get(node_id)
         is_replica = node_id in partition.replicas
@@ -206,16 +206,19 @@ class Replication:
                 or (is_replica and (node is None or not self._can_follow(partition, node)))
             )
         )
-        follows_again = view is not None and view.replica_end is not None and not lags
+        ends_waits = view is not None and view.replica_end is not None and not lags
         if view is not None:
             view.known_leader = known
             view.led_isr = view.led_isr if leads_on else None
         if known is None and not lags:
             partition.views.pop(node_id, None)
-            return follows_again
+            return ends_waits
         if view is None:
             view = partition.views[node_id] = ReplicaView(partition)
             view.known_leader = known
+        if isinstance(view, FormerLeader) and not view.accepts_records:
+            view = partition.views[node_id] = view.as_follower()
+            ends_waits = True
         if not lags and not isinstance(view, FormerLeader):
             view.replica_end = None
         elif view.replica_end is None:
@@ -225,7 +228,7 @@ class Replication:
         else:
             # The log may have been truncated.
             view.replica_end = min(view.replica_end, partition.end_offset)
-        return follows_again
+        return ends_waits
 
     def _can_follow(self, partition: Partition, node: Node) -> bool:
         leader = self._nodes.get(partition.leader)

@@ -20,7 +20,7 @@ from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import Entity, entities_in_request, row
 from kafkalite.protocol.codec import api_name
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
-from kafkalite.protocol.message import Message
+from kafkalite.protocol.message import copy_views
 from kafkalite.shares.sessions import SessionKey
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.steps import Handler
     from kafkalite.ports.clock import Timer
     from kafkalite.ports.entropy import Entropy
+    from kafkalite.protocol.message import Message
 
 MAX_FAULTS: Final = 100
 """Maximum number of faults per cluster; every request is checked against the faults of its API."""
@@ -244,7 +245,7 @@ class _FaultyHandler:
         for fault in self._faults:
             if _selects(fault.rule.match, self._key, call, request) and fault.fires(self._entropy):
                 if fault.rule.action.delay_ms:
-                    # The request may refer to the shared receive buffer.
+                    # The records of a Produce are views of the shared receive buffer.
                     copy_views(request)
                     return _DelayedRequest(
                         fault, call, partial(self._apply_action, fault, call, request)
@@ -407,19 +408,3 @@ def _topics(key: ApiKey, call: Call, request: Any) -> Iterator[str]:  # noqa: AN
             yield topic
         elif topic in by_id:
             yield by_id[topic].name
-
-
-def copy_views(request: object) -> None:
-    """Replace views of the receive buffer in a request by copies, because it waits."""
-    pending = [request]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, list):
-            pending += node
-        elif isinstance(node, Message):
-            for name in node.__slots__:
-                value = getattr(node, name)
-                if isinstance(value, memoryview):
-                    setattr(node, name, bytes(value))
-                elif isinstance(value, list | Message):
-                    pending.append(value)

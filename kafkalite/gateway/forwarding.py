@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cluster.node import NodeState
-from kafkalite.gateway.faults import copy_views
 from kafkalite.gateway.steps import DisconnectError
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol.catalogue import AnsweringNode, row
@@ -49,8 +48,6 @@ def _forward(handler: Handler, call: Call, request: Any) -> Any:  # noqa: ANN401
     """Call the handler, or wait for the controller first."""
     if call.node.state is not NodeState.ISOLATED:
         return handler(call, request)
-    # The request may refer to the shared receive buffer.
-    copy_views(request)
     return _wait(handler, call, request, call.request_bytes)
 
 
@@ -87,4 +84,4 @@ def _wait(
 
 
 FORWARDING: Final = ForwardingStep()
-"""The step of all gateways; it has no state."""
+"""The step; it has no state."""

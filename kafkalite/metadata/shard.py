@@ -7,7 +7,7 @@ its type. A restart replays the log and reaches the same state.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
 from kafkalite.metadata.acls import Acls
@@ -42,9 +42,7 @@ from kafkalite.metadata.producer_ids import ProducerIds
 from kafkalite.metadata.reassignment import RequestedReassignment, plan_reassignment
 from kafkalite.metadata.scram_credentials import ScramCredentials
 from kafkalite.metadata.topics import Topics
-from kafkalite.protocol._generated.records.abort_transaction import AbortTransactionRecord
 from kafkalite.protocol._generated.records.access_control_entry import AccessControlEntryRecord
-from kafkalite.protocol._generated.records.begin_transaction import BeginTransactionRecord
 from kafkalite.protocol._generated.records.broker_registration_change import (
     BrokerRegistrationChangeRecord,
 )
@@ -52,15 +50,11 @@ from kafkalite.protocol._generated.records.clear_elr import ClearElrRecord
 from kafkalite.protocol._generated.records.client_quota import ClientQuotaRecord
 from kafkalite.protocol._generated.records.config import ConfigRecord
 from kafkalite.protocol._generated.records.delegation_token import DelegationTokenRecord
-from kafkalite.protocol._generated.records.end_transaction import EndTransactionRecord
 from kafkalite.protocol._generated.records.feature_level import FeatureLevelRecord
-from kafkalite.protocol._generated.records.fence_broker import FenceBrokerRecord
-from kafkalite.protocol._generated.records.no_op import NoOpRecord
 from kafkalite.protocol._generated.records.partition import PartitionRecord
 from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
 from kafkalite.protocol._generated.records.producer_ids import ProducerIdsRecord
 from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
-from kafkalite.protocol._generated.records.register_controller import RegisterControllerRecord
 from kafkalite.protocol._generated.records.remove_access_control_entry import (
     RemoveAccessControlEntryRecord,
 )
@@ -72,11 +66,8 @@ from kafkalite.protocol._generated.records.remove_user_scram_credential import (
     RemoveUserScramCredentialRecord,
 )
 from kafkalite.protocol._generated.records.topic import TopicRecord
-from kafkalite.protocol._generated.records.unfence_broker import UnfenceBrokerRecord
 from kafkalite.protocol._generated.records.unregister_broker import UnregisterBrokerRecord
-from kafkalite.protocol._generated.records.unregister_controller import UnregisterControllerRecord
 from kafkalite.protocol._generated.records.user_scram_credential import UserScramCredentialRecord
-from kafkalite.protocol._generated.records.zk_migration_state import ZkMigrationStateRecord
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -91,6 +82,9 @@ if TYPE_CHECKING:
     from kafkalite.metadata.scram_credentials import ScramDeletion, ScramUpsertion
     from kafkalite.metadata.topics import TopicState
     from kafkalite.ports.entropy import Entropy
+    from kafkalite.protocol._generated.records.abort_transaction import AbortTransactionRecord
+    from kafkalite.protocol._generated.records.begin_transaction import BeginTransactionRecord
+    from kafkalite.protocol._generated.records.end_transaction import EndTransactionRecord
     from kafkalite.security.acls import Acl
     from kafkalite.security.delegation_tokens import DelegationToken
     from kafkalite.security.quotas import QuotaEntity
@@ -105,17 +99,6 @@ def to_coordinator_records(
 
 def _ignore(record: object) -> None:
     """Apply a record without effect."""
-
-
-_ENDS_OF_TRANSACTIONS: Final = (AbortTransactionRecord, EndTransactionRecord)
-_WITHOUT_EFFECT: Final = (
-    FenceBrokerRecord, NoOpRecord, RegisterControllerRecord, UnfenceBrokerRecord,
-    UnregisterControllerRecord, ZkMigrationStateRecord,
-)  # fmt: skip
-"""Records of Kafka's controllers that say nothing about topics and clients.
-
-Nodes are fenced or not by their registration at the next start.
-"""
 
 
 class MetadataShard:
@@ -151,16 +134,13 @@ class MetadataShard:
             ignores_case=ignores_case,
         )
         self._transaction: list[object] | None = None  # records whose end was not replayed
+        self._ends_of_transactions = (self.replay_abort_transaction, self.replay_end_transaction)
         self._replayers = self._new_replayers()
 
     def _new_replayers(self) -> Mapping[type, Callable[[Any], object]]:
-        """Return the method for each type of record."""
+        """Return the method for each type of record of a log that only kafkalite has written."""
         credentials = self.scram_credentials
         return {
-            **dict.fromkeys(_WITHOUT_EFFECT, _ignore),
-            AbortTransactionRecord: self.replay_abort_transaction,
-            BeginTransactionRecord: self.replay_begin_transaction,
-            EndTransactionRecord: self.replay_end_transaction,
             AccessControlEntryRecord: self.acls.replay_access_control_entry,
             BrokerRegistrationChangeRecord: self.brokers.replay_broker_registration_change,
             ClearElrRecord: self.topics.replay_clear_elr,
@@ -181,11 +161,44 @@ class MetadataShard:
             UserScramCredentialRecord: credentials.replay_user_scram_credential,
         }
 
+    def _replayers_of_kafka(self) -> Mapping[type, Callable[[Any], object]]:
+        """Return the method for each other type of record, which a log of Kafka may have.
+
+        Those without effect say nothing about topics and clients: nodes are fenced or not by their
+        registration at the next start.
+        """
+        from kafkalite.protocol._generated.records import (  # noqa: PLC0415 - rarely used
+            abort_transaction,
+            begin_transaction,
+            end_transaction,
+            fence_broker,
+            no_op,
+            register_controller,
+            unfence_broker,
+            unregister_controller,
+            zk_migration_state,
+        )
+
+        return {
+            abort_transaction.AbortTransactionRecord: self.replay_abort_transaction,
+            begin_transaction.BeginTransactionRecord: self.replay_begin_transaction,
+            end_transaction.EndTransactionRecord: self.replay_end_transaction,
+            fence_broker.FenceBrokerRecord: _ignore,
+            no_op.NoOpRecord: _ignore,
+            register_controller.RegisterControllerRecord: _ignore,
+            unfence_broker.UnfenceBrokerRecord: _ignore,
+            unregister_controller.UnregisterControllerRecord: _ignore,
+            zk_migration_state.ZkMigrationStateRecord: _ignore,
+        }
+
     def replay(self, record: CoordinatorRecord[object, object]) -> None:
         """Apply one record of the log to the state."""
         value = record.value
-        if self._transaction is None or isinstance(value, _ENDS_OF_TRANSACTIONS):
-            self._replayers[type(value)](value)
+        if type(value) not in self._replayers:
+            self._replayers = {**self._replayers, **self._replayers_of_kafka()}
+        replay = self._replayers[type(value)]
+        if self._transaction is None or replay in self._ends_of_transactions:
+            replay(value)
         else:
             self._transaction.append(value)
 
@@ -215,10 +228,16 @@ class MetadataShard:
     def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
         """Return the records of a new cluster.
 
-        On later starts there are none, unless feature levels have changed.
+        On later starts there are none, unless feature levels have changed. As in Kafka, a
+        transaction that has no end is aborted.
         """
         del now_ms
-        new = [*self.features.start_records(), *self.configs.bootstrap_records()]
+        new: list[object] = [*self.features.start_records(), *self.configs.bootstrap_records()]
+        if self._transaction is not None:
+            from kafkalite.protocol._generated.records import abort_transaction  # noqa: PLC0415 - rarely used
+
+            reason = "Controller failover"
+            new.insert(0, abort_transaction.AbortTransactionRecord(reason=reason))
         return CoordinatorResult(response=None, records=to_coordinator_records(new))
 
     def on_timer(self, event: object, now_ms: int) -> CoordinatorResult[None]:
@@ -493,7 +512,10 @@ class MetadataShard:
         controller_id = min(self.brokers.active, default=NO_LEADER)
         updated = self.features.update(updates, controller_id)
         records: list[ConfigRecord | FeatureLevelRecord] = [*updated.records]
-        if any(update.name == ELIGIBLE_LEADER_REPLICAS and update.level for update in updates):
+        if any(
+            record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level
+            for record in updated.records
+        ):
             records[:0] = self.configs.eligible_replicas_records()
         return CoordinatorResult(
             response=updated.errors,

@@ -64,12 +64,20 @@ class FormerLeader(ReplicaView):
     @property
     def accepts_records(self) -> bool:
         """Whether the node appends records: as long as it does not know the next leader."""
-        return self.partition.views.get(self._node_id) is self
+        return self.leader == self._node_id
 
     @property
     def has_enough_replicas(self) -> bool:
         """Whether enough replicas are in sync for acks=all, as far as the node knows."""
         return self._has_enough_replicas
+
+    def as_follower(self) -> ReplicaView:
+        """Return the view of the node when it knows the next leader, and does not follow it yet."""
+        view = ReplicaView(self.partition, self.replica_end)
+        view.replica_start = self.replica_start
+        view.caught_up_ms = self.caught_up_ms
+        view.known_leader = self.known_leader
+        return view
 
     # --- offsets -------------------------------------------------------------------------------
 
@@ -111,19 +119,13 @@ class FormerLeader(ReplicaView):
         is_verified: bool = False,
         verifier: BatchVerifier | None = None,
     ) -> AppendResult:
-        """Give the batch of a client its offsets; see `Partition.append`.
-
-        Raises KafkaError NOT_LEADER_OR_FOLLOWER if the node has learned of the next leader during a
-        pause.
-        """
+        """Give the batch of a client its offsets; see `Partition.append`."""
         partition = self.partition
         config = partition.log.config
         pauses = turns.pause_count
         batches = validate_and_convert((batch,), config, now_ms=now_ms, partition=partition.name)
         if turns.pause_count != pauses and verifier is not None:
             is_verified = verifier.verify_again(partition, batch)
-            if not self.accepts_records:
-                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if batch.producer_id > NO_PRODUCER_ID:
             duplicate = self._producers.check(batch, is_verified=is_verified)
             if duplicate is not None:

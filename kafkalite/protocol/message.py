@@ -1,4 +1,4 @@
-"""Message, the base class of all messages: equality by value, and a readable repr.
+"""Message, the base class of all messages: equality by value, and a readable repr; `copy_views`.
 
 Message classes are plain slotted classes, because a codec creates an instance without `__init__`
 and fills its slots one by one: this is three times as fast as any `__init__`.
@@ -31,3 +31,22 @@ class Message:
             if name != "unknown_tags" or self.unknown_tags
         )
         return f"{type(self).__qualname__}({', '.join(shown)})"
+
+
+def copy_views(message: Message) -> None:
+    """Replace views of the receive buffer, which are the records of a Produce request, by copies.
+
+    All connections share the buffer, so a Produce that waits needs copies.
+    """
+    pending: list[object] = [message]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, list):
+            pending += part
+        elif isinstance(part, Message):
+            for name in part.__slots__:
+                value = getattr(part, name)
+                if isinstance(value, memoryview):
+                    setattr(part, name, bytes(value))
+                elif isinstance(value, list | Message):
+                    pending.append(value)

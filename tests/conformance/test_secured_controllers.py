@@ -68,7 +68,7 @@ PROTOCOLS: Final[Mapping[str, str]] = {
 }
 """Listener of controllers → its security protocol."""
 
-_CONTROLLER_DELAY_S: Final = 1.0
+_CONTROLLER_DELAY_S: Final = 10.0
 _ADMINISTRATOR: Final = "bob"
 
 

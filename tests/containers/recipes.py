@@ -15,7 +15,7 @@ import yaml
 from tests.architecture.source import ROOT
 from tests.docs.blocks import Kind, blocks_of
 from tests.oracle.requirements import program
-from tests.unit.free_ports import free_ports
+from tests.oracle.target import free_port
 
 if TYPE_CHECKING:
     from tests.containers.engine import Engine
@@ -206,7 +206,7 @@ class _HostPorts:
         ]
         ranges = [_ports_of_the_host(mapping) for mapping in mappings]
         ports = sorted({_PORT, *(port for each in ranges for port in each)})
-        first = free_ports(len(ports))
+        first = free_port(len(ports))
         self._ports = {port: first + offset for offset, port in enumerate(ports)}
 
     def of(self, port: int) -> int:

@@ -18,8 +18,8 @@ from tests.docs.blocks import all_blocks
 from tests.oracle.build_cache import build_once, run_build
 from tests.oracle.jars import classpath
 from tests.oracle.requirements import program, required
+from tests.oracle.target import free_port
 from tests.unit.docker.test_programs import environment, image_root
-from tests.unit.free_ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -44,7 +44,7 @@ class Machine:
         self._root = image_root(directory)
         self._directory = directory
         self._process: subprocess.Popen[str] | None = None
-        self.port = free_ports(3)
+        self.port = free_port(3)
         self._variables: dict[str, str] = {}
 
     def start(self, variables: Mapping[str, str], arguments: list[str]) -> None:

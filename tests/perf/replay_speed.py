@@ -32,6 +32,7 @@ from kafkalite.traffic.model import Endpoint
 from kafkalite.traffic.replay.options import ReplayOptions
 from kafkalite.traffic.replay.player.run import replay
 from kafkalite.traffic.scalar.recorder import Recorder
+from tests.oracle.target import free_port
 from tests.unit.frames import request_content, response_content
 
 if TYPE_CHECKING:
@@ -159,14 +160,6 @@ def running_broker(*options: str) -> Iterator[tuple[str, str]]:
             yield match[0].decode(), f"http://127.0.0.1:{control}"
         finally:
             process.terminate()
-
-
-def free_port() -> int:
-    """Return an unused port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def minimal_client_rate(bootstrap: str, depth: int) -> float:

@@ -18,8 +18,8 @@ from kafkalite.protocol._generated.messages.unregister_broker import UnregisterB
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.testing import Broker
 from tests.conformance.raw import ConnectionClosedError, RawClient
+from tests.oracle.target import free_port
 from tests.scenarios.node_world import TOPIC, NodeWorld
-from tests.unit.free_ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,7 +153,7 @@ def test_added_and_removed_nodes_survive_a_restart(tmp_path: Path) -> None:
 
 def test_nodes_have_the_same_addresses_after_a_restart_with_a_control_api(tmp_path: Path) -> None:
     """The second start would give the port of the control API to the third added node."""
-    port = free_ports(7)
+    port = free_port(7)
 
     def start() -> Broker:
         return Broker(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import tarfile
@@ -22,6 +21,7 @@ from kafkalite.traffic.spark.audits import AUDITS
 from kafkalite.traffic.spark.output_journal import STAGING
 from tests.captures.split_captures import split_capture
 from tests.clients.observer import wait_until
+from tests.oracle.target import free_port
 from tests.perf.big_capture import write
 
 if TYPE_CHECKING:
@@ -82,12 +82,6 @@ def spark_process(ready: str, folder: Path, *arguments: str) -> Iterator[Daemon]
         process.stderr.close()
 
 
-def free_port() -> str:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the working folder of Spark's processes."""
@@ -97,7 +91,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def master(folder: Path) -> Iterator[str]:
     """Start a master and two workers of one core each; returns the master's URL."""
-    port = free_port()
+    port = str(free_port())
     with spark_process(
         r"Starting Spark master at (spark://\S+)", folder, MASTER, *_AT, "--port", port
     ) as daemon:

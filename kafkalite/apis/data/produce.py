@@ -18,7 +18,6 @@ from kafkalite.apis.transactions.verification import (
 )
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.api import Api, Eras
-from kafkalite.gateway.faults import copy_views
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.partitions.produce_batches import (
     check_codec,
@@ -32,6 +31,7 @@ from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+from kafkalite.protocol.message import copy_views
 from kafkalite.protocol.uuids import ZERO_UUID
 from kafkalite.protocol.versions import Versions
 from kafkalite.storage.batch import COMPRESSION_MASK, HEADER_SIZE, NO_TIMESTAMP, BatchView
@@ -281,11 +281,9 @@ def _violation_without_acks(code: ErrorCode) -> ProtocolViolation:
 class _Appender:
     """Appends the batches of one Produce request."""
 
-    is_concurrent = False
-    """Whether the previous transaction of the producer is being completed."""
-
     __slots__ = (
         "_acks",
+        "_led",
         "_may_write_internal_topics",
         "_node_id",
         "_now_ms",
@@ -308,10 +306,17 @@ class _Appender:
         )
         # Kafka's own tools may repair internal topics; they are recognized by their client id.
         self._may_write_internal_topics = call.client_id == _ADMIN_CLIENT_ID
+        self._led: Partition | ReplicaView | None = None
+        """The partition that was checked last, as its leader knows it."""
         self.found_other_leader = False
         """Whether a partition is led by another node."""
         self.unreplicated: list[AppendedBatch] = []
         """Batches that are not yet on all in-sync replicas, with acks=all."""
+
+    @property
+    def is_concurrent(self) -> bool:
+        """Whether the previous transaction of the producer is being completed."""
+        return False
 
     def append(
         self, topic: HostedTopic | None, index: int, batch: BatchView | KafkaError
@@ -334,7 +339,7 @@ class _Appender:
         self, partition: Partition, batch: BatchView, *, is_verified: bool = False
     ) -> ProduceResponse.PartitionProduceResponse:
         try:
-            led = self._writable(partition)
+            self._led = led = self._writable(partition)
             check_codec(batch)
             appended = led.append(batch, self._now_ms, is_verified=is_verified, verifier=self)
         except InvalidRecordsError as error:
@@ -379,7 +384,8 @@ class _Appender:
         hosted = self._partitions.topic_by_id(partition.topic_id)
         if hosted is None or hosted.partition(partition.index) is not partition:
             raise KafkaError(self._unknown_topic_code)
-        self._writable(partition)
+        if self._writable(partition) is not self._led:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return False
 
     def _writable(self, partition: Partition) -> Partition | ReplicaView:
@@ -437,7 +443,7 @@ class _TransactionalAppender(_Appender):
         """The value of `turns.pause_count` when all partitions were verified."""
 
     @property
-    def is_concurrent(self) -> bool:  # type: ignore[override]  # other requests have no transaction
+    def is_concurrent(self) -> bool:
         """Whether the previous transaction of the producer is being completed."""
         return self._verified.is_concurrent
 

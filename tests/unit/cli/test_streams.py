@@ -11,16 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.oracle.target import free_port
 from tests.unit.cli.test_serve import ENVIRONMENT
 
 START_TIMEOUT_S = 10
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def connected(port: int) -> socket.socket:

@@ -9,10 +9,13 @@ import pytest
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.partitions.former_leader import FormerLeader
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.server.broker import Broker
 from kafkalite.server.settings import Settings
 from kafkalite.storage.batch import BatchView
 from kafkalite.testing.files import FaultyFiles, MemoryFiles
+from tests.unit.apis.group_wire import PendingResponse
 from tests.unit.cluster.replicated import LAG_TIME_MS, SESSION_MS, ReplicatedCluster
 from tests.unit.data_plane import batch_of
 
@@ -228,6 +231,42 @@ def test_an_isolated_leader_becomes_a_former_leader(cluster: ReplicatedCluster) 
     assert cluster.partition().views == {}
     assert not view.accepts_records
     assert ends(cluster) == [2, 2, 2]
+
+
+def test_a_former_leader_that_knows_its_successor_is_a_replica_that_lags(
+    cluster: ReplicatedCluster,
+) -> None:
+    cluster.append(b"a")
+    cluster.control.pause_replication(1)
+    cluster.control.freeze_metadata(1)
+    cluster.cluster.metadata.move_leader("t", 0, 2, is_unclean=False)
+    views = cluster.partition().views
+    assert views[1].accepts_records
+    views[1].append(BatchView(batch_of(b"lost")), cluster.clock.now_ms())
+    assert (views[1].end_offset, views[1].leader) == (2, 1)
+    cluster.append(b"b")
+    cluster.control.thaw_metadata(1)
+    assert not views[1].accepts_records
+    assert (views[1].end_offset, views[1].leader) == (1, 2)
+    assert ends(cluster) == [1, 2, 2]
+    cluster.clock.advance(LAG_TIME_MS + CHECK_MS)
+    assert cluster.state() == (2, 1, {2, 3})
+
+
+def test_a_write_that_waits_ends_when_the_former_leader_knows_its_successor(
+    cluster: ReplicatedCluster,
+) -> None:
+    cluster.control.pause_replication(1)
+    cluster.control.freeze_metadata(1)
+    cluster.cluster.metadata.move_leader("t", 0, 2, is_unclean=False)
+    data = ProduceRequest.PartitionProduceData(index=0, records=batch_of(b"lost"))
+    topic = ProduceRequest.TopicProduceData(name="t", partition_data=[data])
+    pending = cluster.ask(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic]), 12)
+    assert isinstance(pending, PendingResponse)
+    cluster.control.thaw_metadata(1)
+    (answer,) = pending.response.responses[0].partition_responses
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (2, 1)
 
 
 def test_an_isolated_leader_without_a_successor_leads_on(cluster: ReplicatedCluster) -> None:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from kafkalite.docker import install
+from tests.oracle.target import free_port
 from tests.unit.docker.image import DOCKER, ENTRYPOINT, ROOT
-from tests.unit.free_ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -101,7 +101,7 @@ class Machine:
             if known[0] == service and 0 <= port - known[1] < _PORTS_OF_A_SERVICE:
                 return here + port - known[1]
         taken = _PORTS_OF_A_SERVICE * len(self._ports)
-        first = free_ports(taken + _PORTS_OF_A_SERVICE) + taken
+        first = free_port(taken + _PORTS_OF_A_SERVICE) + taken
         self._ports[service, port] = first
         return first
 

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,9 +16,9 @@ import pytest
 from kafkalite.docker import programs
 from kafkalite.docker.files import ImageFiles
 from kafkalite.docker.install import ENTRYPOINT, install
+from tests.oracle.target import free_port
 from tests.unit.docker.image import ENTRYPOINT as SOURCE
 from tests.unit.docker.image import ROOT
-from tests.unit.free_ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,9 +42,7 @@ def image_root(directory: Path) -> Path:
 
 @pytest.fixture
 def port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        number: int = free.getsockname()[1]
-    return number
+    return free_port()
 
 
 def environment(root: Path, port: int = 0, **more: str) -> dict[str, str]:
@@ -173,7 +170,7 @@ def test_start_script_of_a_test_library_runs_the_broker(
     starter = root / "testcontainers_start.sh"
     advertised = f"export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:{port}\n"
     starter.write_text(
-        f"#!/bin/sh\n{advertised}{commands.format(root=root, zookeeper=free_ports(1))}"
+        f"#!/bin/sh\n{advertised}{commands.format(root=root, zookeeper=free_port())}"
     )
     starter.chmod(0o755)
     waiting = f"while [ ! -f {starter} ]; do sleep 0.1; done; {starter}"

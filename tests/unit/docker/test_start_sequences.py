@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from tests.oracle.target import free_port
 from tests.unit.docker.test_programs import environment, image_root
-from tests.unit.free_ports import free_ports
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -198,7 +198,7 @@ SEQUENCES = (
 @pytest.mark.parametrize("sequence", SEQUENCES, ids=lambda sequence: sequence.module)
 def test_start_sequence_of_a_module_runs_the_broker(tmp_path: Path, sequence: Sequence) -> None:
     root = image_root(tmp_path)
-    first = free_ports(4)
+    first = free_port(4)
     starter = root / "start.sh"
     values = {
         "client": first, "broker": first + 1, "controller": first + 2,

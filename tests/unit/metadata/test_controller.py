@@ -253,3 +253,15 @@ def test_the_records_of_a_transaction_apply_at_its_end() -> None:
     assert "t" not in aborted.topics.by_name
     aborted.replay(CoordinatorRecord(None, topic))
     assert "t" in aborted.topics.by_name
+
+
+def test_a_start_aborts_a_transaction_without_an_end() -> None:
+    topic = TopicRecord(name="t", topic_id=bytes(range(16)))
+    shard = replayed(BeginTransactionRecord(name="Bootstrap records"), topic)
+    loaded = shard.on_loaded(0)
+    assert loaded.records[0].value == AbortTransactionRecord(reason="Controller failover")
+    for record in loaded.records:
+        shard.replay(record)
+    assert "t" not in shard.topics.by_name
+    assert shard.features.levels
+    assert not shard.on_loaded(0).records

@@ -440,6 +440,17 @@ def test_enabled_eligible_replicas_have_one_minimum_of_in_sync_replicas() -> Non
     assert [error is not None for error in refused.values()] == [True, True]
 
 
+def test_refused_eligible_replicas_change_no_settings() -> None:
+    world = MetadataWorld(nodes=(1, 2), as_version="3.9")
+    one = ConfigResource(ResourceType.BROKER, "2")
+    change = ConfigChange("min.insync.replicas", AlterOperation.SET, "2")
+    assert world.controller.alter_configs({one: [change]}) == {one: None}
+    before = world.image
+    errors = world.controller.update_features([FeatureUpdate(ELIGIBLE_LEADER_REPLICAS, 1)])
+    assert errors.keys() == {ELIGIBLE_LEADER_REPLICAS}
+    assert world.image is before
+
+
 def test_a_feature_of_the_release_at_level_zero_is_disabled() -> None:
     release = MetadataWorld().config.release
     assert is_disabled(GROUP_VERSION, release, {})

@@ -40,7 +40,7 @@ def former(plane: DataPlane, partition: Partition) -> FormerLeader:
     former.known_leader = Leader(0, 0, (0, 1, 2))
     partition.views[0] = former
     del partition.views[1]
-    plane.lead("t", 0, 1)
+    plane.lead("t", 1, 1)
     partition.log.truncate_to(1)
     plane.append(b"c")
     return former
@@ -93,7 +93,7 @@ def test_it_checks_the_sequences_of_producers_on_its_own(
     partition.append(batch(0), now_ms)
     former = partition.views[0] = FormerLeader(partition, {})
     former.known_leader = Leader(0, 0, (0, 1, 2))
-    plane.lead("t", 0, 1)
+    plane.lead("t", 1, 1)
     assert former.append(batch(0), now_ms).base_offset == 2
     assert former.append(batch(1), now_ms).base_offset == 3
     assert former.append(batch(1), now_ms).base_offset == 3
@@ -123,15 +123,19 @@ def test_it_deletes_records_of_its_own_replica(former: FormerLeader, partition: 
 
 
 def test_it_accepts_no_records_once_it_knows_its_successor(
-    former: FormerLeader, partition: Partition
+    plane: DataPlane, former: FormerLeader
 ) -> None:
-    del partition.views[0]
+    former.append(BatchView(batch_of(b"x")), plane.clock.now_ms())
+    former.known_leader = None
     assert not former.accepts_records
+    view = former.as_follower()
+    assert (former.end_offset, view.end_offset) == (3, 2)
+    assert (view.leader, view.accepts_records) == (1, False)
 
 
 def test_it_counts_the_replicas_that_were_in_sync(plane: DataPlane, partition: Partition) -> None:
     former = FormerLeader(partition, {})
-    plane.lead("t", 0, 1)
+    plane.lead("t", 1, 1)
     partition.isr = ()
     assert former.has_enough_replicas
     assert not partition.has_enough_replicas

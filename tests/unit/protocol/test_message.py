@@ -4,9 +4,11 @@ import pytest
 
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest, MetadataResponse
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol._generated.records.consumer_group_member_metadata import (
     ConsumerGroupMemberMetadataValue,
 )
+from kafkalite.protocol.message import copy_views
 
 
 def test_messages_are_equal_by_value() -> None:
@@ -48,3 +50,12 @@ def test_null_differs_from_an_omitted_argument() -> None:
 
 def test_omitted_tagged_struct_is_none() -> None:
     assert ConsumerGroupMemberMetadataValue().classic_member_metadata is None
+
+
+def test_views_are_replaced_by_copies() -> None:
+    received = bytearray(b"abc")
+    data = ProduceRequest.PartitionProduceData(records=memoryview(received))
+    topic = ProduceRequest.TopicProduceData(name="t", partition_data=[data])
+    copy_views(ProduceRequest(topic_data=[topic]))
+    received[:] = b"xyz"
+    assert data.records == b"abc"

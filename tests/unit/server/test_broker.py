@@ -48,8 +48,8 @@ from kafkalite.server.broker_directory import BrokerDirectoryError
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings, SettingsError
 from kafkalite.testing.clock import ManualClock
+from tests.oracle.target import free_port
 from tests.unit.frames import request_frame
-from tests.unit.free_ports import free_ports
 from tests.unit.server.client import METADATA_VERSION, Client
 from tests.unit.storage.logs import batch
 
@@ -851,7 +851,7 @@ def _has_ipv6() -> bool:
 async def test_an_added_node_has_the_port_after_the_last_one_also_after_a_restart(
     tmp_path: Path,
 ) -> None:
-    port = free_ports(4)
+    port = free_port(4)
     settings = Settings(listen=(f"127.0.0.1:{port}",), brokers=2, data_directory=str(tmp_path))
     for start in range(2):
         broker = Broker(settings)
@@ -869,7 +869,7 @@ async def test_an_added_node_has_the_port_after_the_last_one_also_after_a_restar
 
 
 async def test_an_added_node_skips_ports_that_are_taken() -> None:
-    port = free_ports(4)
+    port = free_port(4)
     broker = Broker(Settings(listen=(f"127.0.0.1:{port}",)))
     await broker.start()
     with socket.create_server(("127.0.0.1", port + 1)):
@@ -883,7 +883,7 @@ async def test_an_added_node_skips_ports_that_are_taken() -> None:
 async def test_an_added_node_has_the_same_port_after_a_restart_although_another_is_free(
     tmp_path: Path,
 ) -> None:
-    port = free_ports(4)
+    port = free_port(4)
     settings = Settings(listen=(f"127.0.0.1:{port}",), brokers=2, data_directory=str(tmp_path))
     broker = Broker(settings)
     await broker.start()
@@ -916,7 +916,7 @@ async def test_a_start_names_the_added_node_that_has_no_address(tmp_path: Path) 
 
 
 async def test_a_removed_node_releases_its_ports_also_after_a_restart(tmp_path: Path) -> None:
-    port = free_ports(2)
+    port = free_port(2)
     settings = Settings(listen=(f"127.0.0.1:{port}",), brokers=2, data_directory=str(tmp_path))
     for start in range(2):
         broker = Broker(settings)

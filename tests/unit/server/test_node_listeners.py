@@ -15,7 +15,7 @@ from kafkalite.metadata.image import AddedNode, RegisteredListener
 from kafkalite.server.addresses import Address, AddressError, ListenerSpec
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.node_listeners import NodeListeners, registered_listeners
-from tests.unit.free_ports import free_ports
+from tests.oracle.target import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,7 +78,7 @@ def stored(*offsets: int) -> AddedNode:
 
 
 def test_nodes_of_the_settings_have_consecutive_ports() -> None:
-    port = free_ports(2)
+    port = free_port(2)
     with world(spec(port)) as nodes:
         assert nodes.ports() == {1: [port], 2: [port + 1]}
         nodes.listeners.stop()
@@ -86,7 +86,7 @@ def test_nodes_of_the_settings_have_consecutive_ports() -> None:
 
 
 def test_the_port_of_an_added_node_follows_its_id() -> None:
-    port = free_ports(9)
+    port = free_port(9)
     with world(spec(port)) as nodes:
         nodes.listeners.add(9)
         nodes.listeners.add(0)
@@ -98,7 +98,7 @@ def test_the_port_of_an_added_node_follows_its_id() -> None:
 
 
 def test_an_added_node_does_not_use_the_port_of_a_stopped_node() -> None:
-    port = free_ports(4)
+    port = free_port(4)
     with world(spec(port), node_ids=(1, 2, 3)) as nodes:
         nodes.listeners.update({1: None, 3: None})
         for listener in dict(nodes.listeners.items())[3]:
@@ -109,7 +109,7 @@ def test_an_added_node_does_not_use_the_port_of_a_stopped_node() -> None:
 
 
 def test_listeners_of_added_nodes_have_the_same_ports_after_a_restart() -> None:
-    port = free_ports(8)
+    port = free_port(8)
     specs = (spec(port), spec(port + 2, "B"))
     with world(*specs) as nodes, socket.create_server((HOST, port + 5)):
         nodes.listeners.add(3)
@@ -127,7 +127,7 @@ def test_listeners_of_added_nodes_have_the_same_ports_after_a_restart() -> None:
 
 
 def test_a_stored_port_in_use_is_replaced_by_a_free_one_that_no_node_stored() -> None:
-    port = free_ports(6)
+    port = free_port(6)
     with world(spec(port)) as nodes, socket.create_server((HOST, port + 2)):
         nodes.listeners.update({1: None, 2: None, 3: stored(2), 4: stored(3), 5: stored(4)})
         assert nodes.ports() == {
@@ -137,21 +137,21 @@ def test_a_stored_port_in_use_is_replaced_by_a_free_one_that_no_node_stored() ->
 
 
 def test_an_added_node_that_is_also_in_the_settings_has_its_stored_port() -> None:
-    port = free_ports(4)
+    port = free_port(4)
     with world(spec(port)) as nodes:
         assert not nodes.listeners.update({1: None, 2: stored(3)})
         assert nodes.ports() == {1: [port], 2: [port + 3]}
 
 
 def test_stored_ports_follow_the_port_of_the_first_node() -> None:
-    port = free_ports(6)
+    port = free_port(6)
     with world(spec(port + 1)) as nodes:
         nodes.listeners.update({1: None, 2: None, 7: stored(4)})
         assert nodes.ports()[7] == [port + 5]
 
 
 def test_a_listener_without_a_stored_port_has_that_of_its_node() -> None:
-    port = free_ports(6)
+    port = free_port(6)
     with world(spec(port), spec(port + 3, "B")) as nodes:
         nodes.listeners.update({1: None, 2: None, 3: stored(2)})
         assert nodes.ports()[3] == [port + 2, port + 5]
@@ -169,7 +169,7 @@ def test_port_0_remains_any_port() -> None:
 
 
 def test_ports_of_removed_nodes_are_released() -> None:
-    port = free_ports(2)
+    port = free_port(2)
     with world(spec(port)) as nodes:
         assert nodes.listeners.update({2: None})
         assert nodes.ports() == {2: [port + 1]}
@@ -177,7 +177,7 @@ def test_ports_of_removed_nodes_are_released() -> None:
 
 
 def test_an_error_names_the_node_and_leaves_no_port_bound() -> None:
-    port = free_ports(3)
+    port = free_port(3)
     with world(spec(port)) as nodes:
         far = stored(65_535 - port + 1)
         with pytest.raises(AddressError, match=rf"^node 4: {HOST}:{port} has too few ports after"):
@@ -187,7 +187,7 @@ def test_an_error_names_the_node_and_leaves_no_port_bound() -> None:
 
 
 def test_a_registration_has_the_advertised_address_and_the_protocol() -> None:
-    port = free_ports(4)
+    port = free_port(4)
     secured = ListenerSpec(
         "CLIENT", Address(HOST, port), Address("broker.test", 7000), SecurityProtocol.SASL_SSL
     )

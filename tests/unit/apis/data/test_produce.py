@@ -12,6 +12,8 @@ import pytest
 from kafkalite.apis.data.produce import APIS, refuse_produce
 from kafkalite.apis.transactions.verification import MAX_WAITING_BYTES
 from kafkalite.gateway.steps import DisconnectError
+from kafkalite.partitions.former_leader import FormerLeader
+from kafkalite.partitions.replicas import Leader
 from kafkalite.ports.turns import ThreadCall, Worker
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
@@ -43,7 +45,7 @@ def plane(tmp_path: Path) -> DataPlane:
 
 
 def request_of(
-    *records: bytes | None, name: str = "t", topic_id: bytes = ZERO, acks: int = -1
+    *records: bytes | memoryview | None, name: str = "t", topic_id: bytes = ZERO, acks: int = -1
 ) -> ProduceRequest:
     """Return a request with one partition for each of the given records, from index 0 on."""
     return ProduceRequest(
@@ -531,13 +533,17 @@ def test_errors_of_the_coordinator_depend_on_the_version(
 
 
 def concurrent_produce(
-    plane: DataPlane, coordinator: Coordinator, *, acks: int = -1
+    plane: DataPlane,
+    coordinator: Coordinator,
+    records: bytes | memoryview | None = None,
+    *,
+    acks: int = -1,
 ) -> Waiting[ProduceResponse]:
     """Write in a transaction while the previous one is being completed."""
     plane.create()
     call = plane.call(API, 12)
     call.node.transactions = cast("Any", coordinator)
-    request = request_of(transactional_batch(0), acks=acks)
+    request = request_of(records or transactional_batch(0), acks=acks)
     request.transactional_id = "id"
     answer = API.handler(call, request)
     assert isinstance(answer, Waiting)
@@ -581,29 +587,22 @@ def test_the_coordinator_is_asked_for_a_limited_time(
     assert len(coordinator.asked) == attempts
 
 
+def test_a_request_that_waits_does_not_refer_to_the_receive_buffer(plane: DataPlane) -> None:
+    coordinator = Coordinator(**CONCURRENT)
+    received = bytearray(transactional_batch(0))
+    answer = concurrent_produce(plane, coordinator, memoryview(received))
+    received[:] = bytes(len(received))
+    coordinator.codes.clear()
+    plane.clock.advance(_ALL_ATTEMPTS_MS)
+    assert answer.value.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    assert plane.partition().end_offset == 1
+
+
 def test_a_client_that_disconnects_ends_the_attempts(plane: DataPlane) -> None:
     coordinator = Coordinator(**CONCURRENT)
     concurrent_produce(plane, coordinator).abandon()
     plane.clock.advance(_ALL_ATTEMPTS_MS)
     assert len(coordinator.asked) == 1
-
-
-def test_a_waiting_request_keeps_its_records_while_others_use_the_receive_buffer(
-    plane: DataPlane,
-) -> None:
-    coordinator = Coordinator(**CONCURRENT)
-    plane.create()
-    call = plane.call(API, 12)
-    call.node.transactions = cast("Any", coordinator)
-    buffer = bytearray(transactional_batch(0))
-    request = request_of(cast("bytes", memoryview(buffer)))
-    request.transactional_id = "id"
-    answer = API.handler(call, request)
-    buffer[:] = bytes(len(buffer))
-    coordinator.codes.clear()
-    plane.clock.advance(20)
-    assert answer.value.responses[0].partition_responses[0].error_code == ErrorCode.NONE
-    assert plane.partition().end_offset == 1
 
 
 def test_a_request_waits_through_thousands_of_attempts(tmp_path: Path) -> None:
@@ -840,6 +839,23 @@ def test_a_topic_is_checked_again_after_decompression(
     plane.create(config=COMPACTED, replicas=(0, 1))
     (answer,) = answer_after(plane.call(API, 12), request_of(slow_batch()), lambda: change(plane))
     assert answer.error_code == code
+
+
+def test_a_leader_that_becomes_a_former_one_during_decompression_does_not_append(
+    plane: DataPlane,
+) -> None:
+    plane.create(config=COMPACTED, replicas=(0, 1))
+
+    def elect_another_leader() -> None:
+        partition = plane.partition()
+        former = partition.views[0] = FormerLeader(partition, {})
+        former.known_leader = Leader(0, 0, (0, 1))
+        plane.lead("t", 1, 1)
+
+    call = plane.call(API, 12)
+    (answer,) = answer_after(call, request_of(slow_batch()), elect_another_leader)
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert plane.partition().end_offset == 0
 
 
 def test_a_transaction_is_checked_again_after_decompression(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.free_ports import free_ports
+from tests.oracle.target import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def open_port() -> Iterator[int]:
     """Listen on the first of two ports in a row."""
-    port = free_ports(2)
+    port = free_port(2)
     with socket.create_server(("127.0.0.1", port)):
         yield port
 

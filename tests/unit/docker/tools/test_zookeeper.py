@@ -10,7 +10,7 @@ import pytest
 
 from kafkalite.docker.tools import zookeeper
 from kafkalite.docker.tools.zookeeper import HealthServer
-from tests.unit.free_ports import free_ports
+from tests.oracle.target import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def port() -> Iterator[int]:
     """Serve health checks on a port."""
-    number = free_ports(1)
+    number = free_port()
     with HealthServer(number) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -60,7 +60,7 @@ def test_server_listens_on_the_port_in_the_file(
         served.append(server.server_address[1])
 
     monkeypatch.setattr(HealthServer, "serve_forever", serve)
-    number = free_ports(1)
+    number = free_port()
     file.write_text(f"clientPort={number}\ndataDir=/data\n", encoding="utf-8")
     result = offline_tools.run("zookeeper-server-start", str(file))
     assert (result.status, served) == (0, [number])
