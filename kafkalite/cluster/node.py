@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -78,6 +79,7 @@ class Node:
     """
 
     __slots__ = (
+        "_connected",
         "_connection_waits",
         "_dead_letter_queues",
         "_share_persister",
@@ -104,6 +106,7 @@ class Node:
         "state",
         "transactions",
         "unread_answers",
+        "waiting_request_bytes",
         "warn_about_client",
         "was_shut_down",
     )  # fmt: skip
@@ -146,6 +149,8 @@ class Node:
         self.history = cluster.history
         """Events of groups and transactional ids; handlers add refusals by `gateway.refusals`."""
         self.unread_answers = cluster.unread_answers
+        self.waiting_request_bytes = 0
+        """Size of the requests that wait for the end of a transaction, or for the controller."""
         self.warn_about_client: WarnAboutClient = ignore_warning
         self._dead_letter_queues: DeadLetterWriter | None = None
         self._share_persister: SharePersister | None = None
@@ -154,6 +159,8 @@ class Node:
         """Pending call or delay → the timer that limits its duration."""
         self._connection_waits: dict[Waiting[None], None] = {}
         """Pending waits for the connection to the other nodes, in order."""
+        self._connected: deque[Waiting[None]] = deque()
+        """Waits for the connection that ended, and are resolved one by one."""
 
     @property
     def is_reachable(self) -> bool:
@@ -251,15 +258,30 @@ class Node:
         node stops.
         """
         waiting: Waiting[None] = Waiting()
-        self._connection_waits[waiting] = None
-        waiting.then(lambda _: self._connection_waits.pop(waiting))
+        waits = self._connection_waits
+        waits[waiting] = None
+        waiting.then(lambda _: waits.pop(waiting, None))
         self._resolve_after(waiting, timeout_ms, KafkaError(ErrorCode.REQUEST_TIMED_OUT))
         return waiting
 
     def end_isolation(self) -> None:
-        """Resolve the waits for the connection to the other nodes."""
-        for waiting in tuple(self._connection_waits):
-            self._resolve(waiting, None)
+        """Resolve the waits for the connection to the other nodes.
+
+        Other clients are served in between, because requests are handled then.
+        """
+        is_resolving = bool(self._connected)
+        for waiting in self._connection_waits:
+            timer = self._timers.pop(waiting, None)
+            if timer is not None:
+                timer.cancel()
+                self._connected.append(waiting)
+        if self._connected and not is_resolving:
+            self.clock.call_at(self.clock.now_ms(), self._resolve_connected)
+
+    def _resolve_connected(self) -> None:
+        self._connected.popleft().resolve(None)
+        if self._connected:
+            self.clock.call_at(self.clock.now_ms(), self._resolve_connected)
 
     def stop(self) -> None:
         """Answer no further calls; pending calls to other nodes fail."""

@@ -107,6 +107,10 @@ class FormerLeader(ReplicaView):
 
     # --- writing -------------------------------------------------------------------------------
 
+    def is_in_transaction(self, batch: BatchView) -> bool:
+        """Whether the producer of a batch has an open transaction here; see `ReplicaView`."""
+        return self._producers.is_in_transaction(batch)
+
     def append(
         self,
         batch: BatchView,

@@ -134,6 +134,10 @@ class ReplicaView:
         """Whether enough replicas are in sync for acks=all."""
         return self.partition.has_enough_replicas_in(self.led_isr)
 
+    def is_in_transaction(self, batch: BatchView) -> bool:
+        """Whether the producer of a batch has an open transaction; raises KafkaError if stale."""
+        return self.partition.log.producers.is_in_transaction(batch)
+
     def append(
         self,
         batch: BatchView,

@@ -142,7 +142,8 @@ def _kind_of(metric: Metric) -> str:
 def _name_of(metric: Metric) -> str:
     """Return the name of the samples of a metric; that of a counter has its suffix."""
     name = _INVALID_IN_NAMES.sub("_", metric.name)
-    name = name if name and not name[0].isdigit() else f"_{name}"
+    if not name or name[0].isdigit() or name == _COUNTER_SUFFIX:
+        name = f"_{name}"  # the name of a family is neither empty nor begins with a digit
     if metric.type == "counter" and not name.endswith(_COUNTER_SUFFIX):
         return f"{name}{_COUNTER_SUFFIX}"
     return name

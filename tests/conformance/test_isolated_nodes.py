@@ -17,6 +17,7 @@ from tests.conformance.node_scenarios import isolation
 from tests.conformance.node_world import NO_LEADER, UNCLEAN, NodeWorlds
 from tests.conformance.scenarios.commits import commit
 from tests.conformance.setup import EARLIEST, list_offsets, produce
+from tests.conformance.transactional_producer import Producer, init_producer_id, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,6 +30,10 @@ pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(240
 _OTHER: Final = 1
 _ISOLATED: Final = 2
 _THIRD: Final = 3
+_TRANSACTION: Final = 1
+"""The type of the key of a transactional id."""
+_ADDS_PARTITIONS: Final = 12
+"""The first version of Produce that adds partitions to transactions."""
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +144,49 @@ def test_records_that_an_isolated_leader_has_deleted(clusters: NodeClusters, att
 
     assert ask(clusters.real) == (ErrorCode.REQUEST_TIMED_OUT, 0)
     assert ask(clusters.emulated) == (ErrorCode.REQUEST_TIMED_OUT, 1)
+
+
+def test_a_transaction_at_an_isolated_leader(clusters: NodeClusters, attempt: int) -> None:
+    """The leader does not reach the coordinator; producers retry after this answer."""
+
+    def ask(cluster: NodeCluster) -> list[tuple[ErrorCode, str | None]]:
+        """Return errors of the first Produce of a transaction, with their messages.
+
+        The first is that of the leader, the second that after the election of another leader.
+        """
+        worlds = NodeWorlds(cluster, f"transaction-{attempt}")
+        try:
+            worlds.create("led", (_ISOLATED, _OTHER))
+            worlds.settle("led", _ISOLATED, (_ISOLATED, _OTHER))
+            transactional_id, producer = _producer(worlds)
+            worlds.isolate(_ISOLATED)
+            request = write(transactional_id, producer, worlds.full_name("led"))
+            answers = [worlds.node(_ISOLATED).probe(request, _ADDS_PARTITIONS)]
+            worlds.settle("led", _OTHER, (_OTHER,))
+            answers.append(worlds.node(_ISOLATED).probe(request, _ADDS_PARTITIONS))
+            rows = [answer.responses[0].partition_responses[0] for answer in answers]
+            return [(ErrorCode(row.error_code), row.error_message) for row in rows]
+        finally:
+            worlds.close()
+
+    real, emulated = ask(clusters.real), ask(clusters.emulated)
+    assert emulated == real
+    assert [code for code, _ in real] == [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
+
+
+def _producer(worlds: NodeWorlds) -> tuple[str, Producer]:
+    """Return a transactional id whose coordinator is not isolated, and its producer."""
+    names = [f"{worlds.full_name('id')}-{number}" for number in range(20)]
+    found = worlds.node(_OTHER).call_until(
+        FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=names),
+        4,
+        lambda answer: all(row.error_code == ErrorCode.NONE for row in answer.coordinators),
+    )
+    row = next(row for row in found.coordinators if row.node_id != _ISOLATED)
+    answer = worlds.node(row.node_id).call_until(
+        init_producer_id(row.key), 5, lambda answer: answer.error_code == ErrorCode.NONE
+    )
+    return row.key, Producer(answer.producer_id, answer.producer_epoch)
 
 
 def test_the_only_replica_in_sync_is_isolated(clusters: NodeClusters, attempt: int) -> None:

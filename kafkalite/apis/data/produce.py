@@ -13,13 +13,12 @@ from kafkalite.apis.transactions.verification import (
     KNOWS_ABORTABLE,
     VerificationEra,
     VerificationResult,
-    retry_later,
+    VerificationRetries,
     verify,
 )
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.gateway.refusals import report_refusal
-from kafkalite.gateway.steps import DisconnectError
 from kafkalite.partitions.produce_batches import (
     check_codec,
     is_first_batch_transactional,
@@ -90,13 +89,15 @@ ParsedBatches = dict[tuple[TopicKey, int], "BatchView | KafkaError"]
 
 
 def handle_produce(
-    call: Call, request: ProduceRequest, attempt: int = 1
+    call: Call,
+    request: ProduceRequest,
+    retries: VerificationRetries[ProduceResponse | None] | None = None,
 ) -> ProduceResponse | Waiting[ProduceResponse | None] | None:
     """Append batches, and return their offsets; None for acks=0.
 
     With acks=all the answer waits until all in-sync replicas have the batches. While the previous
-    transaction of the producer is being completed, the coordinator is asked again later; `attempt`
-    counts from 1.
+    transaction of the producer is being completed, the coordinator is asked again later, by
+    `retries`.
 
     With acks=0 an error closes the connection, as in Kafka, because there is no response. Raises
     KafkaError for a request that is refused as a whole.
@@ -113,11 +114,9 @@ def handle_produce(
             raise _violation_without_acks(error.code) from error
         raise
     if is_transactional and appender.is_concurrent:
-        retry = retry_later(call, attempt, partial(_handle_again, call, request, attempt + 1))
-        if retry is not None:
-            # The records are views of the shared receive buffer.
-            copy_views(request)
-            return retry
+        waiting = _wait_for_transaction(call, request, retries)
+        if waiting is not None:
+            return waiting
     # Without pauses, the coordinator is asked once for all partitions of a transaction.
     may_pause = call.may_pause and not is_transactional
     response = _append_batches(call.node.partitions, batches, appender, may_pause=may_pause)
@@ -133,14 +132,33 @@ def handle_produce(
     return response
 
 
-def _handle_again(
-    call: Call, request: ProduceRequest, attempt: int
-) -> ProduceResponse | Waiting[ProduceResponse | None] | None:
-    """Do the same as `handle_produce`, outside of the connection's turn."""
-    try:
-        return handle_produce(call, request, attempt)
-    except ProtocolViolation as violation:
-        raise DisconnectError(violation.reason) from violation
+def _wait_for_transaction(
+    call: Call,
+    request: ProduceRequest,
+    retries: VerificationRetries[ProduceResponse | None] | None,
+) -> Waiting[ProduceResponse | None] | None:
+    """Return a Waiting for the answer of a later attempt; None if there is none.
+
+    There is none for a long request, which only a worker can handle without blocking others. The
+    client then sends it again.
+    """
+    if retries is not None:
+        return None if retries.is_last else retries.waiting
+    if call.may_pause:
+        return None
+    retries = VerificationRetries(
+        call, _size_of_records(request), partial(handle_produce, call, request)
+    )
+    if not retries.begin():
+        return None
+    copy_views(request)
+    return retries.waiting
+
+
+def _size_of_records(request: ProduceRequest) -> int:
+    return sum(
+        len(data.records or b"") for topic in request.topic_data for data in topic.partition_data
+    )
 
 
 def _append_batches(

@@ -7,13 +7,15 @@ a second, so that the client does not have to retry.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar, cast
 
+from kafkalite.cluster.node import NodeState
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.refusals import report_refusal
-from kafkalite.ports.waiting import Waiting, chain
+from kafkalite.gateway.steps import DisconnectError
+from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.transactions.state import Producer
 
 if TYPE_CHECKING:
@@ -21,10 +23,14 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.call import Call
     from kafkalite.partitions.partition import Partition
+    from kafkalite.ports.clock import Timer
     from kafkalite.storage.batch import BatchView
     from kafkalite.transactions.state import TopicPartition
 
 T = TypeVar("T")
+
+MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
+"""Maximum size of the requests of one node that wait for the end of a transaction."""
 
 _COORDINATOR_ERRORS = {
     # Since KIP-588 partition leaders return this error, after which a producer can continue.
@@ -32,6 +38,7 @@ _COORDINATOR_ERRORS = {
     # Producers expect these errors only from coordinators; all retry after NOT_ENOUGH_REPLICAS.
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
 _COORDINATOR_ERRORS_BEFORE_ADDING = {
@@ -104,9 +111,13 @@ def verify(
     is_concurrent = False
     if unverified:
         (producer,) = producers
-        codes = node.transactions.verify_or_add_partitions(
-            transactional_id, producer, tuple(unverified), adds_missing=era.adds_partitions
-        )
+        codes: Mapping[TopicPartition, ErrorCode]
+        if node.state is NodeState.ISOLATED:
+            codes = dict.fromkeys(unverified, ErrorCode.NETWORK_EXCEPTION)
+        else:
+            codes = node.transactions.verify_or_add_partitions(
+                transactional_id, producer, tuple(unverified), adds_missing=era.adds_partitions
+            )
         refusals |= {
             unverified[partition]: _client_error(code, era)
             for partition, code in codes.items()
@@ -118,25 +129,91 @@ def verify(
     )
 
 
-def retry_later(call: Call, attempt: int, retry: Callable[[], T | Waiting[T]]) -> Waiting[T] | None:
-    """Return a Waiting for the answer of `retry`, called later; None after the last attempt.
+class VerificationRetries(Generic[T]):
+    """Repeats a request whose producer has a previous transaction that is being completed.
 
-    For a request whose `attempt` found that the previous transaction is being completed. As in
-    Kafka, there are further attempts until the longest backoff has passed.
+    As in Kafka, there are further attempts until the longest backoff has passed.
     """
-    clock, config = call.node.clock, call.node.config
-    backoff_ms = config.int("add.partitions.to.txn.retry.backoff.ms")
-    max_ms = min(
-        config.int("add.partitions.to.txn.retry.backoff.max.ms"), config.int("request.timeout.ms")
-    )
-    if (attempt - 1) * backoff_ms >= max_ms:
-        return None
 
-    # The client waits, so the time of the machine counts while the clock is paused.
-    timer = clock.wait_at(clock.now_ms() + backoff_ms, lambda: waiting.resolve(None))
-    waiting: Waiting[None] = Waiting(on_abandon=timer.cancel)
-    delay: Waiting[None] | None = waiting
-    return cast("Waiting[T]", chain(delay, lambda _: retry()))
+    __slots__ = (
+        "_answer", "_attempt", "_backoff_ms", "_node", "_remaining_ms", "_size_bytes", "_timer",
+        "waiting",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        call: Call,
+        size_bytes: int,
+        attempt: Callable[[VerificationRetries[T]], T | Waiting[T]],
+    ) -> None:
+        """Prepare the attempts at a request of this size.
+
+        `attempt(self)` returns `waiting` to be called again, but not if `is_last`.
+        """
+        config = call.node.config
+        self._node = call.node
+        self._size_bytes = size_bytes
+        self._attempt = attempt
+        self._backoff_ms = config.int("add.partitions.to.txn.retry.backoff.ms")
+        self._remaining_ms = min(
+            config.int("add.partitions.to.txn.retry.backoff.max.ms"),
+            config.int("request.timeout.ms"),
+        )
+        self._timer: Timer | None = None
+        self._answer: Waiting[T] | None = None
+        self.waiting: Waiting[T] = Waiting(on_abandon=self._abandon)
+        """The answer of the last attempt, or its exception."""
+
+    @property
+    def is_last(self) -> bool:
+        """Whether there is no attempt after the current one."""
+        return self._remaining_ms <= 0
+
+    def begin(self) -> bool:
+        """Wait for the second attempt; return False if there is none.
+
+        There is none while waiting requests use all the memory that they may use.
+        """
+        node = self._node
+        waiting_bytes = node.waiting_request_bytes + self._size_bytes
+        if self.is_last or waiting_bytes > MAX_WAITING_BYTES:
+            return False
+        node.waiting_request_bytes = waiting_bytes
+        self._start_timer()
+        return True
+
+    def _start_timer(self) -> None:
+        # The client waits, so the time of the machine counts while the clock is paused.
+        clock = self._node.clock
+        self._timer = clock.wait_at(clock.now_ms() + self._backoff_ms, self._try_again)
+
+    def _try_again(self) -> None:
+        self._timer = None
+        self._remaining_ms -= self._backoff_ms
+        answer: T | Waiting[T] | Exception
+        try:
+            answer = self._attempt(self)
+        except ProtocolViolation as violation:
+            answer = DisconnectError(violation.reason)
+        except Exception as error:  # noqa: BLE001 - the gateway reports it like that of any handler
+            answer = error.with_traceback(None)
+        if answer is self.waiting:
+            self._start_timer()
+            return
+        self._node.waiting_request_bytes -= self._size_bytes
+        if isinstance(answer, Waiting):
+            self._answer = answer
+            answer.then(self.waiting.resolve)
+        else:
+            self.waiting.resolve(cast("T", answer))
+
+    def _abandon(self) -> None:
+        """Make no further attempt, because the connection is closed."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._node.waiting_request_bytes -= self._size_bytes
+        elif self._answer is not None:
+            self._answer.abandon()
 
 
 def _start_verification(
@@ -148,14 +225,18 @@ def _start_verification(
     """Return the partitions to ask the coordinator about, and the errors of refused ones."""
     unverified: dict[TopicPartition, Partition] = {}
     refusals: dict[Partition, KafkaError] = {}
-    now_ms = call.node.clock.now_ms()
+    node_id, now_ms = call.node.id, call.node.clock.now_ms()
     for partition, batch in batches:
-        if partition.leader != call.node.id:
+        view = partition.views.get(node_id) if partition.leader != node_id else None
+        if partition.leader != node_id and (view is None or not view.accepts_records):
             continue
         try:
-            must_ask = partition.log.producers.start_verification(
-                batch, adds_partitions=era.adds_partitions, now_ms=now_ms
-            )
+            if view is None:
+                must_ask = partition.log.producers.start_verification(
+                    batch, adds_partitions=era.adds_partitions, now_ms=now_ms
+                )
+            else:
+                must_ask = not view.is_in_transaction(batch)
         except KafkaError as error:
             if not refusals:
                 reported = KafkaError(error.code, error.message, {"partition": partition.name})

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafkalite.gateway.forwarding import FORWARDING
+from kafkalite.gateway.forwarding import FORWARDING, MAX_REQUEST_BYTES, MAX_WAITING_BYTES
 from kafkalite.gateway.steps import DisconnectError, StepOrder
 from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
@@ -38,6 +38,11 @@ def create(wire: ClusterWire, node: int) -> Any:  # noqa: ANN401 - a response or
     return wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1_000), CREATE, node)
 
 
+def start(wire: ClusterWire) -> None:
+    wire.cluster.node_control.start(2)
+    wire.clock.advance(0)
+
+
 def error_of(response: Any) -> ErrorCode:  # noqa: ANN401 - a response
     return ErrorCode(response.topics[0].error_code)
 
@@ -57,7 +62,7 @@ def test_a_request_waits_until_the_node_is_connected(wire: ClusterWire) -> None:
     wire.clock.advance(TIMEOUT_MS - 1)
     assert not pending.has_arrived
     assert topics(wire) == set()
-    wire.cluster.node_control.start(2)
+    start(wire)
     assert error_of(pending.response) is ErrorCode.NONE
     assert topics(wire) == {"t"}
     wire.clock.advance(TIMEOUT_MS)
@@ -67,14 +72,14 @@ def test_a_request_that_waits_too_long_is_not_forwarded(wire: ClusterWire) -> No
     pending = create(wire, 2)
     wire.clock.advance(TIMEOUT_MS)
     assert error_of(pending.response) is ErrorCode.REQUEST_TIMED_OUT
-    wire.cluster.node_control.start(2)
+    start(wire)
     assert topics(wire) == set()
 
 
 def test_a_request_that_is_refused_after_the_wait(wire: ClusterWire) -> None:
     pending = create(wire, 2)
     assert error_of(create(wire, 1)) is ErrorCode.NONE
-    wire.cluster.node_control.start(2)
+    start(wire)
     assert error_of(pending.response) is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
@@ -90,8 +95,53 @@ def test_an_invalid_request_closes_the_connection_after_the_wait(wire: ClusterWi
         permission_type=3,
     )
     pending = wire.ask(CreateAclsRequest(creations=[creation]), 3, 2)
-    wire.cluster.node_control.start(2)
+    start(wire)
     assert isinstance(pending.value, DisconnectError)
+
+
+def test_large_requests_do_not_wait(wire: ClusterWire) -> None:
+    topic = CreateTopicsRequest.CreatableTopic(
+        name="t", num_partitions=1, replication_factor=1, configs=[]
+    )
+    config = CreateTopicsRequest.CreatableTopicConfig(name="c", value="v" * MAX_REQUEST_BYTES)
+    topic.configs.append(config)
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=1_000)
+    assert error_of(wire.ask(request, CREATE, 2)) is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_waiting_requests_use_limited_memory(wire: ClusterWire) -> None:
+    node = wire.cluster.nodes[2]
+    first = create(wire, 2)
+    request_bytes = node.waiting_request_bytes
+    node.waiting_request_bytes = MAX_WAITING_BYTES - request_bytes
+    second = create(wire, 2)
+    assert not second.has_arrived
+    assert error_of(create(wire, 2)) is ErrorCode.REQUEST_TIMED_OUT
+    wire.clock.advance(TIMEOUT_MS)
+    assert (first.has_arrived, second.has_arrived) == (True, True)
+    assert not create(wire, 2).has_arrived
+
+
+def test_a_request_waits_again_if_the_node_is_isolated_before_its_turn(wire: ClusterWire) -> None:
+    pending = create(wire, 2)
+    wire.cluster.node_control.start(2)
+    wire.cluster.node_control.isolate(2)
+    wire.clock.advance(TIMEOUT_MS - 1)
+    assert not pending.has_arrived
+    start(wire)
+    assert error_of(pending.response) is ErrorCode.NONE
+    assert wire.cluster.nodes[2].waiting_request_bytes == 0
+
+
+def test_a_node_that_stops_before_the_turn_of_a_request_forwards_nothing(
+    wire: ClusterWire,
+) -> None:
+    pending = create(wire, 2)
+    wire.cluster.node_control.start(2)
+    wire.cluster.node_control.stop(2)
+    wire.clock.advance(0)
+    assert error_of(pending.response) is ErrorCode.NETWORK_EXCEPTION
+    assert topics(wire) == set()
 
 
 def test_other_requests_do_not_wait(wire: ClusterWire) -> None:

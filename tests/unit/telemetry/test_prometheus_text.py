@@ -47,6 +47,13 @@ IDENTITY = (
 )
 
 
+@pytest.mark.parametrize("name", [".total", "_total", "", "1"])
+def test_a_counter_with_any_name_has_a_family(name: str) -> None:
+    text = prometheus_text([client("a", metric(name, "counter", 3), metric("b", "gauge", 4))])
+    families = list(text_string_to_metric_families(text))
+    assert sorted(sample.value for family in families for sample in family.samples) == [3, 4]
+
+
 def test_each_name_is_one_family() -> None:
     text = prometheus_text(
         [

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pytest
 
 from kafkalite.apis.data.produce import APIS, refuse_produce
+from kafkalite.apis.transactions.verification import MAX_WAITING_BYTES
 from kafkalite.gateway.steps import DisconnectError
 from kafkalite.partitions.former_leader import FormerLeader
 from kafkalite.partitions.replicas import Leader
@@ -602,6 +603,54 @@ def test_a_client_that_disconnects_ends_the_attempts(plane: DataPlane) -> None:
     concurrent_produce(plane, coordinator).abandon()
     plane.clock.advance(_ALL_ATTEMPTS_MS)
     assert len(coordinator.asked) == 1
+
+
+def test_a_request_waits_through_thousands_of_attempts(tmp_path: Path) -> None:
+    prefix = "add.partitions.to.txn.retry.backoff"
+    plane = DataPlane(tmp_path, {f"{prefix}.ms": "1", f"{prefix}.max.ms": "5000"})
+    coordinator = Coordinator(**CONCURRENT)
+    answer = concurrent_produce(plane, coordinator)
+    plane.clock.advance(4999)
+    assert not answer.is_resolved
+    plane.clock.advance(1)
+    (row,) = answer.value.responses[0].partition_responses
+    assert (row.error_code, len(coordinator.asked)) == (ErrorCode.CONCURRENT_TRANSACTIONS, 5001)
+
+
+def test_a_long_request_does_not_wait_because_an_attempt_would_block_others(
+    plane: DataPlane,
+) -> None:
+    plane.create()
+    call = plane.call(API, 12)
+    call.may_pause = True
+    call.node.transactions = cast("Any", Coordinator(**CONCURRENT))
+    request = request_of(transactional_batch(0))
+    request.transactional_id = "id"
+    answer = API.handler(call, request).responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+def test_waiting_requests_use_limited_memory(plane: DataPlane) -> None:
+    coordinator = Coordinator(**CONCURRENT)
+    plane.create()
+    call = plane.call(API, 12)
+    call.node.transactions = cast("Any", coordinator)
+    call.node.waiting_request_bytes = MAX_WAITING_BYTES - len(transactional_batch(0))
+
+    def produce() -> object:
+        request = request_of(transactional_batch(0))
+        request.transactional_id = "id"
+        return API.handler(call, request)
+
+    first, second = produce(), produce()
+    assert isinstance(first, Waiting)
+    assert isinstance(second, ProduceResponse)
+    first.abandon()
+    third = produce()
+    assert isinstance(third, Waiting)
+    plane.clock.advance(_ALL_ATTEMPTS_MS)
+    assert third.is_resolved
+    assert isinstance(produce(), Waiting)
 
 
 def test_a_later_error_without_an_answer_closes_the_connection(plane: DataPlane) -> None:

@@ -13,6 +13,8 @@ from kafkalite.apis.transactions.verification import (
     VerificationResult,
     verify,
 )
+from kafkalite.cluster.node import NodeState
+from kafkalite.partitions.former_leader import FormerLeader
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
@@ -83,3 +85,33 @@ def test_several_producers_are_refused(plane: DataPlane) -> None:
     with pytest.raises(KafkaError) as caught:
         verify(context_of(plane), "id", batches, ADDS_PARTITIONS)
     assert caught.value.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+def test_an_isolated_leader_does_not_reach_the_coordinator(plane: DataPlane) -> None:
+    call = context_of(plane)
+    call.node.state = NodeState.ISOLATED
+    partition = plane.partition()
+    verified = verify(call, "id", [(partition, transactional_batch())], ADDS_PARTITIONS)
+    refusal = verified.refusals[partition]
+    assert refusal.code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert refusal.message == (
+        "Unable to verify the partition has been added to the transaction. "
+        "Underlying error: NETWORK_EXCEPTION"
+    )
+    assert not verified.is_concurrent
+
+
+def test_a_former_leader_verifies_transactions_that_are_not_open_in_its_log(
+    plane: DataPlane,
+) -> None:
+    partition = plane.partition()
+    first = transactional_batch()
+    partition.append(first, plane.clock.now_ms(), is_verified=True)
+    partition.views[0] = FormerLeader(partition, {})
+    plane.lead("t", 0, 1)
+    call = context_of(plane)
+    call.node.state = NodeState.ISOLATED
+    other = transactional_batch(8)
+    assert verify(call, "id", [(partition, first)], ADDS_PARTITIONS).refusals == {}
+    verified = verify(call, "id", [(partition, other)], ADDS_PARTITIONS)
+    assert verified.refusals[partition].code is ErrorCode.NOT_ENOUGH_REPLICAS
