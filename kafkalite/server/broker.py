@@ -775,7 +775,10 @@ class Broker:
         stopped node, and for the last running one.
         """
         cluster, _ = self._require_running()
+        before = cluster.node_control.node(node_id).state
         cluster.node_control.isolate(node_id)
+        if before is not NodeState.ISOLATED:
+            self._log.info("isolated a node", node=node_id)
         from kafkalite.gateway.forwarding import FORWARDING  # noqa: PLC0415 - rarely used
 
         # No effect if it is installed already.
