@@ -250,6 +250,7 @@ class Cluster:
             metadata=self.metadata,
             partitions=self.partitions,
             nodes=self.nodes,
+            on_truncation=self._report_truncation,
         )
 
     def _new_groups(self, image: MetadataImage) -> GroupCoordinator:
