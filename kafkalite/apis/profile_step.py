@@ -47,7 +47,11 @@ def reason_not_served(profile: Profile, key: int) -> str:
     name = known_api_name(key)
     rows = {row.subject: row for row in profile.of_kind(Kind.API)}
     row = rows.get(name or "") or rows.get(profiles.OTHERS)
-    return "" if row is None else f"{profile.service} has {row}, see {row.source.url}"
+    return "" if row is None else f"{_row_text(profile, row)}, see {row.source.url}"
+
+
+def _row_text(profile: Profile, row: Row) -> str:
+    return f'row "{row}" of the profile {profile.name}'
 
 
 class ProfileStep(ImmediateStep):
@@ -131,7 +135,7 @@ class Guard:
                 "source": f"{row.source.title}, {row.source.url}",
             },
             explanation=f"{self.api.name} refused: {text or code.message} ({code.name}); "
-            f"{self.profile.service} has {row}",
+            f"{_row_text(self.profile, row)}",
         )
 
     def refusing(self, row: Row) -> Handler:

@@ -14,6 +14,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
+from kafkalite.cli.argument_types import whole_number
 from kafkalite.cli.broker_options import add_former_flag
 from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, exit_with_error
 from kafkalite.cli.streams import open_closed_streams, try_print
@@ -146,7 +147,11 @@ def _add_spark(parser: ArgumentParser) -> None:
     )
     add_former_flag(parser, "--by-spark", "read_with_spark", {"action": "store_true"})
     spark.add_argument(
-        "--task-mib", type=int, default=128, metavar="N", help="MiB of input per task [128]"
+        "--task-mib",
+        type=whole_number,
+        default=128,
+        metavar="N",
+        help="MiB of input per task [128]",
     )
 
 
@@ -369,7 +374,8 @@ def _job(arguments: Namespace) -> Job:
 
 
 def _options(arguments: Namespace) -> Options:
-    from kafkalite.traffic.columnar.options import Options  # noqa: PLC0415 - see above
+    from kafkalite.protocol.api_names import unknown_name_message  # noqa: PLC0415 - see above
+    from kafkalite.traffic.columnar.options import Options  # noqa: PLC0415
     from kafkalite.traffic.spark.requests import api_key  # noqa: PLC0415
 
     try:
@@ -377,7 +383,7 @@ def _options(arguments: Namespace) -> Options:
             None if arguments.api is None else frozenset(map(api_key, _split_names(arguments.api)))
         )
     except KeyError as error:
-        raise ValueError(f"--api: unknown API {error}") from error
+        raise ValueError(f"--api: {unknown_name_message(error.args[0])}") from error
     return Options(
         api_keys=keys,
         from_ns=_instant_ns("--from", arguments.since),

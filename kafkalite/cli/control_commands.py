@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from kafkalite.cli.argument_types import number, whole_number
 from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, as_json, exit_with_error, print_output
 from kafkalite.cli.streams import open_closed_streams, printable
 
@@ -52,7 +53,10 @@ def add_explain(parser: ArgumentParser) -> None:
     entity.add_argument("--topic", metavar="NAME", help="only this topic [all]")
     entity.add_argument("--client", metavar="ADDRESS", help="only clients at this address [all]")
     parser.add_argument(
-        "--limit", metavar="NUMBER", type=int, help="print only this many entries, the latest [128]"
+        "--limit",
+        metavar="NUMBER",
+        type=whole_number,
+        help="print only this many entries, the latest [128]",
     )
     add_common_options(parser)
 
@@ -112,15 +116,23 @@ def _add_rule_options(parser: ArgumentParser) -> None:
     match.add_argument(
         "--transactional-id", metavar="ID", help="transactional id that the request names"
     )
-    match.add_argument("--node", metavar="ID", type=int, help="node that receives the request")
+    match.add_argument(
+        "--node", metavar="ID", type=whole_number, help="node that receives the request"
+    )
     match.add_argument("--listener", metavar="NAME", help="listener that receives the request")
     trigger = parser.add_argument_group("trigger; by default every selected request")
-    trigger.add_argument("--times", metavar="N", type=int, help="fire at most N times")
-    trigger.add_argument("--after", metavar="N", type=int, help="skip the first N requests")
-    trigger.add_argument("--every", metavar="N", type=int, help="fire for every N-th request")
-    trigger.add_argument("--nth", metavar="N", type=int, help="fire for the N-th request only")
+    trigger.add_argument("--times", metavar="N", type=whole_number, help="fire at most N times")
     trigger.add_argument(
-        "--probability", metavar="P", type=float, help="fire with this probability"
+        "--after", metavar="N", type=whole_number, help="skip the first N requests"
+    )
+    trigger.add_argument(
+        "--every", metavar="N", type=whole_number, help="fire for every N-th request"
+    )
+    trigger.add_argument(
+        "--nth", metavar="N", type=whole_number, help="fire for the N-th request only"
+    )
+    trigger.add_argument(
+        "--probability", metavar="P", type=number, help="fire with this probability"
     )
     action = parser.add_argument_group("effect; at least one is required")
     action.add_argument(
@@ -227,7 +239,9 @@ def explain(arguments: Namespace) -> None:
             "any group, transactional id, topic or client" if is_unfiltered else _entity_text(names)
         )
         print_output(
-            as_json(found) if arguments.json else "".join(lines) or f"no entries about {entity}\n"
+            as_json(found)
+            if arguments.json
+            else "".join(lines) or f"no entries about {entity}{_address_hint(arguments.client)}\n"
         )
 
     run(arguments, perform)
@@ -247,20 +261,28 @@ def client_metrics(arguments: Namespace) -> None:
         lines = [line for each in found["clients"] for line in _client_lines(each)]
         if found["problem"] is not None:
             lines.insert(0, found["problem"])
-        print_output("".join(f"{printable(line)}\n" for line in lines) or "no clients\n")
+        if not found["clients"]:
+            lines.append(_no_client_text(arguments.client_id))
+        print_output("".join(f"{printable(line)}\n" for line in lines))
 
     if arguments.prometheus and arguments.json:
         exit_with_error(USAGE_STATUS, "client-metrics takes --prometheus or --json, not both")
     run(arguments, perform)
 
 
+def _no_client_text(client_id: str | None) -> str:
+    selected = "" if client_id is None else f" with the id {client_id!r}"
+    return f"no client{selected} has pushed metrics; a client pushes if a subscription selects it"
+
+
 def _client_lines(client: ClientMetricsJson) -> Iterator[str]:
     """Yield one line for a client, and one for each of its metrics."""
     state = ", terminated" if client["terminated"] else ""
+    pushes = "1 push" if client["pushes"] == 1 else f"{client['pushes']} pushes, the last"
     yield (
         f"{client['client_id'] or '-'} ({client['software_name']} {client['software_version']}, "
         f"{client['address']}, instance {client['client_instance_id']}): "
-        f"{client['pushes']} pushes, the last at {client['last_push_iso']}{state}"
+        f"{pushes} at {client['last_push_iso']}{state}"
     )
     for metric in client["metrics"]:
         labels = ",".join(f"{name}={label}" for name, label in metric["labels"].items())
@@ -299,7 +321,7 @@ def fault(arguments: Namespace) -> None:
         )
 
     if arguments.action == "remove" and arguments.all is (arguments.id is not None):
-        exit_with_error(USAGE_STATUS, "fault remove needs the ID of a fault, or --all")
+        exit_with_error(USAGE_STATUS, "fault remove needs either the ID of a fault or --all")
     run(arguments, perform)
 
 
@@ -308,7 +330,7 @@ def _rule(arguments: Namespace) -> Mapping[str, Mapping[str, object]]:
     from kafkalite.control.times import duration_ms  # noqa: PLC0415 - see above
 
     fields = {
-        "match": ("api", "client_id", "group", "topic", "transactional_id", "node"),
+        "match": ("api", "client_id", "group", "topic", "transactional_id", "node", "listener"),
         "trigger": ("times", "after", "every", "nth", "probability"),
         "action": ("error", "disconnect"),
     }
@@ -379,6 +401,19 @@ def _clock_command(action: str, value: str | None) -> Mapping[str, str | float] 
 def _clock_line(response: ClockJson) -> str:
     rate = f", {response['rate']:g} times as fast" if response["mode"] == "accelerated" else ""
     return f"{response['iso']} ({response['mode']}{rate})\n"
+
+
+def _address_hint(client: str | None) -> str:
+    """Return the end of a sentence about the address of a client, if it is the name of a host."""
+    from ipaddress import ip_address  # noqa: PLC0415 - for an empty answer only
+
+    if client is None:
+        return ""
+    try:
+        ip_address(client)
+    except ValueError:
+        return "; write the address of a client as numbers, such as 127.0.0.1"
+    return ""
 
 
 def _entity_text(names: Mapping[str, str | None]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.cli.streams import printable
 from kafkalite.protocol import codec
+from kafkalite.protocol.api_names import unknown_name_message
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.traffic.formats.kafka_json import as_json
 from kafkalite.traffic.model import Direction
@@ -117,7 +118,7 @@ def _api_keys(names: Iterable[str] | None) -> frozenset[int] | None:
     for name in names:
         key = int(name) if name.isdecimal() else known.get(name.lower())
         if key is None:
-            raise ValueError(f"unknown API {name!r}")
+            raise ValueError(unknown_name_message(name))
         found.add(key)
     return frozenset(found)
 

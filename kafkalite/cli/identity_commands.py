@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from kafkalite.cli.argument_types import whole_number
 from kafkalite.cli.control_commands import add_action, run
 from kafkalite.cli.output import USAGE_STATUS, as_json, exit_with_error, print_output
 from kafkalite.cli.streams import printable
@@ -88,7 +89,9 @@ def _add_failure_options(action: ArgumentParser) -> None:
         "--endpoint", choices=_ENDPOINTS, default="token", help="endpoint that fails [token]"
     )
     action.add_argument("--client", metavar="ID", help="only for this client [all]")
-    action.add_argument("--times", metavar="N", type=int, help="at most for N requests [all]")
+    action.add_argument(
+        "--times", metavar="N", type=whole_number, help="at most for N requests [all]"
+    )
     action.add_argument(
         "--delay", metavar="DURATION", help="with slow: the delay, by the broker's clock"
     )

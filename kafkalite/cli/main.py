@@ -39,6 +39,17 @@ class CommandParser(argparse.ArgumentParser):
         """Print the error, and exit."""
         self.exit(USAGE_STATUS, f"kafkalite: {message} (see {self.prog} --help)\n")
 
+    def reject(self, unknown: Sequence[str]) -> NoReturn:
+        """Print an error about arguments that the command does not have, and exit."""
+        import difflib  # noqa: PLC0415 - imported only for mistakes: a start should be fast
+
+        option, *_ = (text for text in (*unknown, "") if text.startswith("--") or not text)
+        similar = difflib.get_close_matches(
+            option.partition("=")[0], self._option_string_actions, n=1, cutoff=0.75
+        )
+        hint = f"; did you mean {similar[0]}?" if similar else ""
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+
 
 class FixedWidthHelp(argparse.HelpFormatter):
     """Formats help with a fixed width: to get the width, argparse would import bz2 and lzma."""
@@ -132,7 +143,7 @@ COMMANDS = (
 """Each command: name, description, function that adds its options, function that runs it."""
 
 
-def new_parser(given: Sequence[str] | None = None) -> argparse.ArgumentParser:
+def new_parser(given: Sequence[str] | None = None) -> CommandParser:
     """Return the parser of all commands; only those in `given`, by default all, have options."""
     parser = CommandParser(
         prog="kafkalite",
@@ -158,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
         # The parser of the command reports them, because its help lists the valid options.
-        getattr(parsed, "parser", parser).error(f"unrecognized arguments: {' '.join(unknown)}")
+        getattr(parsed, "parser", parser).reject(unknown)
     if "run" not in parsed:
         parser.print_help(sys.stderr)
         sys.exit(USAGE_STATUS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.cli.argument_types import whole_number
 from kafkalite.cli.control_commands import add_action, run
 from kafkalite.cli.output import as_json, print_output
 from kafkalite.cli.streams import printable
@@ -61,7 +62,7 @@ def add_node(parser: ArgumentParser) -> None:
     action.add_argument(
         "id",
         metavar="ID",
-        type=int,
+        type=whole_number,
         nargs="?",
         help="id of the node; by default the one after the largest id",
     )
@@ -78,10 +79,10 @@ def add_node(parser: ArgumentParser) -> None:
         _REMOVE,
         "Remove a node without replicas. A running node is shut down before.",
     )
-    action.add_argument("id", metavar="ID", type=int, help=_ID_HELP)
+    action.add_argument("id", metavar="ID", type=whole_number, help=_ID_HELP)
     for name, (about, _) in _NODE_ACTIONS.items():
         action = add_action(actions, parser, name, about)
-        action.add_argument("id", metavar="ID", type=int, help=_ID_HELP)
+        action.add_argument("id", metavar="ID", type=whole_number, help=_ID_HELP)
         if name == _STOP:
             action.add_argument(
                 "--controlled",
@@ -95,7 +96,9 @@ def add_leader(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     action = add_action(actions, parser, _MOVE, "Make a node the leader of a partition.")
     action.add_argument("partition", metavar="TOPIC-PARTITION", help="partition, such as orders-0")
-    action.add_argument("id", metavar="ID", type=int, help="id of the node, which has a replica")
+    action.add_argument(
+        "id", metavar="ID", type=whole_number, help="id of the node, which has a replica"
+    )
     action.add_argument(
         "--unclean",
         action="store_true",

@@ -250,6 +250,7 @@ class Cluster:
             metadata=self.metadata,
             partitions=self.partitions,
             nodes=self.nodes,
+            on_truncation=self._report_truncation,
         )
 
     def _new_groups(self, image: MetadataImage) -> GroupCoordinator:
@@ -309,10 +310,9 @@ class Cluster:
         topics = self.metadata.image.topics
         for name, partitions in required.items():
             if name in topics and len(topics[name].partitions) != partitions:
-                raise TopicError(
-                    f"topic {name} exists with {len(topics[name].partitions)} partitions, "
-                    f"not with {partitions}"
-                )
+                count = len(topics[name].partitions)
+                noun = "partition" if count == 1 else "partitions"
+                raise TopicError(f"topic {name} exists with {count} {noun}, not with {partitions}")
         missing = [
             NewTopic(name=name, partitions=partitions, replication_factor=BROKER_DEFAULT)
             for name, partitions in required.items()

@@ -41,7 +41,7 @@ class NodeControl:
         node = self._cluster.nodes.get(node_id)
         if node is None:
             ids = ", ".join(map(str, sorted(self._cluster.nodes)))
-            raise UnknownNodeError(f"there is no node {node_id}: the nodes are {ids}")
+            raise UnknownNodeError(f"there is no node {node_id!r}: the nodes are {ids}")
         return node
 
     def check_new(self, node_id: int | None) -> int:
@@ -59,7 +59,7 @@ class NodeControl:
         if not 0 <= node_id <= _MAX_NODE_ID:
             raise NodeError(f"a node id is a number from 0 to {_MAX_NODE_ID}, not {node_id}")
         if node_id in nodes:
-            raise NodeError(f"there is a node {node_id} already")
+            raise NodeError(f"node {node_id} exists already")
         return node_id
 
     def add(self, node_id: int, added: AddedNode, prepare: Callable[[Node], None]) -> Node:

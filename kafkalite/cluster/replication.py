@@ -17,10 +17,11 @@ from kafkalite.metadata.image import NO_LEADER
 from kafkalite.metadata.partition_change import NOT_TRUNCATED
 from kafkalite.partitions.former_leader import FormerLeader
 from kafkalite.partitions.replicas import Leader, ReplicaView
+from kafkalite.partitions.table import Truncation
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.cluster.node import Node
     from kafkalite.config.broker import BrokerConfig
@@ -36,7 +37,9 @@ _MAX_LAG = "replica.lag.time.max.ms"
 class Replication:
     """The replicas of one cluster."""
 
-    __slots__ = ("_clock", "_config", "_isr_timer", "_metadata", "_nodes", "_partitions")
+    __slots__ = (
+        "_clock", "_config", "_isr_timer", "_metadata", "_nodes", "_on_truncation", "_partitions"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -46,7 +49,10 @@ class Replication:
         metadata: MetadataController,
         partitions: PartitionTable,
         nodes: Mapping[int, Node],
+        on_truncation: Callable[[Truncation], None],
     ) -> None:
+        """`on_truncation` is called for each former leader that loses records."""
+        self._on_truncation = on_truncation
         self._clock = clock
         self._config = config
         self._metadata = metadata
@@ -211,12 +217,13 @@ class Replication:
             view.known_leader = known
             view.led_isr = view.led_isr if leads_on else None
         if known is None and not lags:
-            partition.views.pop(node_id, None)
+            self._report_loss(partition.views.pop(node_id, None), partition)
             return ends_waits
         if view is None:
             view = partition.views[node_id] = ReplicaView(partition)
             view.known_leader = known
         if isinstance(view, FormerLeader) and not view.accepts_records:
+            self._report_loss(view, partition)
             view = partition.views[node_id] = view.as_follower()
             ends_waits = True
         if not lags and not isinstance(view, FormerLeader):
@@ -229,6 +236,20 @@ class Replication:
             # The log may have been truncated.
             view.replica_end = min(view.replica_end, partition.end_offset)
         return ends_waits
+
+    def _report_loss(self, view: ReplicaView | None, partition: Partition) -> None:
+        """Report the records of a former leader that learns of the next leader."""
+        if isinstance(view, FormerLeader) and view.lost_offsets:
+            self._on_truncation(
+                Truncation(
+                    topic=partition.topic_name,
+                    partition=partition.index,
+                    leader=partition.leader,
+                    leader_epoch=partition.leader_epoch,
+                    end_offset=view.lost_offsets.start,
+                    removed_offsets=len(view.lost_offsets),
+                )
+            )
 
     def _can_follow(self, partition: Partition, node: Node) -> bool:
         leader = self._nodes.get(partition.leader)

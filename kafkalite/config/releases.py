@@ -94,7 +94,12 @@ class Release(NamedTuple):
             return f"does not have this feature; its features are {known}"
         if feature.lowest <= level <= feature.highest:
             return None
-        problem = f"has levels {feature.lowest} to {feature.highest}"
+        is_single = feature.lowest == feature.highest
+        problem = (
+            f"has only level {feature.lowest}"
+            if is_single
+            else f"has levels {feature.lowest} to {feature.highest}"
+        )
         if feature.unstable > feature.highest:
             problem += f", and up to {feature.unstable} with {UNSTABLE_FEATURES}=true"
         return problem

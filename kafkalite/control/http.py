@@ -414,7 +414,9 @@ def clock_command(body: object) -> ClockCommand:
     if body.get("mode") == ACCELERATED and body.keys() == {"mode", "rate"}:
         return RunClock(_check_rate(body["rate"]))
     if len(body) != 1 or not body.keys() <= _CLOCK_COMMANDS.keys():
-        raise CommandError(f"the body must have one of these fields: {', '.join(_CLOCK_COMMANDS)}")
+        raise CommandError(
+            f"the body must have exactly one of these fields: {', '.join(_CLOCK_COMMANDS)}"
+        )
     ((name, value),) = body.items()
     return _CLOCK_COMMANDS[name](value)
 
@@ -439,7 +441,9 @@ def node_command(node_id: int, body: object) -> NodeChange:
             raise CommandError(f"controlled must be true or false, not {_quote(controlled)}")
         return SetNodeState(node_id, _check_node_text("state", body["state"]), controlled)
     if len(body) != 1 or not body.keys() <= NODE_COMMANDS.keys():
-        raise CommandError(f"the body must have one of these fields: {', '.join(NODE_COMMANDS)}")
+        raise CommandError(
+            f"the body must have exactly one of these fields: {', '.join(NODE_COMMANDS)}"
+        )
     ((name, value),) = body.items()
     return NODE_COMMANDS[name](node_id, _check_node_text(name, value))
 
@@ -473,7 +477,9 @@ def leader_command(body: object) -> MoveLeader:
         )
     required, optional = {"topic", "partition", "leader"}, {"unclean"}
     if not required <= body.keys() <= required | optional:
-        raise CommandError("the fields of the body are topic, partition, leader, and maybe unclean")
+        raise CommandError(
+            "the fields of the body are topic, partition, leader, and optionally unclean"
+        )
     topic, unclean = body["topic"], body.get("unclean", False)
     if not isinstance(topic, str) or invalid_name_reason(topic) is not None:
         raise CommandError(f"topic must be the name of a topic, not {_quote(topic)}")

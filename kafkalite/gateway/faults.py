@@ -24,7 +24,7 @@ from kafkalite.protocol.message import copy_views
 from kafkalite.shares.sessions import SessionKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.call import Call
@@ -73,16 +73,16 @@ class Faults:
     """The faults of one cluster, in the order in which they were added.
 
     Only the first fault that fires affects a request; later faults do not see it. They apply to
-    the requests of all `gateways`. `node_ids` are the nodes of the cluster, and `listeners` the
-    names of its listeners. `report(event, fault_id, rule)` is called for every fault that is added
-    or removed.
+    the requests of all `gateways`. `node_ids` are the nodes of the cluster, and `listeners` has the
+    gateway of each listener by its name. `report(event, fault_id, rule)` is called for every fault
+    that is added or removed.
     """
 
     def __init__(
         self,
         gateways: Sequence[Gateway],
         node_ids: Collection[int],
-        listeners: Collection[str],
+        listeners: Mapping[str, Gateway],
         entropy: Entropy,
         report: Callable[[str, str, str], None],
     ) -> None:
@@ -163,7 +163,8 @@ class Faults:
     def _check(self, rule: Rule) -> None:
         match = rule.match
         if match.node is not None and match.node not in self._node_ids:
-            raise FaultError(f"match.node: there is no node {match.node} in this cluster")
+            nodes = ", ".join(map(str, sorted(self._node_ids)))
+            raise FaultError(f"match.node: there is no node {match.node}; the nodes are {nodes}")
         if match.listener is not None and match.listener not in self._listeners:
             raise FaultError(
                 f"match.listener: there is no listener {match.listener[:40]!r}; the listeners are "
@@ -172,8 +173,11 @@ class Faults:
         api = match.api
         if api is None:
             return
-        if all(gateway.find_api(api) is None for gateway in self._gateways):
-            raise FaultError(f"match.api {api_name(api)} is not served by this broker")
+        name = match.listener
+        gateways = self._gateways if name is None else (self._listeners[name],)
+        if all(gateway.find_api(api) is None for gateway in gateways):
+            place = "this broker" if name is None else f"listener {name}"
+            raise FaultError(f"match.api {api_name(api)} is not served by {place}")
         for field in _ENTITIES:
             if getattr(match, field) is not None and not _has_entity(api, field):
                 raise FaultError(

@@ -359,7 +359,10 @@ class Leadership:
                 f"Node {leader} has no replica of {name}: its replicas are on {replicas}.",
             )
         if not self._brokers.is_active(leader):
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"Node {leader} is not running.")
+            raise KafkaError(
+                ErrorCode.BROKER_NOT_AVAILABLE,
+                f"Node {leader} is fenced, because it is stopped or isolated.",
+            )
         if leader == partition.leader:
             raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"Node {leader} leads {name} already.")
         record = PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, leader=leader)

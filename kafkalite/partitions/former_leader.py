@@ -41,6 +41,7 @@ class FormerLeader(ReplicaView):
 
     __slots__ = (
         "_end_offset",
+        "_first_lost_offset",
         "_has_enough_replicas",
         "_high_watermark",
         "_last_stable_offset",
@@ -53,7 +54,7 @@ class FormerLeader(ReplicaView):
     def __init__(self, partition: Partition, brokers: Mapping[int, BrokerImage]) -> None:
         super().__init__(partition, partition.end_offset)
         self._node_id = partition.leader
-        self._end_offset = partition.end_offset
+        self._first_lost_offset = self._end_offset = partition.end_offset
         self._start_offset = partition.log_start_offset
         self._high_watermark = partition.high_watermark
         self._last_stable_offset = partition.last_stable_offset
@@ -85,6 +86,11 @@ class FormerLeader(ReplicaView):
     def end_offset(self) -> int:
         """The end offset with the records that will be lost."""
         return self._end_offset
+
+    @property
+    def lost_offsets(self) -> range:
+        """The offsets of the records that it has appended."""
+        return range(self._first_lost_offset, self._end_offset)
 
     @property
     def high_watermark(self) -> int:

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 
 class Truncation(NamedTuple):
-    """Records that a new leader does not have were removed from a partition's log."""
+    """Records that a new leader does not have were removed from a log, or by a former leader."""
 
     topic: str
     partition: int
     leader: int
     leader_epoch: int
     end_offset: int
-    """The end of the log now."""
+    """The offset of the first removed record: the end of the log or of the replica now."""
     removed_offsets: int
 
 

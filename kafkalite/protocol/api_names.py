@@ -35,6 +35,15 @@ def known_api_name(api_key: int) -> str | None:
     return APIS[api_key][1] if api_key in APIS else APIS_WITHOUT_SPEC.get(api_key)
 
 
+def unknown_name_message(name: str) -> str:
+    """Return a message about a name that no API with a spec has, with the most similar name."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for mistakes only
+
+    names = {each.lower(): each for _, each, *_ in APIS.values()}
+    similar = get_close_matches(name.lower(), names, n=1)
+    return f"unknown API {name!r}" + (f"; did you mean {names[similar[0]]}?" if similar else "")
+
+
 def not_served_message(api_key: int) -> str:
     """Return a message about an API that is not served, with its name if it is known."""
     name = known_api_name(api_key)

@@ -36,6 +36,9 @@ class KafkaError(Exception):
         self.facts = facts
         self.explanation = message if explanation is None else explanation
 
+    def __str__(self) -> str:
+        return self.code.name if self.message is None else f"{self.code.name}: {self.message}"
+
     def without_traceback(self) -> Self:
         """Return this error without its traceback and context, so that it can be stored.
 

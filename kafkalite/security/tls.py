@@ -224,8 +224,15 @@ def _load_key(context: ssl.SSLContext, key: KeyMaterial, security: ListenerSecur
         place = security.str_or_none("ssl.keystore.location") or "ssl.keystore.key"
         raise TlsError(
             f"listener {security.name}: cannot use key and certificate in {place}: "
-            f"{_openssl_reason(error)}"
+            f"{_missing_part(key.pem) or _openssl_reason(error)}"
         ) from error
+
+
+def _missing_part(pem: str) -> str:
+    """Return the reason if a text lacks the key or the certificate, else an empty text."""
+    if "PRIVATE KEY-----" not in pem:
+        return "there is no private key in PEM format"
+    return "" if "-----BEGIN CERTIFICATE" in pem else "there is no certificate in PEM format"
 
 
 def _load_trusted(context: ssl.SSLContext, trusted: str | None, security: ListenerSecurity) -> None:

@@ -142,12 +142,14 @@ def check_ports(specs: Sequence[ListenerSpec], node_count: int) -> None:
                 and address.overlaps(other_address)
                 and distance < node_count
             ):
-                required_ports = (
-                    "another port" if node_count == 1 else f"ports {node_count} apart, one per node"
+                advice = (
+                    "give one of them another port"
+                    if node_count == 1
+                    else f"give them ports that are at least {node_count} apart, one per node"
                 )
                 raise AddressError(
                     f"listeners {other.listen_address} and {spec.listen_address} would use the "
-                    f"same port: give them {required_ports}"
+                    f"same port: {advice}"
                 )
 
 

@@ -538,6 +538,10 @@ class Broker:
         controller = self._controller_gateway
         return (self.gateway,) if controller is None else (self.gateway, controller)
 
+    def _gateway_of(self, spec: ListenerSpec) -> Gateway:
+        """Return the gateway of the clients of a listener."""
+        return self._gateways[-1] if spec.is_for_controllers else self.gateway
+
     def _throttle_clients(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply the quotas of an image to clients."""
         if not self._throttling:
@@ -771,7 +775,10 @@ class Broker:
         stopped node, and for the last running one.
         """
         cluster, _ = self._require_running()
+        before = cluster.node_control.node(node_id).state
         cluster.node_control.isolate(node_id)
+        if before is not NodeState.ISOLATED:
+            self._log.info("isolated a node", node=node_id)
         from kafkalite.gateway.forwarding import FORWARDING  # noqa: PLC0415 - rarely used
 
         # No effect if it is installed already.
@@ -1013,7 +1020,7 @@ class Broker:
             self._faults = Faults(
                 self._gateways,
                 cluster.nodes,
-                [spec.name for spec in self._specs],
+                {spec.name: self._gateway_of(spec) for spec in self._specs},
                 self._entropy,
                 self._report_fault_rule,
             )

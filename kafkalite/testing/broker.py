@@ -162,7 +162,7 @@ class Broker:
         self._settings = Settings(
             **_listener_settings(_protocol_of(security, oidc), port, config or {}),
             brokers=brokers,
-            topics=dict(topics or {}),
+            topics=_partition_counts(topics or {}),
             config=_config_texts(config or {}),
             node_config=_texts_by_node(node_config or {}),
             data_directory=_text_of_path(data_directory),
@@ -625,6 +625,15 @@ def _users(users: Mapping[str, str] | Sequence[User] | None) -> Sequence[User]:
 def _protocol_of(security: str, oidc: bool | str) -> str:  # noqa: FBT001 - as in Broker
     """Return the security protocol of the listener: clients with tokens need SASL."""
     return "SASL_PLAINTEXT" if oidc is not False and security == "PLAINTEXT" else security
+
+
+def _partition_counts(topics: Mapping[str, int]) -> dict[str, int]:
+    """Return the topics of an argument; raises ValueError for a list of names and the like."""
+    if hasattr(topics, "items") and all(isinstance(count, int) for _, count in topics.items()):
+        return dict(topics)
+    raise ValueError(
+        f"topics must have a number of partitions for each name, as in {{'orders': 1}}: {topics!r}"
+    )
 
 
 def _config_texts(config: Mapping[str, str | float]) -> dict[str, str]:

@@ -1,11 +1,12 @@
 """The pytest plugin: fixtures that run a broker, and the options of these brokers.
 
-pytest loads it in every environment that has kafkalite, also if no test uses it. It therefore
+pytest loads it in every environment that has kafkalite, even if no test uses it. It therefore
 imports the broker in the fixtures only.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -42,28 +43,39 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def kafkalite(pytestconfig: pytest.Config) -> Iterator[Broker]:
     """Yield a new broker for this test."""
-    from kafkalite.testing.broker import Broker  # noqa: PLC0415 - see above
-
-    with Broker(**broker_arguments(pytestconfig)) as broker:
+    with _running_broker(pytestconfig) as broker:
         yield broker
 
 
 @pytest.fixture
 def kafkalite_oidc(pytestconfig: pytest.Config) -> Iterator[Broker]:
     """Yield a new broker for this test, whose clients authenticate with tokens of its provider."""
-    from kafkalite.testing.broker import Broker  # noqa: PLC0415 - see above
-
-    with Broker(**{"oidc": True, **broker_arguments(pytestconfig)}) as broker:
+    with _running_broker(pytestconfig, oidc=True) as broker:
         yield broker
 
 
 @pytest.fixture(scope="session")
 def kafkalite_session(pytestconfig: pytest.Config) -> Iterator[Broker]:
     """Yield the broker of the whole test run; tests that share it use topics of their own."""
-    from kafkalite.testing.broker import Broker  # noqa: PLC0415 - see above
-
-    with Broker(**broker_arguments(pytestconfig)) as broker:
+    with _running_broker(pytestconfig) as broker:
         yield broker
+
+
+@contextmanager
+def _running_broker(config: pytest.Config, **defaults: object) -> Iterator[Broker]:
+    """Run a broker with the options of pytest; if it cannot start, report that in one line."""
+    from kafkalite.config.definitions import ConfigError  # noqa: PLC0415 - see above
+    from kafkalite.testing.broker import Broker  # noqa: PLC0415
+
+    try:
+        broker = Broker(**{**defaults, **broker_arguments(config)})
+        broker.start()
+    except (pytest.UsageError, ConfigError, ValueError) as error:
+        pytest.fail(f"the broker of this fixture cannot start: {error}", pytrace=False)
+    try:
+        yield broker
+    finally:
+        broker.stop()
 
 
 def broker_arguments(config: pytest.Config) -> dict[str, Any]:

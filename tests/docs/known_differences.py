@@ -65,6 +65,8 @@ DIFFERENCES = (
          "tests/conformance/test_damaged_log.py::test_a_length_beyond_the_end_is_a_corrupt_message")),
     Difference("`max.decompressed.message.bytes`",
         (f"{_KNOWN}test_a_limit_that_is_lower_than_stored_records",)),
+    Difference("The index files of a segment",
+        ("tests/kafka_tools/test_scoreboard.py::test_every_command_line_has_the_output_of_kafka",)),
     Difference("Tiered storage is not served", reason="Kafka has no tiered storage by itself"),
     Difference("A renewed delegation token",
         (f"{_KNOWN}test_a_delegation_token_with_the_longest_time",)),

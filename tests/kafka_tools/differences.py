@@ -18,7 +18,7 @@ class Difference(NamedTuple):
 
 
 _INDEX: Final = Difference(
-    "Logs have no index files. Kafka builds them when it opens a data directory.", "3.3"
+    "The index files of the last segment are written when the broker stops.", "3.3"
 )
 _SHELL: Final = f"kafka-metadata-shell --snapshot {METADATA_COPY}"
 _READ: Final = "{data}/read-0/00000000000000000000"

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from contextlib import closing
+from dataclasses import fields
 from math import inf, nan
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
 from kafkalite.cli.main import main
+from kafkalite.gateway.fault_rules import Match, rule_to_json
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
@@ -79,6 +81,8 @@ def test_unknown_group_has_no_entries(capsys: pytest.CaptureFixture[str]) -> Non
     assert output(capsys) == "no entries about a topic 't'\n"
     main(["explain", "--client", "10.0.0.9"])
     assert output(capsys) == "no entries about a client '10.0.0.9'\n"
+    main(["explain", "--client", "localhost"])
+    assert output(capsys).startswith("no entries about a client 'localhost'; write the address of ")
 
 
 def test_control_characters_in_group_entries_are_escaped(
@@ -138,6 +142,27 @@ def test_faults_are_added_listed_and_removed(capsys: pytest.CaptureFixture[str])
     assert output(capsys) == "no faults\n"
 
 
+def test_every_selector_of_a_fault_is_sent(broker: Broker) -> None:
+    values = {
+        "api": "Produce",
+        "client_id": "c",
+        "topic": "t",
+        "transactional_id": "x",
+        "node": 1,
+        "listener": "PLAINTEXT",
+    }
+    options = [
+        text
+        for name, value in values.items()
+        for text in (f"--{name.replace('_', '-')}", str(value))
+    ]
+    main(["fault", "add", "--disconnect", *options])
+    main(["fault", "add", "--disconnect", "--group", "g"])
+    (first, second) = (rule_to_json(each.rule)["match"] for each in broker.faults.list())
+    assert first | second == values | {"group": "g"}
+    assert (first | second).keys() == {field.name for field in fields(Match)}
+
+
 def test_control_characters_in_a_fault_are_escaped(
     broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -173,8 +198,11 @@ def test_control_characters_in_a_fault_are_escaped(
         (["fault", "add", "--disconnect", "now"], 2, "invalid choice"),
         (["fault", "add", "--disconnect", "--times", "many"], 2, "--times"),
         (["fault", "add", "--disconnect", "--topics", "a"], 2, "fault add --help"),
-        (["fault", "remove"], 2, "needs the ID of a fault, or --all"),
-        (["fault", "remove", "f1", "--all"], 2, "needs the ID of a fault, or --all"),
+        (["fault", "add", "--disconnect", "--topics=a"], 2, "--topics=a; did you mean --topic?"),
+        (["fault", "list", "a"], 2, "unrecognized arguments: a (see"),
+        (["fault", "list", "--no"], 2, "unrecognized arguments: --no (see"),
+        (["fault", "remove"], 2, "needs either the ID of a fault or --all"),
+        (["fault", "remove", "f1", "--all"], 2, "needs either the ID of a fault or --all"),
         (["fault", "remove", "../f9\n"], 1, "no fault"),
         (["fault", "add", "--error", "NOT_ENOUGH"], 1, "similar names are NOT_ENOUGH_REPLICAS"),
         (["fault", "add", "--api", "Fetsch", "--disconnect"], 1, "similar names are Fetch"),
@@ -208,7 +236,7 @@ def test_client_metrics_are_printed(
     with Broker(control=True, clock=f"manual@{START}", config=config) as broker:
         monkeypatch.setenv("KAFKALITE_CONTROL", broker.control_url)
         main(["client-metrics"])
-        assert output(capsys) == "no clients\n"
+        assert output(capsys).startswith("no client has pushed metrics; ")
         histogram = Metric(name="h")
         histogram.histogram.data_points.add(count=3, sum=6.0)
         push_metrics(broker, serialized(counter("sent", 2, topic="a\x1b"), histogram))
@@ -216,19 +244,21 @@ def test_client_metrics_are_printed(
         header, *lines = output(capsys).splitlines()
         assert re.fullmatch(
             r"conformance \(unknown unknown, 127\.0\.0\.1, instance AQEBAQEBAQEBAQEBAQEBAQ\): "
-            r"1 pushes, the last at 2026-03-01T00:00:00\.000Z, terminated",
+            r"1 push at 2026-03-01T00:00:00\.000Z, terminated",
             header,
         )
         assert lines == ["  h{} count=3 sum=6", "  sent{topic=a\\x1b} 2"]
         main(["client-metrics", "--client-id", "other"])
-        assert output(capsys) == "no clients\n"
+        assert output(capsys).startswith("no client with the id 'other' has pushed metrics; ")
         main(["client-metrics", "--json"])
         assert json.loads(output(capsys))["clients"][0]["pushes"] == 1
         main(["client-metrics", "--prometheus", "--client-id", "conformance"])
         assert "sent_total{" in output(capsys)
         monkeypatch.setitem(sys.modules, "opentelemetry.proto.metrics.v1.metrics_pb2", None)
         main(["client-metrics", "--client-id", "other"])
-        assert output(capsys).endswith("pip install 'kafkalite[telemetry]'\n")
+        assert output(capsys).startswith(
+            "pushed metrics are not decoded without the extra telemetry"
+        )
 
 
 def test_a_client_without_a_client_id_is_printed_with_a_dash(

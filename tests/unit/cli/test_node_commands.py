@@ -93,10 +93,10 @@ def test_json_option_prints_the_response_of_the_broker(capsys: pytest.CaptureFix
     [
         (["node"], 2, "the following arguments are required: ACTION"),
         (["node", "stop"], 2, "the following arguments are required: ID"),
-        (["node", "stop", "two"], 2, "invalid int value: 'two'"),
+        (["node", "stop", "two"], 2, "argument ID: 'two' is not a whole number"),
         (["node", "kill", "2"], 2, "invalid choice: 'kill'"),
         (["node", "stop", "4"], 1, "there is no node 4: the nodes are 1, 2, 3"),
-        (["node", "add", "2"], 1, "there is a node 2 already"),
+        (["node", "add", "2"], 1, "node 2 exists already"),
         (["node", "add", "--config", "broker.rack"], 2, "write KEY=VALUE"),
         (["node", "add", "--config", "x=y"], 1, "node 4: Unknown configuration x"),
         (["node", "remove", "1"], 1, "node 1 cannot be removed: it has replicas of 1 partition"),

@@ -108,6 +108,7 @@ def test_problems_are_counted_on_stderr_and_listed_on_request(
     [
         (["nowhere"], "no such file or directory: 'nowhere'"),
         ([".", "--api", "Cough"], "unknown API 'Cough'"),
+        ([".", "--api", "prodce"], "unknown API 'prodce'; did you mean Produce?"),
         ([".", "--records"], "--records needs --json"),
         ([".", "--port", "0"], "argument --port: '0' is not a port (see kafkalite show --help)"),
     ],

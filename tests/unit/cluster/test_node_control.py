@@ -420,7 +420,7 @@ def test_ids_of_added_nodes(cluster: ReplicatedCluster) -> None:
     assert cluster.control.check_new(None) == 4
     assert cluster.control.check_new(0) == 0
     for node_id, reason in (
-        (2, r"^there is a node 2 already$"),
+        (2, r"^node 2 exists already$"),
         (-1, r"^a node id is a number from 0 to 2147483647, not -1$"),
         (2**31, r"not 2147483648$"),
     ):

@@ -248,6 +248,10 @@ def test_a_former_leader_that_knows_its_successor_is_a_replica_that_lags(
     cluster.control.thaw_metadata(1)
     assert not views[1].accepts_records
     assert (views[1].end_offset, views[1].leader) == (1, 2)
+    (event,) = cluster.cluster.history.about("t", of=SubjectKind.TOPIC)
+    assert event.text == (
+        "1 offset from 1 on was removed from t-0: node 2, its leader in epoch 1, does not have it"
+    )
     assert ends(cluster) == [1, 2, 2]
     cluster.clock.advance(LAG_TIME_MS + CHECK_MS)
     assert cluster.state() == (2, 1, {2, 3})

@@ -65,7 +65,7 @@ def test_unstable_versions_follow_the_stable_ones_and_become_stable_later() -> N
             "streams.version",
             "1",
             "4.1",
-            "Kafka 4.1 has levels 0 to 0, and up to 1 with unstable.feature.versions.enable=true",
+            "Kafka 4.1 has only level 0, and up to 1 with unstable.feature.versions.enable=true",
         ),
         (
             "group.version",

@@ -262,7 +262,7 @@ async def test_nodes_are_added_and_removed(cluster: ServerBroker) -> None:
     )
     assert await perform_node_command(cluster, ShowNode(4)) == (added,)
     for invalid, reason in (
-        (AddNode(4), r"^there is a node 4 already$"),
+        (AddNode(4), r"^node 4 exists already$"),
         (AddNode(5, {"log.dirs": "/x"}), r"^node 5: log.dirs cannot differ between nodes"),
     ):
         with pytest.raises(CommandError, match=reason):

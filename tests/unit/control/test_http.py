@@ -48,6 +48,7 @@ class ControlEndpoint:
         allowed: Sequence[str] | None = ("127.0.0.1", "localhost", "::1"),
         token: ControlToken | None = None,
     ) -> None:
+        gateway = Gateway(find_api, lambda _, __: None)
         self.broker = SimpleNamespace(
             clock=AdjustableClock(rate=0, now_ms=0),
             history=EventHistory(),
@@ -56,9 +57,9 @@ class ControlEndpoint:
             bootstrap_by_listener=lambda: {"PLAINTEXT": "localhost:1"},
             disk_failures=[],
             faults=Faults(
-                (Gateway(find_api, lambda _, __: None),),
+                (gateway,),
                 (1,),
-                ("PLAINTEXT",),
+                {"PLAINTEXT": gateway},
                 SeededEntropy(),
                 self.report,
             ),
@@ -518,10 +519,11 @@ async def test_an_unknown_node_is_not_found(served: ServedControl, path: str, er
     ("body", "error"),
     [
         ([], 'the body must be a JSON object, such as {"state": "stopped"}'),
-        ({}, "the body must have one of these fields: state, metadata, replication"),
+        ({}, "the body must have exactly one of these fields: state, metadata, replication"),
         ({"state": "stopped", "metadata": "live"},
-         "the body must have one of these fields: state, metadata, replication"),
-        ({"rack": "a"}, "the body must have one of these fields: state, metadata, replication"),
+         "the body must have exactly one of these fields: state, metadata, replication"),
+        ({"rack": "a"},
+         "the body must have exactly one of these fields: state, metadata, replication"),
         ({"state": 1}, "state must be text, not 1"),
         ({"state": "dead"}, "state must be running, isolated or stopped, not 'dead'"),
         ({"metadata": "stale"}, "metadata must be frozen or live, not 'stale'"),
@@ -608,7 +610,7 @@ async def test_nodes_are_added_and_removed(served: ServedControl) -> None:
         ([], "the body must be a JSON object, such as {}"),
         ({"rack": "a"}, "the fields of the body are id and config, both optional"),
         ({"id": "4"}, "id must be a whole number, not '4'"),
-        ({"id": 1}, "there is a node 1 already"),
+        ({"id": 1}, "node 1 exists already"),
         ({"id": -1}, "a node id is a number from 0 to 2147483647, not -1"),
         ({"config": []}, "config must be an object, not []"),
         ({"config": {"broker.rack": 1}}, "broker.rack must be text, not 1"),

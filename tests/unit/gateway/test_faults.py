@@ -8,6 +8,7 @@ import pytest
 
 from kafkalite.gateway.fault_rules import FaultError, UnknownFaultError, parse_rule
 from kafkalite.gateway.faults import Faults
+from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.steps import DisconnectError
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
@@ -18,6 +19,7 @@ from tests.unit.frames import request_frame
 from tests.unit.gateway.served import BEAT, Served, alive
 
 if TYPE_CHECKING:
+    from kafkalite.gateway.api import Api
     from kafkalite.gateway.faults import FaultState
     from kafkalite.protocol._generated.messages.heartbeat import HeartbeatResponse
 
@@ -31,7 +33,11 @@ class ServedWithFaults(Served):
         super().__init__(handler, **row)
         self.lines: list[tuple[str, str]] = []
         self.injected = Faults(
-            (self.gateway,), (0, 1), ("PLAINTEXT",), SeededEntropy(), self.report
+            (self.gateway,),
+            (0, 1),
+            {"PLAINTEXT": self.gateway},
+            SeededEntropy(),
+            self.report,
         )
         self.clock: Any = self.call.node.clock
 
@@ -53,6 +59,10 @@ class ServedWithFaults(Served):
         pending.encode(pending.waiting.value, self.out)
         code: int = self.answer(4)[1].error_code
         return code
+
+
+def report_no_bug(api: Api, error: Exception) -> None:
+    raise AssertionError(f"{api.name} has a bug") from error
 
 
 def test_the_first_fault_installs_the_step_and_the_last_removes_it() -> None:
@@ -107,7 +117,7 @@ def test_ids_are_not_reused() -> None:
 
 def test_an_unknown_node_is_rejected() -> None:
     faulty = ServedWithFaults()
-    with pytest.raises(FaultError, match=r"^match\.node: there is no node 2 in this cluster$"):
+    with pytest.raises(FaultError, match=r"^match\.node: there is no node 2; the nodes are 0, 1$"):
         faulty.add(match={"node": 2}, error="NOT_COORDINATOR")
     assert faulty.gateway.steps == ()
     assert faulty.add(match={"node": 0}, error="NOT_COORDINATOR").id == "f1"
@@ -129,7 +139,11 @@ def test_a_fault_selects_the_requests_of_a_listener() -> None:
 def test_a_fault_affects_the_requests_of_all_gateways() -> None:
     first, second = ServedWithFaults(), ServedWithFaults()
     faults = Faults(
-        (first.gateway, second.gateway), (1,), ("PLAINTEXT",), SeededEntropy(), first.report
+        (first.gateway, second.gateway),
+        (1,),
+        {"PLAINTEXT": first.gateway},
+        SeededEntropy(),
+        first.report,
     )
     fault = faults.add(parse_rule({"action": {"error": "NOT_COORDINATOR"}}))
     for each in (first, second):
@@ -144,6 +158,23 @@ def test_an_api_that_is_not_served_is_rejected() -> None:
     with pytest.raises(FaultError, match="SyncGroup is not served by this broker"):
         faulty.add(match={"api": "SyncGroup"}, error="NOT_COORDINATOR")
     assert faulty.gateway.steps == ()
+
+
+def test_an_api_that_a_listener_does_not_serve_is_rejected() -> None:
+    faulty = ServedWithFaults()
+    other = Gateway(lambda _: None, report_no_bug)
+    faults = Faults(
+        (faulty.gateway, other),
+        (1,),
+        {"PLAINTEXT": faulty.gateway, "CONTROLLER": other},
+        SeededEntropy(),
+        faulty.report,
+    )
+    match = {"api": "Heartbeat", "listener": "controller"}
+    with pytest.raises(FaultError, match=r"^match\.api Heartbeat is not served by listener CONT"):
+        faults.add(parse_rule({"match": match, "action": {"disconnect": True}}))
+    match["listener"] = "plaintext"
+    assert faults.add(parse_rule({"match": match, "action": {"disconnect": True}})).id == "f1"
 
 
 def test_a_delayed_request_is_handled_after_the_delay() -> None:

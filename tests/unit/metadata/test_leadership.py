@@ -210,7 +210,8 @@ def test_a_replica_in_sync_becomes_the_leader() -> None:
         ("t", 3, 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "No such partition as t-3"),
         ("t", 0, 4, ErrorCode.INVALID_REPLICA_ASSIGNMENT,
          "Node 4 has no replica of t-0: its replicas are on 1, 2, 3."),
-        ("t", 0, 3, ErrorCode.BROKER_NOT_AVAILABLE, "Node 3 is not running."),
+        ("t", 0, 3, ErrorCode.BROKER_NOT_AVAILABLE,
+         "Node 3 is fenced, because it is stopped or isolated."),
         ("t", 0, 1, ErrorCode.ELECTION_NOT_NEEDED, "Node 1 leads t-0 already."),
         ("t", 0, 2, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
          ("Node 2 is not in sync with t-0: only an unclean election, which loses records, can make "

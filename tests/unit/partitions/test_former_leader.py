@@ -79,6 +79,7 @@ def test_it_appends_records_that_no_client_reads(
     assert former.accepts_records
     assert former.append(batch, plane.clock.now_ms()) == AppendResult(2, -1, 4)
     assert (former.end_offset, former.high_watermark) == (4, 1)
+    assert former.lost_offsets == range(2, 4)
     assert read(former, 0) == [b"a"]
     assert partition.end_offset == before
 

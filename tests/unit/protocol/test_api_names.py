@@ -6,7 +6,12 @@ import pytest
 
 from kafkalite.apis.table import TABLE
 from kafkalite.protocol._generated.codecs.index import APIS
-from kafkalite.protocol.api_names import APIS_WITHOUT_SPEC, known_api_name, not_served_message
+from kafkalite.protocol.api_names import (
+    APIS_WITHOUT_SPEC,
+    known_api_name,
+    not_served_message,
+    unknown_name_message,
+)
 
 
 def test_a_served_api_has_the_name_of_its_row() -> None:
@@ -30,3 +35,8 @@ def test_apis_without_a_spec_are_not_served() -> None:
 )
 def test_message_about_an_unserved_api_has_its_name_or_key(key: int, sentence: str) -> None:
     assert not_served_message(key) == sentence
+
+
+def test_an_unknown_name_has_a_similar_name() -> None:
+    assert unknown_name_message("Prodce") == "unknown API 'Prodce'; did you mean Produce?"
+    assert unknown_name_message("Cough") == "unknown API 'Cough'"

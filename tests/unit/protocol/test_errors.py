@@ -9,7 +9,9 @@ from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 def test_kafka_error_has_a_code_and_optional_message() -> None:
     error = KafkaError(ErrorCode.INVALID_REQUEST, "two of a kind")
     assert (error.code, error.message) == (ErrorCode.INVALID_REQUEST, "two of a kind")
+    assert str(error) == "INVALID_REQUEST: two of a kind"
     assert KafkaError(ErrorCode.INVALID_REQUEST).message is None
+    assert str(KafkaError(ErrorCode.INVALID_REQUEST)) == "INVALID_REQUEST"
 
 
 def test_a_violation_has_a_reason_for_the_log() -> None:

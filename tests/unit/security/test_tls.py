@@ -193,6 +193,14 @@ def test_a_key_of_another_certificate_is_rejected(files: Files) -> None:
         tls_server(files.config(ssl_keystore_location=location))
 
 
+def test_a_file_without_key_or_certificate_is_rejected(files: Files) -> None:
+    parts = {"key": server().certificate_pem, "certificate": server().key_pem}
+    for missing, content in parts.items():
+        location = files.write("half.pem", content)
+        with pytest.raises(TlsError, match=f"there is no (private )?{missing} in PEM format"):
+            tls_server(files.config(ssl_keystore_location=location))
+
+
 def test_changed_files_are_loaded_again(files: Files) -> None:
     reports: list[str] = []
     tls = TlsServer(listener_security(files.config()), reports.append)

@@ -1054,6 +1054,17 @@ async def test_a_removal_waits_for_the_start_of_the_node() -> None:
     await broker.stop(grace_s=0.1)
 
 
+async def test_an_isolation_is_logged_once() -> None:
+    log_output = io.StringIO()
+    broker = Broker(Settings(listen=ANY_PORT, brokers=2), Log(Level.INFO, "json", log_output))
+    await broker.start()
+    broker.isolate_node(2)
+    broker.isolate_node(2)
+    await broker.stop(grace_s=0.1)
+    lines = map(json.loads, log_output.getvalue().splitlines())
+    assert [each["node"] for each in lines if each["event"] == "isolated a node"] == [2]
+
+
 async def test_an_isolated_node_is_removed() -> None:
     broker = Broker(Settings(listen=ANY_PORT, brokers=2))
     await broker.start()

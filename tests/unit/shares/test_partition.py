@@ -362,7 +362,9 @@ def test_records_that_cannot_be_written_are_archived_too() -> None:
     stage.acquire(0, 0)
     acknowledge(stage, 0, 0, REJECT)
     assert stage.share.window.start_offset == 1
-    assert "not written" in stage.history.about("g")[0].text
+    assert stage.history.about("g")[0].text == (
+        "record 0 of t-0 not written to the dead-letter topic: INVALID_CONFIG: no such topic"
+    )
 
 
 def test_records_are_written_later_if_a_disk_fails() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -87,6 +88,12 @@ def test_settings_may_be_numbers_and_booleans() -> None:
         "auto.create.topics.enable": "false",
         "log.cleaner.min.cleanable.ratio": "0.25",
     }
+
+
+@pytest.mark.parametrize("topics", [["orders"], {"orders": "3"}])
+def test_topics_need_numbers_of_partitions(topics: Any) -> None:  # noqa: ANN401 - invalid
+    with pytest.raises(ValueError, match=r"^topics must have a number of partitions for each name"):
+        Broker(topics=topics)
 
 
 def test_an_unknown_log_level_is_rejected() -> None:

@@ -29,6 +29,8 @@ def test_nodes_are_a_mapping_by_id(broker: Broker) -> None:
     assert repr(broker.nodes[2]) == "<node 2>"
     with pytest.raises(KeyError, match="there is no node 4: the nodes are 1, 2, 3"):
         broker.nodes[4]
+    with pytest.raises(KeyError, match="there is no node '2': the nodes are 1, 2, 3"):
+        broker.nodes["2"]  # type: ignore[index]
 
 
 def test_every_node_has_an_address(broker: Broker) -> None:
@@ -122,7 +124,7 @@ def test_nodes_are_added_and_removed(broker: Broker) -> None:
         socket.create_connection((host, int(port)), 10)
     assert list(broker.nodes) == [1, 2, 3, 7]
     assert len(broker.bootstrap_servers.split(",")) == 4
-    with pytest.raises(ValueError, match=r"^there is a node 7 already$"):
+    with pytest.raises(ValueError, match=r"^node 7 exists already$"):
         broker.nodes.add(7)
     with pytest.raises(ValueError, match="there is no node 4: the nodes are 1, 2, 3, 7"):
         node.remove()

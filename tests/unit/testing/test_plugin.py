@@ -92,6 +92,7 @@ def test_brokers_have_an_identity_provider(
         ("--kafkalite-topic=orders", "--kafkalite-topic 'orders': write NAME:PARTITIONS"),
         ("--kafkalite-user=alice", "--kafkalite-user: a user is NAME:PASSWORD"),
         ("--kafkalite-node-config=2", "--kafkalite-node-config '2': write ID:KEY=VALUE"),
+        ("--kafkalite-as-version=9", "as-version '9' is not one of '3.3', "),
     ],
 )
 def test_an_invalid_option_is_a_usage_error(
@@ -100,7 +101,8 @@ def test_an_invalid_option_is_a_usage_error(
     pytester.makepyfile("def test_broker(kafkalite): pass")
     result = run(pytester, monkeypatch, option)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"*{reason}*"])
+    result.stdout.fnmatch_lines([f"the broker of this fixture cannot start: {reason}*"])
+    result.stdout.no_fnmatch_line("*plugin.py*")
 
 
 def test_loading_the_plugin_imports_no_broker() -> None:

@@ -1,0 +1,21 @@
+"""Types of arguments: whole numbers and numbers, with errors for people."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+
+
+def whole_number(text: str) -> int:
+    """Return the number in a text; raises ArgumentTypeError."""
+    try:
+        return int(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def number(text: str) -> float:
+    """Return the number in a text; raises ArgumentTypeError."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not a number") from None
