@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.oracle.fixtures import broker_under_test, real_kafka, running_broker
+from tests.oracle.fixtures import broker_under_test, real_kafka, running_broker, running_targets
 from tests.oracle.real_kafka import RealKafka
-from tests.oracle.requirements import required
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,11 +33,5 @@ def restartable(tmp_path: Path) -> Iterator[tuple[Target, Target]]:
     topics.
     """
     kafka, emulator = RealKafka(tmp_path / "kafka"), broker_under_test(tmp_path / "emulator")
-    try:
-        with required():
-            kafka.start()
-            emulator.start()
+    with running_targets(kafka, emulator):
         yield kafka, emulator
-    finally:
-        kafka.kill()
-        emulator.kill()

@@ -54,9 +54,8 @@ from tests.conformance.setup import (
 )
 from tests.conformance.transactional_producer import COMMIT, NEW, end, start_producer, write
 from tests.conformance.world import World
-from tests.oracle.fixtures import broker_under_test
+from tests.oracle.fixtures import broker_under_test, running_targets
 from tests.oracle.real_kafka import RealKafka
-from tests.oracle.requirements import required
 from tests.oracle.target import COMMON_CONFIG
 
 if TYPE_CHECKING:
@@ -92,14 +91,8 @@ def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Target, 
     """Start a real Kafka and a broker under test with the settings above."""
     kafka = RealKafka(tmp_path_factory.mktemp("patient-kafka"), _PATIENT)
     emulator = broker_under_test(tmp_path_factory.mktemp("patient"), _PATIENT)
-    try:
-        with required():
-            kafka.start()
-            emulator.start()
+    with running_targets(kafka, emulator):
         yield kafka, emulator
-    finally:
-        kafka.kill()
-        emulator.kill()
 
 
 # A member without a subscription

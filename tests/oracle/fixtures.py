@@ -51,6 +51,19 @@ def broker_under_test(
 
 
 @contextmanager
+def running_targets(*targets: Target) -> Iterator[None]:
+    """Start brokers, and kill them when the block ends."""
+    try:
+        with required():
+            for target in targets:
+                target.start()
+        yield
+    finally:
+        for target in targets:
+            target.kill()
+
+
+@contextmanager
 def running_broker(directory: Path) -> Iterator[Target]:
     """Start the broker under test, and kill it when the block ends."""
     with required():
