@@ -137,10 +137,10 @@ def _wait_for_transaction(
     request: ProduceRequest,
     retries: VerificationRetries[ProduceResponse | None] | None,
 ) -> Waiting[ProduceResponse | None] | None:
-    """Return a Waiting for the answer of a later attempt; None if there is none.
+    """Return a Waiting for the answer of a later attempt; None after the last attempt.
 
-    There is none for a long request, which only a worker can handle without blocking others. The
-    client then sends it again.
+    A long request has one attempt only, because a later one would be handled without a worker and
+    block others. Its client sends it again.
     """
     if retries is not None:
         return None if retries.is_last else retries.waiting
