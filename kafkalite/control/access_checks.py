@@ -2,8 +2,9 @@
 
 ControlRoute: a path of the control API, and whether it needs the token.
 
-Origin and Host are checked also if a token is needed: a web page must not learn that it guessed a
-token. No body is read, and the connection is closed after a refusal.
+The control API and the identity provider use them. Origin and Host are checked also if a token is
+needed: a web page must not learn that it guessed a token. No body is read, and the connection is
+closed after a refusal.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _CHALLENGE: Final = 'Bearer realm="kafkalite"'
 _NO_TOKEN_MESSAGE: Final = (
     "this control API needs a token: send Authorization: Bearer TOKEN, or use --control-token"  # noqa: S105 - a text
 )
+_WEB_PAGE_MESSAGE: Final = "requests of web pages, which have an Origin header, are refused"
 _WRONG_TOKEN_MESSAGE: Final = "the token is not that of this control API"  # noqa: S105 - a text
 
 
@@ -46,6 +48,11 @@ class Refusal(NamedTuple):
     headers: Mapping[str, str]
 
 
+def control_error(message: str) -> Mapping[str, str]:
+    """Return the body of an error of the control API."""
+    return {"error": message}
+
+
 class AccessChecks:
     """An ASGI application that forwards the requests that `app` may serve."""
 
@@ -53,20 +60,23 @@ class AccessChecks:
         self,
         app: ASGIApp,
         allowed_hosts: Sequence[str] | None,
-        token: ControlToken | None,
-        open_paths: Collection[str],
         report: Callable[[str, str], None],
+        *,
+        token: ControlToken | None = None,
+        open_paths: Collection[str] = (),
+        error_body: Callable[[str], Mapping[str, str]] = control_error,
     ) -> None:
         """Serve requests to a Host in `allowed_hosts`, at any port; None allows all hosts.
 
-        Requests to `open_paths` need no token. `report` is called with the address of the client
-        and the reason of a refusal.
+        `report` is called with the address of the client and the reason of a refusal. Requests to
+        `open_paths` need no token. `error_body` returns the body of a refusal.
         """
         self._app = app
         self._allowed_hosts = allowed_hosts
         self._token = token
         self._open_paths = open_paths
         self._report = report
+        self._error_body = error_body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse or forward one request."""
@@ -80,7 +90,7 @@ class AccessChecks:
         client = scope["client"]
         self._report("unknown" if client is None else client[0], refusal.message)
         response = JSONResponse(
-            {"error": refusal.message},
+            self._error_body(refusal.message),
             refusal.status,
             {"connection": "close", **refusal.headers},
         )
@@ -88,10 +98,14 @@ class AccessChecks:
 
     def _origin_refusal(self, headers: Headers) -> Refusal | None:
         if "origin" in headers:
-            return Refusal(403, "web pages cannot control this broker", {})
+            return Refusal(403, _WEB_PAGE_MESSAGE, {})
         allowed, host = self._allowed_hosts, headers.get("host", "")
         if allowed is not None and _host_name(host) not in allowed:
-            return Refusal(403, f"requests to host {host[:60]!r} are refused: use localhost", {})
+            message = (
+                f"requests to host {host[:60]!r} are refused: use localhost, or let the broker "
+                "serve this endpoint on 0.0.0.0"
+            )
+            return Refusal(403, message, {})
         return None
 
     def _token_refusal(self, headers: Headers) -> Refusal | None:

@@ -1,9 +1,7 @@
 """The endpoints of the identity provider over HTTP: token, keys and discovery.
 
-Clients in containers reach the provider by host names of their own, and browsers are no clients of
-it. So the checks of the control paths do not apply: requests may have any Host, and also an Origin,
-but no response allows a web page to read it. A token needs the secret or the key of a client, and
-keys and discovery are public.
+Requests of web pages and to other hosts are refused as by the control API. Then a token needs the
+secret or the key of a client, and keys and discovery are public.
 """
 
 from __future__ import annotations
@@ -14,16 +12,20 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from kafkalite.control.access_checks import AccessChecks
 from kafkalite.control.request_body import TOO_LARGE_MESSAGE, media_type, read_body
 from kafkalite.identity.errors import INVALID_REQUEST
 from kafkalite.identity.provider import DISCOVERY_PATH, JWKS_PATH, TOKEN_PATH
 from kafkalite.server.client_warnings import kind_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from starlette.requests import Request
 
     from kafkalite.identity.provider import IdentityProvider, Reply
@@ -42,7 +44,14 @@ _UNAUTHORIZED: Final = 401
 class IdentityApp:
     """The HTTP application of one identity provider."""
 
-    def __init__(self, provider: IdentityProvider, clock: Clock, warnings: ClientWarnings) -> None:
+    def __init__(
+        self,
+        provider: IdentityProvider,
+        clock: Clock,
+        warnings: ClientWarnings,
+        allowed_hosts: Sequence[str] | None,
+    ) -> None:
+        """Serve the endpoints of `provider`; `allowed_hosts` is that of AccessChecks."""
         self._provider = provider
         self._clock = clock
         self._warnings = warnings
@@ -52,9 +61,22 @@ class IdentityApp:
                 Route(JWKS_PATH, self._jwks, methods=["GET"]),
                 Route(TOKEN_PATH, self._token, methods=["POST"]),
             ],
+            middleware=[
+                Middleware(
+                    AccessChecks,
+                    allowed_hosts=allowed_hosts,
+                    report=self._report_refusal,
+                    error_body=_error_body,
+                )
+            ],
             exception_handlers={HTTPException: _answer_http_error, Exception: _answer_bug},
         )
         self.app.router.redirect_slashes = False
+
+    def _report_refusal(self, client_host: str, reason: str) -> None:
+        self._warnings.warn(
+            client_host, kind_of(reason), "identity provider request refused", reason=reason
+        )
 
     async def _discovery(self, request: Request) -> Response:
         host = request.headers.get("host", "")
@@ -103,19 +125,19 @@ class IdentityApp:
             timer.cancel()
 
 
+def _error_body(description: str) -> Mapping[str, str]:
+    """Return the body of an error of RFC 6749."""
+    return {"error": INVALID_REQUEST, "error_description": description}
+
+
 def _oauth_error(status: int, description: str) -> Response:
-    error = {"error": INVALID_REQUEST, "error_description": description}
-    return JSONResponse(error, status, _NOT_STORED)
+    return JSONResponse(_error_body(description), status, _NOT_STORED)
 
 
 def _answer_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     del request
-    return JSONResponse(
-        {"error": INVALID_REQUEST, "error_description": error.detail},
-        error.status_code,
-        error.headers,
-    )
+    return JSONResponse(_error_body(error.detail), error.status_code, error.headers)
 
 
 def _answer_bug(request: Request, error: Exception) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.control.address import is_loopback
+from kafkalite.control.address import allowed_hosts, is_loopback
 from kafkalite.control.identity_endpoints import IdentityApp
 from kafkalite.control.server import HttpServer
 from kafkalite.identity.clients import DEFAULT_CLIENT
@@ -43,4 +43,5 @@ class IdentityServer(HttpServer):
             )
 
     def _new_app(self) -> Starlette:
-        return IdentityApp(self.provider, self._clock, self._warnings).app
+        hosts = allowed_hosts(self._address)
+        return IdentityApp(self.provider, self._clock, self._warnings, hosts).app

@@ -16,6 +16,8 @@ from kafkalite.server.logging import Level, Log
 from kafkalite.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kafkalite.server.broker import Broker
 
 ISSUER = "http://127.0.0.1:9098"
@@ -27,13 +29,13 @@ REQUEST = b"grant_type=client_credentials"
 class IdentityWorld:
     """A provider, its HTTP application, and the control endpoint of its broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, allowed_hosts: Sequence[str] | None = None) -> None:
         self.clock = AdjustableClock(rate=0, now_ms=0)
         self.lines = io.StringIO()
         log = Log(Level.INFO, "json", self.lines)
         self.provider = IdentityProvider(ISSUER, self.clock, SeededEntropy())
         self.app = IdentityApp(
-            self.provider, self.clock, ClientWarnings(self.clock, log.warning)
+            self.provider, self.clock, ClientWarnings(self.clock, log.warning), allowed_hosts
         ).app
         self.broker = cast("Broker", SimpleNamespace(identity=self.provider, clock=self.clock))
         self.control = ControlApp(self.broker, log, ("127.0.0.1",)).app

@@ -26,9 +26,9 @@ class Checked:
         self.app = AccessChecks(
             app,
             None if is_public else LOOPBACK,
-            ControlToken(TOKEN) if has_token else None,
-            {"/v1/live"},
             lambda host, reason: self.reports.append((host, reason)),
+            token=ControlToken(TOKEN) if has_token else None,
+            open_paths={"/v1/live"},
         )
 
     async def _serve(self, request: object) -> JSONResponse:

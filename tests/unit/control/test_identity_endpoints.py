@@ -13,6 +13,13 @@ from tests.unit.control.asgi_client import ask
 from tests.unit.control.identity_world import BASIC, FORM, ISSUER, REQUEST, IdentityWorld
 
 TOKEN = "/token"  # noqa: S105 - a path
+ENDPOINTS = [
+    ("POST", TOKEN),
+    ("GET", "/jwks"),
+    ("GET", "/.well-known/openid-configuration"),
+    ("OPTIONS", TOKEN),
+    ("GET", "/unknown"),
+]
 
 
 @pytest.fixture
@@ -67,11 +74,32 @@ async def test_keys_and_metadata_are_public(world: IdentityWorld) -> None:
         assert metadata["token_endpoint"] == f"{base}/token"
 
 
-async def test_a_web_page_cannot_read_the_response(world: IdentityWorld) -> None:
-    headers = {**FORM, **BASIC, "origin": "http://page.test", "host": "rebound.test"}
-    answer = await ask(world.app, TOKEN, method="POST", body=REQUEST, headers=headers)
-    assert answer.status == 200
+@pytest.mark.parametrize(("method", "path"), ENDPOINTS)
+@pytest.mark.parametrize("hosts", [None, ("127.0.0.1",)])
+async def test_web_pages_are_refused(method: str, path: str, hosts: tuple[str, ...] | None) -> None:
+    world = IdentityWorld(hosts)
+    headers = {**FORM, **BASIC, "origin": "http://page.test"}
+    answer = await ask(world.app, path, method=method, body=REQUEST, headers=headers)
+    assert (answer.status, answer.body["error"]) == (403, "invalid_request")
+    assert "web pages" in answer.body["error_description"]
+    assert answer.headers["connection"] == "close"
     assert not [name for name in answer.headers if name.startswith("access-control-")]
+    (line,) = world.lines.getvalue().splitlines()
+    assert json.loads(line)["event"] == "identity provider request refused"
+
+
+@pytest.mark.parametrize(("method", "path"), ENDPOINTS[:3])
+async def test_host_names_are_checked_if_only_this_machine_reaches_the_address(
+    method: str, path: str
+) -> None:
+    for hosts, status in ((("localhost",), 403), (None, 200)):
+        headers = {**FORM, **BASIC, "host": "kafkalite:8080"}
+        answer = await ask(
+            IdentityWorld(hosts).app, path, method=method, body=REQUEST, headers=headers
+        )
+        assert answer.status == status
+        refusal = answer.body.get("error_description", "")
+        assert ("'kafkalite:8080'" in refusal) is (status == 403)
 
 
 async def test_bodies_are_limited(world: IdentityWorld) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 import socket
-from urllib.request import ProxyHandler, build_opener
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
@@ -33,6 +34,24 @@ def test_it_serves_until_the_broker_stops() -> None:
     port = int(issuer.rpartition(":")[2])
     with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
         pass
+
+
+@pytest.mark.parametrize(
+    ("address", "other_host_status"), [("127.0.0.1:0", 403), ("0.0.0.0:0", 200)]
+)
+def test_host_names_of_containers_reach_an_address_of_all_machines(
+    address: str, other_host_status: int
+) -> None:
+    with Broker(oidc=address, oidc_clients={"billing": "s"}) as broker:
+        url = broker.identity.issuer + "/jwks"
+        statuses = {}
+        for host in ("localhost:9098", "kafkalite:8080"):
+            try:
+                with urlopen(Request(url, headers={"Host": host}), timeout=10) as response:  # noqa: S310 - http
+                    statuses[host] = response.status
+            except HTTPError as error:
+                statuses[host] = error.code
+        assert statuses == {"localhost:9098": 200, "kafkalite:8080": other_host_status}
 
 
 def test_given_clients_replace_the_default_client() -> None:
