@@ -12,7 +12,12 @@ from kafkalite.ports import turns
 from kafkalite.protocol import codec
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
-from kafkalite.protocol.long_messages import JoinedPieces, bounded_variant, pausing_variant
+from kafkalite.protocol.long_messages import (
+    JoinedPieces,
+    bounded_variant,
+    long_message_parser,
+    pausing_variant,
+)
 from kafkalite.wire.headers import (
     API_VERSIONS_FLEXIBLE_FROM,
     CORRELATION_START,
@@ -105,7 +110,7 @@ class Route:
         if self.long_message_route is None:
             self.long_message_route = replace(
                 self,
-                parse=pausing_variant(self.parse),
+                parse=long_message_parser(self.parse),
                 build=_joined_builder(pausing_variant(self.build)),
             )
             self.long_message_route.long_message_route = self.long_message_route

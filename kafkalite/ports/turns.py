@@ -83,12 +83,14 @@ class Worker(greenlet):
     the task waits for one, and the worker itself when the turn is over. A task must not raise.
     """
 
-    __slots__ = ("deadline", "task")
+    __slots__ = ("deadline", "element_count", "task")
 
     def __init__(self) -> None:
         super().__init__()
         self.deadline = 0.0
         """When this turn is over, by `time.perf_counter`; infinite where nothing may pause."""
+        self.element_count = 0
+        """Number of elements in the lists of the message that is being read."""
         self.task: Callable[[], None]
 
     def run(self) -> None:
@@ -139,6 +141,25 @@ def wait_for_memory(size_bytes: int) -> None:
     worker = getcurrent()
     if worker.__class__ is Worker:
         worker.hand_over(MemoryRequest(size_bytes))
+
+
+def reset_element_count() -> None:
+    """Begin to count the elements in the lists of a message that this worker reads."""
+    worker = getcurrent()
+    if worker.__class__ is Worker:
+        worker.element_count = 0
+
+
+def count_elements(count: int) -> int:
+    """Count `count` more elements; return the number in the message that this worker reads.
+
+    Outside of a worker, elements are not counted.
+    """
+    worker = getcurrent()
+    if worker.__class__ is not Worker:
+        return 0
+    worker.element_count += count
+    return worker.element_count
 
 
 def without_pauses(call: Callable[[], T]) -> T:

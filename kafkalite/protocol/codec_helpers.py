@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 MAX_STRING_BYTES: Final = 0x7FFF
 """Maximum UTF-8 bytes of a string in Kafka's protocol."""
 
+MAX_LIST_ELEMENTS: Final = 1_000_000
+"""Maximum elements of a list in Kafka's protocol."""
+
+MAX_TAGGED_FIELDS: Final = 10_000
+"""Maximum tagged fields of a struct in Kafka's protocol."""
+
 _LAST_SHIFT: Final = 28
 _MAX_LAST_BYTE: Final = 15
 
@@ -60,6 +66,14 @@ def rest_of_string_length(buf: bytes | bytearray, pos: int, first: int) -> tuple
     if length > MAX_STRING_BYTES + 1:
         raise ProtocolViolation(f"a string of {length - 1} bytes")
     return length, pos
+
+
+def rest_of_tag_count(buf: bytes | bytearray, pos: int, first: int) -> tuple[int, int]:
+    """Do the same as `rest_of_varint`, and refuse more tagged fields than Kafka reads."""
+    count, pos = rest_of_varint(buf, pos, first)
+    if count > MAX_TAGGED_FIELDS:
+        raise ProtocolViolation(f"{count} tagged fields, above the maximum of {MAX_TAGGED_FIELDS}")
+    return count, pos
 
 
 def encode_string_length(length: int) -> bytes:
@@ -112,7 +126,7 @@ def read_unknown_tags(
     `count` is the first byte of the number of tags.
     """
     if count > 0x7F:  # noqa: PLR2004 - the continuation bit
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     tags: dict[int, bytes] = {}
     for _ in range(count):
         tag, pos = _varint(buf, pos)

@@ -29,7 +29,7 @@ from construct import (
     stream_write,
 )
 
-from kafkalite.protocol.codec_helpers import MAX_STRING_BYTES, encode_varint
+from kafkalite.protocol.codec_helpers import MAX_STRING_BYTES, MAX_TAGGED_FIELDS, encode_varint
 from kafkalite.protocol.errors import ProtocolViolation
 
 if TYPE_CHECKING:
@@ -290,7 +290,10 @@ class KafkaStruct(Construct):  # type: ignore[misc]  # construct has no types
         unknown: dict[int, bytes] = {}
         for absent in self.shape.tagged.values():
             values[absent.attribute] = absent.new_default()
-        for _ in range(_parse_traced(VARINT, stream, context, f"{path}.tags")):
+        count = _parse_traced(VARINT, stream, context, f"{path}.tags")
+        if count > MAX_TAGGED_FIELDS:
+            raise ProtocolViolation(f"{count} tagged fields, above {MAX_TAGGED_FIELDS}")
+        for _ in range(count):
             tag = _parse_traced(VARINT, stream, context, f"{path}.tags")
             size = _parse_traced(VARINT, stream, context, f"{path}.tags[{tag}]")
             if size > _remaining(stream):

@@ -12,6 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from kafkalite.protocol.codec import API_VERSIONS_KEY
+from kafkalite.protocol.codec_helpers import MAX_TAGGED_FIELDS
 from kafkalite.protocol.errors import ProtocolViolation
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ def response_header_packer(api_key: int, *, is_flexible: bool) -> Callable[[int,
 def skip_tagged_fields(buffer: bytes | bytearray, position: int, end: int) -> int:
     """Return the position after the tagged fields of a header; all tags are ignored."""
     count, position = _unsigned_varint(buffer, position, end)
+    if count > MAX_TAGGED_FIELDS:
+        raise ProtocolViolation(f"{count} tagged fields, above the maximum of {MAX_TAGGED_FIELDS}")
     for _ in range(count):
         _, position = _unsigned_varint(buffer, position, end)
         size, position = _unsigned_varint(buffer, position, end)

@@ -95,8 +95,8 @@ class ParseCompiler:
             self._block.add(f"{targets}{comma} = {self._module.unpacker(codes)}(buf, pos)")
         self._block.add(f"pos += {size_of(codes)}")
 
-    def _rest_of_varint(self, name: str) -> None:
-        rest = self._module.helper("rest_of_varint")
+    def _rest_of_varint(self, name: str, helper: str = "rest_of_varint") -> None:
+        rest = self._module.helper(helper)
         self._block.indent(f"if {name} > 127:")
         self._block.add(f"{name}, pos = {rest}(buf, pos, {name})")
         self._block.dedent()
@@ -326,7 +326,7 @@ class ParseCompiler:
             return self._module.helper("read_unknown_tags")
         inner = ParseCompiler(self._module, end="stop")
         block = inner._block
-        inner._rest_of_varint("count")
+        inner._rest_of_varint("count", "rest_of_tag_count")
         block.indent("for _ in range(count):")
         for name in ("tag", "n"):
             inner._read(name, "B")

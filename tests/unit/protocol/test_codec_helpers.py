@@ -82,6 +82,12 @@ def test_count_of_tags_may_have_two_bytes() -> None:
     assert read_unknown_tags(frame, 1, len(frame), frame[0], message) == len(frame)
 
 
+def test_more_tags_than_kafka_reads_are_refused() -> None:
+    frame = encode_varint(10_001) + bytes(2 * 10_001)
+    with pytest.raises(ProtocolViolation, match="10001 tagged fields"):
+        read_unknown_tags(frame, 1, len(frame), frame[0], HeartbeatResponse())
+
+
 def test_a_tag_that_runs_past_the_end_is_refused() -> None:
     with pytest.raises(ProtocolViolation):
         read_unknown_tags(b"\x01\x05\x03abc", 1, 5, 1, HeartbeatResponse())

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, NeedsWorkerError, Worker
-from kafkalite.protocol import codec
+from kafkalite.protocol import codec, codec_helpers
 from kafkalite.protocol._generated.codecs.index import APIS
 from kafkalite.protocol._generated.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from kafkalite.protocol._generated.messages.list_transactions import ListTransactionsRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.protocol.long_messages import (
     JoinedPieces,
     bounded_variant,
     free_in_steps,
+    long_message_parser,
     pausing_variant,
 )
 
@@ -76,6 +78,72 @@ def test_pausing_parser_refuses_damaged_bytes() -> None:
     parse = pausing_variant(codec.request_parser(3, 12))
     with pytest.raises((ProtocolViolation, *codec.PARSE_ERRORS)):
         parse(data, 0, len(data))
+
+
+def parse_in_worker(key: int, version: int, body: bytes) -> object:
+    """Parse a long request; return it, or the exception."""
+    parse = long_message_parser(codec.request_parser(key, version))
+    outcome: list[object] = []
+
+    def task() -> None:
+        try:
+            outcome.append(parse(body, 0, len(body))[0])
+        except ProtocolViolation as violation:
+            outcome.append(violation)
+
+    turns_taken(task)
+    return outcome[0]
+
+
+def test_a_list_of_more_than_a_million_elements_is_refused() -> None:
+    """Kafka refuses it as well. No element is created, so the bytes are not valid names."""
+    body = (1_000_001).to_bytes(4) + bytes(2_000_002)
+    assert str(parse_in_worker(42, 0, body)) == (
+        "a list of 1000001 elements, above the maximum of 1000000"
+    )
+
+
+def test_several_lists_of_more_than_a_million_elements_are_refused() -> None:
+    rows = (500_000).to_bytes(4) + bytes(4 * 500_000)
+    topic = b"\0\1t" + rows
+    body = b"\0\1g" + (2).to_bytes(4) + topic * 2
+    refusal = parse_in_worker(9, 1, body)
+    assert isinstance(refusal, ProtocolViolation)
+    assert "more than 1000000 elements together" in str(refusal)
+
+
+@pytest.mark.parametrize(("key", "version"), [(1, 12), (45, 0)], ids=["known tags", "no tags"])
+def test_tagged_fields_count_as_elements(key: int, version: int) -> None:
+    """A request with an element of each list, whose structs have 10,000 tagged fields each."""
+    tags = codec_helpers.encode_varint(10_000) + b"".join(
+        codec_helpers.encode_varint(tag) + b"\0" for tag in range(100, 10_100)
+    )
+    rows = 120
+    if key == 1:
+        partition = bytes(4 + 4 + 8 + 4 + 8 + 4) + tags
+        body = bytes(4 + 4 + 4 + 4 + 1 + 4 + 4) + b"\2" + b"\2t"
+        body += codec_helpers.encode_varint(rows + 1) + partition * rows
+    else:
+        topic = b"\2t\1" + tags
+        body = bytes(4) + codec_helpers.encode_varint(rows + 1) + topic * rows
+    refusal = parse_in_worker(key, version, body)
+    assert "more than 1000000 elements together" in str(refusal)
+
+
+def test_the_elements_of_each_message_are_counted() -> None:
+    body = b"\0\1g" + (1).to_bytes(4) + b"\0\1t" + (600_000).to_bytes(4) + bytes(2_400_000)
+    for _ in range(2):
+        assert not isinstance(parse_in_worker(9, 1, body), Exception)
+
+
+def test_a_long_list_of_numbers_is_read_with_pauses() -> None:
+    numbers = list(range(20_000))
+    request = ListTransactionsRequest(producer_id_filters=numbers)
+    body = encoded(request, 66, 2)
+    parse = pausing_variant(codec.request_parser(66, 2))
+    parsed: list[tuple[object, int]] = []
+    assert turns_taken(lambda: parsed.append(parse(body, 0, len(body)))) > 4
+    assert parsed == [(request, len(body))]
 
 
 @pytest.mark.parametrize("key", sorted(APIS))

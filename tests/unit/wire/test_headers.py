@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkalite.protocol.codec_helpers import encode_varint
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.wire.headers import response_header_packer, skip_tagged_fields, unpack_header
 
@@ -40,3 +41,14 @@ def test_tagged_fields_are_skipped() -> None:
 def test_malformed_tagged_fields_are_a_violation(broken: bytes) -> None:
     with pytest.raises(ProtocolViolation):
         skip_tagged_fields(bytearray(broken), 0, len(broken))
+
+
+def test_as_many_tagged_fields_as_kafka_reads_are_skipped() -> None:
+    fields = bytearray(encode_varint(10_000) + bytes(2 * 10_000))
+    assert skip_tagged_fields(fields, 0, len(fields)) == len(fields)
+
+
+def test_more_tagged_fields_than_kafka_reads_are_a_violation() -> None:
+    fields = bytearray(encode_varint(10_001) + bytes(2 * 10_001))
+    with pytest.raises(ProtocolViolation, match="10001 tagged fields"):
+        skip_tagged_fields(fields, 0, len(fields))

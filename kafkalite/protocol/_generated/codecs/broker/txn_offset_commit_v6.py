@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint
 
 C0 = TxnOffsetCommitRequest
 C1 = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
@@ -22,7 +22,7 @@ new = object.__new__
 
 def tags_1(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1

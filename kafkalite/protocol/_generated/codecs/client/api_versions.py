@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint
 
 C0 = ApiVersionsResponse
 C1 = ApiVersionsResponse.ApiVersion
@@ -89,7 +89,7 @@ parse_response_v2 = parse_response_v1
 
 def tags_1(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1

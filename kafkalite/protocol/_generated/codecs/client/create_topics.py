@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint, row_packer
 
 C0 = CreateTopicsResponse
 C1 = CreateTopicsResponse.CreatableTopicResult
@@ -212,7 +212,7 @@ parse_response_v4 = parse_response_v2
 
 def tags_1(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1

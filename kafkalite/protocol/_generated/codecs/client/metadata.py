@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.metadata import MetadataResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint
 
 C0 = MetadataResponse
 C1 = MetadataResponse.MetadataResponseBroker
@@ -880,7 +880,7 @@ def parse_response_v8(buf, pos, end):
 
 def tags_1(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1
@@ -906,7 +906,7 @@ def tags_1(buf, pos, end, count, o):
 
 def tags_2(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1

@@ -2,7 +2,7 @@
 """AbortTransactionRecord: parse and build each version."""
 
 from kafkalite.protocol._generated.records.abort_transaction import AbortTransactionRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint
 
 C0 = AbortTransactionRecord
 new = object.__new__
@@ -10,7 +10,7 @@ new = object.__new__
 
 def tags_1(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1

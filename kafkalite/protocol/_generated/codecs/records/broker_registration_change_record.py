@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.broker_registration_change import BrokerRegistrationChangeRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_tag_section, encode_varint, read_uuids, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_tag_section, encode_varint, read_uuids, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_tag_count, rest_of_varint
 
 C0 = BrokerRegistrationChangeRecord
 P_b = Struct(">b").pack
@@ -16,7 +16,7 @@ new = object.__new__
 
 def tags_1(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1
@@ -60,7 +60,7 @@ def parse_v0(buf, pos, end):
 
 def tags_2(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1
@@ -109,7 +109,7 @@ def parse_v1(buf, pos, end):
 
 def tags_3(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1
@@ -173,7 +173,7 @@ def parse_v2(buf, pos, end):
 
 def tags_4(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_tag_section, encode_varint, pack_numbers, read_numbers, read_uuids, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_tag_section, encode_varint, pack_numbers, read_numbers, read_uuids, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_tag_count, rest_of_varint
 
 C0 = PartitionChangeRecord
 P_b = Struct(">b").pack
@@ -20,7 +20,7 @@ new = object.__new__
 
 def tags_1(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1
@@ -138,7 +138,7 @@ def parse_v0(buf, pos, end):
 
 def tags_2(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1
@@ -271,7 +271,7 @@ def parse_v1(buf, pos, end):
 
 def tags_3(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.partition import PartitionRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_tag_section, encode_varint, pack_numbers, read_numbers, read_uuids, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_varint, row_packer
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_tag_section, encode_varint, pack_numbers, read_numbers, read_uuids, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_tag_count, rest_of_varint, row_packer
 
 C0 = PartitionRecord
 P_b = Struct(">b").pack
@@ -19,7 +19,7 @@ new = object.__new__
 
 def tags_1(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1
@@ -191,7 +191,7 @@ def parse_v1(buf, pos, end):
 
 def tags_2(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1

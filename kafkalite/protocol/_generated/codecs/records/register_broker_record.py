@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_unknown_tags, read_uuids, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_unknown_tags, read_uuids, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint
 
 C0 = RegisterBrokerRecord
 C1 = RegisterBrokerRecord.BrokerEndpoint
@@ -32,7 +32,7 @@ new = object.__new__
 
 def tags_1(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1
@@ -58,7 +58,7 @@ def tags_1(buf, pos, end, count, o):
 
 def tags_2(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1
@@ -486,7 +486,7 @@ def parse_v2(buf, pos, end):
 
 def tags_3(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1
@@ -686,7 +686,7 @@ def parse_v3(buf, pos, end):
 
 def tags_4(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.remove_topic import RemoveTopicRecord
-from kafkalite.protocol.codec_helpers import encode_tag_section, refuse_length, refuse_truncation, rest_of_varint
+from kafkalite.protocol.codec_helpers import encode_tag_section, refuse_length, refuse_truncation, rest_of_tag_count, rest_of_varint
 
 C0 = RemoveTopicRecord
 P_i = Struct(">i").pack
@@ -16,7 +16,7 @@ new = object.__new__
 
 def tags_1(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1

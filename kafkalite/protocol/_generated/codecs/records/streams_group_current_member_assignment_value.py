@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.streams_group_current_member_assignment import StreamsGroupCurrentMemberAssignmentValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_varint, pack_numbers, read_numbers, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_varint, pack_numbers, read_numbers, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint
 
 C0 = StreamsGroupCurrentMemberAssignmentValue
 C1 = StreamsGroupCurrentMemberAssignmentValue.TaskIds
@@ -17,7 +17,7 @@ new = object.__new__
 
 def tags_1(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1
@@ -55,7 +55,7 @@ def tags_1(buf, pos, end, count, o):
 
 def tags_2(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.transaction_log import TransactionLogValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, pack_numbers, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, pack_numbers, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint
 
 C0 = TransactionLogValue
 C1 = TransactionLogValue.PartitionsSchema
@@ -70,7 +70,7 @@ def parse_v0(buf, pos, end):
 
 def tags_1(buf, pos, end, count, o):
     if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
+        count, pos = rest_of_tag_count(buf, pos, count)
     for _ in range(count):
         tag = buf[pos]
         pos += 1
