@@ -11,6 +11,8 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.cluster.dead_letters import DeadLetterWriter
     from kafkalite.cluster.share_persister import SharePersister
@@ -75,13 +77,15 @@ class Node:
     """One broker of a cluster.
 
     Handlers read the parts of the cluster as attributes of the node, which saves a lookup. `image`
-    is the node's own view of the metadata, replaced when the metadata changes.
+    is the node's own view of the metadata, replaced when the metadata changes. `added` is None for
+    a node that was not added while the cluster ran. `endpoints` are by the names of listeners.
     """
 
     __slots__ = (
         "_connected",
         "_connection_waits",
         "_dead_letter_queues",
+        "_received_calls",
         "_share_persister",
         "_telemetry_instances",
         "_timers",
@@ -123,12 +127,10 @@ class Node:
         self.cluster = cluster
         self.rack = rack
         self.added = added
-        """None for a node that was not added while the cluster ran."""
         self.was_shut_down = False
         """Whether the stopped node has left the cluster by a controlled shutdown."""
         self.state = NodeState.STARTING
         self.endpoints: dict[str, Endpoint] = {}
-        """Listener name → endpoint."""
         self.image = image
         self.is_metadata_frozen = False
         """Whether the node keeps its present image although the metadata changes."""
@@ -157,6 +159,8 @@ class Node:
         self._telemetry_instances: Instances | None = None
         self._timers: dict[Waiting[Any], Timer] = {}
         """Pending call or delay → the timer that limits its duration."""
+        self._received_calls: dict[Waiting[Any], Callable[[KafkaError], None]] = {}
+        """Pending call of another node → a function that ends its wait for the response."""
         self._connection_waits: dict[Waiting[None], None] = {}
         """Pending waits for the connection to the other nodes, in order."""
         self._connected: deque[Waiting[None]] = deque()
@@ -230,7 +234,7 @@ class Node:
         Request and response have the structure of the latest version; they are not encoded. The
         wait for a response is limited by `request.timeout.ms`. Raises KafkaError, directly or
         through the Waiting: NETWORK_EXCEPTION if the node cannot be reached or closes the
-        connection, REQUEST_TIMED_OUT if it does not answer.
+        connection or stops, REQUEST_TIMED_OUT if it does not answer.
         """
         receiver = self.cluster.nodes.get(receiver_id)
         deliver = self.cluster.deliver
@@ -242,8 +246,18 @@ class Node:
         response: Waiting[Any] = Waiting(on_abandon=answer.abandon)
         timeout = KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"Node {receiver_id} did not answer.")
         self._resolve_after(response, self.config.int("request.timeout.ms"), timeout)
+        receiver.watch_call(response, lambda error: self._resolve(response, error))
         answer.then(lambda value: self._resolve(response, value))
         return response
+
+    def watch_call(self, response: Waiting[Any], fail: Callable[[KafkaError], None]) -> None:
+        """Call `fail` if other nodes cannot reach this one any more before it has responded."""
+        self._received_calls[response] = fail
+
+        def forget(_: object) -> None:
+            self._received_calls.pop(response, None)
+
+        response.then(forget)
 
     def delay(self, duration_ms: int) -> Waiting[None]:
         """Return a Waiting that resolves after `duration_ms`, or is refused if the node stops."""
@@ -290,9 +304,12 @@ class Node:
         self.fail_calls()
 
     def fail_calls(self) -> None:
-        """Let the pending calls to other nodes fail, because they cannot be reached."""
+        """Let the pending calls to and from other nodes fail: they cannot be reached any more."""
+        lost = KafkaError(ErrorCode.NETWORK_EXCEPTION, "The node has stopped.")
         for waiting in tuple(self._timers):
-            self._resolve(waiting, KafkaError(ErrorCode.NETWORK_EXCEPTION, "The node has stopped."))
+            self._resolve(waiting, lost)
+        for fail in tuple(self._received_calls.values()):
+            fail(lost)
 
     def _resolve_after(self, waiting: Waiting[Any], duration_ms: int, result: object) -> None:
         """Resolve `waiting` with `result` after `duration_ms`, unless it is resolved before."""

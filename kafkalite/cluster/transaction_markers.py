@@ -46,10 +46,12 @@ _FENCING_ERRORS = frozenset((
 class _PendingMarkers:
     """A WriteMarkers intent with markers that are not written yet."""
 
-    __slots__ = ("intent", "is_fenced", "refused", "retry_ms", "unanswered", "unsent")
+    __slots__ = ("intent", "is_fenced", "refused", "retry_ms", "shard", "unanswered", "unsent")
 
-    def __init__(self, intent: WriteMarkers) -> None:
+    def __init__(self, intent: WriteMarkers, shard: ActiveShard[TransactionShard]) -> None:
         self.intent = intent
+        self.shard = shard
+        """The shard with the transaction. If it is loaded again, it requests all markers again."""
         self.unsent: Sequence[TopicPartition] = intent.partitions
         self.refused: list[TopicPartition] = []
         """Partitions whose marker was not written in this round; the next round retries them."""
@@ -58,6 +60,11 @@ class _PendingMarkers:
         self.is_fenced = False
         """Whether a partition has a marker of a later epoch."""
         self.retry_ms = INITIAL_RETRY_BACKOFF_MS
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the coordinator still waits for these markers."""
+        return not self.shard.is_unloaded and _is_prepared(self.shard, self.intent)
 
     def begin_next_round(self) -> int:
         """Prepare to retry the refused partitions; return the delay in milliseconds."""
@@ -87,21 +94,26 @@ class TransactionMarkers:
         others. Other requests are served between passes over many partitions. Deleted partitions
         are skipped. An intent is dropped if it no longer fits the state at its coordinator: its
         producer may have begun another transaction with the same epoch, which these markers would
-        end. As in Kafka, a transaction remains incomplete if a partition has a marker of a later
-        epoch.
+        end. It is also dropped if the coordinator has moved, because the next one requests all
+        markers again. As in Kafka, a transaction remains incomplete if a partition has a marker of
+        a later epoch.
         """
-        self._continue_writing(_PendingMarkers(intent))
+        shard = self._shard_of(intent)
+        if shard is not None:
+            self._continue_writing(_PendingMarkers(intent, shard))
 
     def _continue_writing(self, pending: _PendingMarkers) -> None:
-        shard = self._shard_of(pending.intent)
-        if shard is None:
+        if not pending.is_awaited:
             return
+        shard = pending.shard
         sender = self._nodes[shard.leader_id]
         partitions = pending.unsent[:_PARTITIONS_PER_PASS]
         pending.unsent = pending.unsent[_PARTITIONS_PER_PASS:]
         coordinator_epoch = _leader_epoch(sender, shard.partition)
         pending.unanswered += 1  # until all requests of this pass are sent
-        for leader, led_partitions in _by_leader(sender, partitions).items():
+        by_leader, unknown = _by_leader(sender, partitions)
+        pending.refused += unknown
+        for leader, led_partitions in by_leader.items():
             self._send(pending, sender, leader, led_partitions, coordinator_epoch)
         pending.unanswered -= 1
         if pending.unsent:
@@ -141,12 +153,13 @@ class TransactionMarkers:
         if pending.refused:
             self._outbox.carry_out_later(pending, pending.begin_next_round())
             return
-        shard = self._shard_of(pending.intent)
-        if shard is None or pending.is_fenced:
+        if pending.is_fenced or not pending.is_awaited:
             return
         intent = pending.intent
         try:
-            shard.write(lambda machine, now_ms: machine.complete_transaction(intent, now_ms))
+            pending.shard.write(
+                lambda machine, now_ms: machine.complete_transaction(intent, now_ms)
+            )
         except KafkaError:
             self._outbox.carry_out_later(pending, pending.begin_next_round())
 
@@ -155,17 +168,8 @@ class TransactionMarkers:
 
         If partitions were added to the topic, the id may now map to a different shard.
         """
-        prepared = (
-            TransactionState.PREPARE_COMMIT if intent.is_commit else TransactionState.PREPARE_ABORT
-        )
-        expected = (prepared, intent.producer_id, intent.producer_epoch)
-        transactional_id = intent.transactional_id
-        for shard in self._candidate_shards(transactional_id):
-            try:
-                transaction = shard.machine.describe(transactional_id)
-            except KafkaError:
-                continue
-            if (transaction.state, transaction.producer_id, transaction.producer_epoch) == expected:
+        for shard in self._candidate_shards(intent.transactional_id):
+            if _is_prepared(shard, intent):
                 return shard
         return None
 
@@ -176,22 +180,47 @@ class TransactionMarkers:
         yield from self._transactions.shards()
 
 
+def _is_prepared(shard: ActiveShard[TransactionShard], intent: WriteMarkers) -> bool:
+    """Return whether a shard has decided this end of the transaction, and not completed it."""
+    prepared = (
+        TransactionState.PREPARE_COMMIT if intent.is_commit else TransactionState.PREPARE_ABORT
+    )
+    try:
+        transaction = shard.machine.describe(intent.transactional_id)
+    except KafkaError:
+        return False
+    return (transaction.state, transaction.producer_id, transaction.producer_epoch) == (
+        prepared,
+        intent.producer_id,
+        intent.producer_epoch,
+    )
+
+
 def _leader_epoch(node: Node, partition: int) -> int:
-    """Return the leader epoch of a partition of the transaction log: the coordinator epoch."""
-    image = node.image.partition(TRANSACTION_STATE_TOPIC, partition)
-    return 0 if image is None else image.leader_epoch
+    """Return the leader epoch of a partition of the transaction log: the coordinator epoch.
+
+    The metadata of the node may be older than its coordinator.
+    """
+    topic = node.partitions.topic(TRANSACTION_STATE_TOPIC)
+    return 0 if topic is None else topic.partitions[partition].leader_epoch
 
 
 def _by_leader(
     node: Node, partitions: Sequence[TopicPartition]
-) -> Mapping[int, list[TopicPartition]]:
-    """Return partitions by leader, without deleted ones."""
+) -> tuple[Mapping[int, list[TopicPartition]], list[TopicPartition]]:
+    """Return partitions by leader without deleted ones, and those that the node does not know yet.
+
+    A node whose metadata is stale may coordinate a transaction with partitions that are newer.
+    """
     by_leader: dict[int, list[TopicPartition]] = {}
+    unknown: list[TopicPartition] = []
     for topic, index in partitions:
         image = node.image.partition(topic, index)
         if image is not None:
             by_leader.setdefault(image.leader, []).append((topic, index))
-    return by_leader
+        elif node.has_stale_metadata:
+            unknown.append((topic, index))
+    return by_leader, unknown
 
 
 def _request(

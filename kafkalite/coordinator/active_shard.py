@@ -133,6 +133,11 @@ class ActiveShard(Generic[M]):
         self._clock_timer: Timer | None = None
         self._clock_timer_ms = 0
 
+    @property
+    def is_unloaded(self) -> bool:
+        """Whether the partition has another coordinator or none, or its shard is loaded again."""
+        return self._is_unloaded
+
     def load(self) -> None:
         """Replay the log from its start, then call the machine's `on_loaded`.
 
@@ -182,16 +187,17 @@ class ActiveShard(Generic[M]):
             self._append(result, now_ms, producer, replay)
         return self._apply_effects(result, now_ms)
 
-    def end_transaction(self: ActiveShard[T], marker: TransactionMarker) -> None:
-        """Append the marker that ends a transaction, and notify the machine.
+    def end_transaction(self: ActiveShard[T], marker: TransactionMarker) -> int:
+        """Append the marker that ends a transaction, notify the machine, and return the end offset.
 
         Raises KafkaError INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a stale
-        marker, OSError when the disk fails.
+        marker, NOT_ENOUGH_REPLICAS if the marker could be lost, OSError when the disk fails.
         """
         if self._must_prepare_write:
             self._prepare_write()
-        self._log.append_marker(marker, self._clock.now_ms())
+        end_offset = self._log.append_marker(marker, self._clock.now_ms())
         self.machine.end_transaction(marker.producer_id, is_commit=marker.is_commit)
+        return end_offset
 
     def is_in_transaction(self, producer: ProducerIdAndEpoch) -> bool:
         """Whether a producer has an open transaction here, at this epoch.

@@ -69,13 +69,13 @@ class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
         finally:
             self._update_shards(image, delta)
 
-    def end_transaction(self, partition: int, marker: TransactionMarker) -> None:
+    def end_transaction(self, partition: int, marker: TransactionMarker) -> int:
         """End a producer's transaction on a partition of `__consumer_offsets`.
 
-        Raises KafkaError(NOT_COORDINATOR) if the shard is not loaded, and the errors of
-        `ActiveShard.end_transaction`.
+        Returns the end offset of the log. Raises KafkaError(NOT_COORDINATOR) if the shard is not
+        loaded, and the errors of `ActiveShard.end_transaction`.
         """
-        self._loaded_shard(partition).end_transaction(marker)
+        return self._loaded_shard(partition).end_transaction(marker)
 
     def _update_shards(self, image: MetadataImage, delta: MetadataDelta) -> None:
         for shard in self.shards():

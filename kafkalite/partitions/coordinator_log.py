@@ -59,9 +59,11 @@ class PartitionCoordinatorLog:
         """Append one batch, all or nothing, and return the end offset; raises OSError on failure.
 
         Raises KafkaError NOT_ENOUGH_REPLICAS if fewer replicas are in sync than the topic's
-        min.insync.replicas. Raises KafkaError MESSAGE_TOO_LARGE if the batch is larger than the
-        topic's max.message.bytes, which limits the size of a group. The limit also applies to
-        tombstones: as in Kafka, a deletion whose tombstones do not fit into one batch is refused.
+        min.insync.replicas, or if a replica in sync does not follow: answers of coordinators do not
+        wait for replicas, so an election could remove the records. Raises KafkaError
+        MESSAGE_TOO_LARGE if the batch is larger than the topic's max.message.bytes, which limits
+        the size of a group. The limit also applies to tombstones: as in Kafka, a deletion whose
+        tombstones do not fit into one batch is refused.
         """
         partition = self._partition
         epoch = partition.leader_epoch
@@ -95,7 +97,12 @@ class PartitionCoordinatorLog:
         return self._append(batch, now_ms)
 
     def append_marker(self, marker: TransactionMarker, now_ms: int) -> int:
-        """End a producer's transaction, and return the end offset; see Partition.append_marker."""
+        """End a producer's transaction, and return the end offset; see Partition.append_marker.
+
+        Raises KafkaError NOT_ENOUGH_REPLICAS as `append` does, too.
+        """
+        if self._partition.has_lagging_isr:
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         return self._partition.append_marker(marker, now_ms)
 
     def is_in_transaction(self, producer: ProducerIdAndEpoch) -> bool:
@@ -108,8 +115,10 @@ class PartitionCoordinatorLog:
     def _append(self, batch: bytes, now_ms: int) -> int:
         partition = self._partition
         config = partition.log.config
-        # The first condition alone is enough nearly always, and costs no call of a property.
-        if len(partition.isr) < config.min_insync_replicas and not partition.has_enough_replicas:
+        # The first conditions are false nearly always, and cost no call of a property.
+        if (partition.views and partition.has_lagging_isr) or (
+            len(partition.isr) < config.min_insync_replicas and not partition.has_enough_replicas
+        ):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         if len(batch) > config.max_message_bytes:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)

@@ -56,6 +56,13 @@ class AppendResult(NamedTuple):
     end_offset: int
 
 
+class _TransactionEnd(NamedTuple):
+    """A transaction that has ended: its first offset, and the end offset of its marker."""
+
+    first_offset: int
+    end_offset: int
+
+
 class EpochEnd(NamedTuple):
     """The end of the log of a leader epoch; both -1 when the epoch is unknown."""
 
@@ -106,6 +113,7 @@ class Partition:
         "_appended_partitions",
         "_replicated_end",
         "_unannounced_bytes",
+        "_unreplicated_ends",
         "_watchers",
         "incarnation_epoch",
         "index",
@@ -146,6 +154,8 @@ class Partition:
         """Node → its replica or its view of the leader, where they differ from this partition."""
         self._replicated_end: int | None = None
         """The high watermark where it is not the end of the log; None if all replicas follow."""
+        self._unreplicated_ends: list[_TransactionEnd] = []
+        """Ended transactions whose markers may be above the high watermark."""
         if self.truncation_offset(image) is None:
             log.epochs.assign(image.leader_epoch, log.end_offset)
         self._watchers: dict[Watcher, None] = {}
@@ -178,13 +188,19 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset below which every transaction has ended."""
+        """The offset below which every transaction has ended.
+
+        A transaction has not ended until all in-sync replicas have its marker, as in Kafka.
+        """
         log = self.log
         unstable = log.producers.first_unstable_offset
-        if unstable is None:
-            return log.end_offset if self._replicated_end is None else self.high_watermark
-        unstable = max(unstable, log.start_offset)
-        return unstable if self._replicated_end is None else min(unstable, self.high_watermark)
+        if self._replicated_end is not None:
+            high_watermark = self.high_watermark
+            offsets = [end.first_offset for end in self._unreplicated_ends]
+            if unstable is not None:
+                offsets.append(unstable)
+            return min(high_watermark, max(min(offsets, default=high_watermark), log.start_offset))
+        return log.end_offset if unstable is None else max(unstable, log.start_offset)
 
     @property
     def size_bytes(self) -> int:
@@ -219,6 +235,11 @@ class Partition:
         """Whether enough replicas are in this ISR; None is the ISR of the partition."""
         count = len(self.isr if isr is None else isr)
         return count >= min(self.log.config.min_insync_replicas, len(self.replicas))
+
+    @property
+    def has_lagging_isr(self) -> bool:
+        """Whether the high watermark does not follow the log, because a replica in sync lags."""
+        return self._replicated_end is not None
 
     # --- writing -------------------------------------------------------------------------------
 
@@ -294,7 +315,11 @@ class Partition:
         batch = BatchView(_build_control_batch(marker, now_ms))
         if log.config.message_timestamp_type == "LogAppendTime":
             batch = batch.with_log_append_time(now_ms)
+        ended = None if self._replicated_end is None else log.producers.get(marker.producer_id)
+        first_offset = None if ended is None else ended.transaction_first_offset
         log.append((batch,), leader_epoch=self.leader_epoch, now_ms=now_ms)
+        if first_offset is not None:
+            self._unreplicated_ends.append(_TransactionEnd(first_offset, log.end_offset))
         if self._watchers and self._replicated_end is None:
             self._unannounced_bytes += batch.size
             self._appended_partitions.append(self)
@@ -545,3 +570,11 @@ class Partition:
         if not self.has_enough_replicas_in(next(led_isrs, None)):
             ends.append(self.high_watermark)
         self._replicated_end = min(ends, default=None)
+        if self._unreplicated_ends:
+            # The marker of an offset after the end of the log was truncated.
+            high_watermark, end_offset = self.high_watermark, self.end_offset
+            self._unreplicated_ends = [
+                end
+                for end in self._unreplicated_ends
+                if high_watermark < end.end_offset <= end_offset
+            ]

@@ -6,11 +6,14 @@ Admin.abortTransaction ends a hanging transaction that its coordinator no longer
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkalite.gateway.api import Api
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.partitions.replication_wait import AppendedBatch, ReplicationWait
 from kafkalite.ports.turns import in_steps
+from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersResponse
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
@@ -21,7 +24,9 @@ from kafkalite.storage.transaction_marker import TransactionMarker
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kafkalite.cluster.node import Node
     from kafkalite.gateway.call import Call
+    from kafkalite.partitions.partition import Partition
     from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersRequest
 
 Result = WriteTxnMarkersResponse.WritableTxnMarkerResult
@@ -38,14 +43,15 @@ _COORDINATOR_ERRORS = frozenset((
 
 def handle_write_txn_markers(
     call: Call, request: WriteTxnMarkersRequest
-) -> WriteTxnMarkersResponse:
+) -> WriteTxnMarkersResponse | Waiting[WriteTxnMarkersResponse]:
     """Write markers to partitions; each succeeds or fails on its own.
 
-    If a producer and partition occur twice, the last result is returned. Producers without
-    partitions are omitted. Raises KafkaError UNKNOWN_SERVER_ERROR for a negative producer id or
-    epoch. Kafka then fails with an internal exception, also for the other markers.
+    As in Kafka, the answer waits until all in-sync replicas have the markers, for at most
+    `request.timeout.ms`. If a producer and partition occur twice, the last result is returned.
+    Producers without partitions are omitted. Raises KafkaError UNKNOWN_SERVER_ERROR for a negative
+    producer id or epoch. Kafka then fails with an internal exception, also for the other markers.
     """
-    codes: dict[int, dict[str, dict[int, ErrorCode]]] = {}
+    results = _Results(call)
     try:
         for requested in in_steps(request.markers):
             marker = TransactionMarker(
@@ -57,39 +63,84 @@ def handle_write_txn_markers(
             )
             for topic in in_steps(requested.topics):
                 for index in in_steps(topic.partition_indexes):
-                    producer_codes = codes.setdefault(requested.producer_id, {})
-                    topic_codes = producer_codes.setdefault(topic.name, {})
-                    topic_codes[index] = _write(call, topic.name, index, marker)
+                    results.write(topic.name, index, marker)
     finally:
         call.node.partitions.announce()
-    return WriteTxnMarkersResponse(
-        markers=[
-            _result(producer_id, producer_codes) for producer_id, producer_codes in codes.items()
-        ]
-    )
-
-
-def _write(call: Call, topic: str, index: int, marker: TransactionMarker) -> ErrorCode:
+    if not results.unreplicated:
+        return results.response()
     node = call.node
-    try:
-        partition = node.partition(topic, index)
-    except KafkaError as error:
-        return error.code
-    if marker.producer_id < 0 or marker.producer_epoch < 0:
-        if topic == OFFSETS_TOPIC:
+    wait = ReplicationWait(
+        node.partitions, results.unreplicated, lambda: waiting.resolve(results.response())
+    )
+    waiting: Waiting[WriteTxnMarkersResponse] = Waiting(on_abandon=wait.abandon)
+    wait.start(node.clock, node.clock.now_ms() + node.config.int("request.timeout.ms"))
+    return waiting
+
+
+class _Results:
+    """Writes the markers of one request, and stores their results."""
+
+    __slots__ = ("_call", "_codes", "unreplicated")
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._codes: dict[int, dict[str, dict[int, ErrorCode]]] = {}
+        self.unreplicated: list[AppendedBatch] = []
+        """Markers that not all in-sync replicas have."""
+
+    def write(self, topic: str, index: int, marker: TransactionMarker) -> None:
+        """Write a marker to a partition, and store the result.
+
+        Raises KafkaError for a marker that fails the whole request.
+        """
+        node = self._call.node
+        codes = self._codes.setdefault(marker.producer_id, {}).setdefault(topic, {})
+        try:
+            partition = node.partition(topic, index)
+        except KafkaError as error:
+            codes[index] = error.code
+            return
+        if marker.producer_id < 0 or marker.producer_epoch < 0:
+            if topic != OFFSETS_TOPIC:
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
             # Kafka fails with an internal exception here, but for this partition only.
-            return ErrorCode.UNKNOWN_SERVER_ERROR
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    try:
-        if topic == OFFSETS_TOPIC:
-            node.groups.end_transaction(index, marker)
+            codes[index] = ErrorCode.UNKNOWN_SERVER_ERROR
+            return
+        try:
+            end_offset = _append(node, partition, marker)
+        except KafkaError as error:
+            codes[index] = error.code
+        except OSError:
+            codes[index] = ErrorCode.KAFKA_STORAGE_ERROR
         else:
-            partition.append_marker(marker, node.clock.now_ms())
+            codes[index] = ErrorCode.NONE
+            if partition.high_watermark < end_offset:
+                set_error = partial(codes.__setitem__, index)
+                epoch = partition.leader_epoch
+                self.unreplicated.append(
+                    AppendedBatch(partition, node.id, end_offset, epoch, set_error)
+                )
+
+    def response(self) -> WriteTxnMarkersResponse:
+        """Return the response with the present results."""
+        return WriteTxnMarkersResponse(
+            markers=[
+                _result(producer_id, topic_codes)
+                for producer_id, topic_codes in self._codes.items()
+            ]
+        )
+
+
+def _append(node: Node, partition: Partition, marker: TransactionMarker) -> int:
+    """Append a marker, and return the end offset; raises KafkaError and OSError."""
+    if partition.topic_name != OFFSETS_TOPIC:
+        return partition.append_marker(marker, node.clock.now_ms())
+    try:
+        return node.groups.end_transaction(partition.index, marker)
     except KafkaError as error:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code in _COORDINATOR_ERRORS else error.code
-    except OSError:
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    return ErrorCode.NONE
+        if error.code in _COORDINATOR_ERRORS:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from error
+        raise
 
 
 def _result(producer_id: int, codes: Mapping[str, Mapping[int, ErrorCode]]) -> Result:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.metadata.creation import NewTopic
+from kafkalite.ports.waiting import Waiting
+from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from tests.unit.apis.cluster_wire import ClusterWire
@@ -82,3 +84,17 @@ def test_an_isolated_node_waits_for_its_connection(wire: ClusterWire) -> None:
     wire.clock.advance(0)
     assert waiting.is_resolved
     wire.clock.advance(1_000)
+
+
+@pytest.mark.parametrize("leaves", ["stop", "isolate"])
+def test_a_call_fails_when_its_receiver_cannot_be_reached_any_more(
+    wire: ClusterWire, leaves: str
+) -> None:
+    never: Waiting[object] = Waiting()
+    wire.cluster.deliver = lambda *_: never
+    response = wire.cluster.nodes[1].send(2, ApiKey.WRITE_TXN_MARKERS, None)
+    getattr(wire.cluster.node_control, leaves)(3)
+    assert not response.is_resolved
+    getattr(wire.cluster.node_control, leaves)(2)
+    assert response.value.code is ErrorCode.NETWORK_EXCEPTION
+    never.resolve("late")

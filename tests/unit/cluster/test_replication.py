@@ -8,19 +8,22 @@ import pytest
 
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.partitions.coordinator_log import open_coordinator_log
 from kafkalite.partitions.former_leader import FormerLeader
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.server.broker import Broker
 from kafkalite.server.settings import Settings
 from kafkalite.storage.batch import BatchView
+from kafkalite.storage.transaction_marker import TransactionMarker
 from kafkalite.testing.files import FaultyFiles, MemoryFiles
 from tests.unit.apis.group_wire import PendingResponse
 from tests.unit.cluster.replicated import LAG_TIME_MS, SESSION_MS, ReplicatedCluster
 from tests.unit.data_plane import batch_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 CHECK_MS = LAG_TIME_MS // 2
@@ -180,6 +183,36 @@ def test_replicas_of_internal_topics_leave_the_isr_at_once(cluster: ReplicatedCl
     assert cluster.state() == (1, 0, {1, 2, 3})
     cluster.control.resume_replication(2)
     assert cluster.state(OFFSETS_TOPIC) == (1, 0, {1, 2, 3})
+
+
+def test_the_log_of_a_coordinator_accepts_no_records_while_a_replica_in_sync_lags(
+    tmp_path: Path,
+) -> None:
+    """The disk refuses the change of the ISR, so the replica could become the leader."""
+    files = FaultyFiles(MemoryFiles(), crash=False)
+    cluster = ReplicatedCluster(tmp_path, files=files)
+    cluster.create_replicated(OFFSETS_TOPIC, (1, 2, 3))
+    log = open_coordinator_log(cluster.cluster.partitions, OFFSETS_TOPIC, 0)
+    marker = TransactionMarker(7, 0, 0, is_commit=True)
+    files.fail_from(1, failing_steps=1_000)
+    cluster.control.pause_replication(2)
+    files.fail_from(None)
+    assert cluster.state(OFFSETS_TOPIC) == (1, 0, {1, 2, 3})
+    appends: list[Callable[[], int]] = [
+        lambda: log.append([(b"k", b"v")], 0),
+        lambda: log.append_transactional([(b"k", b"v")], marker, 0),
+        lambda: log.append_marker(marker, 0),
+    ]
+    for append in appends:
+        with pytest.raises(KafkaError) as refusal:
+            append()
+        assert refusal.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+    cluster.clock.advance(CHECK_MS)
+    assert cluster.state(OFFSETS_TOPIC) == (1, 0, {1, 3})
+    log.append([(b"k", b"v")], 0)
+    log.append_marker(marker, 0)
+    assert cluster.partition(OFFSETS_TOPIC).high_watermark == 2
+    cluster.end()
 
 
 def test_an_isolated_leader_changes_no_isr(cluster: ReplicatedCluster) -> None:
