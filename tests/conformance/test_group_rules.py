@@ -13,6 +13,7 @@ from tests.conformance.scenarios import (
     group_records,
     group_waits,
     offset_rules,
+    session_renewals,
     share_groups,
 )
 
@@ -45,4 +46,18 @@ def test_kafkalite_waits_as_long_as_kafka_does(
     scenario: str, runs: ConcurrentRuns, attempt: int
 ) -> None:
     lines = runs.differences(scenario, attempt)
+    assert not lines, "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def lives(real_kafka: Target, emulator: Target) -> ConcurrentRuns:
+    """Run all cases of sessions concurrently, apart from the others, whose timers they delay."""
+    return ConcurrentRuns(session_renewals.WAITING, real_kafka, emulator)
+
+
+@pytest.mark.parametrize("scenario", [scenario.__name__ for scenario in session_renewals.WAITING])
+def test_sessions_are_renewed_as_in_kafka(
+    scenario: str, lives: ConcurrentRuns, attempt: int
+) -> None:
+    lines = lives.differences(scenario, attempt)
     assert not lines, "\n".join(lines)
