@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from kafkalite.groups.timestamps import time_of_day
@@ -18,10 +20,19 @@ from tests.scenarios.group_world import (
     waits,
 )
 
+if TYPE_CHECKING:
+    from kafkalite.coordinator.event_history import Entry
+
 
 def rules(world: GroupWorld) -> list[object]:
     """Return the reason of each rebalance of the group."""
     return [each.facts["rule"] for each in world.events("rebalance")]
+
+
+def assert_names_its_client(entry: Entry) -> None:
+    client_id, client_host = entry.facts["client_id"], entry.facts["client_host"]
+    assert client_host
+    assert entry.text.endswith(f", client {client_id} at {client_host}")
 
 
 # Rebalances
@@ -57,6 +68,10 @@ def test_each_generation_has_its_members_and_the_removed_ones() -> None:
     assert recorded["leader"] == joined.member_id
     assert recorded["protocol"] == "range"
     assert recorded["removed_members"] == [leader]
+    (expired,) = world.events("expired")
+    assert expired.facts["rule"] == "rebalance-timeout"
+    assert expired.facts["member_id"] == leader
+    assert_names_its_client(expired)
 
 
 def test_a_leader_that_joins_again_is_the_reason_of_a_rebalance() -> None:
@@ -81,6 +96,7 @@ def test_a_leaving_member_is_the_reason_of_a_rebalance() -> None:
     assert world.events("rebalance")[-1].facts["triggered_by_members"] == [leader]
     (left,) = world.events("left")
     assert left.facts["member_id"] == leader
+    assert_names_its_client(left)
     assert world.events("refused")[-1].facts["member_id"] == "unknown"
 
 
@@ -94,6 +110,7 @@ def test_an_expired_session_is_the_reason_of_a_rebalance() -> None:
     (expired,) = world.events("expired")
     assert expired.facts["member_id"] == leader
     assert expired.facts["timeout_ms"] == SESSION_MS
+    assert_names_its_client(expired)
     assert expired.at_ms == world.clock.now_ms()
 
 
@@ -105,7 +122,9 @@ def test_missing_syncs_are_the_reason_of_a_rebalance() -> None:
     world.sync(leader, 1, {})
     world.clock.advance(REBALANCE_MS)
     assert rules(world)[-1] == "sync-timeout"
-    assert world.events("expired")[-1].facts["member_id"] == silent
+    (expired,) = world.events("expired")
+    assert expired.facts["member_id"] == silent
+    assert_names_its_client(expired)
 
 
 def test_a_static_member_that_returns_before_its_sync_triggers_a_rebalance() -> None:

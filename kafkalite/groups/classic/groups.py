@@ -267,7 +267,9 @@ class ClassicGroups:
             rule, timeout_ms = "new-member-join-timeout", sessions.NEW_MEMBER_JOIN_TIMEOUT_MS
         text = f"member {member.member_id} sent no heartbeat for {timeout_ms} ms ({rule})"
         facts = {"rule": rule, "member_id": member.member_id, "timeout_ms": timeout_ms}
-        decision.add_event(group.group_id, "expired", text, **facts, client_id=member.client_id)
+        decision.add_event(
+            group.group_id, "expired", f"{text}, {member.client}", **facts, **member.client_facts()
+        )
         rebalance.remove_member(decision, group, member)
         if group.soft.state is ClassicState.PREPARING_REBALANCE:
             rebalance.complete_join_if_all_joined(decision, group)
@@ -448,17 +450,21 @@ def _remove_leaving_member(
         if instance_id is None or instance_id not in soft.static_members:
             raise unknown_instance_error("leave", member_id, instance_id or "(none)")
         member_id = soft.static_members[instance_id]
+    client, client_facts = "", {}
     if member_id in soft.pending_joins:
         soft.remove(member_id)
         sessions.cancel_timer(decision, group_id, member_id)
     else:
-        rebalance.remove_member(decision, group, soft.find_member(member_id, instance_id, "leave"))
+        member = soft.find_member(member_id, instance_id, "leave")
+        client, client_facts = f", {member.client}", member.client_facts()
+        rebalance.remove_member(decision, group, member)
     reason = f" ({leaving.reason[:_MAX_QUOTED_CHARACTERS]})" if leaving.reason else ""
     decision.add_event(
         group_id,
         "left",
-        f"member {member_id} left group {group_id}{reason}",
+        f"member {member_id} left group {group_id}{reason}{client}",
         member_id=member_id,
         group_instance_id=instance_id,
+        **client_facts,
     )
     return member_id

@@ -69,6 +69,15 @@ class ClassicMember:
         self.deadline_ms = 0
         self.timer_deadline_ms = NO_TIMER_MS
 
+    @property
+    def client(self) -> str:
+        """The member's client, for people."""
+        return f"client {self.client_id or '(no id)'} at {self.client_host}"
+
+    def client_facts(self) -> dict[str, str]:
+        """Return the facts of an event that name the member's client."""
+        return {"client_id": self.client_id, "client_host": self.client_host}
+
     def metadata(self, protocol_name: str | None) -> bytes:
         """Return the member's metadata for a protocol, b"" if it does not support it."""
         return next((data for name, data in self.protocols if name == protocol_name), b"")

@@ -191,6 +191,16 @@ def complete_join(decision: DecisionBuilder, group: ClassicGroup) -> None:
     for member in absent:
         soft.remove(member.member_id)
         sessions.cancel_timer(decision, group.group_id, member.member_id)
+        decision.add_event(
+            group.group_id,
+            "expired",
+            f"member {member.member_id} removed: it did not rejoin within the rebalance timeout, "
+            f"{member.client}",
+            rule="rebalance-timeout",
+            member_id=member.member_id,
+            generation=soft.generation_id,
+            **member.client_facts(),
+        )
     if not soft.elect_leader() and soft.members:
         # Only static members remain and none has joined: wait until their sessions expire.
         set_join_timer(decision, group)
@@ -299,15 +309,17 @@ def expire_syncs(
         return
     members_without_sync = sorted(soft.pending_syncs)
     for member_id in members_without_sync:
-        soft.remove(member_id)
+        member = soft.remove(member_id)
         sessions.cancel_timer(decision, group.group_id, member_id)
         decision.add_event(
             group.group_id,
             "expired",
-            f"member {member_id} removed: it sent no SyncGroup in generation {soft.generation_id}",
+            f"member {member_id} removed: it sent no SyncGroup in generation {soft.generation_id}"
+            + (f", {member.client}" if member else ""),
             rule="sync-timeout",
             member_id=member_id,
             generation=soft.generation_id,
+            **(member.client_facts() if member else {}),
         )
     text = f"{len(members_without_sync)} member(s) sent no SyncGroup in time"
     prepare(decision, group, config, RebalanceReason("sync-timeout", text, members_without_sync))

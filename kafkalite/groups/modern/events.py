@@ -84,6 +84,7 @@ def member_removed_event(
         {
             "member_id": member_id,
             "client_id": group.members[member_id].client_id,
+            "client_host": group.members[member_id].client_host,
             "member_epoch": 0 if current is None else current.member_epoch,
             **type_facts,
         },

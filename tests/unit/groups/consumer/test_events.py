@@ -74,6 +74,7 @@ def test_events_have_facts() -> None:
         "member_id": "A",
         "instance_id": "i",
         "client_id": "client",
+        "client_host": "/127.0.0.1",
         "member_epoch": 2,
         "partitions": 4,
     }
