@@ -100,11 +100,14 @@ class Brokers:
 
     @property
     def usable(self) -> dict[int, BrokerImage]:
-        """The nodes on which new replicas may be placed, by id: all but those shutting down."""
+        """The nodes on which new replicas may be placed, by id: all but those shutting down.
+
+        As in Kafka, the shutdown of a node ends when the node is fenced: it counts again then.
+        """
         return {
             node_id: broker
             for node_id, broker in self.registered.items()
-            if not broker.is_shutting_down
+            if broker.is_fenced or not broker.is_shutting_down
         }
 
     def directories(self, replicas: Iterable[int]) -> list[bytes] | None:

@@ -13,7 +13,14 @@ from kafkalite.protocol.error_codes import ErrorCode
 from tests.conformance.advertised import advertised
 from tests.conformance.compared_releases import RELEASES
 from tests.conformance.node_comparison import compare, node_clusters
-from tests.conformance.node_scenarios import failures, followers, lag, quorum, reassignments
+from tests.conformance.node_scenarios import (
+    failures,
+    followers,
+    lag,
+    placement,
+    quorum,
+    reassignments,
+)
 from tests.conformance.node_world import NodeWorlds
 from tests.conformance.scenarios.commits import commit
 from tests.conformance.scenarios.configs import DELETE, SET, TOPIC, alter, settled
@@ -40,6 +47,7 @@ SCENARIOS = [
     *lag.SCENARIOS,
     *failures.SCENARIOS,
     *reassignments.SCENARIOS,
+    *placement.SCENARIOS,
     *quorum.SCENARIOS,
 ]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.conformance.raw import ConnectionClosedError
@@ -48,6 +49,23 @@ def test_the_leader_moves_and_the_isr_shrinks_without_the_node(world: NodeWorld)
     world.disconnect(1)
     assert world.leadership(node=1) == (2, 1, {1, 2, 3})
     assert world.port(1) == port
+
+
+def test_a_node_that_was_shut_down_gets_replicas_of_new_topics(world: NodeWorld) -> None:
+    """The first group, too, creates its topic without this node in sync."""
+    world.broker.nodes[1].stop(controlled=True)
+    rows = CreateTopicsRequest
+    topic = rows.CreatableTopic(name="new", num_partitions=1, replication_factor=3)
+    (created,) = world.client(2).call(rows(topics=[topic], timeout_ms=1_000), 7).topics
+    assert created.error_code == ErrorCode.NONE, created.error_message
+    assert find_coordinator(world, GROUP, 2) in (2, 3)
+    for name in ("new", OFFSETS_TOPIC):
+        leader, _, isr = world.leadership(name, node=2)
+        assert leader in (2, 3)
+        assert isr == {2, 3}
+    world.broker.nodes[1].start()
+    for name in ("new", OFFSETS_TOPIC):
+        assert world.leadership(name, node=2).isr == {1, 2, 3}
 
 
 def test_a_waiting_produce_is_answered_before_the_connection_ends(world: NodeWorld) -> None:

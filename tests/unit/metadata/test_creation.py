@@ -159,8 +159,18 @@ def test_a_request_for_too_many_partitions_is_refused() -> None:
     assert world.image.topics == {}
 
 
-def test_a_fenced_node_follows_but_is_not_in_sync() -> None:
+def shut_down(world: MetadataWorld, node_id: int) -> None:
+    """Begin a controlled shutdown, whose record is written only for a node that leads."""
+    world.controller.create_topics([NewTopic(name="led", assignments=((0, (node_id,)),))])
+    world.controller.begin_shutdown(node_id)
+    assert world.image.brokers[node_id].is_shutting_down
+
+
+@pytest.mark.parametrize("is_shut_down", [False, True], ids=["failed", "shut down"])
+def test_a_fenced_node_follows_but_is_not_in_sync(*, is_shut_down: bool) -> None:
     world = MetadataWorld(nodes=(1, 2, 3))
+    if is_shut_down:
+        shut_down(world, 2)
     world.controller.fence(2)
     world.controller.create_topics(
         [
@@ -174,6 +184,18 @@ def test_a_fenced_node_follows_but_is_not_in_sync() -> None:
         assert partition.leader == partition.replicas[0]
     (manual,) = world.topic("manual").partitions
     assert (manual.replicas, manual.isr, manual.leader) == ((2, 3), (3,), 3)
+
+
+def test_a_node_that_is_shutting_down_gets_no_replicas() -> None:
+    world = MetadataWorld(nodes=(1, 2))
+    shut_down(world, 1)
+    one, two = world.controller.create_topics(
+        [NewTopic(name="one", replication_factor=1), NewTopic(name="two", replication_factor=2)]
+    )
+    assert one.error is None
+    assert world.topic("one").partitions[0].replicas == (2,)
+    assert two.error is not None
+    assert two.error.code is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 def test_replicas_on_fenced_nodes_only_are_refused() -> None:

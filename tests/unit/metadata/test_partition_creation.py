@@ -74,8 +74,11 @@ def test_refusals(growth: NewPartitions, code: ErrorCode, message: str | None) -
     assert (error.code, error.message) == (code, message)
 
 
-def test_new_partitions_have_no_fenced_node_in_sync() -> None:
+@pytest.mark.parametrize("is_shut_down", [False, True], ids=["failed", "shut down"])
+def test_new_partitions_have_no_fenced_node_in_sync(*, is_shut_down: bool) -> None:
     world = world_with_topic()
+    if is_shut_down:
+        world.controller.begin_shutdown(2)
     world.controller.fence(2)
     assert world.controller.create_partitions([NewPartitions(topic="t", partitions=4)]) == [None]
     assert [(each.replicas, each.isr) for each in world.topic("t").partitions[2:]] == [
