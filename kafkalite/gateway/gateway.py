@@ -239,16 +239,17 @@ class Gateway:
                 route = route.for_long_messages()
                 turns.wait_for_memory(end - start)
             request = route.read(call, buffer, start, end, client_id_length)
-            answer = self._call_handler(call, route, request)
+            lifted, answer = self._call_handler(call, route, request)
             if turns.pause_count != pauses and not is_long:
                 is_long = True  # a request that took long may have a long answer
                 route = route.for_long_messages()
             if answer.__class__ is Waiting:
-                encode = partial(self._encode, call, route, correlation_id, request)
+                encode = partial(self._encode, call, route, correlation_id, lifted)
                 return PendingAnswer(answer, encode, flushed_bytes)
-            size = self._encode(call, route, correlation_id, request, answer, out)
+            size = self._encode(call, route, correlation_id, lifted, answer, out)
             if is_long:
                 free_in_steps(request)
+                free_in_steps(lifted)
                 free_in_steps(answer)
             return flushed_bytes + size
         finally:
@@ -262,7 +263,7 @@ class Gateway:
         The request is not batched and does not take long.
         """
         route, correlation_id, request = self._read_directly(call, buffer, start, end)
-        answer = self._call_handler(call, route, request)
+        request, answer = self._call_handler(call, route, request)
         if answer.__class__ is Waiting:
             encode = partial(self._encode, call, route, correlation_id, request)
             return PendingAnswer(answer, encode)
@@ -288,20 +289,20 @@ class Gateway:
         route = self._routes.get(key_and_version) or self._create_route(key_and_version)
         return route, correlation_id, route.read(call, buffer, start, end, client_id_length)
 
-    def _call_handler(self, call: Call, route: Route, request: object) -> object:
-        """Return the answer to a request, or the KafkaError that refuses it."""
+    def _call_handler(self, call: Call, route: Route, request: object) -> tuple[object, object]:
+        """Return the lifted request, and the answer to it or the KafkaError that refuses it."""
         call.api_version = route.version
         call.era = route.era
         try:
             if route.lift is not None:
                 request = route.lift(request, route.version)
-            return route.handler(call, request)
+            return request, route.handler(call, request)
         except KafkaError as refusal:
-            return refusal.without_traceback()
+            return request, refusal.without_traceback()
         except ProtocolViolation:
             raise
         except Exception as error:  # noqa: BLE001 - a bug must not affect other clients
-            return self._answer_to_bug(route, error)
+            return request, self._answer_to_bug(route, error)
 
     def _answer_to_bug(self, route: Route, error: Exception) -> KafkaError:
         self._report_bug(route.api, error)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafkalite.apis.authorization.rules import CONTROLLER_RULES
 from kafkalite.apis.authorization.step import AuthorizationStep
 from kafkalite.apis.controllers import CONTROLLER_APIS, controller_api_finder
 from kafkalite.apis.table import TABLE
@@ -126,7 +125,7 @@ def guarded_wire(tmp_path: Path) -> Iterator[ClusterWire]:
     """Return a cluster with an authorizer whose clients are those of the controller."""
     wire = ClusterWire(tmp_path, config=AUTHORIZER)
     wire.gateway = Gateway(controller_api_finder(wire.config.release), wire._fault)
-    step = AuthorizationStep(AuthorizerSettings.from_text(AUTHORIZER), CONTROLLER_RULES)
+    step = AuthorizationStep(AuthorizerSettings.from_text(AUTHORIZER), is_for_controllers=True)
     wire.gateway.install(step, StepOrder.AUTHORIZE)
     for node in wire.cluster.nodes.values():
         node.set_endpoint("CONTROLLER", "controller.test", 9192 + node.id)
