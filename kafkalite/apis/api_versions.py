@@ -21,11 +21,12 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from kafkalite.apis.table import Row
     from kafkalite.cluster.node import Node
     from kafkalite.gateway.call import Call
+    from kafkalite.metadata.image import MetadataImage
 
 VERSIONS = Versions(0, 5)
 
@@ -62,9 +63,10 @@ ERAS = Eras(
 
 
 class ApiVersionsHandler:
-    """Answers ApiVersions for one table of APIs."""
+    """Answers ApiVersions for one table of APIs; see `new_api_versions_api`."""
 
-    def __init__(self, table: Mapping[int, Row]) -> None:
+    def __init__(self, table: Mapping[int, Row], image_of: Callable[[Call], MetadataImage]) -> None:
+        self._image_of = image_of
         self._rows_with_telemetry = [
             ApiVersionsResponse.ApiVersion(
                 api_key=key,
@@ -88,7 +90,7 @@ class ApiVersionsHandler:
         node = call.node
         if era.names_node:
             _check_node(node, request)
-        image = node.image
+        image = self._image_of(call)
         rows = self._rows
         if node.config.bool(CLIENT_TELEMETRY):
             rows = self._rows_with_telemetry
@@ -139,9 +141,15 @@ def _check_node(node: Node, request: ApiVersionsRequest) -> None:
         )
 
 
-def new_api_versions_api(table: Mapping[int, Row]) -> Api:
-    """Return the ApiVersions API for a table of served APIs."""
-    handler = ApiVersionsHandler(table)
+def new_api_versions_api(
+    table: Mapping[int, Row],
+    image_of: Callable[[Call], MetadataImage] = lambda call: call.node.image,
+) -> Api:
+    """Return the ApiVersions API for a table of served APIs.
+
+    `image_of` returns the metadata with the features, by default as the node knows it.
+    """
+    handler = ApiVersionsHandler(table, image_of)
     return Api(
         key=API_VERSIONS_KEY,
         versions=VERSIONS,

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.authorized_operations import NOT_REQUESTED, cluster_operations
+from kafkalite.apis.timeouts import check_timeout
 from kafkalite.gateway.api import Api
 from kafkalite.metadata.leadership import ElectionType
 from kafkalite.ports.turns import in_steps, pause
@@ -116,20 +117,23 @@ def _partitions_to_elect(call: Call, request: ElectLeadersRequest) -> Iterator[t
             for index in requested.partitions:
                 yield requested.topic, index
         return
-    for topic in call.node.image.topics.values():
+    for topic in call.node.cluster.metadata.image.topics.values():
         for partition in topic.partitions:
             yield topic.name, partition.index
 
 
 def handle_elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
     """Elect leaders; without a list, the response omits partitions that need no election."""
+    has_partition_list = request.topic_partitions is not None
+    if has_partition_list and not request.topic_partitions:
+        return ElectLeadersResponse()
+    check_timeout(request.timeout_ms)
     try:
         election_type = ElectionType(request.election_type)
     except ValueError:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
         ) from None
-    has_partition_list = request.topic_partitions is not None
     # A topic is in the response even if all of its partitions are omitted.
     results: dict[str, ElectLeadersResponse.ReplicaElectionResult] = {}
     partitions = _partitions_to_elect(call, request)

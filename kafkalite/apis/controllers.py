@@ -1,20 +1,24 @@
 """The APIs of a listener for controllers, for tools with `--bootstrap-controller` (KIP-919).
 
 Controllers serve the APIs that need no partitions and no groups. Brokers pass most of these on to
-the controller, so they have the same handlers here.
+the controller, so they have the same handlers here. Those that brokers answer by the metadata that
+they know are answered by the newest metadata here.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.apis.api_versions import new_api_versions_api
 from kafkalite.apis.authorization.checks import check, cluster_message
 from kafkalite.apis.authorized_operations import NOT_REQUESTED, cluster_operations
 from kafkalite.apis.configs.alter_at_controller import (
     handle_alter_configs_at_controller,
     handle_incremental_alter_configs_at_controller,
 )
+from kafkalite.apis.configs.describe import describe_configs
 from kafkalite.apis.releases import finder_in, served_rows
+from kafkalite.apis.security.acls import describe_acls
 from kafkalite.cluster.quorum import controller_listener, controller_node
 from kafkalite.gateway.api import Eras
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterResponse
@@ -33,7 +37,16 @@ if TYPE_CHECKING:
     from kafkalite.config.releases import Release
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.call import Call
+    from kafkalite.metadata.image import MetadataImage
+    from kafkalite.protocol._generated.messages.describe_acls import (
+        DescribeAclsRequest,
+        DescribeAclsResponse,
+    )
     from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
+    from kafkalite.protocol._generated.messages.describe_configs import (
+        DescribeConfigsRequest,
+        DescribeConfigsResponse,
+    )
 
 _BROKERS, _CONTROLLERS = 1, 2
 """Endpoint types of DescribeCluster."""
@@ -87,11 +100,34 @@ def controller_api_finder(
 
     def find(key: int) -> Api | None:
         api, handler = find_at_broker(key), _HANDLERS.get(key)
-        if api is None or handler is None:
+        if api is None:
+            return None
+        if key == ApiKey.API_VERSIONS:
+            return new_api_versions_api(rows, _image)._replace(versions=api.versions)
+        if handler is None:
             return api
         return api._replace(handler=handler, eras=_ERAS.get(key))
 
     return find
+
+
+def _image(call: Call) -> MetadataImage:
+    """Return the metadata as the controller knows it."""
+    return call.node.cluster.metadata.image
+
+
+def handle_describe_acls_at_controller(
+    call: Call, request: DescribeAclsRequest
+) -> DescribeAclsResponse:
+    """Return the ACLs that a filter selects, by resource pattern."""
+    return describe_acls(call, request, _image(call))
+
+
+def handle_describe_configs_at_controller(
+    call: Call, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    """Return the settings of resources; see `configs.describe.describe_configs`."""
+    return describe_configs(call, request, _image(call))
 
 
 def handle_describe_controllers(
@@ -150,6 +186,8 @@ _ERAS: Final[Mapping[int, Eras[ErrorCode]]] = {
 """API key → traits of versions: here the code for requests that mean to reach a broker."""
 
 _HANDLERS: Final[Mapping[int, Callable[..., Any]]] = {
+    ApiKey.DESCRIBE_ACLS: handle_describe_acls_at_controller,
+    ApiKey.DESCRIBE_CONFIGS: handle_describe_configs_at_controller,
     ApiKey.ALTER_CONFIGS: handle_alter_configs_at_controller,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: handle_incremental_alter_configs_at_controller,
     ApiKey.DESCRIBE_CLUSTER: handle_describe_controllers,

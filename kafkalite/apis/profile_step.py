@@ -271,7 +271,7 @@ class _TopicLimits:
     def __init__(self, guard: Guard, call: Call) -> None:
         self._guard = guard
         self._rows = {row.subject: row for row in guard.profile.of_kind(Kind.LIMIT)}
-        self._image = call.node.image
+        self._image = call.node.cluster.metadata.image
         topics = [topic for topic in self._image.topics.values() if not topic.is_internal]
         self._topics = len(topics)
         self._partitions = sum(len(topic.partitions) for topic in topics)
@@ -342,7 +342,7 @@ def _metadata(guard: Guard) -> Handler:
 
     def handle(call: Call, request: Any) -> Any:
         if request.allow_auto_topic_creation:
-            topics = call.node.image.topics
+            topics = call.node.cluster.metadata.image.topics
             unknown = {
                 topic.name
                 for topic in in_steps(request.topics or ())

@@ -581,13 +581,12 @@ class Broker:
         """Check requests by ACLs, if an authorizer is configured."""
         if self._authorizer_settings is None:
             return
-        from kafkalite.apis.authorization.rules import CONTROLLER_RULES, RULES  # noqa: PLC0415 - rarely used
-        from kafkalite.apis.authorization.step import AuthorizationStep  # noqa: PLC0415 - as above
+        from kafkalite.apis.authorization.step import AuthorizationStep  # noqa: PLC0415 - rarely used
 
         # A broker without a listener for controllers has one gateway, and one step.
         self._authorization = [
-            AuthorizationStep(self._authorizer_settings, rules)
-            for _, rules in zip(self._gateways, (RULES, CONTROLLER_RULES), strict=False)
+            AuthorizationStep(self._authorizer_settings, is_for_controllers=is_for_controllers)
+            for _, is_for_controllers in zip(self._gateways, (False, True), strict=False)
         ]
         for gateway, step in zip(self._gateways, self._authorization, strict=True):
             gateway.install(step, StepOrder.AUTHORIZE)

@@ -149,7 +149,7 @@ RULES: Final[Mapping[int, Rule]] = {
             Operation.ALTER, Resource.TOPIC, "topics", "name", "results", omits_repeated=True
         )
     ),
-    ApiKey.CREATE_DELEGATION_TOKEN: Rule(is_in_handler=True),
+    ApiKey.CREATE_DELEGATION_TOKEN: Rule(function="create_delegation_token", is_in_handler=True),
     ApiKey.DESCRIBE_DELEGATION_TOKEN: Rule(is_in_handler=True),
     ApiKey.DELETE_GROUPS: Rule(
         listed=Listed(Operation.DELETE, Resource.GROUP, "groups_names", "", "results")
@@ -241,6 +241,7 @@ _REFUSED_AT_CONTROLLER: Final = (
 )  # fmt: skip
 CONTROLLER_RULES: Final[Mapping[int, Rule]] = {
     **{key: rule for key, rule in RULES.items() if key not in _REFUSED_AT_CONTROLLER},
+    ApiKey.CREATE_DELEGATION_TOKEN: Rule(is_in_handler=True),
     ApiKey.ALTER_CONFIGS: Rule(function="alter_configs_at_controller"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Rule(function="alter_configs_at_controller"),
 }

@@ -541,8 +541,10 @@ def create_topics(guard: Guard, call: Call, permissions: Permissions, request: A
 
 def delete_topics(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
     """Serve DeleteTopics: topics need DELETE; without DESCRIBE, their names are not disclosed."""
-    node = call.node
-    if not node.config.bool("delete.topic.enable") or permissions.allows(
+    from kafkalite.apis.timeouts import check_timeout
+
+    image = call.node.cluster.metadata.image
+    if not call.node.config.bool("delete.topic.enable") or permissions.allows(
         Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME
     ):
         return guard.handler(call, request)
@@ -556,13 +558,14 @@ def delete_topics(guard: Guard, call: Call, permissions: Permissions, request: A
             allowed.append(state)  # invalid: the handler refuses it
             continue
         if not is_by_name:
-            topic = node.image.topics_by_id.get(topic_id)
+            check_timeout(request.timeout_ms)  # the controller looks ids up first
+            topic = image.topics_by_id.get(topic_id)
             name = None if topic is None else topic.name
         if name is None or permissions.allows(Operation.DELETE, Resource.TOPIC, name):
             allowed.append(state)
             continue
         may_describe = permissions.allows(Operation.DESCRIBE, Resource.TOPIC, name)
-        if is_by_name and may_describe and name not in node.image.topics:
+        if is_by_name and may_describe and name not in image.topics:
             allowed.append(state)
             continue
         errors.append(_refusal(permissions, Operation.DELETE, Resource.TOPIC, name))
@@ -577,6 +580,22 @@ def delete_topics(guard: Guard, call: Call, permissions: Permissions, request: A
         with_fields(request, topics=refused), _TOPIC_REFUSED, _TOPIC_REFUSED.message
     ).responses
     return with_fields(response, responses=[*response.responses, *rows])
+
+
+# Delegation tokens
+
+
+def create_delegation_token(
+    guard: Guard, call: Call, permissions: Permissions, request: Any
+) -> Any:
+    """Serve CreateDelegationToken: the node checks an owner before the controller does."""
+    at_node = guard.permissions_at_node(call)
+    owner = f"{request.owner_principal_type}:{request.owner_principal_name}"
+    if at_node.acls is not permissions.acls and not at_node.allows(
+        Operation.CREATE_TOKENS, Resource.USER, owner
+    ):
+        call.permissions = at_node
+    return guard.handler(call, request)
 
 
 # Configurations
@@ -628,11 +647,18 @@ def describe_configs(guard: Guard, call: Call, permissions: Permissions, request
 
 
 def alter_configs(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
-    """Serve AlterConfigs and IncrementalAlterConfigs; invalid resources are refused as such."""
+    """Serve AlterConfigs and IncrementalAlterConfigs; invalid resources are refused as such.
+
+    The node checks the changes of its loggers, and the controller all others.
+    """
+    at_node = guard.permissions_at_node(call)
     counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
     refused: dict[int, KafkaError] = {}
     for index, each in enumerate(request.resources):
-        error = _config_refusal(permissions, Operation.ALTER_CONFIGS, each)
+        is_logger = each.resource_type == ResourceType.BROKER_LOGGER
+        error = _config_refusal(
+            at_node if is_logger else permissions, Operation.ALTER_CONFIGS, each
+        )
         if error is None or counts[each.resource_type, each.resource_name] > 1:
             continue
         if not _is_invalid(call, each):

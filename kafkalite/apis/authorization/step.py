@@ -2,6 +2,9 @@
 
 The names that a client may use are cached in its `Permissions`, so that nearly all requests need
 one lookup for each group and topic. Calls between nodes of the cluster are not restricted.
+
+As in Kafka, a node checks the requests that it answers by the ACLs that it knows. The controller
+checks those that nodes forward to it, and those of its own clients, by the newest ACLs.
 """
 
 # ruff: noqa: ANN401 - requests and responses of any API
@@ -20,7 +23,12 @@ from kafkalite.apis.authorization.checks import (
     refusal,
     with_fields,
 )
-from kafkalite.apis.authorization.rules import RULES, ClusterMessage, Position
+from kafkalite.apis.authorization.rules import (
+    CONTROLLER_RULES,
+    RULES,
+    ClusterMessage,
+    Position,
+)
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.refusals import (
     report_refusal,
@@ -31,19 +39,20 @@ from kafkalite.gateway.steps import ImmediateStep
 from kafkalite.metadata.topic_names import invalid_name_reason
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol.acl_operations import Resource
-from kafkalite.protocol.catalogue import row
+from kafkalite.protocol.catalogue import AnsweringNode, row
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.security.acls import CLUSTER_NAME
 from kafkalite.security.permissions import PermissionsTable, permission_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from kafkalite.apis.authorization.checks import Check
     from kafkalite.apis.authorization.rules import Listed, Rule
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.call import Call
     from kafkalite.gateway.steps import Handler
+    from kafkalite.metadata.image import MetadataImage
     from kafkalite.protocol.acl_operations import Operation
     from kafkalite.protocol.errors import KafkaError
     from kafkalite.security.authorizer import AuthorizerSettings
@@ -56,14 +65,20 @@ _KINDS: Final = {
 }
 
 
+_CONTROLLER: Final = -1
+"""The key of the permissions by the ACLs of the controller, in place of a node's id."""
+
+
 class AuthorizationStep(ImmediateStep):
     """The step that refuses the requests, and the parts of requests, that no ACL allows."""
 
-    __slots__ = ("_rules", "_table")
+    __slots__ = ("_is_for_controllers", "_rules", "_table")
 
-    def __init__(self, settings: AuthorizerSettings, rules: Mapping[int, Rule] = RULES) -> None:
+    def __init__(self, settings: AuthorizerSettings, *, is_for_controllers: bool = False) -> None:
+        """`is_for_controllers` is true for clients that are connected to the controller."""
         self._table = PermissionsTable(settings)
-        self._rules = rules
+        self._is_for_controllers = is_for_controllers
+        self._rules = CONTROLLER_RULES if is_for_controllers else RULES
 
     def forget_node(self, node_id: int) -> None:
         """Release what is cached for the clients of a node that was removed."""
@@ -75,19 +90,31 @@ class AuthorizationStep(ImmediateStep):
         rule = self._rules.get(api.key)
         if rule is None:
             return handler
-        return Guard(api, handler, rule, self._table).checking_handler()
+        is_at_controller = self._is_for_controllers or row(api.key).node is AnsweringNode.CONTROLLER
+        return Guard(
+            api, handler, rule, self._table, is_at_controller=is_at_controller
+        ).checking_handler()
 
 
 class Guard:
     """The checks of one API, and the handler behind them."""
 
     __slots__ = (
-        "_after", "_checks", "_cluster_message", "_first", "_list_key", "_listed", "_rows",
-        "_table", "api", "function", "handler",
+        "_after", "_checks", "_cluster_message", "_first", "_is_at_controller", "_list_key",
+        "_listed", "_rows", "_table", "api", "function", "handler",
     )  # fmt: skip
 
-    def __init__(self, api: Api, handler: Handler, rule: Rule, table: PermissionsTable) -> None:
+    def __init__(
+        self,
+        api: Api,
+        handler: Handler,
+        rule: Rule,
+        table: PermissionsTable,
+        *,
+        is_at_controller: bool,
+    ) -> None:
         self.api = api
+        self._is_at_controller = is_at_controller
         self.handler = handler
         self._table = table
         self._checks = checks_of(row(api.key)) if rule.is_whole else ()
@@ -177,24 +204,36 @@ class Guard:
         return handle
 
     def _renew(self, call: Call) -> Permissions:
-        """Set the permissions of a call by the present ACLs of its node."""
-        permissions = self._table.find(
-            call.node.id,
-            call.node.image.acls,
-            call.principal,
-            call.client_host.removeprefix("/"),
-            is_node=call.sender is not None,
-        )
+        """Set the permissions of a call by the present ACLs of its node, or of the controller."""
+        if self._is_at_controller:
+            permissions = self._find(call, _CONTROLLER, call.node.cluster.metadata.image)
+        else:
+            permissions = self.permissions_at_node(call)
         # The same object, so that later requests compare it by identity.
         call.principal = permissions.principal
         call.permissions = permissions
         return permissions
 
+    def permissions_at_node(self, call: Call) -> Permissions:
+        """Return the permissions of a call by the present ACLs of its node."""
+        return self._find(call, call.node.id, call.node.image)
+
+    def _find(self, call: Call, node_id: int, image: MetadataImage) -> Permissions:
+        return self._table.find(
+            node_id,
+            image.acls,
+            call.principal,
+            call.client_host.removeprefix("/"),
+            is_node=call.sender is not None,
+        )
+
     def _serve(self, call: Call, request: Any) -> Any:
         permissions = call.permissions
+        node = call.node
         if (
             permissions is None
-            or permissions.acls is not call.node.image.acls
+            or permissions.acls
+            is not (node.cluster.metadata if self._is_at_controller else node).image.acls
             or permissions.principal != call.principal
         ):
             permissions = self._renew(call)

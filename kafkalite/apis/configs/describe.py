@@ -40,30 +40,40 @@ if TYPE_CHECKING:
 
     from kafkalite.cluster.node import Node
     from kafkalite.gateway.call import Call
+    from kafkalite.metadata.image import MetadataImage
 
 
 _UNKNOWN_TYPE = 0
 
 
 def handle_describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Return the settings of resources; each succeeds or fails on its own.
+    """Return the settings of resources as the node knows them; see `describe_configs`."""
+    return describe_configs(call, request, call.node.image)
+
+
+def describe_configs(
+    call: Call, request: DescribeConfigsRequest, image: MetadataImage
+) -> DescribeConfigsResponse:
+    """Return the settings of resources in an image; each succeeds or fails on its own.
 
     Raises KafkaError INVALID_REQUEST if any has an unknown type, as in Kafka: an authorizer cannot
     check such a resource.
     """
     for each in in_steps(request.resources):
         if each.resource_type not in _DESCRIBERS:
-            _describe_unsupported(call, each.resource_name)
+            _describe_unsupported(call.node, image, each.resource_name)
     duplicate_limit = DuplicateLimit()
     return DescribeConfigsResponse(
         results=[
-            _describe(call, request, each, duplicate_limit) for each in in_steps(request.resources)
+            _describe(call.node, image, request, each, duplicate_limit)
+            for each in in_steps(request.resources)
         ]
     )
 
 
 def _describe(
-    call: Call,
+    node: Node,
+    image: MetadataImage,
     request: DescribeConfigsRequest,
     resource: DescribeConfigsRequest.DescribeConfigsResource,
     duplicate_limit: DuplicateLimit,
@@ -75,7 +85,7 @@ def _describe(
     describe = _DESCRIBERS[resource.resource_type]
     try:
         duplicate_limit.check((resource.resource_type, resource.resource_name))
-        entries = list(describe(call, resource.resource_name))
+        entries = list(describe(node, image, resource.resource_name))
     except KafkaError as error:
         result.error_code = error.code
         result.error_message = error.message or ""
@@ -120,17 +130,12 @@ def _entry_result(
     )
 
 
-def _describe_topic(call: Call, name: str) -> Iterable[ConfigEntry]:
-    node = call.node
+def _describe_topic(node: Node, image: MetadataImage, name: str) -> Iterable[ConfigEntry]:
     if (reason := invalid_name_reason(name)) is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-    if name not in node.image.topics:
+    if name not in image.topics:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return describe_topic(
-        node.image.topic_config(name),
-        layers_of(node, node.id),
-        node.config,
-    )
+    return describe_topic(image.topic_config(name), layers_of(node, node.id, image), node.config)
 
 
 def node_id_of(name: str, noun: str) -> int:
@@ -143,58 +148,54 @@ def node_id_of(name: str, noun: str) -> int:
         ) from None
 
 
-def _describe_broker(call: Call, name: str) -> Iterable[ConfigEntry]:
-    node = call.node
+def _describe_broker(node: Node, image: MetadataImage, name: str) -> Iterable[ConfigEntry]:
+    layers = layers_of(node, node.id, image)
     if not name:
-        return describe_cluster_default(layers_of(node, node.id), node.config)
+        return describe_cluster_default(layers, node.config)
     node_id = node_id_of(name, "Broker")
     if node_id != node.id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {node.id} or empty string, but received {name}",
         )
-    return describe_broker(layers_of(node, node_id), node.config)
+    return describe_broker(layers, node.config)
 
 
-def _describe_group(call: Call, name: str) -> Iterable[ConfigEntry]:
-    node = call.node
+def _describe_group(node: Node, image: MetadataImage, name: str) -> Iterable[ConfigEntry]:
     if not node.config.release.has_group_configs:
-        return _describe_unsupported(call, name)
+        return _describe_unsupported(node, image, name)
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-    return describe_group(
-        node.image.group_config(name),
-        layers_of(node, node.id),
-        node.config,
-    )
+    return describe_group(image.group_config(name), layers_of(node, node.id, image), node.config)
 
 
-def _describe_client_metrics(call: Call, name: str) -> Iterable[ConfigEntry]:
+def _describe_client_metrics(node: Node, image: MetadataImage, name: str) -> Iterable[ConfigEntry]:
+    del node
     if not name:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
         )
-    image = call.node.image
     return describe_client_metrics(image.config_of(ResourceType.CLIENT_METRICS, name))
 
 
-def _describe_loggers(call: Call, name: str) -> Iterable[ConfigEntry]:
+def _describe_loggers(node: Node, image: MetadataImage, name: str) -> Iterable[ConfigEntry]:
+    del image
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-    if node_id_of(name, "Broker") != call.node.id:
+    if node_id_of(name, "Broker") != node.id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {call.node.id} but received {name}",
+            f"Unexpected broker id, expected {node.id} but received {name}",
         )
-    return describe_loggers(call.node.config.log_levels)
+    return describe_loggers(node.config.log_levels)
 
 
-def _describe_unsupported(call: Call, name: str) -> Iterable[ConfigEntry]:
-    del call, name  # required parameters of a describer
+def _describe_unsupported(node: Node, image: MetadataImage, name: str) -> Iterable[ConfigEntry]:
+    del node, image, name  # required parameters of a describer
     raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message)
 
 
-_DESCRIBERS: Mapping[int, Callable[[Call, str], Iterable[ConfigEntry]]] = {
+_DESCRIBERS: Mapping[int, Callable[[Node, MetadataImage, str], Iterable[ConfigEntry]]] = {
     ResourceType.TOPIC: _describe_topic,
     ResourceType.BROKER: _describe_broker,
     ResourceType.BROKER_LOGGER: _describe_loggers,
@@ -289,9 +290,8 @@ APIS = (
 )
 
 
-def layers_of(node: Node, node_id: int) -> BrokerLayers:
-    """Return the settings of one node, by source."""
-    image = node.image
+def layers_of(node: Node, node_id: int, image: MetadataImage) -> BrokerLayers:
+    """Return the settings of one node in an image, by source."""
     return BrokerLayers(
         node=image.config_of(ResourceType.BROKER, str(node_id)),
         cluster_default=image.config_of(ResourceType.BROKER, ""),

@@ -18,6 +18,7 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
+    from kafkalite.cluster.node import Node
     from kafkalite.gateway.call import Call
     from kafkalite.partitions.partition import Partition
 
@@ -30,7 +31,8 @@ def handle_delete_records(
     """Delete the records before each offset, and return the new start of each log.
 
     As in Kafka, the answer waits until all replicas on running nodes have deleted the records, at
-    most `timeout_ms`. If a partition occurs twice, the last offset counts.
+    most `timeout_ms`. Without any time, no follower of Kafka deletes records before the answer. If
+    a partition occurs twice, the last offset counts.
     """
     unreplicated: list[DeletedRecords] = []
     topics: dict[str, dict[int, int]] = {}
@@ -43,7 +45,14 @@ def handle_delete_records(
             DeleteRecordsResponse.DeleteRecordsTopicResult(
                 name=name,
                 partitions=[
-                    _delete(call, name, index, offset, unreplicated)
+                    _delete(
+                        call,
+                        name,
+                        index,
+                        offset,
+                        unreplicated,
+                        has_no_time=request.timeout_ms <= 0,
+                    )
                     for index, offset in offsets.items()
                 ],
             )
@@ -79,7 +88,13 @@ def _refuse_successes(response: DeleteRecordsResponse) -> None:
 
 
 def _delete(
-    call: Call, topic_name: str, index: int, offset: int, unreplicated: list[DeletedRecords]
+    call: Call,
+    topic_name: str,
+    index: int,
+    offset: int,
+    unreplicated: list[DeletedRecords],
+    *,
+    has_no_time: bool,
 ) -> DeleteRecordsResponse.DeleteRecordsPartitionResult:
     """Delete records, and return the result; add it to `unreplicated` if replicas still have them.
 
@@ -94,6 +109,7 @@ def _delete(
             return _partition_error(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
         led = partition.seen_by(call.node.id)
         led.check_access(call.node.id)
+        low_watermark = led.low_watermark(call.node.image.brokers)
         start_offset = led.delete_records(offset)
     except KafkaError as error:
         return _partition_error(index, error.code)
@@ -102,10 +118,22 @@ def _delete(
     result = DeleteRecordsResponse.DeleteRecordsPartitionResult(
         partition_index=index, low_watermark=start_offset
     )
-    if partition.views:
+    if has_no_time and low_watermark < start_offset and _has_live_follower(call.node, partition):
+        result.error_code = ErrorCode.REQUEST_TIMED_OUT
+        result.low_watermark = low_watermark
+    elif partition.views:
         required = start_offset if offset == TO_HIGH_WATERMARK else offset
         _await_replicas(call, partition, required, result, unreplicated)
     return result
+
+
+def _has_live_follower(node: Node, partition: Partition) -> bool:
+    """Return whether another node that is not fenced has a replica."""
+    brokers = node.image.brokers
+    return any(
+        node_id != node.id and node_id in brokers and not brokers[node_id].is_fenced
+        for node_id in partition.replicas
+    )
 
 
 def _await_replicas(

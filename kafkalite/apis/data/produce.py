@@ -283,6 +283,7 @@ class _Appender:
 
     __slots__ = (
         "_acks",
+        "_has_no_time",
         "_led",
         "_may_write_internal_topics",
         "_node_id",
@@ -295,6 +296,8 @@ class _Appender:
 
     def __init__(self, call: Call, request: ProduceRequest) -> None:
         self._acks = request.acks
+        self._has_no_time = request.acks == _ACKS_ALL and request.timeout_ms <= 0
+        """Whether the time ends before any follower of Kafka can fetch a batch."""
         node = call.node
         self._node_id = node.id
         self._now_ms = node.clock.now_ms()
@@ -341,6 +344,7 @@ class _Appender:
         try:
             self._led = led = self._writable(partition)
             check_codec(batch)
+            high_watermark = led.high_watermark if self._has_no_time else None
             appended = led.append(batch, self._now_ms, is_verified=is_verified, verifier=self)
         except InvalidRecordsError as error:
             return _records_error(partition, error)
@@ -366,6 +370,12 @@ class _Appender:
                     partial(self._set_error, partition, answer),
                 )
             )
+        elif (
+            high_watermark is not None
+            and high_watermark < appended.end_offset
+            and len(partition.isr) > 1
+        ):
+            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
         return answer
 
     def _set_error(

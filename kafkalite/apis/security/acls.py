@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kafkalite.gateway.call import Call
+    from kafkalite.metadata.image import MetadataImage
 
 MAX_SELECTED_ACLS: Final = 100_000
 """Maximum number of ACLs in one DeleteAcls response; one that two filters select counts twice."""
@@ -135,7 +136,14 @@ def refuse_create_acls(
 
 
 def handle_describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
-    """Return the ACLs that a filter selects, by resource pattern."""
+    """Return the ACLs that a filter selects, by resource pattern, as the node knows them."""
+    return describe_acls(call, request, call.node.image)
+
+
+def describe_acls(
+    call: Call, request: DescribeAclsRequest, image: MetadataImage
+) -> DescribeAclsResponse:
+    """Return the ACLs of an image that a filter selects, by resource pattern."""
     _check_codes(
         "DescribeAcls",
         request.pattern_type_filter,
@@ -154,7 +162,7 @@ def handle_describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAc
         request.permission_type,
     )
     resources: dict[tuple[int, str, int], DescribeAclsResponse.DescribeAclsResource] = {}
-    for acl in in_steps(call.node.image.acls.values()):
+    for acl in in_steps(image.acls.values()):
         if not selection.matches(acl):
             continue
         key = (acl.resource_type, acl.resource_name, acl.pattern_type)

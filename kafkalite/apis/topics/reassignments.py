@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.apis.timeouts import check_timeout
 from kafkalite.gateway.api import Api
 from kafkalite.metadata.reassignment import RequestedReassignment, is_reassigned
 from kafkalite.ports.turns import chunks, in_steps
@@ -40,6 +41,7 @@ def handle_alter_partition_reassignments(
     if not request.topics:
         # Kafka's response has no null here.
         return AlterPartitionReassignmentsResponse(error_message="")
+    check_timeout(request.timeout_ms)
     responses = [
         AlterPartitionReassignmentsResponse.ReassignableTopicResponse(name=topic.name)
         for topic in in_steps(request.topics)

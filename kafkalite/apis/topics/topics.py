@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.configs.describe import layers_of
+from kafkalite.apis.timeouts import check_timeout
 from kafkalite.config.describe import describe_topic
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.metadata.creation import NewTopic, TopicCreation
@@ -87,6 +88,8 @@ def handle_create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopi
             results[topic.name] = TopicCreation(name=topic.name, error=_metadata_topic_error())
             continue
         new_topics.append(_new_topic(topic))
+    if new_topics:
+        check_timeout(request.timeout_ms)
     for creation in node.cluster.metadata.create_topics(
         new_topics, validate_only=request.validate_only, charge=_charge_of(call)
     ):
@@ -171,12 +174,9 @@ def lift_delete_topics(request: DeleteTopicsRequest, version: int) -> DeleteTopi
 
 def handle_delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Delete topics by name or id; internal topics too, as Kafka does."""
-    node = call.node
-    if not node.config.bool("delete.topic.enable"):
-        code: ErrorCode = call.era
-        message = "Topic deletion is disabled." if code is ErrorCode.INVALID_REQUEST else None
-        raise KafkaError(code, message or code.message)
-    image = node.image
+    _check_deletion_is_enabled(call)
+    metadata = call.node.cluster.metadata
+    image = metadata.image
     duplicate_names = _duplicates(
         state.name for state in in_steps(request.topics) if state.name is not None
     )
@@ -188,11 +188,15 @@ def handle_delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopi
     given_by_name_and_id: set[tuple[str, bytes]] = set()
     for state in in_steps(request.topics):
         key = (state.name, state.topic_id)
+        error = _error_of_state(state, duplicate_names, duplicate_ids)
+        if error is not None:
+            answers[key] = error
+            continue
+        check_timeout(request.timeout_ms)
         try:
-            _check_state(state, duplicate_names, duplicate_ids)
             name, topic_id = _resolve(state, image)
-        except KafkaError as error:
-            answers[key] = error.without_traceback()
+        except KafkaError as unknown:
+            answers[key] = unknown.without_traceback()
             continue
         if state.name is not None and topic_id in id_counts:
             given_by_name_and_id.add((name, topic_id))
@@ -205,9 +209,7 @@ def handle_delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopi
     to_delete = [key for key, error in items_in_steps(answers) if error is None]
     for batch in chunks(to_delete, MAX_TOPICS_PER_DELETION):
         # Another request may have deleted them meanwhile.
-        results = node.cluster.metadata.delete_topics(
-            [topic_id for _, topic_id in batch], _charge_of(call)
-        )
+        results = metadata.delete_topics([topic_id for _, topic_id in batch], _charge_of(call))
         for key in batch:
             answers[key] = results[key[1]]
     response = DeleteTopicsResponse(
@@ -217,6 +219,13 @@ def handle_delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopi
     )
     clear_in_steps(answers)
     return response
+
+
+def _check_deletion_is_enabled(call: Call) -> None:
+    if not call.node.config.bool("delete.topic.enable"):
+        code: ErrorCode = call.era
+        message = "Topic deletion is disabled." if code is ErrorCode.INVALID_REQUEST else None
+        raise KafkaError(code, message or code.message)
 
 
 def _deletion_result(
@@ -230,21 +239,23 @@ def _deletion_result(
     )
 
 
-def _check_state(
+def _error_of_state(
     state: DeleteTopicsRequest.DeleteTopicState,
     duplicate_names: frozenset[str],
     duplicate_ids: frozenset[bytes],
-) -> None:
+) -> KafkaError | None:
+    """Return the error of an element that names no topic, or that is repeated."""
     if state.name is None and state.topic_id == ZERO_UUID:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+        return KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     if state.name is not None and state.topic_id != ZERO_UUID:
-        raise KafkaError(
+        return KafkaError(
             ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."
         )
     if state.name in duplicate_names:
-        raise _duplicate_error()
+        return _duplicate_error()
     if state.topic_id in duplicate_ids:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic id.")
+        return KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic id.")
+    return None
 
 
 def _resolve(
@@ -297,6 +308,8 @@ def handle_create_partitions(
         for topic in in_steps(request.topics)
         if topic.name not in duplicates
     ]
+    if new_partitions:
+        check_timeout(request.timeout_ms)
     errors = call.node.cluster.metadata.create_partitions(
         new_partitions, validate_only=request.validate_only, charge=_charge_of(call)
     )
@@ -357,8 +370,9 @@ APIS = (
 def created_configs(
     topic_configs: Mapping[str, str], node: Node
 ) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
-    """Return every setting of a new topic, ordered by name."""
-    layers = layers_of(node, node.image.controller_id)
+    """Return every setting of a new topic at the controller, ordered by name."""
+    image = node.cluster.metadata.image
+    layers = layers_of(node, image.controller_id, image)
     return [
         CreateTopicsResponse.CreatableTopicConfigs(
             name=entry.name,

@@ -16,7 +16,9 @@ from kafkalite.gateway.steps import StepOrder
 from kafkalite.protocol._generated.messages.alter_configs import AlterConfigsRequest
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
+from kafkalite.protocol._generated.messages.describe_acls import DescribeAclsRequest
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
+from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
 from kafkalite.protocol._generated.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
 )
@@ -112,6 +114,32 @@ def test_other_endpoints_are_refused(
     answer = wire.ask(DescribeClusterRequest(endpoint_type=endpoint_type), version)
     assert (answer.error_code, answer.brokers) == (code, [])
     assert answer.error_message
+
+
+def test_a_frozen_node_answers_clients_of_the_controller_by_the_newest_metadata(
+    tmp_path: Path,
+) -> None:
+    wire = ClusterWire(tmp_path, nodes=2, config={**AUTHORIZER, "super.users": "User:ANONYMOUS"})
+    wire.gateway = Gateway(controller_api_finder(wire.config.release), wire._fault)
+    metadata = wire.cluster.metadata
+    wire.cluster.node_control.freeze_metadata(2)
+    wire.create("t")
+    allow(wire, Operation.READ, Resource.TOPIC, "t")
+    row = DescribeConfigsRequest.DescribeConfigsResource(resource_type=2, resource_name="t")
+    assert wire.ask(DescribeConfigsRequest(resources=[row]), 4, 2).results[0].error_code == 0
+    anything = DescribeAclsRequest(
+        resource_type_filter=1, resource_name_filter=None, pattern_type_filter=1,
+        principal_filter=None, host_filter=None, operation=1, permission_type=1,
+    )  # fmt: skip
+    (described_acls,) = wire.ask(anything, 3, 2).resources
+    assert described_acls.resource_name == "t"
+    api = controller_api_finder(wire.config.release)(ApiKey.API_VERSIONS)
+    assert api is not None
+    assert api.eras is not None
+    wire.calls[2].era = api.eras.at(0)
+    versions = api.handler(wire.calls[2], ApiVersionsRequest())
+    assert versions.finalized_features_epoch == metadata.image.version
+    wire.end()
 
 
 AUTHORIZER = {

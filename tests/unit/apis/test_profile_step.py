@@ -323,7 +323,9 @@ def test_every_api_that_creates_groups_is_limited() -> None:
 def add_partitions(service: Service, topic: str, count: int) -> int:
     """Return the error code of CreatePartitions."""
     new = CreatePartitionsRequest.CreatePartitionsTopic(name=topic, count=count, assignments=None)
-    (result,) = service.ask("CreatePartitions", CreatePartitionsRequest(topics=[new])).results
+    (result,) = service.ask(
+        "CreatePartitions", CreatePartitionsRequest(topics=[new], timeout_ms=1_000)
+    ).results
     return cast("int", result.error_code)
 
 

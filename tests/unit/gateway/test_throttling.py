@@ -248,11 +248,14 @@ def test_old_versions_are_only_throttled(wire: ThrottledWire) -> None:
 def test_new_partitions_and_deletions_count(wire: ThrottledWire) -> None:
     wire.set_quota("controller_mutation_rate", 1.0)
     more = CreatePartitionsRequest.CreatePartitionsTopic(name="t", count=14, assignments=None)
-    added = wire.ask(CreatePartitionsRequest(topics=[more]), ADD)
+    added = wire.ask(CreatePartitionsRequest(topics=[more], timeout_ms=1_000), ADD)
     assert [topic.error_code for topic in added.results] == [0]
     assert added.throttle_time_ms == 0
     deleted = wire.ask(
-        DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name="t")]), DELETE
+        DeleteTopicsRequest(
+            topics=[DeleteTopicsRequest.DeleteTopicState(name="t")], timeout_ms=1_000
+        ),
+        DELETE,
     )
     assert deleted.responses[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert deleted.throttle_time_ms == 2000

@@ -104,7 +104,7 @@ def test_too_many_partitions_refuse_every_topic() -> None:
 @pytest.mark.parametrize("version", [1, 5])
 def test_old_versions_delete_by_name(version: int) -> None:
     world = world_with("t")
-    request = DeleteTopicsRequest(topic_names=["t", "nope", "d", "d"])
+    request = DeleteTopicsRequest(topic_names=["t", "nope", "d", "d"], timeout_ms=1_000)
     answer = world.ask(DELETE, request, version)
     assert [(each.name, each.error_code) for each in answer.responses] == [
         ("t", ErrorCode.NONE),
@@ -119,7 +119,7 @@ def test_topics_are_deleted_by_id() -> None:
     topic_id = world.topic("t").topic_id
     unknown = b"u" * 16
     states = [State(topic_id=topic_id), State(topic_id=unknown)]
-    answer = world.ask(DELETE, DeleteTopicsRequest(topics=states))
+    answer = world.ask(DELETE, DeleteTopicsRequest(topics=states, timeout_ms=1_000))
     assert [(each.name, each.topic_id, each.error_code) for each in answer.responses] == [
         ("t", topic_id, ErrorCode.NONE),
         (None, unknown, ErrorCode.UNKNOWN_TOPIC_ID),
@@ -139,7 +139,7 @@ def test_a_topic_must_be_identified_once_by_name_or_id() -> None:
         State(topic_id=topic_id),
         State(name="t"),
     ]
-    answer = world.ask(DELETE, DeleteTopicsRequest(topics=states))
+    answer = world.ask(DELETE, DeleteTopicsRequest(topics=states, timeout_ms=1_000))
     assert [(each.name, each.error_message) for each in answer.responses] == [
         (None, "Neither topic name nor id were specified."),
         ("x", "You may not specify both topic name and topic id."),
@@ -160,7 +160,9 @@ def test_a_topic_must_be_identified_once_by_name_or_id() -> None:
 )
 def test_deletion_can_be_disabled(version: int, code: ErrorCode) -> None:
     world = world_with("t", delete_topic_enable="false")
-    answer = world.ask(DELETE, DeleteTopicsRequest(topics=[State(name="t")]), version)
+    answer = world.ask(
+        DELETE, DeleteTopicsRequest(topics=[State(name="t")], timeout_ms=1_000), version
+    )
     assert [each.error_code for each in answer.responses] == [code]
     assert "t" in world.image.topics
 
@@ -174,7 +176,8 @@ def test_partitions_are_added_with_a_result_for_each_topic() -> None:
             grow(name="u", count=1, assignments=None),
             grow(name="d", count=2, assignments=None),
             grow(name="d", count=2, assignments=None),
-        ]
+        ],
+        timeout_ms=1_000,
     )
     answer = world.ask(GROW, request)
     assert [(each.name, each.error_code, each.error_message) for each in answer.results] == [
@@ -191,7 +194,7 @@ def test_new_partitions_have_the_requested_replicas() -> None:
     grow = CreatePartitionsRequest.CreatePartitionsTopic(
         name="t", count=2, assignments=[assignment]
     )
-    answer = world.ask(GROW, CreatePartitionsRequest(topics=[grow]))
+    answer = world.ask(GROW, CreatePartitionsRequest(topics=[grow], timeout_ms=1_000))
     assert answer.results[0].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
@@ -200,7 +203,7 @@ def test_a_refusal_lists_every_topic() -> None:
     made = CREATE.refuse(CreateTopicsRequest(topics=[topic("t")]), code, "why")
     assert [(each.name, each.error_message) for each in made.topics] == [("t", "why")]
     grow = CreatePartitionsRequest.CreatePartitionsTopic(name="t", count=2)
-    grown = GROW.refuse(CreatePartitionsRequest(topics=[grow]), code, "why")
+    grown = GROW.refuse(CreatePartitionsRequest(topics=[grow], timeout_ms=1_000), code, "why")
     assert [(each.name, each.error_message) for each in grown.results] == [("t", "why")]
 
 
@@ -208,7 +211,7 @@ def test_a_topic_deleted_during_a_long_deletion_is_not_deleted_twice() -> None:
     names = [f"t{number}" for number in range(1_000)]
     world = world_with(*names)
     answers: list[Any] = []
-    request = DeleteTopicsRequest(topic_names=names)
+    request = DeleteTopicsRequest(topic_names=names, timeout_ms=1_000)
     worker = Worker()
     worker.task = lambda: answers.append(world.ask(DELETE, request, version=5))
     while len(world.image.topics) == len(names):
