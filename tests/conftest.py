@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -53,16 +55,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     `spark`, whether or not it starts a session. A real Kafka takes too long for the short run.
     """
     for item in items:
-        if _PIPELINE in item.path.relative_to(item.config.rootpath).parts:
+        names = {marker.name for marker in item.iter_markers()}
+        if _is_of_pipeline(item.path, item.config.rootpath):
             item.add_marker(_PIPELINE)
-        if item.get_closest_marker("oracle"):
+        if "oracle" in names:
             item.add_marker(pytest.mark.endurance)
-        if item.get_closest_marker("container"):
+        if "container" in names:
             # The first test makes the base image and builds the image.
             item.add_marker(pytest.mark.timeout(900))
         # A busy machine can delay a JVM twice, or the name server of a container engine.
-        if any(map(item.get_closest_marker, ("client", "oracle", "container"))):
+        if not names.isdisjoint(("client", "oracle", "container")):
             item.add_marker(pytest.mark.flaky(reruns=2))
+
+
+@cache
+def _is_of_pipeline(path: Path, root: Path) -> bool:
+    return _PIPELINE in path.relative_to(root).parts
 
 
 def _attempt_of(item: pytest.Item) -> int:
