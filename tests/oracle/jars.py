@@ -12,15 +12,19 @@ from pathlib import Path
 
 from tests.oracle import moved_classes
 from tests.oracle.build_cache import build_once, run_build
+from tests.oracle.class_data import SHARING, archive_flags
 from tests.oracle.moved_classes import adapt_jars
+from tests.oracle.releases import LATEST_PATCH
 from tests.oracle.requirements import MissingProgramError, UnavailableError, program
 
 _MIN_JAVA_VERSION = 17
 _RELOAD4J_BINDING = "slf4j-reload4j"
 _POM = Path(__file__).parent / "pom.xml"
 
-# For short-lived programs: C1 and the serial collector start fastest.
-SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+# For short-lived programs: C1, the serial collector and archived classes start fastest.
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", SHARING)
+# Releases that are started often; None is the pinned one. Making an archive costs six starts.
+_ARCHIVED_RELEASES = (None, LATEST_PATCH["4.3"])
 
 
 def jar_directory(release: str | None = None) -> Path:
@@ -68,12 +72,17 @@ def dependencies(name: str, pom: Path, release: str | None) -> Path:
     return build_once(name if release is None else f"{name}-{release}", sources, fetch)
 
 
-def _check_java() -> None:
-    """Kafka 4 needs Java 17; an older version counts as not installed."""
+@functools.cache
+def _java_version() -> str:
     output = subprocess.run(
         [program("java"), "-version"], capture_output=True, text=True, timeout=60, check=False
     )
-    match = re.search(r'version "(\d+)', output.stderr + output.stdout)
+    return output.stderr + output.stdout
+
+
+def _check_java() -> None:
+    """Kafka 4 needs Java 17; an older version counts as not installed."""
+    match = re.search(r'version "(\d+)', _java_version())
     if match is None or int(match[1]) < _MIN_JAVA_VERSION:
         raise MissingProgramError(
             f"Java {_MIN_JAVA_VERSION} is needed, this is {match and match[1]}"
@@ -107,12 +116,22 @@ def java_command(
 ) -> list[str]:
     """Build the command that runs one main class on the jars (and on our own classes).
 
-    The jars are those of a release, or of `jar_path`.
+    The jars are those of a release, or of `jar_path`. An archive of classes needs the jars at the
+    beginning of the class path.
     """
     jars = jar_path or classpath(release)
-    path = jars if classes is None else f"{classes}:{jars}"
+    path = jars if classes is None else f"{jars}:{classes}"
     level = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
-    return [program("java"), f"-Xmx{heap}", *flags, level, "-cp", path, main_class, *arguments]
+    options = [f"-Xmx{heap}", *flags, level]
+    if SHARING in flags and jar_path is None and release in _ARCHIVED_RELEASES:
+        options += _archive_flags(release)
+    return [program("java"), *options, "-cp", path, main_class, *arguments]
+
+
+@functools.cache
+def _archive_flags(release: str | None) -> tuple[str, ...]:
+    name = jar_directory(release).name
+    return archive_flags(name, classpath(release), SHORT_LIVED, _java_version())
 
 
 @functools.cache
