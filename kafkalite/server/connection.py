@@ -264,6 +264,7 @@ class Connection(asyncio.BufferedProtocol):
             self._context.memory_queue.remove(self)
         self.session.close()
         self._context.admission.remove(self)
+        self._context.scheduler.count_closed_connection()
         call = self._call
         call.connection = None
         if call.authenticator is not None and call.authenticator.unacknowledged_refusal:

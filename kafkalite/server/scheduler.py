@@ -14,7 +14,7 @@ from __future__ import annotations
 import gc
 from collections import deque
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.ports.executors import ThreadExecutor
 from kafkalite.ports.memory import return_freed_memory
@@ -51,6 +51,10 @@ _MEMORY_RETURN_DELAYS_S = (1.0, 3.0, 10.0)
 request, the others from the previous return. A connection may hold the memory of its last answer
 until its next request, so one return is not enough."""
 
+CLOSED_CONNECTIONS_PER_MEMORY_RETURN: Final = 100
+"""The number of closed connections after which freed memory is returned: with TLS, each needs more
+than 40 KB."""
+
 _GC_INTERVAL_FACTOR = 200
 """Before memory is returned, garbage is collected, at most once in this multiple of its duration.
 
@@ -69,6 +73,7 @@ class Scheduler:
 
     __slots__ = (
         "_buffers",
+        "_closed_connections",
         "_enable_gc_time",
         "_has_disabled_gc",
         "_idle_workers",
@@ -103,6 +108,8 @@ class Scheduler:
         self._limits = (WorkLimit(self.enqueue), WorkLimit(self.enqueue))
         """Limits of the requests that fit in the shared buffer, and of those that do not."""
         self._memory_timer: asyncio.TimerHandle | None = None
+        self._closed_connections = 0
+        """The number of connections that were closed since memory was last returned."""
         self._next_gc_time = 0.0
         buffers.on_drop = self._schedule_memory_return
 
@@ -226,6 +233,14 @@ class Scheduler:
             self._thread = ThreadExecutor(self._loop, "kafkalite-requests")
         self._thread.submit(call.run, lambda _: self.enqueue(connection))
 
+    def count_closed_connection(self) -> None:
+        """Count a closed connection: the memory of many is returned to the system."""
+        self._closed_connections += 1
+        is_due = self._closed_connections >= CLOSED_CONNECTIONS_PER_MEMORY_RETURN
+        # A return that is scheduled already is not postponed: clients may come and go forever.
+        if is_due and self._memory_timer is None:
+            self._schedule_memory_return()
+
     def _schedule_memory_return(self) -> None:
         """Schedule the return of freed memory to the system; a repeated call postpones it."""
         if self._memory_timer is not None:
@@ -238,6 +253,7 @@ class Scheduler:
     def _return_memory(self, return_count: int) -> None:
         """Return freed memory to the system, for the `return_count`th time in a row."""
         self._memory_timer = None
+        self._closed_connections = 0
         self._buffers.drop_idle()
         self._collect_garbage()
         return_freed_memory()

@@ -166,10 +166,11 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._state = _State.CLOSED
         self._stop_timer()
         self._protocol.connection_lost(exc)
-        # This object and its connection refer to each other, so they remain until the garbage is
-        # collected. The state of OpenSSL has 40 KB and more, which the collector does not see.
+        # The connection may still refer to this object. The state of OpenSSL has 40 KB and more,
+        # which the garbage collector does not see, and nobody needs to wait for the collector.
         with suppress(AttributeError):
             del self._tls
+        del self._connection, self._protocol
 
     def _continue_handshake(self) -> None:
         try:

@@ -289,6 +289,7 @@ class Session:
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.waiting.abandon()
+        del self._owner  # the owner refers to the session: both are freed without the collector
 
     def _serve_frames(  # noqa: C901, PLR0912 - one loop: each call costs a tenth of a heartbeat
         self, serve: Serve, buffer: bytearray, end: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 import time
 from contextlib import ExitStack, closing, suppress
@@ -28,6 +29,7 @@ from kafkalite.server.settings import Settings
 from tests.conformance.batches import batch
 from tests.conformance.raw import RawClient
 from tests.oracle.served_kafkalite import ServedKafkalite
+from tests.oracle.target import free_port
 from tests.perf.fairness import (
     ATTACKS,
     P99_MS,
@@ -51,6 +53,7 @@ REQUEST_S = 25e-6
 REQUESTS_BETWEEN_PROBES = 20
 REQUESTS_BETWEEN_SENDS = 20
 
+HANDSHAKES = 1_200
 CONNECTIONS = 500
 SENT_BYTES = 70_000
 ANNOUNCED_BYTES = 100_000_000
@@ -210,6 +213,48 @@ def test_memory_of_a_large_request_is_released(served: ServedKafkalite) -> None:
         client.call(small, 5)
     assert resident_mb(served.pid) <= 1.3 * before_mb
     client.close()
+
+
+@pytest.mark.endurance
+def test_memory_of_abandoned_handshakes_is_released(tmp_path: Path) -> None:
+    port = free_port()
+    options = ("--listen", f"SSL://127.0.0.1:{port}", "--tls", "auto")
+    served = ServedKafkalite(tmp_path, {}, options=options)
+    served.start()
+    try:
+        hello = client_hello()
+        answer_handshakes(port, hello, 2)  # the first one imports code
+        before_mb = resident_mb(served.pid)
+        answer_handshakes(port, hello, HANDSHAKES)
+        peak_mb = resident_mb(served.pid, "VmHWM")
+        assert peak_mb > before_mb + 0.02 * HANDSHAKES, "too few handshakes for this test"
+        deadline = time.monotonic() + 30
+        while resident_mb(served.pid) > before_mb + 8 and time.monotonic() < deadline:
+            answer_handshakes(port, hello, 1)
+        assert resident_mb(served.pid) <= before_mb + 8
+    finally:
+        served.kill()
+
+
+def client_hello() -> bytes:
+    """Return the first bytes of a client's handshake."""
+    outgoing = ssl.MemoryBIO()
+    context = ssl.create_default_context()
+    with suppress(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost").do_handshake()
+    return outgoing.read()
+
+
+def answer_handshakes(port: int, hello: bytes, count: int) -> None:
+    """Begin handshakes at the same time, wait for the server's answers, and disconnect."""
+    with ExitStack() as stack:
+        peers = []
+        for _ in range(count):
+            peer = stack.enter_context(socket.create_connection(("127.0.0.1", port), 60))
+            peer.sendall(hello)
+            peers.append(peer)
+        for peer in peers:
+            assert peer.recv(1)
 
 
 @pytest.mark.parametrize(

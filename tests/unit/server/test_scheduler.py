@@ -12,7 +12,14 @@ import pytest
 
 from kafkalite.ports.turns import pause, run_in_thread, wait_for_memory
 from kafkalite.server import scheduler as module
-from kafkalite.server.scheduler import QUEUE_TURN_S, READ_TURN_S, TURN_S, WORKER_TURN_S, Scheduler
+from kafkalite.server.scheduler import (
+    CLOSED_CONNECTIONS_PER_MEMORY_RETURN,
+    QUEUE_TURN_S,
+    READ_TURN_S,
+    TURN_S,
+    WORKER_TURN_S,
+    Scheduler,
+)
 from kafkalite.server.work_limit import MAX_CONCURRENT_BYTES
 from kafkalite.wire.frames import ReceiveBuffers
 
@@ -225,29 +232,37 @@ async def test_a_disconnect_ends_the_task(scheduler: Scheduler, time: Time) -> N
     assert gc.isenabled()
 
 
+class Loop:
+    """An event loop with at most one timer; it runs nothing by itself."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+        self.soon: list[Callable[[], None]] = []
+        self.cancelled = 0
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
+
+    def call_later(self, delay_s: float, callback: Callable[[int], None], times: int) -> Loop:
+        assert delay_s > 0
+        self.calls.append(partial(callback, times))
+        return self
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+        self.calls.clear()
+
+
 async def test_memory_is_returned_some_time_after_a_long_task(
     time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls: list[Callable[[], None]] = []
-    soon: list[Callable[[], None]] = []
     returned: list[str] = []
-
-    class Loop:
-        def call_soon(self, callback: Callable[[], None]) -> None:
-            soon.append(callback)
-
-        def call_later(self, delay_s: float, callback: Callable[[int], None], times: int) -> Loop:
-            assert delay_s > 0
-            calls.append(partial(callback, times))
-            return self
-
-        def cancel(self) -> None:
-            calls.clear()
-
     monkeypatch.setattr(module, "return_freed_memory", lambda: returned.append("memory"))
     buffers = ReceiveBuffers()
     buffers.release(buffers.acquire(100_000))
-    scheduler = Scheduler(Loop(), buffers)  # type: ignore[arg-type]
+    loop = Loop()
+    calls, soon = loop.calls, loop.soon
+    scheduler = Scheduler(loop, buffers)  # type: ignore[arg-type]
     Client(scheduler, time, "a", pieces=2, cost_s=WORKER_TURN_S, log=[]).begin()
     Client(scheduler, time, "b", pieces=2, cost_s=WORKER_TURN_S, log=[]).begin()
     while soon:
@@ -264,6 +279,24 @@ async def test_memory_is_returned_some_time_after_a_long_task(
     calls.pop()()
     assert returned == ["memory"] * 4, "a buffer that is dropped is memory to return"
     scheduler.stop()
+
+
+async def test_memory_is_returned_after_many_connections_were_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    returned: list[str] = []
+    monkeypatch.setattr(module, "return_freed_memory", lambda: returned.append("memory"))
+    loop = Loop()
+    scheduler = Scheduler(loop, ReceiveBuffers())  # type: ignore[arg-type]
+    for count in range(1, 3 * CLOSED_CONNECTIONS_PER_MEMORY_RETURN):
+        scheduler.count_closed_connection()
+        assert len(loop.calls) == (count >= CLOSED_CONNECTIONS_PER_MEMORY_RETURN)
+    assert not loop.cancelled, "clients that come and go do not postpone the return"
+    while loop.calls:
+        loop.calls.pop()()
+    assert returned == ["memory"] * 3
+    scheduler.count_closed_connection()
+    assert not loop.calls, "the closed connections were counted until the last return"
 
 
 async def test_garbage_is_collected_before_memory_is_returned(
