@@ -40,6 +40,7 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import ONE_UUID, uuid_to_text
 from kafkalite.shares.coordinator import ShareCoordinator
 from kafkalite.shares.partition_table import SharePartitionTable
+from kafkalite.storage.data_directory import META_FILE
 from kafkalite.transactions.coordinator import TransactionCoordinator
 from kafkalite.transactions.intents import WriteMarkers
 
@@ -354,7 +355,21 @@ def _open_metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> P
         _METADATA_LOG_CONFIG,
         now_ms=clock.now_ms(),
         topic_id=uuid_to_text(ONE_UUID),
+        is_internal=True,
     )
+    if (
+        directory.was_initialized
+        and not log.end_offset
+        and directory.has_files_of_topics(METADATA_TOPIC)
+    ):
+        directory.restore_clean_shutdown_marker()
+        raise OSError(
+            ENODATA,
+            "the metadata log is missing, but there are records of partitions; restore it from a "
+            f"copy, or delete {META_FILE} in the data directory: the next start then begins a new "
+            "cluster, and renames the directories of the lost topics",
+            log.directory,
+        )
     if log.start_offset:
         directory.restore_clean_shutdown_marker()
         raise OSError(

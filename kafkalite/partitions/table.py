@@ -382,6 +382,7 @@ class PartitionTable:
             hosted.config,
             now_ms=self._clock.now_ms(),
             topic_id=uuid_to_text(hosted.topic_id),
+            is_internal=hosted.is_internal,
         )
         return Partition(
             hosted.name,

@@ -77,6 +77,9 @@ class Files(Protocol):
         Any thread may call this.
         """
 
+    def boot_id(self) -> str | None:
+        """Return an id that changes when unsynced bytes may be lost, None if it is unknown."""
+
     def list(self, path: str) -> list[str]:
         """Return the names in the directory at `path`, sorted; none when it is absent."""
 
@@ -289,6 +292,10 @@ class OsFiles:
                 view = view[os.write(fd, view) :]
         finally:
             os.close(fd)
+
+    def boot_id(self) -> str | None:
+        """Return the id of the system's start."""
+        return system.boot_id()
 
     def list(self, path: str) -> list[str]:
         """Return the names in the directory at `path`, sorted; none when it is absent."""

@@ -66,6 +66,15 @@ writev: Callable[[int, Sequence[Buffer]], int] = getattr(os, "writev", write_all
 sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
 
+def boot_id() -> str | None:
+    """Return an id that changes when the system is started, None where there is none."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123 - pathlib costs more
+            return file.read().strip()
+    except OSError:
+        return None
+
+
 def user_id() -> int | None:
     """Return the id of this process's user, or None where users have no numbers."""
     effective_user_id = getattr(os, "geteuid", None)

@@ -51,7 +51,7 @@ from kafkalite.server.node_listeners import NodeListeners, registered_listeners
 from kafkalite.server.recording import Recording
 from kafkalite.server.scheduler import Scheduler
 from kafkalite.server.settings import SettingsError
-from kafkalite.storage.data_directory import CLEAN_SHUTDOWN_FILE, RECOVERY_POINTS_FILE
+from kafkalite.storage.data_directory import BOOT_FILE, CLEAN_SHUTDOWN_FILE, RECOVERY_POINTS_FILE
 from kafkalite.wire.frames import SHARED_BUFFER_BYTES, ReceiveBuffers
 from kafkalite.wire.session import SessionSettings
 
@@ -86,9 +86,9 @@ if TYPE_CHECKING:
 
 
 _METADATA_LOG_ADVICE = (
-    f"restore the file from a copy, or delete {CLEAN_SHUTDOWN_FILE} and {RECOVERY_POINTS_FILE} "
-    "in the data directory: the next start then truncates the metadata from this batch on, "
-    "and renames the directories of the lost topics"
+    f"restore the file from a copy, or delete {CLEAN_SHUTDOWN_FILE}, {RECOVERY_POINTS_FILE} and "
+    f"{BOOT_FILE} in the data directory: the next start then truncates the metadata from this "
+    "batch on, as Kafka does, and renames the directories of the lost topics"
 )
 """Advice for the operator about a damaged metadata log."""
 
@@ -263,6 +263,7 @@ class Broker:
         directory = self._require_running()[1]
         directory.directory.health.subscribe(DiskFailureLog(self._log))
         self._report_lost_data(directory, cluster)
+        directory.directory.end_loading()
         self._warn_of_missing_nodes(config, cluster)
         self._warn_about_telemetry(config)
         self._warn_about_security(config, cluster.metadata.image)
@@ -471,13 +472,22 @@ class Broker:
                 directory=name,
                 renamed=stray,
             )
+        for (topic, index), recovery_point in directory.directory.missing_directories.items():
+            self._log.warning(
+                "the directory of a partition is missing, and its records are lost",
+                partition=f"{topic}-{index}",
+                lost_offsets=f"0 to {recovery_point - 1}",
+            )
         for (topic, index), log in cluster.partitions.logs().items():
             if log.truncated_bytes:
+                fields = {"cut_bytes": log.truncated_bytes, "end_offset": log.end_offset}
+                if log.truncated_end_offset > log.end_offset:
+                    # Those before the next start of the system, such as a loss of power.
+                    fields["acknowledged_end_offset"] = log.truncated_end_offset
                 self._log.warning(
                     "the unreadable end of a log was truncated",
                     partition=f"{topic}-{index}",
-                    cut_bytes=log.truncated_bytes,
-                    end_offset=log.end_offset,
+                    **fields,
                 )
         for topic, entities, unreadable in (
             (OFFSETS_TOPIC, "groups", cluster.groups.unreadable),

@@ -167,7 +167,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._stop_timer()
         self._protocol.connection_lost(exc)
         # The connection may still refer to this object. The state of OpenSSL has 40 KB and more,
-        # which the garbage collector does not see, and nobody needs to wait for the collector.
+        # which the garbage collector does not see.
         with suppress(AttributeError):
             del self._tls
         del self._connection, self._protocol

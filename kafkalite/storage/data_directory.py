@@ -2,7 +2,8 @@
 
 The marker is removed before anything is written and restored after everything was written. If a
 start finds it, the files are complete. Without it, logs are checked from their recovery point on.
-Checkpoints store the recovery points, start offsets and first dirty offsets of the logs.
+Unless the system was restarted as well, nothing that was written can be missing. Checkpoints store
+the recovery points, start offsets and first dirty offsets of the logs.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from kafkalite.storage.flushing import Flush
 
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+BOOT_FILE = ".kafkalite_boot"
+"""File with the id of the system's start in which all logs were last loaded."""
 LOCK_FILE = ".lock"
 META_FILE = "meta.properties"
 RECOVERY_POINTS_FILE = "recovery-point-offset-checkpoint"
@@ -60,20 +63,25 @@ class DataDirectory:
     """A directory with the logs of one cluster; its lock file keeps other processes out."""
 
     __slots__ = (
+        "_boot_id",
         "_checkpoint_versions",
         "_checkpoints",
         "_deleted_paths",
         "_files",
+        "_is_loading",
         "_lock",
         "_path",
+        "_recorded_boot_id",
         "_uncertain_checkpoints",
         "_write_lock",
         "_written_versions",
         "health",
         "ignores_case",
         "logs_to_flush",
+        "missing_directories",
         "properties",
         "renamed_directories",
+        "was_initialized",
         "was_shut_down_cleanly",
     )
 
@@ -90,11 +98,18 @@ class DataDirectory:
         self.ignores_case = _ignores_case(files, path)
         """Whether names that differ only in case are the same, as on most Macs and on Windows."""
         self.properties = read_properties(files, join(path, META_FILE))
+        self.was_initialized = bool(self.properties)
+        """Whether the directory belonged to a cluster before it was opened."""
         names = files.list(path)
         self.was_shut_down_cleanly = CLEAN_SHUTDOWN_FILE in names
         if self.was_shut_down_cleanly:
             files.remove(join(path, CLEAN_SHUTDOWN_FILE))
             files.sync_directory(path)
+        self._boot_id = files.boot_id()
+        self._recorded_boot_id = self._read_boot_id() if BOOT_FILE in names else None
+        self._is_loading = True
+        self.missing_directories: dict[TopicPartition, int] = {}
+        """The recovery points of logs whose directories were missing when they were loaded."""
         for name in names:
             if is_deleted_directory(name):
                 # A directory that cannot be removed does no harm.
@@ -130,6 +145,27 @@ class DataDirectory:
             # segment, and are compacted from there.
             return {}
 
+    def _read_boot_id(self) -> str:
+        return self._files.read(join(self._path, BOOT_FILE)).decode(errors="replace")
+
+    @property
+    def may_have_lost_writes(self) -> bool:
+        """Whether unflushed bytes may be lost: the system was restarted, or may have been."""
+        return self._boot_id is None or self._recorded_boot_id != self._boot_id
+
+    def end_loading(self) -> None:
+        """Record that all logs are loaded: no later loss of written bytes is expected.
+
+        Without the file, which an operator may delete, damaged logs are truncated as by Kafka.
+        """
+        self._is_loading = False
+        boot_id = self._boot_id or ""
+        if self._recorded_boot_id != boot_id:
+            # Without the file, the next start expects less of the logs.
+            with suppress(OSError):
+                self._files.write(join(self._path, BOOT_FILE), boot_id.encode())
+            self._recorded_boot_id = boot_id
+
     def write_properties(self, *, cluster_id: str, node_id: int, directory_id: str) -> None:
         """Write meta.properties, which ties the directory to its cluster."""
         self.properties = {
@@ -145,6 +181,14 @@ class DataDirectory:
         parsed = (parse_partition_directory(name) for name in self._files.list(self._path))
         return [partition for partition in parsed if partition is not None]
 
+    def has_files_of_topics(self, except_topic: str) -> bool:
+        """Return whether partitions of topics other than `except_topic` have files."""
+        return any(
+            self._files.list(join(self._path, partition_directory(topic, index)))
+            for topic, index in self.partitions()
+            if topic != except_topic
+        )
+
     def open_log(
         self,
         topic: str,
@@ -153,21 +197,21 @@ class DataDirectory:
         *,
         now_ms: int,
         topic_id: str | None = None,
+        is_internal: bool = False,
     ) -> Log:
         """Return a partition's log, recovered if needed; raises OSError when it cannot be read.
 
-        A directory that belonged to another topic of the same name is renamed first.
+        A directory that belonged to another topic of the same name is renamed first. If others
+        depend on the records of an `is_internal` log, damage in it is not truncated.
         """
-        directory = partition_directory(topic, index)
-        path = join(self._path, directory)
         partition = (topic, index)
+        path = join(self._path, partition_directory(topic, index))
         is_new = not self._files.list(path)
+        if is_new and partition in self._checkpoints[RECOVERY_POINTS_FILE]:
+            self._forget_directory(partition)
         if not is_new and topic_id is not None:
-            stored_id = read_partition_metadata(self._files, join(path, PARTITION_METADATA_FILE))
-            if stored_id is not None and stored_id != topic_id:
-                self._rename_to_stray(directory)
-                is_new = True
-        # Without a directory, entries of checkpoints belong to an earlier topic of the same name.
+            is_new = self._rename_other_topic(partition_directory(topic, index), topic_id)
+        # Without a directory, entries of checkpoints belong to an earlier one.
         recovery_point, start_offset, first_dirty_offset = (
             0 if is_new else self._checkpoints[file_name].get(partition, 0)
             for file_name in (RECOVERY_POINTS_FILE, START_OFFSETS_FILE, CLEANER_OFFSETS_FILE)
@@ -179,10 +223,12 @@ class DataDirectory:
                 config,
                 now_ms=now_ms,
                 clean_shutdown=self.was_shut_down_cleanly,
+                may_have_lost_writes=self.may_have_lost_writes,
                 start_offset=start_offset,
                 recovery_point=recovery_point,
                 topic_id=topic_id,
                 health=self.health,
+                is_internal=is_internal and self._recorded_boot_id is not None,
             )
         except OSError as error:
             self.health.report_failure(path, error, FileUse.READING)
@@ -193,6 +239,39 @@ class DataDirectory:
             self.logs_to_flush.add(log)
         log.first_dirty_offset = first_dirty_offset
         return log
+
+    def _rename_other_topic(self, name: str, topic_id: str) -> bool:
+        """Rename a directory if it belongs to another topic; return whether it does."""
+        path = join(self._path, name, PARTITION_METADATA_FILE)
+        stored_id = read_partition_metadata(self._files, path)
+        belongs_to_another = stored_id is not None and stored_id != topic_id
+        if belongs_to_another:
+            self._rename_to_stray(name)
+        return belongs_to_another
+
+    def _forget_directory(self, partition: TopicPartition) -> None:
+        """Report a directory that is missing at the start.
+
+        Later, a new topic has the name of a deleted one. Its offsets are removed from the
+        checkpoints: after a crash they would count as those of the new one.
+        """
+        recovery_points = self._checkpoints[RECOVERY_POINTS_FILE]
+        if self._is_loading:
+            if recovery_points[partition]:
+                self.missing_directories[partition] = recovery_points[partition]
+            return
+        version = next(self._checkpoint_versions)
+        topic = partition[0]
+        for name, offsets in tuple(self._checkpoints.items()):
+            remaining = {
+                each: offset
+                for each, offset in offsets.items()
+                if each[0] != topic
+                or self._files.list(join(self._path, partition_directory(*each)))
+            }
+            # If the disk refuses, the next checkpoint does it.
+            with suppress(OSError):
+                run_steps(self._checkpoint(version, name, remaining))
 
     def move_stray_directories(self, known_partitions: Collection[TopicPartition]) -> None:
         """Rename the directories of unknown partitions.

@@ -25,6 +25,7 @@ from kafkalite.storage.leader_epochs import NO_EPOCH
 from kafkalite.storage.log_loader import (
     EPOCHS_FILE,
     UNFLUSHED_SUFFIX,
+    Recovery,
     load_log,
     load_producers,
 )
@@ -93,6 +94,7 @@ class Log:
         "recovery_point",
         "start_offset",
         "truncated_bytes",
+        "truncated_end_offset",
         "truncation_count",
     )
 
@@ -112,6 +114,7 @@ class Log:
         self.health = DiskHealth() if health is None else health
         self.config = config
         self.truncated_bytes = loaded.truncated_bytes
+        self.truncated_end_offset = loaded.truncated_end_offset
         self.truncation_count = 0
         """How often the end was truncated; work that began before a truncation is discarded."""
         self.epochs = loaded.epochs
@@ -151,26 +154,32 @@ class Log:
         *,
         now_ms: int,
         clean_shutdown: bool = False,
+        may_have_lost_writes: bool = True,
         start_offset: int = 0,
         recovery_point: int = 0,
         topic_id: str | None = None,
         health: DiskHealth | None = None,
+        is_internal: bool = False,
     ) -> Log:
         """Return the log in `directory`, which need not exist yet.
 
         `start_offset` and `recovery_point` come from the checkpoints, 0 without one; `topic_id` is
-        the text for partition.metadata. Disk failures are reported to `health`. A log that is
-        damaged below its recovery point accepts no records. Raises OSError when the directory
-        cannot be read.
+        the text for partition.metadata. Disk failures are reported to `health`. A log whose
+        acknowledged records are damaged accepts no records. `may_have_lost_writes` and
+        `is_internal` are those of `Recovery`. Raises OSError when the directory cannot be read.
         """
         loaded = load_log(
             files,
             directory,
             config,
             now_ms=now_ms,
-            clean_shutdown=clean_shutdown,
             start_offset=start_offset,
-            recovery_point=recovery_point,
+            recovery=Recovery(
+                recovery_point,
+                is_clean=clean_shutdown,
+                may_have_lost_writes=may_have_lost_writes and not clean_shutdown,
+                is_internal=is_internal,
+            ),
         )
         return cls(
             files,

@@ -1,7 +1,8 @@
-"""Recovery of a log file after a crash: find the valid batches and their end.
+"""Recovery of a log file after a crash: find the valid batches, and those after a damaged one.
 
 The functions read only by the given `pread`. An incomplete write leaves a batch that is longer than
-the file, has an impossible header or fails its CRC; all bytes after it are ignored.
+the file, has an impossible header or fails its CRC. Valid batches after it show that it is not the
+last write, but damage.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _CHUNK_SIZE = 1 << 20
 _INT32_MAX = 2**31 - 1
+_MAGIC_POSITION = 16
+_MAGIC_BYTE = bytes((MAGIC_2,))
 
 
 def positioned_batches(
@@ -53,13 +56,56 @@ def valid_batches(
     """Yield position and batch from the start of a segment to the first damaged batch."""
     next_offset = base_offset
     for position, batch in positioned_batches(pread, 0, size):
-        if not (
-            batch.magic == MAGIC_2
-            and batch.base_offset >= next_offset
-            and batch.last_offset_delta >= 0
-            and batch.last_offset - base_offset <= _INT32_MAX
-            and batch.has_valid_crc()
-        ):
+        if not _is_valid(batch, next_offset, base_offset):
             return
         yield position, batch
         next_offset = batch.last_offset + 1
+
+
+def _is_valid(batch: BatchView, next_offset: int, base_offset: int) -> bool:
+    return (
+        batch.magic == MAGIC_2
+        and batch.base_offset >= next_offset
+        and batch.last_offset_delta >= 0
+        and batch.last_offset - base_offset <= _INT32_MAX
+        and batch.has_valid_crc()
+    )
+
+
+def end_offset_after_damage(
+    pread: Callable[[int, int], bytes], start: int, size: int, next_offset: int
+) -> int | None:
+    """Return the offset after the valid batches that follow the damaged one at `start`.
+
+    They need not follow it directly, because its length may be damaged. None if there are none.
+    `next_offset` is the expected offset of the damaged batch.
+    """
+    end_offset = None
+    position = _valid_batch_position(pread, start + 1, size, next_offset)
+    if position is not None:
+        for _, batch in positioned_batches(pread, position, size):
+            if not _is_valid(batch, next_offset, next_offset):
+                break
+            end_offset = next_offset = batch.last_offset + 1
+    return end_offset
+
+
+def _valid_batch_position(
+    pread: Callable[[int, int], bytes], start: int, size: int, next_offset: int
+) -> int | None:
+    """Return the first position from `start` on at which a valid batch begins, or None."""
+    while size - start >= HEADER_SIZE:
+        chunk = pread(min(_CHUNK_SIZE, size - start), start)
+        magic = chunk.find(_MAGIC_BYTE, _MAGIC_POSITION)
+        while magic >= 0:
+            base_offset, length = PREFIX.unpack_from(chunk, magic - _MAGIC_POSITION)[:2]
+            position, batch_size = start + magic - _MAGIC_POSITION, length + LENGTH_END
+            if (
+                next_offset <= base_offset <= next_offset + _INT32_MAX
+                and HEADER_SIZE <= batch_size <= size - position
+                and _is_valid(BatchView(pread(batch_size, position)), next_offset, next_offset)
+            ):
+                return position
+            magic = chunk.find(_MAGIC_BYTE, magic + 1)
+        start += max(1, len(chunk) - _MAGIC_POSITION)
+    return None

@@ -21,7 +21,11 @@ from kafkalite.storage.batch import (
 from kafkalite.storage.disk_health import DamagedFileError
 from kafkalite.storage.index import TIME_ENTRY_SIZE, OffsetIndex, TimeIndex, last_position
 from kafkalite.storage.latest_by_key import DamagedBatchError, latest_by_key
-from kafkalite.storage.recovery import positioned_batches, valid_batches
+from kafkalite.storage.recovery import (
+    end_offset_after_damage,
+    positioned_batches,
+    valid_batches,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -351,6 +355,13 @@ class Segment:
             yield from latest_by_key(self._log.pread, position, end)
         except DamagedBatchError as damaged:
             raise self.damage_at(damaged.position) from None
+
+    def end_offset_after_damage(self, position: int, next_offset: int) -> int | None:
+        """Return the offset after the valid batches behind a damaged one, None without such.
+
+        The damaged one is at `position`, and its expected offset is `next_offset`.
+        """
+        return end_offset_after_damage(self._log.pread, position, self.size, next_offset)
 
     def end_by_index_file(self) -> tuple[int, int]:
         """Return the result of `end`, but read only the last entry of the index file."""

@@ -104,6 +104,7 @@ class MemoryFiles:
         self._removed: dict[str, _Content] = {}
         """Removed files whose directories were not synced afterwards."""
         self._directories: set[str] = set()
+        self._boot = 0
         self.now_ms = 0
 
     @property
@@ -121,6 +122,7 @@ class MemoryFiles:
         back whose removal was not synced.
         """
         after = MemoryFiles()
+        after._boot = self._boot + 1
         after._directories = set(self._directories)
         removed = self._removed if restores_removed else {}
         for path, content in {**removed, **self._contents}.items():
@@ -152,6 +154,10 @@ class MemoryFiles:
         file = self.open(path, create=True)
         file.truncate(0)
         file.append([content])
+
+    def boot_id(self) -> str | None:
+        """Return the number of losses of power."""
+        return str(self._boot)
 
     def list(self, path: str) -> list[str]:
         """Return the names in the directory at `path`, sorted; empty if it is absent."""
@@ -282,6 +288,10 @@ class FaultyFiles:
         """Replace the content of the file at `path`: a step, which may be done in part."""
         self.step(lambda part: self.disk.write(path, content[: int(len(content) * part)]))
         self.disk.write(path, content)
+
+    def boot_id(self) -> str | None:
+        """Return the number of losses of power."""
+        return self.disk.boot_id()
 
     def list(self, path: str) -> list[str]:
         """Return the names in the directory at `path`."""

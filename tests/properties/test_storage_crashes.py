@@ -57,6 +57,7 @@ def work(
     rng = random.Random(seed)  # noqa: S311 - repeatable work
     directory = DataDirectory(files, "data")
     log = directory.open_log(*NAME, config, now_ms=0, topic_id=TOPIC_ID)
+    directory.end_loading()
     flush: Flush | None = None
     for step in range(30):
         values = [b"%d-%d" % (step, index) * rng.randrange(1, 9) for index in range(3)]
@@ -89,6 +90,7 @@ def work(
             flush = None
             directory = DataDirectory(files, "data")
             log = directory.open_log(*NAME, config, now_ms=0, topic_id=TOPIC_ID)
+            directory.end_loading()
         elif choice in {4, 5}:
             log.roll(step)
             compact(log)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
-from shutil import rmtree
+from shutil import copytree, rmtree
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -224,12 +224,29 @@ async def started(path: Path, words: io.StringIO | None = None) -> tuple[Broker,
     return broker, words
 
 
-async def test_a_damaged_metadata_log_prevents_every_start(tmp_path: Path) -> None:
+async def end(broker: Broker, path: Path, how: str) -> None:
+    """Stop a broker, or leave its directory as after a kill -9."""
+    copy = path.with_name("copy")
+    copytree(path, copy)
+    await broker.stop()
+    if how == "killed":
+        rmtree(path)
+        copy.rename(path)
+    else:
+        rmtree(copy)
+
+
+each_end = pytest.mark.parametrize("how", ["stopped", "killed"])
+
+
+@each_end
+async def test_a_damaged_metadata_log_prevents_every_start(tmp_path: Path, how: str) -> None:
+    tmp_path /= "data"
     broker, _ = await started(tmp_path)
     assert broker.cluster is not None
     log = broker.cluster.partitions.logs()["t", 0]
     log.append([batch(b"value")], leader_epoch=0, now_ms=0)
-    await broker.stop()
+    await end(broker, tmp_path, how)
     path = tmp_path / "__cluster_metadata-0" / FIRST_LOG
     at = path.read_bytes().index(b"\x02t")  # the name after its length
     flip(path, at + 1)
@@ -254,16 +271,89 @@ async def test_a_damaged_metadata_log_prevents_every_start(tmp_path: Path) -> No
     assert words.getvalue() == ""
 
 
-async def test_a_damaged_end_of_the_metadata_log_can_be_dropped(tmp_path: Path) -> None:
+@each_end
+async def test_a_damaged_end_of_the_metadata_log_can_be_dropped(tmp_path: Path, how: str) -> None:
+    tmp_path /= "data"
     broker, _ = await started(tmp_path)
-    await broker.stop()
+    await end(broker, tmp_path, how)
     path = tmp_path / "__cluster_metadata-0" / FIRST_LOG
     flip(path, path.read_bytes().index(b"\x02t") + 1)
-    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
-        (tmp_path / name).unlink()
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint", ".kafkalite_boot"):
+        (tmp_path / name).unlink(missing_ok=True)
     broker, words = await started(tmp_path)
     await broker.stop()
     assert "truncated" in words.getvalue()
+
+
+@each_end
+async def test_an_incomplete_write_to_the_metadata_log_is_truncated(
+    tmp_path: Path, how: str
+) -> None:
+    tmp_path /= "data"
+    broker, _ = await started(tmp_path)
+    await end(broker, tmp_path, how)
+    with (tmp_path / "__cluster_metadata-0" / FIRST_LOG).open("ab") as file:
+        file.write(bytes(7) + b"\x63\0\0\1\0")
+    broker, words = await started(tmp_path)
+    assert broker.cluster is not None
+    assert broker.cluster.partitions.logs().keys() >= {("t", 0)}
+    await broker.stop()
+    (line,) = [json.loads(line) for line in words.getvalue().splitlines()]
+    assert line["event"] == "the unreadable end of a log was truncated"
+    assert line["cut_bytes"] == 12
+
+
+@each_end
+@pytest.mark.parametrize("lost", ["__cluster_metadata-0", f"__cluster_metadata-0/{FIRST_LOG}"])
+async def test_a_missing_metadata_log_prevents_the_start(
+    tmp_path: Path, how: str, lost: str
+) -> None:
+    tmp_path /= "data"
+    broker, _ = await started(tmp_path)
+    assert broker.cluster is not None
+    log = broker.cluster.partitions.logs()["t", 0]
+    log.append([batch(b"value")], leader_epoch=0, now_ms=0)
+    await end(broker, tmp_path, how)
+    moved = tmp_path.with_name("moved")
+    (tmp_path / lost).rename(moved)
+    for _ in range(2):
+        with pytest.raises(BrokerDirectoryError, match=r"missing.*restore .* copy, or delete "):
+            await started(tmp_path)
+        assert (tmp_path / "t-0" / FIRST_LOG).exists()
+    moved.rename(tmp_path / lost)
+    broker, words = await started(tmp_path)
+    assert broker.cluster is not None
+    assert broker.cluster.partitions.logs()["t", 0].end_offset == 1
+    await broker.stop()
+    assert words.getvalue() == ""
+
+
+async def test_a_new_cluster_can_begin_without_the_metadata_log(tmp_path: Path) -> None:
+    broker, _ = await started(tmp_path)
+    assert broker.cluster is not None
+    log = broker.cluster.partitions.logs()["t", 0]
+    log.append([batch(b"value")], leader_epoch=0, now_ms=0)
+    await broker.stop()
+    rmtree(tmp_path / "__cluster_metadata-0")
+    (tmp_path / "meta.properties").unlink()
+    broker, words = await started(tmp_path)
+    await broker.stop()
+    assert "a directory was renamed because it belongs to no topic" in words.getvalue()
+
+
+async def test_a_missing_directory_is_logged_with_the_lost_offsets(tmp_path: Path) -> None:
+    broker, _ = await started(tmp_path)
+    assert broker.cluster is not None
+    log = broker.cluster.partitions.logs()["t", 0]
+    for _ in range(3):
+        log.append([batch(b"value")], leader_epoch=0, now_ms=0)
+    await broker.stop()
+    rmtree(tmp_path / "t-0")
+    broker, words = await started(tmp_path)
+    await broker.stop()
+    (line,) = [json.loads(line) for line in words.getvalue().splitlines()]
+    assert line["event"] == "the directory of a partition is missing, and its records are lost"
+    assert (line["partition"], line["lost_offsets"]) == ("t-0", "0 to 2")
 
 
 def test_a_topic_with_a_deleted_directory_refuses_its_first_append(
@@ -280,22 +370,25 @@ def test_a_topic_with_a_deleted_directory_refuses_its_first_append(
 @pytest.mark.parametrize(
     "topic", ["__consumer_offsets", "__transaction_state", "__share_group_state"]
 )
-@pytest.mark.parametrize("at", [8, 17, -1])
+@pytest.mark.parametrize(
+    ("at", "how"), [(8, "stopped"), (17, "stopped"), (-1, "stopped"), (17, "killed")]
+)
 async def test_a_damaged_coordinator_log_is_reported_and_others_work(
-    tmp_path: Path, topic: str, at: int
+    tmp_path: Path, topic: str, at: int, how: str
 ) -> None:
+    tmp_path /= "data"
     settings = SETTINGS._replace(data_directory=str(tmp_path), topics={"t": 1, topic: 2})
     broker = Broker(settings)
     await broker.start()
     assert broker.cluster is not None
     log = broker.cluster.partitions.logs()[topic, 1]
-    for _ in range(2):
+    for _ in range(3):
         # A record with an unknown type.
         log.append([batch(b"value", keys=[b"\0\x63"])], leader_epoch=0, now_ms=0)
-    await broker.stop()
+    await end(broker, tmp_path, how)
     path = tmp_path / f"{topic}-1" / FIRST_LOG
-    size = path.stat().st_size // 2
-    flip(path, size + at if at >= 0 else at)
+    size = path.stat().st_size // 3
+    flip(path, size + at if at >= 0 else 2 * size + at)
     broker, words = await started(tmp_path)
     cluster = broker.cluster
     assert cluster is not None

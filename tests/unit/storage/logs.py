@@ -40,9 +40,24 @@ def batch(
     )
 
 
-def open_log(files: Files, config: LogConfig = SMALL, *, clean_shutdown: bool = False) -> Log:
+def open_log(
+    files: Files,
+    config: LogConfig = SMALL,
+    *,
+    clean_shutdown: bool = False,
+    may_have_lost_writes: bool = True,
+    is_internal: bool = False,
+) -> Log:
     """Return the log in DIRECTORY."""
-    return Log.open(files, DIRECTORY, config, now_ms=0, clean_shutdown=clean_shutdown)
+    return Log.open(
+        files,
+        DIRECTORY,
+        config,
+        now_ms=0,
+        clean_shutdown=clean_shutdown,
+        may_have_lost_writes=may_have_lost_writes,
+        is_internal=is_internal,
+    )
 
 
 def append(log: Log, *values: bytes | None, timestamp: int = 1000, epoch: int = 0) -> int:

@@ -288,3 +288,92 @@ def test_segment_after_a_truncated_unflushed_one_is_dropped(*, is_marked: bool) 
         files.remove(f"data/some-topic-3/{2:020d}.unflushed")
     again = DataDirectory(files, "data").open_log(*NAME, config, now_ms=0)
     assert values_of(again) == ([b"a"] if is_marked else [b"a", b"c"])
+
+
+def damaged_log(files: MemoryFiles) -> Log:
+    """Open a log after a crash whose first batch of three is damaged."""
+    directory = DataDirectory(files, "data")
+    log = open_log(directory)
+    directory.end_loading()
+    for _ in range(3):
+        append(log, b"value")
+    path = "data/some-topic-3/00000000000000000000.log"
+    files.write(path, b"?" + files.read(path)[1:])
+    return open_log(DataDirectory(files, "data"))
+
+
+def test_only_a_restart_of_the_system_loses_written_records() -> None:
+    files = MemoryFiles()
+    assert damaged_log(files).end_offset == 3
+    restarted = files.after_power_loss(lambda size: size)
+    assert open_log(DataDirectory(restarted, "data")).end_offset == 0
+
+
+def test_an_operator_can_have_a_damaged_log_truncated() -> None:
+    files = MemoryFiles()
+    assert damaged_log(files).damage_errors
+    files.remove("data/.kafkalite_boot")
+    log = DataDirectory(files, "data").open_log(*NAME, SMALL, now_ms=0, is_internal=True)
+    assert (log.end_offset, log.truncated_end_offset) == (0, 3)
+
+
+def test_a_loss_of_power_is_possible_until_the_logs_are_loaded() -> None:
+    """Recovery itself may end early, and must then continue as it began."""
+    files = MemoryFiles()
+    DataDirectory(files, "data").end_loading()
+    restarted = files.after_power_loss(lambda size: size)
+    for _ in range(2):
+        directory = DataDirectory(restarted, "data")
+        assert directory.may_have_lost_writes
+    directory.end_loading()
+    assert not DataDirectory(restarted, "data").may_have_lost_writes
+
+
+def test_without_an_id_of_the_systems_start_a_loss_of_power_is_possible() -> None:
+    class Files(MemoryFiles):
+        def boot_id(self) -> None:
+            return None
+
+    files = Files()
+    DataDirectory(files, "data").end_loading()
+    assert DataDirectory(files, "data").may_have_lost_writes
+    assert files.read("data/.kafkalite_boot") == b""
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_a_missing_directory_is_reported(*, is_clean: bool) -> None:
+    files = MemoryFiles()
+    directory = DataDirectory(files, "data")
+    log = open_log(directory)
+    directory.end_loading()
+    for _ in range(3):
+        append(log, b"value")
+    log.flush()
+    directory.checkpoint({NAME: log})
+    if is_clean:
+        directory.close({NAME: log})
+    for path in files.paths:
+        if path.startswith("data/some-topic-3/"):
+            files.remove(path)
+    files.remove_directory("data/some-topic-3")
+    again = DataDirectory(files, "data")
+    assert open_log(again).end_offset == 0
+    assert again.missing_directories == {NAME: 3}
+
+
+def test_a_new_topic_with_the_name_of_a_deleted_one_is_not_damaged_after_a_crash() -> None:
+    files = MemoryFiles()
+    directory = DataDirectory(files, "data")
+    old = open_log(directory)
+    directory.end_loading()
+    for _ in range(3):
+        append(old, b"value")
+    old.flush()
+    directory.checkpoint({NAME: old})
+    directory.delete_log(old)
+    new = open_log(directory, NEW_ID)
+    append(new, b"new")
+    again = DataDirectory(files, "data")
+    log = open_log(again, NEW_ID)
+    assert (log.end_offset, log.damage_errors) == (1, ())
+    assert again.missing_directories == {}

@@ -22,6 +22,7 @@ from tests.unit.storage.logs import (
     batch,
     filled_log,
     open_log,
+    records_of,
     values_of,
 )
 
@@ -185,8 +186,9 @@ def test_flushed_data_is_never_truncated(clean: bool) -> None:  # noqa: FBT001
     (damage,) = again.damage_errors
     assert damage.path == last.path(".log")
     assert damage.reason == f"the batch at position 0 (offset {last.base_offset}) is damaged"
-    # Without a recovery point a crash may have caused it.
-    assert with_recovery_point(files, 0, clean=clean).end_offset == last.base_offset
+    # Without a recovery point a loss of power may have caused it, unless the log was closed.
+    again = with_recovery_point(files, 0, clean=clean)
+    assert again.end_offset == (20 if clean else last.base_offset)
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -221,3 +223,144 @@ def test_complete_log_has_no_gaps() -> None:
     compacted = SMALL._replace(cleanup_policy=frozenset({"compact"}))
     again.segments[1].remove()
     assert open_log(files, compacted, clean_shutdown=True).damage_errors == ()
+
+
+def change(files: MemoryFiles, path: str, position: int, content: bytes) -> None:
+    """Overwrite bytes of a file."""
+    file = files.open(path)
+    whole = bytearray(file.pread(file.size, 0))
+    whole[position : position + len(content)] = content
+    file.truncate(0)
+    file.append([whole])
+
+
+ONE_SEGMENT = SMALL._replace(segment_bytes=1 << 20)
+FILE = f"{DIRECTORY}/{0:020d}.log"
+LENGTH_FIELD, VALUE = 8, -3
+"""Positions in a batch: of its length, and, from its end, of its last value."""
+
+
+@pytest.mark.parametrize("at", [LENGTH_FIELD, VALUE])
+def test_damage_before_valid_batches_is_not_truncated_after_a_crash_of_the_process(
+    at: int,
+) -> None:
+    files = MemoryFiles()
+    log = filled_log(10, ONE_SEGMENT, files)
+    values = values_of(log)
+    start = 3 * log.size_bytes // 10
+    change(files, FILE, start + at if at > 0 else start + log.size_bytes // 10 + at, b"\x7f")
+    again = open_log(files, ONE_SEGMENT, may_have_lost_writes=False)
+    (damage,) = again.damage_errors
+    assert damage.reason == f"the batch at position {start} (offset 6) is damaged"
+    assert (again.end_offset, again.truncated_bytes) == (20, 0)
+    assert again.has_disk_failure
+    with pytest.raises(OSError, match="damaged"):
+        append(again, b"new")
+    # Kafka truncates, and a loss of power may have caused it. Records of others depend on it.
+    internal = open_log(files, ONE_SEGMENT, is_internal=True)
+    assert internal.damage_errors[0].reason == damage.reason
+    lossy = open_log(files, ONE_SEGMENT)
+    assert (lossy.end_offset, lossy.truncated_end_offset) == (6, 20)
+    assert values_of(lossy) == values[:6]
+    append(lossy, b"new")
+
+
+@pytest.mark.parametrize("is_internal", [False, True])
+@pytest.mark.parametrize("may_have_lost_writes", [False, True])
+def test_an_incomplete_last_write_is_truncated(
+    *, may_have_lost_writes: bool, is_internal: bool
+) -> None:
+    content, values = three_batches()
+    for size in range(len(content) * 2 // 3 + 1, len(content)):
+        files = disk_with(content[:size])
+        log = open_log(
+            files, ONE_SEGMENT, may_have_lost_writes=may_have_lost_writes, is_internal=is_internal
+        )
+        assert log.truncated_bytes == size - len(content) * 2 // 3
+        assert (log.end_offset, log.truncated_end_offset, log.damage_errors) == (4, 4, ())
+        append(log, b"new")
+        assert values_of(log) == [*values[:4], b"new"]
+
+
+@pytest.mark.parametrize("is_internal", [False, True])
+@pytest.mark.parametrize("zeroed", [40, 4096])
+def test_pages_of_zeros_at_the_end_are_truncated_after_a_loss_of_power(
+    zeroed: int, *, is_internal: bool
+) -> None:
+    content, values = three_batches()
+    for size in range(len(content) * 2 // 3, len(content) - 4):
+        log = open_log(
+            disk_with(content[:size] + bytes(zeroed)), ONE_SEGMENT, is_internal=is_internal
+        )
+        assert (log.end_offset, log.damage_errors) == (4, ())
+        append(log, b"new")
+        assert values_of(log) == [*values[:4], b"new"]
+
+
+def three_batches() -> tuple[bytes, list[bytes | None]]:
+    """Return the bytes and the values of three batches of the same size."""
+    files = MemoryFiles()
+    values = values_of(filled_log(3, ONE_SEGMENT, files))
+    return files.read(FILE), values
+
+
+def disk_with(content: bytes) -> MemoryFiles:
+    """Return a disk with a log of one segment."""
+    files = MemoryFiles()
+    files.makedirs(DIRECTORY)
+    files.write(FILE, content)
+    return files
+
+
+@pytest.mark.parametrize("is_internal", [False, True])
+def test_a_damaged_last_batch_of_full_length_is_no_incomplete_write(*, is_internal: bool) -> None:
+    files = MemoryFiles()
+    size = filled_log(3, ONE_SEGMENT, files).size_bytes
+    change(files, FILE, size - 1, b"?")
+    again = open_log(files, ONE_SEGMENT, may_have_lost_writes=False, is_internal=is_internal)
+    (damage,) = again.damage_errors
+    assert damage.reason == f"the batch at position {2 * size // 3} (offset 4) is damaged"
+    assert again.end_offset == 6
+    # After a loss of power, its last pages may be missing.
+    lossy = open_log(files, ONE_SEGMENT, is_internal=is_internal)
+    assert (lossy.end_offset, lossy.damage_errors) == (4, ())
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("remaining_batches", [0, 4])
+def test_a_flushed_end_that_is_missing_is_reported(remaining_batches: int, *, clean: bool) -> None:
+    files = MemoryFiles()
+    log = filled_log(5, ONE_SEGMENT, files)
+    log.close()
+    if remaining_batches:
+        file = files.open(FILE)
+        file.truncate(remaining_batches * file.size // 5)
+    else:
+        files.remove(FILE)
+    again = with_recovery_point(files, 10, clean=clean)
+    (damage,) = again.damage_errors
+    first_missing = 2 * remaining_batches
+    assert damage.reason == (
+        f"the flushed records with the offsets {first_missing} to 9 are missing"
+    )
+    assert again.end_offset == 10
+    with pytest.raises(OSError, match="missing"):
+        append(again, b"new")
+    again.close()
+    if remaining_batches:
+        assert records_of(again)[-1].offset == first_missing - 1
+
+
+def test_a_missing_segment_is_no_loss_of_power_after_a_crash_of_the_process() -> None:
+    files = MemoryFiles()
+    log = filled_log(60, SPARSE, files)
+    gone, after = log.segments[2:4]
+    gone.remove()
+    again = open_log(files, SPARSE, may_have_lost_writes=False)
+    (damage,) = again.damage_errors
+    assert damage.reason == (
+        f"the segment with the offsets {gone.base_offset} to {after.base_offset - 1} is missing"
+    )
+    assert (again.end_offset, again.truncated_bytes) == (120, 0)
+    lossy = open_log(files, SPARSE)
+    assert (lossy.end_offset, lossy.truncated_end_offset) == (gone.base_offset, 120)

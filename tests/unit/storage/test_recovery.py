@@ -6,7 +6,11 @@ import random
 
 import pytest
 
-from kafkalite.storage.recovery import positioned_batches, valid_batches
+from kafkalite.storage.recovery import (
+    end_offset_after_damage,
+    positioned_batches,
+    valid_batches,
+)
 from kafkalite.testing.files import MemoryFile, MemoryFiles
 from tests.unit.storage.logs import batch
 
@@ -89,3 +93,40 @@ def test_file_shorter_than_its_size_ends_early() -> None:
     assert len(list(positioned_batches(file.pread, 0, len(content) + 1000))) == 3
     assert len(list(positioned_batches(file.pread, ends[1], len(content)))) == 1
     assert list(positioned_batches(lambda _size, _position: b"", 0, 1000)) == []
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_batches_after_a_damaged_one_are_found(seed: int) -> None:
+    rng = random.Random(seed)  # noqa: S311 - repeatable
+    content, ends = segment(4)
+    starts = [0, *ends]
+    which = rng.randrange(4)
+    start, next_offset = starts[which], 100 + 2 * which
+    at = rng.randrange(start, ends[which])
+    damaged = bytearray(content)
+    damaged[at : at + rng.randrange(1, 5)] = rng.randbytes(4)
+    pread = file_of(bytes(damaged)).pread
+    expected = None if which == 3 else 108
+    assert end_offset_after_damage(pread, start, len(damaged), next_offset) == expected
+
+
+@pytest.mark.parametrize("tail", [b"", b"\0" * 9000, b"\2" * 9000, b"\xde\xad" * 50])
+def test_an_incomplete_write_is_followed_by_no_batch(tail: bytes) -> None:
+    content, ends = segment(4)
+    for end in range(ends[2], len(content) if not tail else ends[2] + 1):
+        pread = file_of(content[:end] + tail).pread
+        assert end_offset_after_damage(pread, ends[2], end + len(tail), 106) is None
+
+
+def test_earlier_batches_are_not_later_ones() -> None:
+    """A file may have old bytes after its end, such as after a restored copy."""
+    content, ends = segment(4)
+    pread = file_of(content[: ends[2]] + b"\0" * 100 + content[: ends[1]]).pread
+    assert end_offset_after_damage(pread, ends[2], 10_000, 106) is None
+
+
+def test_a_batch_across_two_chunks_is_found() -> None:
+    content, _ = segment(2, 7)
+    for offset in range((1 << 20) - 20, (1 << 20) + 3):
+        pread = file_of(bytes(offset) + content).pread
+        assert end_offset_after_damage(pread, 0, offset + len(content), 7) == 11
