@@ -2,7 +2,8 @@
 
 Similar to Kafka's StripedReplicaPlacer: leaders rotate over the nodes from a random one, replicas
 of one partition are on different nodes and, if nodes have racks, on as many racks as possible. A
-fenced node never leads, and it follows only if its rack has no other node left.
+fenced node never leads, and it follows only if its rack has no other node left. A rack whose nodes
+are all fenced has its turn like the others.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ def plan_replicas(
                 replication_factor=replication_factor, brokers=len(brokers)
             ),
         )
+    order_followers = _take_turns if fenced_ring else _prefer_unused_racks
     assignments = []
     for index in range(partitions):
         round_number = index // len(ring)
@@ -76,7 +78,7 @@ def plan_replicas(
         # After each full round the followers shift by one, so that pairs of nodes vary.
         shift = round_number % max(1, len(candidates))
         fenced_shift = index % max(1, len(fenced_ring))
-        followers = _prefer_unused_racks(
+        followers = order_followers(
             ring[leader_slot],
             (
                 *candidates[shift:],
@@ -88,6 +90,23 @@ def plan_replicas(
         )
         assignments.append((ring[leader_slot], *followers[: replication_factor - 1]))
     return tuple(assignments)
+
+
+def _take_turns(
+    leader: int, candidates: tuple[int, ...], brokers: Mapping[int, BrokerImage]
+) -> tuple[int, ...]:
+    """Return the candidates of one rack after the other; the rack of the leader is the last."""
+    racks: dict[str, list[int]] = {rack: [] for rack in sorted(map(_rack, brokers.values()))}
+    for node_id in candidates:
+        racks[_rack(brokers[node_id])].append(node_id)
+    names = list(racks)
+    first = names.index(_rack(brokers[leader])) + 1
+    rounds = zip_longest(*(racks[name] for name in (*names[first:], *names[:first])))
+    return tuple(node_id for node_id in chain.from_iterable(rounds) if node_id is not None)
+
+
+def _rack(broker: BrokerImage) -> str:
+    return broker.rack or ""
 
 
 def _prefer_unused_racks(

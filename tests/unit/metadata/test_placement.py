@@ -71,6 +71,14 @@ def test_a_fenced_node_on_an_unused_rack_precedes_others_on_a_used_rack() -> Non
     assert placed == ((1, 3), (2, 3))
 
 
+def test_a_rack_with_fenced_nodes_only_has_its_turn() -> None:
+    nodes = with_fenced(brokers("a", "b", "c", "b"), 2, 4)
+    placed = plan_replicas(nodes, partitions=2, replication_factor=2, start=0)
+    assert placed == ((1, 2), (3, 1))
+    placed = plan_replicas(nodes, partitions=2, replication_factor=4, start=0)
+    assert placed == ((1, 2, 3, 4), (3, 1, 4, 2))
+
+
 def test_nothing_is_placed_if_all_nodes_are_fenced() -> None:
     with pytest.raises(PlacementError) as refusal:
         plan_replicas(
