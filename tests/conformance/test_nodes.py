@@ -20,6 +20,7 @@ from tests.conformance.node_scenarios import (
     placement,
     quorum,
     reassignments,
+    timeouts,
 )
 from tests.conformance.node_world import NodeWorlds
 from tests.conformance.scenarios.commits import commit
@@ -48,6 +49,7 @@ SCENARIOS = [
     *failures.SCENARIOS,
     *reassignments.SCENARIOS,
     *placement.SCENARIOS,
+    *timeouts.SCENARIOS,
     *quorum.SCENARIOS,
 ]
 

@@ -96,7 +96,7 @@ def state(image: MetadataImage) -> dict[str, Any]:
     return {name: topic.partitions for name, topic in image.topics.items()}
 
 
-CHANGES: Final = (
+CHANGES: Final[tuple[tuple[ApiKey, Any], ...]] = (
     (ApiKey.CREATE_TOPICS, create),
     (ApiKey.DELETE_TOPICS, delete),
     (ApiKey.CREATE_PARTITIONS, grow),
