@@ -11,6 +11,7 @@ from __future__ import annotations
 import signal
 import time
 from collections import Counter, defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
@@ -34,15 +35,18 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
+    from tests.clients.node_failure_scenario import NodeFailures
     from tests.oracle.target import Target
 
 PARTITIONS = 6
 ASSIGNED = "assigned"
 """The protocol of clients whose TxnOffsetCommit requests have no member id: each worker has its own
 partitions and group."""
-_GROUP, _SOURCE, _SINK = "workers", "given", "made"
+SOURCE, SINK = "given", "made"
+_GROUP = "workers"
 _TIMEOUT_S = 60.0
 _PATIENCE_S = 2.0
+_FAILURE_PATIENCE_S = 0.5
 
 
 class Plan(NamedTuple):
@@ -59,6 +63,8 @@ class Plan(NamedTuple):
     """Workers stopped with an open transaction, until others have their transactional ids."""
     broker_kills: int
     aborts: int
+    node_failures: int = 0
+    """Failures of nodes before each kill of the broker."""
 
 
 class Results(NamedTuple):
@@ -84,6 +90,9 @@ class Scenario:
     protocol: str
     plan: Plan
     random: random.Random
+    replicas: int = 1
+    nodes: NodeFailures | None = None
+    """Given if nodes fail in the plan."""
     input_rows: Rows = field(default_factory=lambda: defaultdict(list))
     fenced: Counter[str] = field(default_factory=Counter)
     count: int = 0
@@ -103,7 +112,7 @@ class Scenario:
         seconds = time.monotonic() - started
         self._check()
         kills = plan.kills_inside + plan.kills_anywhere + plan.zombies
-        written = read_by_librdkafka(self.target.bootstrap, _SINK, PARTITIONS, UNCOMMITTED)
+        written = read_by_librdkafka(self.target.bootstrap, SINK, PARTITIONS, UNCOMMITTED)
         rolled_back = sum(map(len, written.values())) - self.count
         return Results(
             self.count, pool.commits, rolled_back, kills, plan.broker_kills, self.fenced, seconds
@@ -111,11 +120,11 @@ class Scenario:
 
     def _prepare(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.target.bootstrap})
-        expected = [NewTopic(name, PARTITIONS, 1) for name in (_SOURCE, _SINK)]
+        expected = [NewTopic(name, PARTITIONS, self.replicas) for name in (SOURCE, SINK)]
         for future in admin.create_topics(expected).values():
             future.result(_TIMEOUT_S)
         for slot in range(self.plan.workers):
-            commit_the_beginning(self.target.bootstrap, self._group(slot), _SOURCE, PARTITIONS)
+            commit_the_beginning(self.target.bootstrap, self._group(slot), SOURCE, PARTITIONS)
 
     def _group(self, slot: int) -> str:
         return f"{_GROUP}-{slot}" if self.protocol == ASSIGNED else _GROUP
@@ -129,8 +138,8 @@ class Scenario:
             transactional_id=f"{_GROUP}-{slot}",
             group=self._group(slot),
             protocol=self.protocol,
-            source=_SOURCE,
-            sink=_SINK,
+            source=SOURCE,
+            sink=SINK,
             partitions=self._partitions(slot),
             batch=self.plan.batch,
         )
@@ -153,11 +162,17 @@ class Scenario:
 
     def _write_input(self, count: int) -> None:
         """Write input records, spread over the partitions."""
-        producer = Producer({"bootstrap.servers": self.target.bootstrap, "linger.ms": 5})
+        producer = Producer(
+            {
+                "bootstrap.servers": self.target.bootstrap,
+                "linger.ms": 5,
+                "enable.idempotence": True,
+            }
+        )
         for number in range(self.count, self.count + count):
             row = (f"key-{number % 97}", f"value-{number}")
             partition = number % PARTITIONS
-            producer.produce(_SOURCE, row[1], row[0], partition)
+            producer.produce(SOURCE, row[1], row[0], partition)
             self.input_rows[partition].append(row)
         assert producer.flush(_TIMEOUT_S) == 0
         self.count += count
@@ -200,9 +215,23 @@ class Scenario:
         pool.replace(slot)
 
     def _kill_the_broker(self, pool: WorkerPool, share: int) -> None:
-        self._wait_for_some_commits(pool, share)
+        if self.nodes is None:
+            self._wait_for_some_commits(pool, share)
+        for _ in range(self.plan.node_failures):
+            assert self.nodes is not None
+            self.nodes.fail()
+            self._write_input(share // self.plan.node_failures)
+            self._wait_for_progress(pool)
         self.target.kill()
         self.target.start()
+        if self.nodes is not None:
+            self.nodes.forget()
+
+    def _wait_for_progress(self, pool: WorkerPool) -> None:
+        """Wait for a commit, but not long: the failures may prevent it."""
+        expected = pool.commits + 1
+        with suppress(AssertionError):
+            wait_until(lambda: pool.commits >= expected, "a commit", _FAILURE_PATIENCE_S)
 
     def _abort(self, pool: WorkerPool, share: int) -> None:
         worker = self.random.choice(pool.workers)
@@ -220,10 +249,10 @@ class Scenario:
     def _is_done(self, pool: WorkerPool) -> bool:
         pool.check()
         bootstrap = self.target.bootstrap
-        expected = end_offsets(bootstrap, _SOURCE, PARTITIONS)
+        expected = end_offsets(bootstrap, SOURCE, PARTITIONS)
         committed_by_partition: dict[int, int] = {}
         for slot in range(self.plan.workers):
-            committed = committed_offsets(bootstrap, self._group(slot), _SOURCE)
+            committed = committed_offsets(bootstrap, self._group(slot), SOURCE)
             committed_by_partition |= {
                 partition: committed[partition] for partition in self._partitions(slot)
             }
@@ -238,7 +267,7 @@ class Scenario:
         for reader in (read_by_librdkafka, read_by_aiokafka):
             self.target.kill()
             self.target.start()
-            read = reader(self.target.bootstrap, _SINK, PARTITIONS)
+            read = reader(self.target.bootstrap, SINK, PARTITIONS)
             assert read == expected, f"{reader.__name__}: {_differences(expected, read)}"
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -23,7 +23,7 @@ from tests.clients.records import some_records
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kafkalite.testing import Broker
     from tests.clients.drivers.protocol import SentRow
@@ -42,6 +42,7 @@ CONFIG: dict[str, str | float] = {
 """Broker configurations of the scenario."""
 
 ALL_KINDS = ("stop", "shut down", "isolate", "pause", "move")
+KINDS_WITH_STALE_METADATA = (*ALL_KINDS, "freeze")
 KINDS_WITHOUT_EPOCHS = ("stop", "shut down", "pause", "move")
 """For clients whose requests have no leader epochs. An isolated node can name itself as the leader,
 and answer OFFSET_OUT_OF_RANGE for records of the next leader. These clients then begin again."""
@@ -53,6 +54,29 @@ _DEADLINE_S = 30.0
 _SECOND_FAILURE_RATE = 0.3
 _OBSERVE_EVERY = 5
 """Number of failures between two observations of the committed offsets."""
+
+
+class NodeHandle(Protocol):
+    """A node that a test lets fail; see `kafkalite.testing.nodes`."""
+
+    def stop(self, *, controlled: bool = False) -> None: ...
+    def start(self) -> None: ...
+    def isolate(self) -> None: ...
+    def pause_replication(self) -> None: ...
+    def resume_replication(self) -> None: ...
+    def freeze_metadata(self) -> None: ...
+    def thaw_metadata(self) -> None: ...
+
+
+class ControlledBroker(Protocol):
+    """A broker whose nodes a test lets fail."""
+
+    @property
+    def nodes(self) -> Mapping[int, NodeHandle]:
+        """Node id → node."""
+
+    def move_leader(self, topic: str, partition: int, leader: int) -> object:
+        """Make a node the leader; raises ValueError if its replica is not in the ISR."""
 
 
 class Results(NamedTuple):
@@ -68,16 +92,19 @@ class Results(NamedTuple):
 class NodeFailures:
     """Random failures of the nodes of a broker; one node always takes part in everything."""
 
-    broker: Broker
+    broker: ControlledBroker
     random: random.Random
     kinds: Sequence[str] = ALL_KINDS
+    topics: Sequence[str] = (TOPIC,)
+    """The topics whose leaders move."""
+    second_failure_rate: float = _SECOND_FAILURE_RATE
     failures: Counter[str] = field(default_factory=Counter)
     _failed: dict[int, str] = field(default_factory=dict)
     """Node → how it failed."""
 
     def fail(self) -> None:
         """Let one node fail, or move one leader; some nodes may be repaired first."""
-        limit = 2 if self.random.random() < _SECOND_FAILURE_RATE else 1
+        limit = 2 if self.random.random() < self.second_failure_rate else 1
         while len(self._failed) >= limit:
             self._repair(self.random.choice(sorted(self._failed)))
         failure = self.random.choice(self.kinds)
@@ -91,6 +118,7 @@ class NodeFailures:
                 "shut down": partial(node.stop, controlled=True),
                 "isolate": node.isolate,
                 "pause": node.pause_replication,
+                "freeze": node.freeze_metadata,
             }
             changes[failure]()
             self._failed[node_id] = failure
@@ -101,24 +129,27 @@ class NodeFailures:
         for node_id in sorted(self._failed):
             self._repair(node_id)
 
+    def forget(self) -> None:
+        """Begin again: after a restart all nodes take part in everything."""
+        self._failed.clear()
+
     def _sound_nodes(self) -> list[int]:
         return [node_id for node_id in range(1, NODES + 1) if node_id not in self._failed]
 
     def _repair(self, node_id: int) -> None:
         node = self.broker.nodes[node_id]
-        if self._failed.pop(node_id) == "pause":
-            node.resume_replication()
-        else:
-            node.start()
+        repairs = {"pause": node.resume_replication, "freeze": node.thaw_metadata}
+        repairs.get(self._failed.pop(node_id), node.start)()
 
     def _move_a_leader(self) -> None:
         """Move the leader of a random partition to a node that is in sync, if another one is."""
+        topic = self.random.choice(self.topics)
         partition = self.random.randrange(PARTITIONS)
         nodes = self._sound_nodes()
         self.random.shuffle(nodes)
         for node_id in nodes:
             try:
-                self.broker.move_leader(TOPIC, partition, node_id)
+                self.broker.move_leader(topic, partition, node_id)
             except ValueError:
                 continue  # its replica is not in the ISR
 

@@ -25,6 +25,14 @@ from tests.conformance.node_scenarios import (
 from tests.conformance.node_world import NodeWorlds
 from tests.conformance.scenarios.commits import commit
 from tests.conformance.scenarios.configs import DELETE, SET, TOPIC, alter, settled
+from tests.conformance.transactional_producer import (
+    NEW,
+    Producer,
+    describe,
+    end,
+    init_producer_id,
+    write,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -114,6 +122,73 @@ def test_a_coordinator_with_too_few_in_sync_replicas(clusters: NodeClusters, att
 
     assert ask(clusters.real) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, False)
     assert ask(clusters.emulated) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, True)
+
+
+def test_a_transaction_ends_when_the_followers_have_its_marker(
+    clusters: NodeClusters, attempt: int
+) -> None:
+    """The coordinator's log waits for the follower for a shorter time than the partition."""
+
+    def ask(cluster: NodeCluster) -> list[tuple[str, int]]:
+        """Return the state of the transaction and its last stable offset.
+
+        They are those after the answer to the commit, and after the follower has caught up.
+        """
+        worlds = NodeWorlds(cluster, f"marker-{attempt}")
+        try:
+            worlds.create("led", (2, 3))
+            coordinator = worlds.node(1)
+            transactional_id, producer = _producer_at(coordinator)
+            name = worlds.full_name("led")
+            # Until the leader knows the coordinator, it refuses the batch.
+            written = worlds.node(2).call_until(
+                write(transactional_id, producer, name),
+                NEW.produce,
+                lambda answer: not answer.responses[0].partition_responses[0].error_code,
+            )
+            assert written.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+            worlds.settle("led", 2, (2, 3))
+            worlds.pause_replication(3)
+            ended = coordinator.probe(end(transactional_id, producer, is_commit=True), NEW.end)
+            assert ended.error_code == ErrorCode.NONE
+
+            def observed() -> tuple[str, int]:
+                found = coordinator.probe(describe(transactional_id), 0).transaction_states[0]
+                row = worlds.node(2).probe(worlds.fetch_request("led", 0), 12).responses[0]
+                return found.transaction_state, row.partitions[0].last_stable_offset
+
+            before = observed()
+            worlds.resume_replication(3)
+            coordinator.call_until(
+                describe(transactional_id),
+                0,
+                lambda answer: answer.transaction_states[0].transaction_state == "CompleteCommit",
+            )
+            worlds.settle("led", 2, (2, 3))
+            return [before, observed()]
+        finally:
+            worlds.close()
+
+    real, emulated = ask(clusters.real), ask(clusters.emulated)
+    assert emulated == real
+    assert real == [("PrepareCommit", 0), ("CompleteCommit", 2)]
+
+
+def _producer_at(node: World) -> tuple[str, Producer]:
+    """Return a transactional id whose coordinator is this node, and its producer."""
+    names = [f"{node.name}-id-{number}" for number in range(20)]
+    found = node.call_until(
+        FindCoordinatorRequest(key_type=1, coordinator_keys=names),
+        4,
+        lambda answer: all(row.error_code == ErrorCode.NONE for row in answer.coordinators),
+    )
+    transactional_id = next(row.key for row in found.coordinators if row.port == node.port)
+    answer = node.call_until(
+        init_producer_id(transactional_id),
+        NEW.init,
+        lambda answer: answer.error_code == ErrorCode.NONE,
+    )
+    return transactional_id, Producer(answer.producer_id, answer.producer_epoch)
 
 
 def group_at(node: World) -> str:

@@ -70,7 +70,8 @@ class ConfluentWorker:
         self._consumer.subscribe([task.source])
 
     def poll(self) -> list[ReadRow]:
-        return [_row(message) for message in self._consumer.consume(self._task.batch, 0.1)]
+        messages = self._consumer.consume(self._task.batch, 0.1)
+        return [_row(message) for message in messages if not _is_repeated(message)]
 
     def begin(self) -> None:
         _call(self._producer.begin_transaction)
@@ -113,6 +114,12 @@ def _call(call: Callable[[], object]) -> None:
                 raise
         else:
             return
+
+
+def _is_repeated(message: Message) -> bool:
+    """Whether a message reports a request for committed offsets that the library sends again."""
+    error = message.error()
+    return error is not None and error.code() == KafkaError._TIMED_OUT
 
 
 def _row(message: Message) -> ReadRow:
