@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,11 +12,13 @@ import pytest
 from kafkalite.protocol import codec
 from kafkalite.traffic.columnar.options import Options
 from kafkalite.traffic.scalar.reading import exchanges, read
-from kafkalite.traffic.spark import pipeline
+from kafkalite.traffic.spark import manifest, pipeline
 from kafkalite.traffic.spark.follow.stream import FollowedCapture, follow
 from kafkalite.traffic.spark.inputs import WorkerFiles
 from kafkalite.traffic.spark.locations import LocationError, location
+from kafkalite.traffic.spark.manifest import Manifest
 from kafkalite.traffic.spark.pipeline import Job, NothingToAuditError, Outcome, audit
+from kafkalite.traffic.spark.progress import SilentReporter
 from kafkalite.traffic.spark.requests import Requests
 from kafkalite.traffic.spark.stages import file_splitting
 from tests.captures.split_captures import split_capture
@@ -194,6 +197,46 @@ def test_output_of_removed_files_stays_with_keep_removed_inputs(
     for path in folder.iterdir():
         path.unlink()
     assert run_audit(spark, out, folder, keep_removed_inputs=True).files_read == 0
+    assert envelopes_in(spark, out) == before
+
+
+def with_decoder(out: Path, decoder: str) -> None:
+    """Change the manifest to that of another version of the decoder."""
+    path = out / manifest.NAME
+    read = Manifest.from_json(path.read_text())
+    splits = tuple(replace(split, decoder=decoder) for split in read.splits)
+    path.write_text(replace(read, splits=splits).to_json())
+
+
+class Steps(SilentReporter):
+    """Collects the steps of runs."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def step(self, description: str) -> None:
+        self.lines.append(description)
+
+
+def test_upgrade_keeps_the_rows_of_removed_inputs_and_reads_the_others_again(
+    spark: SparkSession, captures: Path, tmp_path: Path
+) -> None:
+    folder, out = tmp_path / "in", tmp_path / "out"
+    shutil.copytree(captures, folder)
+    first, *others = sorted(folder.iterdir())
+    run_audit(spark, out, folder, split_bytes=1, keep_removed_inputs=True)
+    before = envelopes_in(spark, out)
+    first.unlink()
+    with_decoder(out, "another")
+    job = Job(inputs=(str(folder),), out=str(out), audits=(), keep_removed_inputs=True)
+    steps = Steps()
+    assert audit(spark, job, steps).files_read == len(others)
+    assert envelopes_in(spark, out) == before
+    assert steps.lines[0].endswith(" again: another version of the decoder wrote them")
+    with pytest.raises(
+        LocationError, match=f"{first.name}, which --keep-removed-inputs has retained"
+    ):
+        run_audit(spark, out, folder)
     assert envelopes_in(spark, out) == before
 
 

@@ -4,26 +4,32 @@ Files are read in splits, one split per task; a part of a huge file is a split b
 depends only on the input. If a file of a split changed or is gone, the whole output of the split is
 deleted, and its remaining files are read again. So the output of all parts of a file is deleted
 together.
+
+The output of files that are gone cannot be made again. Once a run has retained it on demand, no run
+deletes it: a run that would have to is refused.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from kafkalite.traffic.spark.locations import InputFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.traffic.columnar.file_parts import FilePart
 
 NAME: Final = "_kafkalite/manifest.json"
 """Path of the manifest below the output folder."""
 
-_VERSION: Final = 2
-"""Version of the manifest and of the tables; the output of another version is written again."""
+_VERSION: Final = 3
+"""Version of the form of the manifest."""
+_DECODER_PER_FOLDER: Final = 2
+"""The version whose manifests have one text for the decoder and the selection of all splits."""
 _STORED_NAMES: Final = {"splits": "lots", "incomplete": "loose"}
 """Field → its key in a stored manifest, where it differs."""
 _FIELDS: Final = {stored: name for name, stored in _STORED_NAMES.items()}
@@ -42,6 +48,10 @@ class InputSplit:
     rows: int = 0
     quarantined: tuple[str, ...] = ()
     """Files that could not be read, or not to their end."""
+    decoder: str = ""
+    """Identity of the decoder that wrote the output."""
+    is_retained: bool = False
+    """Whether a run retained the output although inputs were gone."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -66,8 +76,8 @@ class Piece:
 class Manifest:
     """The state of an output folder."""
 
-    decoder: str
-    """Identifies the decoder and its options; output of other decoders is discarded."""
+    selection: str = ""
+    """The selection of requests that all output has; empty in a new folder."""
     run: int = 0
     splits: tuple[InputSplit, ...] = ()
     stitched: InputSplit | None = None
@@ -87,18 +97,24 @@ class Manifest:
         return json.dumps({"form": _VERSION, **fields}, separators=(",", ":"))
 
     @classmethod
-    def from_json(cls, text: str | None, decoder: str) -> Manifest:
-        """Parse a manifest; returns an empty one for None, and for a manifest of another decoder.
+    def from_json(cls, text: str | None) -> Manifest:
+        """Parse a manifest; returns an empty one for None; raises ValueError for an invalid text.
 
-        Raises ValueError for an invalid text.
+        A manifest of a form that this version does not know is invalid, because its output cannot
+        be validated.
         """
-        empty = cls(decoder=decoder)
         if text is None:
-            return empty
+            return cls()
         try:
             fields = json.loads(text)
-            if fields.pop("form") != _VERSION or fields["decoder"] != decoder:
-                return cls(decoder=decoder, run=int(fields["run"]))
+            form = fields.pop("form")
+            if form == _DECODER_PER_FOLDER:
+                _split_decoder(fields)
+            elif form != _VERSION:
+                raise ValueError(
+                    f"written by another version of kafkalite (form {form}); use that version, or"
+                    " another --out"
+                )
             stitched = fields.pop("stitched")
             splits = tuple(_parse_split(split) for split in fields.pop(_STORED_NAMES["splits"]))
             return cls(
@@ -110,12 +126,25 @@ class Manifest:
             raise ValueError(f"invalid manifest: {error!r}") from error
 
 
+class RetainedOutputError(Exception):
+    """A run would delete output that it must retain; the text is one line for users."""
+
+
+class Reason(StrEnum):
+    """Why the output of a split is deleted."""
+
+    CHANGED = "input files changed"
+    GONE = "input files are gone, and --keep-removed-inputs is not set"
+    DECODER = "another version of the decoder wrote them"
+    SELECTION = "the selection of requests changed"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Splits whose output stays, splits whose output is deleted, and files to read."""
 
     keep: tuple[InputSplit, ...]
-    drop: tuple[InputSplit, ...]
+    drop: Mapping[Reason, tuple[InputSplit, ...]]
     read: tuple[InputFile, ...]
 
     @property
@@ -123,24 +152,87 @@ class Plan:
         """Whether nothing has to be done."""
         return not self.drop and not self.read
 
+    def lines(self) -> Iterator[str]:
+        """Yield one line per reason for which tables are written again, with these tables."""
+        for reason, splits in self.drop.items():
+            tables = table_names(name for split in splits for name in split.outputs)
+            if tables:
+                yield f"writing {', '.join(tables)} again: {reason}"
 
-def plan(done: Manifest, listed: Iterable[InputFile], *, keep_removed_inputs: bool = False) -> Plan:
-    """Compare the manifest with the current input files.
 
-    With `keep_removed_inputs`, the output of deleted input files stays.
+def table_names(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the tables of output files that users see, in order."""
+    folders = {path.rpartition("/")[0].partition("/date=")[0] for path in paths}
+    return tuple(sorted(folder for folder in folders if not folder.startswith("_")))
+
+
+def plan(
+    done: Manifest,
+    listed: Iterable[InputFile],
+    *,
+    decoder: str,
+    selection: str,
+    keep_removed_inputs: bool = False,
+) -> Plan:
+    """Compare the manifest with the current input files, decoder and selection.
+
+    With `keep_removed_inputs`, the output of deleted input files stays, also that of another
+    decoder. Raises RetainedOutputError if it cannot stay.
     """
     current = {file.url: file for file in listed}
+    is_same_selection = not done.splits or done.selection == selection
     keep: list[InputSplit] = []
-    drop: list[InputSplit] = []
+    drop: dict[Reason, list[InputSplit]] = {}
     for split in done.splits:
-        are_unchanged = [
-            current.get(file.url) == file or (keep_removed_inputs and file.url not in current)
-            for file in split.inputs
-        ]
-        (keep if all(are_unchanged) else drop).append(split)
+        gone = [file.url for file in split.inputs if file.url not in current]
+        changed = [file.url for file in split.inputs if current.get(file.url, file) != file]
+        if gone and (split.is_retained or keep_removed_inputs):
+            _check_stays(gone, changed, is_same_selection, keep_removed_inputs)
+            keep.append(replace(split, is_retained=True))
+            continue
+        is_outdated = {
+            Reason.GONE: bool(gone),
+            Reason.CHANGED: bool(changed),
+            Reason.SELECTION: not is_same_selection,
+            Reason.DECODER: split.decoder != decoder,
+        }
+        reason = next((reason for reason, applies in is_outdated.items() if applies), None)
+        if reason is None:
+            keep.append(split)
+        else:
+            drop.setdefault(reason, []).append(split)
     unchanged = {file.url for split in keep for file in split.inputs}
     read = tuple(file for file in current.values() if file.url not in unchanged)
-    return Plan(keep=tuple(keep), drop=tuple(drop), read=read)
+    dropped = {reason: tuple(splits) for reason, splits in drop.items()}
+    return Plan(keep=tuple(keep), drop=dropped, read=read)
+
+
+def _check_stays(
+    gone: Sequence[str],
+    changed: Sequence[str],
+    is_same_selection: bool,  # noqa: FBT001
+    keep_removed_inputs: bool,  # noqa: FBT001
+) -> None:
+    """Raise RetainedOutputError if the output of files that are gone cannot stay."""
+    if not keep_removed_inputs:
+        raise RetainedOutputError(
+            f"contains the results of {_and_more(gone)}, which --keep-removed-inputs has retained;"
+            " repeat the option, or use another --out"
+        )
+    if not is_same_selection:
+        raise RetainedOutputError(
+            f"contains the results of {_and_more(gone)}, which is gone, for another --api,"
+            " --client, --from or --until; repeat these, or use another --out"
+        )
+    if changed:
+        raise RetainedOutputError(
+            f"{changed[0]} changed, and its results are in the same files as those of"
+            f" {_and_more(gone)}, which is gone; use another --out"
+        )
+
+
+def _and_more(names: Sequence[str]) -> str:
+    return f"{names[0]} and {len(names) - 1:,} more" if len(names) > 1 else names[0]
 
 
 def split_inputs(
@@ -194,8 +286,17 @@ def _stored_fields(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     return {_STORED_NAMES.get(name, name): value for name, value in fields}
 
 
+def _split_decoder(fields: dict[str, Any]) -> None:
+    """Convert the fields of a manifest whose decoder is a text such as "9.2.0 [[], ...]"."""
+    version, _, fields["selection"] = fields.pop("decoder").partition(" ")
+    for split in fields[_STORED_NAMES["splits"]]:
+        split["decoder"] = f"kafkalite {version}"
+
+
 def _parse_split(fields: dict[str, Any]) -> InputSplit:
     inputs = tuple(InputFile(**file) for file in fields.pop("inputs"))
-    rows = int(fields.pop("rows"))
-    paths = {_FIELDS.get(name, name): tuple(names) for name, names in fields.items()}
-    return InputSplit(inputs=inputs, rows=rows, **paths)
+    others: dict[str, Any] = {
+        _FIELDS.get(name, name): tuple(value) if isinstance(value, list) else value
+        for name, value in fields.items()
+    }
+    return InputSplit(inputs=inputs, **others)

@@ -23,20 +23,21 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-import kafkalite
 from kafkalite.traffic.columnar.options import DEFAULT_OPTIONS
 from kafkalite.traffic.spark import manifest, output_journal, table_descriptions
 from kafkalite.traffic.spark.access_checks import check_table_access
 from kafkalite.traffic.spark.audits import AUDITS, AuditOptions
 from kafkalite.traffic.spark.connection_stitching import stitch
 from kafkalite.traffic.spark.derived_tables import FOLDERS, DerivedTables
+from kafkalite.traffic.spark.identity import audits_hash, decoder_hash
 from kafkalite.traffic.spark.inputs import SparkFiles, WorkerFiles, check_output_folder
 from kafkalite.traffic.spark.locations import LocationError, location
-from kafkalite.traffic.spark.manifest import InputSplit, Manifest
+from kafkalite.traffic.spark.manifest import InputSplit, Manifest, RetainedOutputError
 from kafkalite.traffic.spark.output_journal import Change
 from kafkalite.traffic.spark.progress import SilentReporter
 from kafkalite.traffic.spark.report import write_report
 from kafkalite.traffic.spark.requests import Requests, api_key
+from kafkalite.traffic.spark.retained_tables import check_retained_tables
 from kafkalite.traffic.spark.stages.decoding import (
     CONNECTIONS,
     INCOMPLETE,
@@ -127,6 +128,7 @@ class _Run:
         self._bytes_read = 0
         output_journal.recover(out)
         self._manifest = self._read_manifest()
+        self._audited_before = self._manifest.audited
 
     def run(self) -> Outcome:
         source = (SparkFiles if self._job.read_with_spark else WorkerFiles)(
@@ -139,9 +141,9 @@ class _Run:
             return self._update(source, listed)
 
     def _update(self, source: WorkerFiles | SparkFiles, listed: list[InputFile]) -> Outcome:
-        plan = manifest.plan(
-            self._manifest, listed, keep_removed_inputs=self._job.keep_removed_inputs
-        )
+        plan = self._plan(listed)
+        for line in plan.lines():
+            self._reporter.step(line)
         if not plan.is_empty or self._manifest.stitched is None:
             self._decode(source, plan)
         report = self._audit() if self._job.audits else None
@@ -158,14 +160,43 @@ class _Run:
             report=report,
         )
 
+    def _plan(self, listed: list[InputFile]) -> manifest.Plan:
+        """Return what to read; raises LocationError if output that must stay cannot."""
+        decoder = decoder_hash()
+        try:
+            plan = manifest.plan(
+                self._manifest,
+                listed,
+                decoder=decoder,
+                selection=_selection(self._job.options),
+                keep_removed_inputs=self._job.keep_removed_inputs,
+            )
+            check_retained_tables(
+                self._out, [split for split in plan.keep if split.decoder != decoder]
+            )
+        except RetainedOutputError as error:
+            raise LocationError(f"{self._out.url}: {error}") from error
+        return plan
+
     def _read_manifest(self) -> Manifest:
         text = (self._out / manifest.NAME).read_text()
         if text is None and any(True for name in _TABLES for _ in (self._out / name).walk()):
             raise LocationError(f"{self._out.url}: contains tables but no manifest of kafkalite")
         try:
-            return Manifest.from_json(text, _decoder_id(self._job.options))
+            return Manifest.from_json(text)
         except ValueError as error:
             raise LocationError(f"{(self._out / manifest.NAME).url}: {error}") from error
+
+    def _reason_to_audit_again(self, settings: str) -> str:
+        if not self._manifest.audited:
+            reason = "the input changed"
+        elif settings == self._manifest.audited:
+            reason = "the report is missing"
+        elif audits_hash() in self._manifest.audited:
+            reason = "the options changed"
+        else:
+            reason = "another version of the audits wrote them"
+        return f"writing the tables of the audits again: {reason}"
 
     def _decode(self, source: WorkerFiles | SparkFiles, plan: manifest.Plan) -> None:
         run = self._manifest.run + 1
@@ -177,12 +208,17 @@ class _Run:
                 len(plan.read),
                 sum(file.size for file in plan.read),
             )
-            new = source.decode(plan.read, task, self._job.split_bytes, self._reporter)
+            new = [
+                replace(split, decoder=decoder_hash())
+                for split in source.decode(plan.read, task, self._job.split_bytes, self._reporter)
+            ]
             if not plan.keep:
                 _raise_if_nothing_readable(plan.read, new)
         splits = (*plan.keep, *new)
         stitched = stitch(self._spark, splits, new, self._out, task, self._reporter)
-        manifest_ = replace(self._manifest, run=run, splits=splits, stitched=stitched, audited="")
+        manifest_ = Manifest(
+            selection=_selection(self._job.options), run=run, splits=splits, stitched=stitched
+        )
         self._commit(manifest_, staged)
 
     def _commit(self, manifest_: Manifest, staged: Location) -> None:
@@ -197,8 +233,8 @@ class _Run:
         # file.
         new = sorted(outputs - self._manifest.outputs)
         moves = [(f"{output_journal.STAGING}/{name}", name) for name in new]
-        if not self._job.audits:
-            outdated += _DERIVED
+        # Of another input: a run that fails later must not leave them next to the new tables.
+        outdated += _DERIVED
         output_journal.commit(
             self._out,
             Change(moves=tuple(moves), deletes=tuple(outdated), manifest=manifest_.to_json()),
@@ -211,11 +247,15 @@ class _Run:
         self._manifest = manifest_
 
     def _audit(self) -> str:
-        settings = json.dumps([list(self._job.audits), repr(self._job.audit_options)])
+        settings = json.dumps(
+            [audits_hash(), list(self._job.audits), repr(self._job.audit_options)]
+        )
         report = self._out / REPORT
         if self._manifest.audited == settings and report.exists():
             self._reporter.step("audits are up to date: neither the input nor the options changed")
             return report.url
+        if self._audited_before:
+            self._reporter.step(self._reason_to_audit_again(settings))
         staged = self._out / output_journal.STAGING
         derived = DerivedTables(staged, self._job.audit_options, self._reporter)
         requests = Requests.read(self._spark, self._out, derived.state)
@@ -239,15 +279,16 @@ class _Run:
         return report.url
 
 
-def _decoder_id(options: Options) -> str:
-    """Return a text with the version and the options that determine the decoder's output."""
-    chosen = (
-        sorted(options.api_keys or ()),
-        options.from_ns,
-        options.until_ns,
-        options.clients,
+def _selection(options: Options) -> str:
+    """Return a text with the options that determine which requests are decoded."""
+    return json.dumps(
+        (
+            sorted(options.api_keys or ()),
+            options.from_ns,
+            options.until_ns,
+            options.clients,
+        )
     )
-    return f"{kafkalite.__version__} {json.dumps(chosen)}"
 
 
 def _raise_if_nothing_readable(files: tuple[InputFile, ...], splits: list[InputSplit]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -10,15 +12,20 @@ from hypothesis import strategies as st
 
 from kafkalite.traffic.columnar.file_parts import FilePart
 from kafkalite.traffic.columnar.packet_index import ScannerState
+from kafkalite.traffic.spark import manifest
 from kafkalite.traffic.spark.locations import InputFile
 from kafkalite.traffic.spark.manifest import (
     InputSplit,
     Manifest,
     Piece,
-    plan,
+    Reason,
+    RetainedOutputError,
     split_evenly,
     split_inputs,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 
 def file(name: str, size: int = 10, modified_ns: int = 1) -> InputFile:
@@ -26,39 +33,77 @@ def file(name: str, size: int = 10, modified_ns: int = 1) -> InputFile:
 
 
 AB = InputSplit(
-    inputs=(file("a"), file("b")), requests=("requests/1",), problems=("problems/1",), rows=7
+    inputs=(file("a"), file("b")),
+    requests=("requests/api=Fetch/date=2026-11-22/1", "requests/api=Fetch/date=2026-11-23/1"),
+    problems=("problems/1",),
+    rows=7,
+    decoder="1",
 )
 C = InputSplit(
-    inputs=(file("c"),), requests=("requests/2",), incomplete=("loose/2",), quarantined=("c",)
+    inputs=(file("c"),),
+    requests=("requests/api=Produce/date=2026-11-22/2",),
+    incomplete=("_kafkalite/loose/frames/2",),
+    quarantined=("c",),
+    decoder="1",
 )
 MANIFEST = Manifest(
-    decoder="1", run=3, splits=(AB, C), stitched=InputSplit(inputs=(), requests=("requests/3",))
+    selection="all",
+    run=3,
+    splits=(AB, C),
+    stitched=InputSplit(inputs=(), requests=("requests/3",)),
 )
+
+
+def plan(
+    done: Manifest,
+    listed: Iterable[InputFile],
+    *,
+    decoder: str = "1",
+    selection: str = "all",
+    keep_removed_inputs: bool = False,
+) -> manifest.Plan:
+    return manifest.plan(
+        done,
+        listed,
+        decoder=decoder,
+        selection=selection,
+        keep_removed_inputs=keep_removed_inputs,
+    )
 
 
 def test_manifest_is_read_back_unchanged() -> None:
-    assert Manifest.from_json(MANIFEST.to_json(), "1") == MANIFEST
-    assert Manifest.from_json(None, "1") == Manifest(decoder="1")
+    assert Manifest.from_json(MANIFEST.to_json()) == MANIFEST
+    assert Manifest.from_json(None) == Manifest()
 
 
-def test_manifest_of_another_decoder_keeps_only_its_run() -> None:
-    assert Manifest.from_json(MANIFEST.to_json(), "2") == Manifest(decoder="2", run=3)
+def test_manifest_with_one_decoder_for_all_output_is_read() -> None:
+    fields = json.loads(MANIFEST.to_json())
+    del fields["selection"]
+    for split in (*fields["lots"], fields["stitched"]):
+        del split["decoder"], split["is_retained"]
+    earlier = json.dumps({**fields, "form": 2, "decoder": "9.2.0 [[], null, null, null]"})
+    converted = Manifest.from_json(earlier)
+    assert converted.selection == "[[], null, null, null]"
+    splits = tuple(replace(split, decoder="kafkalite 9.2.0") for split in MANIFEST.splits)
+    assert replace(converted, selection="all") == replace(MANIFEST, splits=splits)
 
 
-def test_manifest_of_another_version_keeps_only_its_run() -> None:
-    earlier = json.dumps({**json.loads(MANIFEST.to_json()), "form": 1})
-    assert Manifest.from_json(earlier, "1") == Manifest(decoder="1", run=3)
+@pytest.mark.parametrize("form", [1, 4])
+def test_manifest_of_an_unknown_form_is_refused(form: int) -> None:
+    other = json.dumps({**json.loads(MANIFEST.to_json()), "form": form})
+    with pytest.raises(ValueError, match=f"another version of kafkalite .form {form}.; use that"):
+        Manifest.from_json(other)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"form": 2}', "null"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"form": 2}', '{"form": 3}', "null"])
 def test_invalid_manifest_is_refused(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - json's own error is one too
-        Manifest.from_json(text, "1")
+        Manifest.from_json(text)
 
 
 def test_outputs_are_all_written_files() -> None:
-    written = {"requests/1", "problems/1", "requests/2", "loose/2", "requests/3"}
-    assert MANIFEST.outputs == written
+    assert MANIFEST.outputs == {*AB.outputs, *C.outputs, "requests/3"}
+    assert len(MANIFEST.outputs) == 6
 
 
 def test_unchanged_input_gives_an_empty_plan() -> None:
@@ -69,20 +114,62 @@ def test_unchanged_input_gives_an_empty_plan() -> None:
 
 def test_only_new_files_are_read() -> None:
     found = plan(MANIFEST, [file("a"), file("b"), file("c"), file("d")])
-    assert (found.keep, found.drop, found.read) == ((AB, C), (), (file("d"),))
+    assert (found.keep, found.drop, found.read) == ((AB, C), {}, (file("d"),))
+    assert [*found.lines()] == []
 
 
 @pytest.mark.parametrize("changed", [file("b", size=11), file("b", modified_ns=2)])
 def test_changed_file_drops_its_whole_split(changed: InputFile) -> None:
     found = plan(MANIFEST, [file("a"), changed, file("c")])
-    assert (found.keep, found.drop, found.read) == ((C,), (AB,), (file("a"), changed))
+    assert (found.keep, found.read) == ((C,), (file("a"), changed))
+    assert found.drop == {Reason.CHANGED: (AB,)}
+    assert [*found.lines()] == ["writing problems, requests/api=Fetch again: input files changed"]
 
 
 def test_output_of_a_removed_file_is_deleted_unless_it_is_retained() -> None:
     left = [file("a"), file("c")]
     found = plan(MANIFEST, left)
-    assert (found.keep, found.drop, found.read) == ((C,), (AB,), (file("a"),))
-    assert plan(MANIFEST, left, keep_removed_inputs=True).is_empty
+    assert (found.keep, found.read) == ((C,), (file("a"),))
+    assert found.drop == {Reason.GONE: (AB,)}
+    (line,) = found.lines()
+    assert line.endswith("input files are gone, and --keep-removed-inputs is not set")
+    retained = plan(MANIFEST, left, keep_removed_inputs=True)
+    assert retained.is_empty
+    assert retained.keep == (replace(AB, is_retained=True), C)
+
+
+def test_another_decoder_reads_the_files_that_exist_and_keeps_the_output_of_others() -> None:
+    again = plan(MANIFEST, [file("a"), file("b"), file("c")], decoder="2")
+    assert (again.keep, again.drop) == ((), {Reason.DECODER: (AB, C)})
+    (line,) = again.lines()
+    tables = "problems, requests/api=Fetch, requests/api=Produce"
+    assert line == f"writing {tables} again: another version of the decoder wrote them"
+    retained = plan(MANIFEST, [file("c")], decoder="2", keep_removed_inputs=True)
+    assert retained.keep == (replace(AB, is_retained=True),)
+    assert (retained.drop, retained.read) == ({Reason.DECODER: (C,)}, (file("c"),))
+
+
+def test_another_selection_reads_all_files_again() -> None:
+    found = plan(MANIFEST, [file("a"), file("b"), file("c")], selection="some")
+    assert (found.keep, found.drop) == ((), {Reason.SELECTION: (AB, C)})
+
+
+RETAINED = replace(MANIFEST, splits=(replace(AB, is_retained=True), C))
+
+
+@pytest.mark.parametrize(
+    ("listed", "options", "text"),
+    [
+        ([file("c")], {}, "contains the results of a and 1 more, which --keep-removed-inputs has"),
+        ([file("c")], {"selection": "some", "keep_removed_inputs": True}, "for another --api, "),
+        ([file("b", 11)], {"keep_removed_inputs": True}, "b changed, and its results are in the"),
+    ],
+)
+def test_run_that_would_delete_retained_output_is_refused(
+    listed: list[InputFile], options: Mapping[str, Any], text: str
+) -> None:
+    with pytest.raises(RetainedOutputError, match=text):
+        plan(RETAINED, listed, **options)
 
 
 def test_small_files_share_a_split_and_a_large_file_has_its_own() -> None:
@@ -112,11 +199,10 @@ def test_part_of_a_file_is_a_split_by_itself() -> None:
 
 
 def test_changed_file_read_in_parts_drops_all_its_splits() -> None:
-    done = Manifest(
-        decoder="1", splits=(InputSplit(inputs=(file("a"),)), InputSplit(inputs=(file("a"),)), C)
-    )
-    found = plan(done, [file("a", size=11), file("c")])
-    assert (found.keep, found.drop, found.read) == ((C,), done.splits[:2], (file("a", size=11),))
+    part = InputSplit(inputs=(file("a"),), decoder="1")
+    found = plan(Manifest(selection="all", splits=(part, part, C)), [file("a", size=11), file("c")])
+    assert (found.keep, found.read) == ((C,), (file("a", size=11),))
+    assert found.drop == {Reason.CHANGED: (part, part)}
 
 
 @given(st.lists(st.integers(0, 300), max_size=30), st.integers(1, 9), st.integers(1, 400))
