@@ -14,7 +14,7 @@ from pyarrow import parquet
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kafkalite.traffic.spark.inputs import REPORT_COLUMNS, cores
+from kafkalite.traffic.spark.inputs import REPORT_COLUMNS
 from kafkalite.traffic.spark.manifest import InputSplit
 from kafkalite.traffic.spark.stages.decoding import INCOMPLETE, INCOMPLETE_TABLES, TaskReport
 from kafkalite.traffic.spark.stages.stitching import (
@@ -24,7 +24,7 @@ from kafkalite.traffic.spark.stages.stitching import (
     stitch_bucket,
     stitch_incomplete,
 )
-from kafkalite.traffic.spark.tuning import DRIVER_BYTES, is_one_process
+from kafkalite.traffic.spark.tuning import DRIVER_BYTES, cores, is_one_process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from kafkalite.traffic.spark.audits import AUDITS, STATES, TABLES
+from kafkalite.traffic.spark.memory import audits_at_once
 from kafkalite.traffic.spark.state.tables import in_memory_table
 from kafkalite.traffic.spark.state.time_range import TIME_RANGE
 
@@ -50,8 +51,8 @@ FOLDERS: Final = (
 _US_PER_MS: Final = 1_000
 _MIN_BUCKETS: Final = 50
 """Minimum number of buckets of a capture, unless buckets would be shorter than 1 ms."""
-_PARALLEL_AUDITS: Final = 4
-"""Number of audits computed in parallel. While one waits for a state table, others continue."""
+_HEAP: Final = ("spark.driver.memory", "1g")
+"""The setting with the size of Java's heap in this process, and Spark's default."""
 
 
 class DerivedTables:
@@ -79,7 +80,7 @@ class DerivedTables:
             duration_ms = (row.last_us - row.first_us) // _US_PER_MS
             bucket_ms = choose_bucket_ms(self._options.bucket_ms, duration_ms)
             self._options = replace(self._options, bucket_ms=bucket_ms)
-        with ThreadPoolExecutor(_PARALLEL_AUDITS) as pool:
+        with ThreadPoolExecutor(audits_at_once(str(requests.spark.conf.get(*_HEAP)))) as pool:
             for future in [pool.submit(self._audit, requests, name) for name in names]:
                 future.result()
 

@@ -31,7 +31,13 @@ from kafkalite.traffic.spark.stages.file_splitting import (
     load_parts,
     part_bytes,
 )
-from kafkalite.traffic.spark.tuning import DRIVER_BYTES, is_one_process, temporary_settings
+from kafkalite.traffic.spark.tuning import (
+    DRIVER_BYTES,
+    TASKS_PER_CORE,
+    cores,
+    is_one_process,
+    temporary_settings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,8 +54,6 @@ REPORT_COLUMNS: Final = "report string"
 MAX_SPARK_FILE_BYTES: Final = 2**31 - 1
 """Limit of the size of a file that Spark reads: it passes each file as one value."""
 
-_SPLITS_PER_CORE: Final = 3
-"""Minimum number of splits per core, so that no core is idle for long at the end."""
 _RECURSIVE: Final = "recursiveFileLookup"
 _ROWS_PER_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BYTES_PER_TASK: Final = "spark.sql.files.maxPartitionBytes"
@@ -79,7 +83,7 @@ class WorkerFiles:
             with _report_progress(self._spark, files, reporter):
                 report = decode(task, 0, 0, ((file.url, None) for file in files))
                 return [to_split(report, {file.url: file for file in files})]
-        tasks = _SPLITS_PER_CORE * cores(self._spark)
+        tasks = TASKS_PER_CORE * cores(self._spark)
         parts = self._parts(files, part_bytes(size, tasks, split_bytes), reporter)
         splits = split_inputs(files, parts, tasks, split_bytes)
         with _report_progress(self._spark, files, reporter) as progress:
@@ -213,12 +217,6 @@ def _canonical_folder(url: str) -> str:
     if "://" in url and not url.startswith("file:"):
         return f"{hadoop_url(url).rstrip('/')}/"
     return f"{os.path.realpath(location(url).path).rstrip('/')}/"
-
-
-def cores(spark: SparkSession) -> int:
-    """Return the number of parallel tasks; 2 if the session does not know it."""
-    context = getattr(spark, "sparkContext", None)
-    return 2 if context is None else max(1, int(context.defaultParallelism))
 
 
 def read_reports(reports: DataFrame, files: Sequence[InputFile]) -> list[InputSplit]:

@@ -19,7 +19,6 @@ include stay as long as the input is unchanged.
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -45,7 +44,7 @@ from kafkalite.traffic.spark.stages.decoding import (
     REQUESTS,
     Task,
 )
-from kafkalite.traffic.spark.tuning import settings_for_size, single_task_settings
+from kafkalite.traffic.spark.tuning import scan_settings, settings_for_size, single_task_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -259,7 +258,11 @@ class _Run:
         staged = self._out / output_journal.STAGING
         derived = DerivedTables(staged, self._job.audit_options, self._reporter)
         requests = Requests.read(self._spark, self._out, derived.state)
-        with single_task_settings(self._spark) if requests.are_few else nullcontext():
+        with (
+            single_task_settings(self._spark)
+            if requests.are_few
+            else scan_settings(self._spark, requests.parquet_bytes_per_task)
+        ):
             derived.audit(requests, self._job.audits)
         moves = [
             (f"{output_journal.STAGING}/{source}", target) for source, target in derived.moves()

@@ -12,16 +12,18 @@ from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+from pyarrow import parquet
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafkalite.protocol import codec
 from kafkalite.traffic.columnar import tables
-from kafkalite.traffic.spark.locations import find
+from kafkalite.traffic.spark.locations import find, location
+from kafkalite.traffic.spark.manifest import split_evenly
 from kafkalite.traffic.spark.stages.stitching import CONNECTION_IDS
 from kafkalite.traffic.spark.state.tables import empty_table, in_memory_table
 from kafkalite.traffic.spark.state.timing import time_columns
-from kafkalite.traffic.spark.tuning import DRIVER_BYTES, is_one_process
+from kafkalite.traffic.spark.tuning import DRIVER_BYTES, TASKS_PER_CORE, cores, is_one_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,8 +40,16 @@ CONNECTIONS: Final = "connections"
 """Folders below the output folder."""
 
 _DATE: Final = pa.field("date", pa.date32(), nullable=False)
+_TASK_ROWS: Final = (1 << 14, 1 << 18)
+"""Limits of the number of requests per task that reads them: as many as give each core several
+tasks. Files are compressed to between 1 and 100 % of the capture, so
+their size does not show how long reading takes or how much memory it needs."""
 _TASK_BYTES: Final = 32 << 20
-"""Bytes of Parquet files per task of a projection."""
+"""Limit of the bytes of Parquet files per task of a projection: of requests with large records."""
+_FEW_ROWS: Final = 50_000
+"""Number of requests that one task, and tables in Java's heap, can hold."""
+_SAMPLED_FILES: Final = 4
+"""Number of files of a table from which the number of requests per byte is estimated."""
 
 
 class Requests:
@@ -63,6 +73,8 @@ class Requests:
         self._derive = derive
         self._envelopes = envelopes
         self._files: Mapping[int, Sequence[InputFile]] = {}
+        self.are_few = False
+        """Whether the requests are few enough to process in this process, in one partition."""
         self._connection_ids: DataFrame | None = None
         self._states: dict[str, DataFrame] = {}
         # One lock per state table, because state tables use other state tables (without cycles).
@@ -127,7 +139,7 @@ class Requests:
                 rows if connection_ids is None else _with_connection_ids(rows, connection_ids)
             ).drop("api")
         requests = cls(spark, _LazyTables(folders, rows_of), problems, derive, envelopes)
-        requests._files = files
+        requests._files, requests.are_few = files, are_few
         requests._connection_ids = connection_ids
         return requests
 
@@ -139,9 +151,11 @@ class Requests:
         return self._by_api[key]
 
     @property
-    def are_few(self) -> bool:
-        """Whether the requests are few enough to process in this process, in one partition."""
-        return _are_few(self.spark, self._files)
+    def parquet_bytes_per_task(self) -> int:
+        """Size of the Parquet files that one task should read, by the mean over all APIs."""
+        files = [file for api_files in self._files.values() for file in api_files]
+        rows = sum(_estimate_rows(api_files) for api_files in self._files.values())
+        return sum(file.size for file in files) // _task_count(rows, cores(self.spark))
 
     def project(self, projection: Projection) -> DataFrame:
         """Return one API's requests, reduced by a projection, which runs in Python.
@@ -162,7 +176,7 @@ class Requests:
             reduced = projection.reduce_files(file.url for file in files)
             rows = in_memory_table(self.spark, reduced, schema)
         else:
-            splits = _splits(files)
+            splits = _splits(files, cores(self.spark))
             indexes = self.spark.range(0, len(splits), 1, numPartitions=len(splits))
             rows = indexes.mapInArrow(partial(projection.reduce_splits, splits=splits), schema)
         return (
@@ -242,21 +256,38 @@ def spark_schema(key: int) -> StructType:
 
 
 def _are_few(spark: SparkSession, files: Mapping[int, Sequence[InputFile]]) -> bool:
-    size = sum(file.size for api_files in files.values() for file in api_files)
-    return bool(files) and size <= DRIVER_BYTES and is_one_process(spark)
+    all_files = [file for api_files in files.values() for file in api_files]
+    return (
+        bool(files)
+        and is_one_process(spark)
+        and sum(file.size for file in all_files) <= DRIVER_BYTES
+        and sum(map(_row_count, all_files)) <= _FEW_ROWS
+    )
 
 
-def _splits(files: Sequence[InputFile]) -> list[list[str]]:
-    """Divide files, in the order of their names, into splits of about `_TASK_BYTES`."""
-    splits: list[list[str]] = []
-    free_bytes = 0
-    for file in files:
-        if free_bytes < file.size or not splits:
-            splits.append([])
-            free_bytes = _TASK_BYTES
-        splits[-1].append(file.url)
-        free_bytes -= file.size
-    return splits
+def _row_count(file: InputFile) -> int:
+    where = location(file.url)
+    with where.files.open_input_file(where.path) as stream:
+        return int(parquet.read_metadata(stream).num_rows)
+
+
+def _estimate_rows(files: Sequence[InputFile]) -> int:
+    """Return the number of rows in files of one table, by that of some of them."""
+    sampled = files[:: max(1, len(files) // _SAMPLED_FILES)]
+    rows = sum(map(_row_count, sampled))
+    return rows * sum(file.size for file in files) // max(1, sum(file.size for file in sampled))
+
+
+def _splits(files: Sequence[InputFile], core_count: int) -> list[list[str]]:
+    """Divide files, in the order of their names, into splits for tasks of about equal work."""
+    tasks = _task_count(_estimate_rows(files), core_count)
+    return [[file.url for file in group] for group in split_evenly(files, tasks, _TASK_BYTES)]
+
+
+def _task_count(rows: int, core_count: int) -> int:
+    smallest, largest = _TASK_ROWS
+    task_rows = max(smallest, min(largest, rows // (TASKS_PER_CORE * core_count)))
+    return max(1, -(-rows // task_rows))
 
 
 def _envelope_schema() -> StructType:

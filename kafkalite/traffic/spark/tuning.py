@@ -16,12 +16,17 @@ if TYPE_CHECKING:
 
 SMALL_BYTES: Final = 64 << 20
 """Below this size, planning and compiling take longer than the work."""
+FIRST_COMPILER_BYTES: Final = 1 << 30
+"""Below this size, Java's second JIT compiler takes longer than it saves: a third of the run."""
 DRIVER_BYTES: Final = 4 << 20
 """Below this size, starting the first worker process takes longer than the work."""
 
 SHUFFLE: Final = "spark.sql.shuffle.partitions"
+_FILE_BYTES: Final = "spark.sql.files.maxPartitionBytes"
+_OPEN_COST: Final = "spark.sql.files.openCostInBytes"
+_MIN_TASKS: Final = "spark.sql.files.minPartitionNum"
 
-_SPARK_DEFAULTS: Final[Mapping[str, str]] = {
+_SPARK_DEFAULTS: Final[Mapping[str, str | None]] = {
     SHUFFLE: "200",
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
@@ -29,8 +34,12 @@ _SPARK_DEFAULTS: Final[Mapping[str, str]] = {
     "spark.sql.maxPlanStringLength": "2147483632",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.autoBroadcastJoinThreshold": "10485760b",
+    _FILE_BYTES: "134217728b",
+    _OPEN_COST: "4194304b",
+    _MIN_TASKS: None,
 }
-"""Spark's defaults. A setting with another value was chosen by the user and is not changed."""
+"""Spark's defaults; None for a setting without one. A setting with another value was chosen by the
+user and is not changed."""
 
 _SMALL_INPUT_SETTINGS: Final[Mapping[str, str]] = {
     # Starting a task takes longer than its share of the work; other audits use the other cores.
@@ -58,6 +67,11 @@ _MIN_PARTITIONS: Final = 200
 _MIN_PARTITIONS_PER_CORE: Final = 2
 """For a single machine: every further task adds one part per sorted file."""
 _MAX_PARTITIONS: Final = 20_000
+TASKS_PER_CORE: Final = 4
+"""Number of tasks of a stage per core, so that no core is idle for long at the end."""
+_MAX_SCANNED_BYTES: Final = 128 << 20
+_OPEN_BYTES: Final = 64 << 10
+"""Bytes of a file that cost as much as opening it. With Spark's 4 MB, one task reads all files."""
 
 
 def settings(size: int, cores: int | None = None) -> dict[str, str]:
@@ -77,6 +91,28 @@ def settings_for_size(spark: SparkSession, size: int) -> Iterator[None]:
 
 
 @contextmanager
+def scan_settings(spark: SparkSession, task_bytes: int) -> Iterator[None]:
+    """Let a task read this many bytes of files inside this block, unless the user chose others.
+
+    A small table still has several tasks per core.
+    """
+    size = max(_OPEN_BYTES, min(_MAX_SCANNED_BYTES, task_bytes))
+    chosen = {
+        _FILE_BYTES: str(size),
+        _OPEN_COST: str(_OPEN_BYTES),
+        _MIN_TASKS: str(TASKS_PER_CORE * cores(spark)),
+    }
+    with temporary_settings(spark, _not_chosen_by_user(spark, chosen)):
+        yield
+
+
+def cores(spark: SparkSession) -> int:
+    """Return the number of parallel tasks; 2 if the session does not know it."""
+    context = getattr(spark, "sparkContext", None)
+    return 2 if context is None else max(1, int(context.defaultParallelism))
+
+
+@contextmanager
 def single_task_settings(spark: SparkSession) -> Iterator[None]:
     """Use the settings for single-task queries inside this block, unless the user chose others."""
     with temporary_settings(spark, _not_chosen_by_user(spark, _SINGLE_TASK_SETTINGS)):
@@ -87,21 +123,31 @@ def _not_chosen_by_user(spark: SparkSession, settings_: Mapping[str, str]) -> di
     return {
         name: value
         for name, value in settings_.items()
-        if spark.conf.get(name) == _SPARK_DEFAULTS[name]
+        if _current(spark, name) == _SPARK_DEFAULTS[name]
     }
 
 
 @contextmanager
 def temporary_settings(spark: SparkSession, settings_: Mapping[str, str]) -> Iterator[None]:
     """Use these settings inside this block."""
-    previous = {name: str(spark.conf.get(name)) for name in settings_}
+    previous = {name: _current(spark, name) for name in settings_}
     try:
         for name, value in settings_.items():
             spark.conf.set(name, value)
         yield
     finally:
-        for name, value in previous.items():
-            spark.conf.set(name, value)
+        for name, former in previous.items():
+            if former is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, former)
+
+
+def _current(spark: SparkSession, name: str) -> str | None:
+    # The default of a setting without a value must be given: otherwise Spark raises an error.
+    if _SPARK_DEFAULTS.get(name, "") is None:
+        return spark.conf.get(name, None)
+    return str(spark.conf.get(name))
 
 
 def is_one_process(spark: SparkSession) -> bool:

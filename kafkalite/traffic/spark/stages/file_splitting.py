@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.file_parts import FilePart
     from kafkalite.traffic.spark.locations import InputFile
 
-MIN_PART_BYTES: Final = 32 << 20
+MIN_PART_BYTES: Final = 16 << 20
 """Minimum size of a part: connections that span parts must be joined, which takes time."""
 
 PARTS_COLUMNS: Final = "file string, parts binary"
@@ -30,7 +30,7 @@ def part_bytes(size: int, tasks: int, largest_bytes: int) -> int:
 
 def is_huge(file: InputFile, size_bytes: int) -> bool:
     """Whether a file should be read in parts of this size."""
-    return file.size > 2 * size_bytes
+    return 2 * file.size > 3 * size_bytes
 
 
 def find_parts(

@@ -15,6 +15,7 @@ from kafkalite.traffic.spark.locations import location
 from kafkalite.traffic.spark.requests import Requests, api_key
 from kafkalite.traffic.spark.stages.projection import Projection
 from kafkalite.traffic.spark.stages.stitching import CONNECTION_IDS
+from kafkalite.traffic.spark.tuning import TASKS_PER_CORE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,6 +119,50 @@ def test_table_of_few_requests_has_one_partition(
     found = Requests.read(spark, location(str(tmp_path))).of("OffsetCommit")
     assert (found.rdd.getNumPartitions() == 1) is is_few
     assert found.count() == 6
+
+
+@pytest.mark.spark
+def test_small_files_with_many_requests_are_read_by_several_tasks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "requests" / "api=OffsetCommit" / "date=2026-11-22"
+    folder.mkdir(parents=True)
+    tasks = TASKS_PER_CORE * spark.sparkContext.defaultParallelism
+    for number in range(2 * tasks):
+        parquet.write_table(commits("g", "h"), folder / f"part-{number:02}.parquet")
+    assert Requests.read(spark, location(str(tmp_path))).are_few
+    monkeypatch.setattr(requests_module, "_FEW_ROWS", 4 * tasks - 1)
+    monkeypatch.setattr(requests_module, "_TASK_ROWS", (1, 1 << 18))
+    many = Requests.read(spark, location(str(tmp_path)))
+    assert not many.are_few
+    projection = Projection(
+        api_key=OFFSET_COMMIT,
+        fields={"group_id": "request.group_id"},
+        reduce_rows=lambda rows: rows.select(["group_id"]),
+        schema=pa.schema({"group_id": pa.string()}),
+    )
+    assert many.project(projection).rdd.getNumPartitions() == tasks
+    assert (
+        many.parquet_bytes_per_task
+        == sum(path.stat().st_size for path in folder.iterdir()) // tasks
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "core_count", "tasks"),
+    [
+        (0, 2, 1),
+        (1 << 14, 2, 1),
+        (1 << 20, 2, 8),
+        (1 << 20, 16, 64),
+        (1 << 24, 2, 64),
+        (1 << 30, 16, 1 << 12),
+    ],
+)
+def test_tasks_keep_all_cores_busy_and_have_a_limit_of_requests(
+    rows: int, core_count: int, tasks: int
+) -> None:
+    assert requests_module._task_count(rows, core_count) == tasks
 
 
 @pytest.mark.spark

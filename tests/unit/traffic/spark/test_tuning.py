@@ -9,7 +9,10 @@ import pytest
 from kafkalite.traffic.spark.tuning import (
     SHUFFLE,
     SMALL_BYTES,
+    TASKS_PER_CORE,
+    cores,
     is_one_process,
+    scan_settings,
     settings,
     settings_for_size,
 )
@@ -58,6 +61,22 @@ def test_single_machine_has_shuffle_partitions_by_cores(spark: SparkSession) -> 
     by_default.conf.set(SHUFFLE, "200")
     with settings_for_size(by_default, SMALL_BYTES):
         assert by_default.conf.get(SHUFFLE) == str(2 * spark.sparkContext.defaultParallelism)
+
+
+@pytest.mark.spark
+def test_scans_have_several_tasks_per_core_unless_the_user_chose_otherwise(
+    spark: SparkSession,
+) -> None:
+    by_default = spark.newSession()
+    minimum, size = "spark.sql.files.minPartitionNum", "spark.sql.files.maxPartitionBytes"
+    with scan_settings(by_default, 1 << 20):
+        assert by_default.conf.get(minimum) == str(TASKS_PER_CORE * cores(spark))
+        assert by_default.conf.get(size) == str(1 << 20)
+        assert by_default.conf.get("spark.sql.files.openCostInBytes") == str(1 << 16)
+    assert by_default.conf.get(minimum, None) is None
+    by_default.conf.set(size, "1g")
+    with scan_settings(by_default, 1 << 20):
+        assert by_default.conf.get(size) == "1g"
 
 
 @pytest.mark.spark

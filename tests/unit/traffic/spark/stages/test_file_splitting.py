@@ -42,8 +42,8 @@ def test_part_size_gives_work_to_all_tasks_within_limits(
 
 
 def test_file_of_several_parts_is_huge() -> None:
-    assert is_huge(InputFile(url="a", size=201, modified_ns=0), 100)
-    assert not is_huge(InputFile(url="a", size=200, modified_ns=0), 100)
+    assert is_huge(InputFile(url="a", size=151, modified_ns=0), 100)
+    assert not is_huge(InputFile(url="a", size=150, modified_ns=0), 100)
 
 
 def test_task_finds_the_parts_of_its_files(tmp_path: Path) -> None:

@@ -1,0 +1,60 @@
+"""Memory of the machine, and the part of it that Java uses as heap.
+
+A session on one machine has Java and one Python worker per core. A worker needs memory for the
+files that it reads, and Java needs memory in addition to its heap.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_CGROUP_LIMITS: Final = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+"""Files with the memory limit of a container, of either version of Linux's control groups."""
+_MIB: Final = 1 << 20
+_MIN_HEAP_MIB: Final = 1024
+"""All audits of the smallest capture fit in this."""
+_MAX_HEAP_MIB: Final = 4096
+"""Java does not become faster with a larger heap: sorts that do not fit spill to the disk."""
+_HEAP_DIVISOR: Final = 6
+"""One sixth: 1.3 of 8 GB. Java needs another half gigabyte, and so does each worker."""
+_AUDIT_HEAP_MIB: Final = 320
+_MAX_AUDITS: Final = 4
+_JAVA_SIZE: Final = re.compile(r"(\d+)([kmgt]?)b?")
+_SHIFTS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+
+
+def heap_mib(total_bytes: int) -> int:
+    """Return the size of Java's heap on a machine with this much memory."""
+    return max(_MIN_HEAP_MIB, min(_MAX_HEAP_MIB, total_bytes // _HEAP_DIVISOR // _MIB))
+
+
+def audits_at_once(java_heap: str) -> int:
+    """Return how many audits may be computed in parallel in a heap, such as "1365m".
+
+    Each has query plans and broadcast tables there. While one is planned, others compute.
+    """
+    match = _JAVA_SIZE.fullmatch(java_heap.strip().lower())
+    if match is None:
+        return 1
+    heap = int(match[1]) << _SHIFTS[match[2]]
+    return max(1, min(_MAX_AUDITS, heap // (_AUDIT_HEAP_MIB * _MIB)))
+
+
+def machine_bytes(limits: Iterable[Path] = _CGROUP_LIMITS) -> int:
+    """Return the memory of this machine, or of the container that this process is in."""
+    total: int = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in limits:
+        # Without a limit, the file is missing or contains "max".
+        with suppress(OSError, ValueError):
+            total = min(total, int(path.read_text()))
+    return total
