@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import sys
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
@@ -210,15 +211,28 @@ def audit(arguments: Namespace) -> None:
         outcome = _run(arguments.master, conf, job, cache_directory(os.environ), arguments.follow)
     except (NoJavaError, NothingToAuditError, LocationError) as error:
         exit_with_error(USAGE_STATUS, str(error))
-    except (PySparkException, Py4JError) as error:
-        exit_with_error(FAILED_STATUS, f"Spark failed: {_root_cause(error)}")
-    except OSError as error:
-        exit_with_error(
-            FAILED_STATUS,
-            f"{arguments.out}: {error}" if error.errno in _DISK_FULL_ERRORS else str(error),
-        )
+    except (PySparkException, Py4JError, OSError) as error:
+        exit_with_error(FAILED_STATUS, _failure_text(error, arguments.out))
     if outcome is not None:
         _print_outcome(outcome)
+
+
+def _failure_text(error: Exception, out: str) -> str:
+    """Return one line with the cause of a failure, and the option that helps if there is one."""
+    from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - see above
+
+    from kafkalite.traffic.spark import failures  # noqa: PLC0415
+    from kafkalite.traffic.spark.session import java_process  # noqa: PLC0415
+
+    is_unreachable = isinstance(error, (Py4JError, ConnectionError)) and not isinstance(
+        error, Py4JJavaError
+    )
+    status = failures.java_exit_status(java_process(), is_unreachable=is_unreachable)
+    if status is not None:
+        return f"Spark failed: {failures.java_ended(status)}"
+    if isinstance(error, OSError):
+        return f"{out}: {failures.DISK_FULL}" if error.errno in _DISK_FULL_ERRORS else str(error)
+    return f"Spark failed: {failures.known_failure(str(error)) or _root_cause(error)}"
 
 
 def _run(
@@ -236,16 +250,18 @@ def _run(
     from kafkalite.traffic.spark.progress import ConsoleReporter  # noqa: PLC0415
     from kafkalite.traffic.spark.session import start  # noqa: PLC0415
     from kafkalite.traffic.spark.shipping import ship  # noqa: PLC0415
+    from kafkalite.traffic.spark.tuning import SMALL_BYTES  # noqa: PLC0415
 
     _end_on_signal()
     # Invalid input is reported before output is written and before Spark starts.
-    is_small = _is_input_small(master, job, is_following=is_following)
+    size = _input_size(job, is_following=is_following)
+    is_small = size is not None and master.startswith("local") and size < SMALL_BYTES
     with locked(location(job.out)):
         pass
     console = ConsoleReporter(sys.stderr, AdjustableClock().now_ms)
     with filtered_stderr(sys.stderr) as stderr:
         _end_on_signal(stderr)
-        session = start(master, conf, quick=is_small)
+        session = start(master, conf, quick=is_small, size=size)
     _end_on_signal()  # Spark has replaced the handler
     try:
         if not master.startswith("local"):
@@ -255,24 +271,34 @@ def _run(
             return None
         return run(session, job, console)
     finally:
+        _stop(session)
+
+
+def _stop(session: SparkSession) -> None:
+    """Stop a session; its errors must not hide the error that ended the run."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - see above
+
+    with suppress(Py4JError, OSError):
         session.stop()
 
 
-def _is_input_small(master: str, job: Job, *, is_following: bool) -> bool:
-    """Return whether the input is small; raises an error if a name of it cannot be read."""
+def _input_size(job: Job, *, is_following: bool) -> int | None:
+    """Return the size of the input in bytes; None if only Spark can list it.
+
+    Raises an error if a name of it cannot be read.
+    """
     from kafkalite.traffic.spark.inputs import check_output_folder  # noqa: PLC0415 - see above
     from kafkalite.traffic.spark.locations import find, location  # noqa: PLC0415
     from kafkalite.traffic.spark.pipeline import NothingToAuditError  # noqa: PLC0415
-    from kafkalite.traffic.spark.tuning import SMALL_BYTES  # noqa: PLC0415
 
     out = location(job.out)
     check_output_folder(job.inputs, out)
     if job.read_with_spark:
-        return False
+        return None
     files = find(job.inputs, out)
     if not files and not (is_following or job.keep_removed_inputs):
         raise NothingToAuditError(f"{' '.join(job.inputs)}: no files found")
-    return master.startswith("local") and sum(each.size for each in files) < SMALL_BYTES
+    return sum(each.size for each in files)
 
 
 def _follow(session: SparkSession, job: Job, console: ConsoleReporter) -> None:

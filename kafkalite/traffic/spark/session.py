@@ -16,10 +16,11 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from kafkalite.ports.cache import cache_directory
-from kafkalite.traffic.spark import tuning
+from kafkalite.traffic.spark import memory, tuning
 from kafkalite.traffic.spark.jvm import java_home
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Mapping
 
 LOCAL: Final = "local[*]"
@@ -30,6 +31,11 @@ _ARROW_JAVA: Final = (
 """Arrow in Java checks bounds for each value, which is half the cost of reading. Spark checks for
 null before it reads a value, and the data comes from our own workers."""
 
+_FIRST_COMPILER: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+"""With the first JIT compiler only, short queries need half the processor time. Java would then
+limit its code cache to a fifth, which is too small for the queries of all audits."""
+
+_JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"
 _PYTHON: Final = "spark.pyspark.python"
 
 _COMMON_SETTINGS: Final[Mapping[str, str]] = {
@@ -40,7 +46,7 @@ _COMMON_SETTINGS: Final[Mapping[str, str]] = {
     # Saves a tenth of the time to pass rows between Java and Python: batches have megabytes.
     "spark.buffer.size": "1048576",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.driver.defaultJavaOptions": _ARROW_JAVA,
+    _JAVA_OPTIONS: _ARROW_JAVA,
     "spark.executor.defaultJavaOptions": _ARROW_JAVA,
     # Java would record the Python line of each column, in several calls per column: a third of the
     # time to build a query. Errors would name lines of our own code, which does not help users.
@@ -65,20 +71,28 @@ _LOCAL_TASK_SETTINGS: Final[Mapping[str, str]] = {
     # An error fails the query, and its exception has the reason in one line. The log would have a
     # page.
     "spark.log.level": "OFF",
-    # Throughput matters here, pauses do not.
-    "spark.driver.defaultJavaOptions": f"{_ARROW_JAVA} -XX:+UseParallelGC",
+    # Throughput matters here, pauses do not. Java ends instead of collecting garbage most of the
+    # time.
+    _JAVA_OPTIONS: (
+        f"{_ARROW_JAVA} -XX:+UseParallelGC -XX:GCTimeLimit=90 -XX:GCHeapFreeLimit=5"
+        " -XX:+ExitOnOutOfMemoryError"
+    ),
     "spark.python.daemon.module": "kafkalite.traffic.spark.daemon",
+    # Java would keep the plans of a thousand queries, for a web page that is off.
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+    "spark.sql.ui.retainedExecutions": "1",
+    "spark.sql.maxPlanStringLength": "1000",
 }
 """For sessions whose tasks run on this machine, with the driver's Python and package."""
 
 _SMALL_CAPTURE_SETTINGS: Final[Mapping[str, str]] = {
     "spark.driver.memory": "1g",
     "spark.default.parallelism": "2",
-    # With the first JIT compiler only, short queries need half the processor time. Java would then
-    # limit its code cache to a fifth, which is too small for the queries of all audits.
-    "spark.driver.defaultJavaOptions": (
-        f"{_ARROW_JAVA} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-        " -XX:+UseSerialGC -XX:-UsePerfData"
+    _JAVA_OPTIONS: (
+        f"{_ARROW_JAVA} {_FIRST_COMPILER} -XX:+UseSerialGC -XX:-UsePerfData"
+        " -XX:+ExitOnOutOfMemoryError"
     ),
 }
 
@@ -89,12 +103,14 @@ def start(
     *,
     app: str = "kafkalite",
     quick: bool = False,
+    size: int | None = None,
 ) -> SparkSession:
     """Start this process's session, or return the existing one; raises NoJavaError.
 
-    `quick` is for tests and small captures: the start is faster, and long work is slower.
+    `quick` is for tests and small captures: the start is faster, and long work is slower. `size` is
+    the size of the input in bytes, if it is known.
     """
-    chosen = settings(master, conf or {}, quick=quick)
+    chosen = settings(master, conf or {}, quick=quick, size=size)
     if SparkSession.getActiveSession() is None:
         prepare(master, conf or {})
         _start_java({"spark.master": master, "spark.app.name": app, **chosen})
@@ -112,15 +128,30 @@ def _start_java(conf: Mapping[str, str]) -> None:
         SparkContext._ensure_initialized(gateway=gateway, conf=settings_)  # noqa: SLF001
 
 
-def settings(master: str, conf: Mapping[str, str], *, quick: bool = False) -> dict[str, str]:
+def java_process() -> subprocess.Popen[bytes] | None:
+    """Return the Java process that `start` has started, running or not; None without one."""
+    return getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - no public way
+
+
+def settings(
+    master: str, conf: Mapping[str, str], *, quick: bool = False, size: int | None = None
+) -> dict[str, str]:
     """Return a session's configuration: our settings, overridden by `conf`."""
     return {
         **_COMMON_SETTINGS,
         **(_LOCAL_MACHINE_SETTINGS if is_local_machine(master) else {}),
-        **(_LOCAL_TASK_SETTINGS if master.startswith("local") else {}),
+        **(_local_task_settings(size) if master.startswith("local") else {}),
         **({**_SMALL_CAPTURE_SETTINGS, **tuning.settings(0)} if quick else {}),
         **conf,
     }
+
+
+def _local_task_settings(size: int | None) -> dict[str, str]:
+    heap = f"{memory.heap_mib(memory.machine_bytes())}m"
+    options = _LOCAL_TASK_SETTINGS[_JAVA_OPTIONS]
+    if size is not None and size < tuning.FIRST_COMPILER_BYTES:
+        options = f"{options} {_FIRST_COMPILER}"
+    return {**_LOCAL_TASK_SETTINGS, "spark.driver.memory": heap, _JAVA_OPTIONS: options}
 
 
 def is_local_machine(master: str) -> bool:

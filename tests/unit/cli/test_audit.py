@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.cli.audit import COUNTS, DURATIONS, _root_cause, add_audit
+from kafkalite.cli.audit import COUNTS, DURATIONS, _failure_text, _root_cause, add_audit
 from kafkalite.cli.main import main
 
 if TYPE_CHECKING:
@@ -161,3 +161,19 @@ TRACEBACK = """Traceback (most recent call last):
 )
 def test_spark_error_is_reduced_to_its_root_cause(text: str, reason: str) -> None:
     assert _root_cause(Exception(text)) == reason
+
+
+def test_connection_refused_by_java_that_was_killed_names_the_cause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from kafkalite.traffic.spark import session  # noqa: PLC0415 - not without the extra
+
+    java = subprocess.Popen(["sh", "-c", "kill -9 $$"])
+    monkeypatch.setattr(session, "java_process", lambda: java)
+    text = _failure_text(ConnectionRefusedError(111, "Connection refused"), "out")
+    assert text.startswith("Spark failed: the system killed Java")
+
+
+def test_full_disk_names_the_output_directory() -> None:
+    text = _failure_text(OSError(28, "No space left on device"), "out")
+    assert text.startswith("out: the disk is full: free space in the output directory")

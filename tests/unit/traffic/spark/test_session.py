@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.traffic.spark.memory import heap_mib, machine_bytes
 from kafkalite.traffic.spark.session import is_local_machine, settings, start
 
 if TYPE_CHECKING:
@@ -56,6 +57,24 @@ def test_arrow_checks_are_off_with_every_master() -> None:
             for process in ("driver", "executor"):
                 options = found[f"spark.{process}.defaultJavaOptions"]
                 assert "-Darrow.enable_unsafe_memory_access=true" in options
+
+
+@pytest.mark.parametrize(
+    ("size", "has_first_compiler_only"), [(0, True), (1 << 29, True), (1 << 30, False)]
+)
+def test_java_uses_its_first_compiler_only_for_short_runs(
+    size: int, *, has_first_compiler_only: bool
+) -> None:
+    options = settings("local[2]", {}, size=size)["spark.driver.defaultJavaOptions"]
+    assert ("-XX:TieredStopAtLevel=1 " in options) is has_first_compiler_only
+    assert "-XX:+UseParallelGC" in options
+
+
+def test_heap_is_chosen_by_the_memory_unless_the_user_chose_it() -> None:
+    heap = "spark.driver.memory"
+    assert settings("local[2]", {})[heap] == f"{heap_mib(machine_bytes())}m"
+    assert settings("local[2]", {heap: "3g"})[heap] == "3g"
+    assert heap not in settings("yarn", {})
 
 
 @pytest.mark.spark
