@@ -1,165 +1,164 @@
-"""Measures how many requests the audits process per second, from Parquet to their tables.
+"""Measures `kafkalite audit` as users start it: time, CPU time and memory for several captures.
 
-    python -m tests.perf.audit_bench [--check] [--events 4000000] [--cores 2] [--audits fencing]
+    python -m tests.perf.audit_bench [--megabytes 500 2000] [--cores 2] [--check] [ARGUMENT ...]
 
-An event is a request with its response: two frames of a capture. The fencing audit reads heartbeats
-and commits of many groups; for other audits, produce and fetch requests are added.
+Further arguments are those of the command, such as `--audits fencing`; by default it has none but
+the input and the output directory. The captures are those of `tests.perf.big_capture`. The CPU time
+and the memory include Java and the Python workers. Memory shared by processes counts once.
 
-The first round warms up Java. The second round audits a quarter of the requests, the third round
-all of them. The difference is the cost of further requests. The remainder is the fixed cost of
-planning and compiling. The CPU time includes Java and the Python workers. With --check the exit
-status is 1 if the rate of further requests is below the minimum.
+The cost of further requests is that of the requests that the smaller capture does not have. With
+--check the exit status is 1 if a run fails, if its memory exceeds the limit, or if a request of the
+larger capture costs more than one of the smaller.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
+import re
+import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from tests.perf import audit_traffic
+from tests.perf.big_capture import write
+from tests.perf.pipeline_bench import on_cores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
-
-    from kafkalite.traffic.spark.requests import Requests
-
-MIN_PER_SECOND = 600_000
-FENCING = "fencing"
-_SMALL_DIVISOR = 4
-_BYTES_PER_EVENT = 220
-"""The approximate size in bytes of a request and its response in a capture."""
+MAX_MEMORY_MB: Final = 3_000
+MAX_COST_RATIO: Final = 1.2
+_INTERVAL_S: Final = 0.5
+_TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
+_MB: Final = 1_000_000
+_KIB: Final = 1_024
+_REQUESTS: Final = re.compile(r"^requests: ([\d,]+)$", re.MULTILINE)
 
 
-class Measurement(NamedTuple):
-    """The result of one round."""
+@dataclass(slots=True)
+class Usage:
+    """The resources of a process and all its descendants, by samples."""
 
-    events: int
+    cpu_s: dict[int, float] = field(default_factory=dict)
+    """Process id → CPU seconds; those of ended processes stay."""
+    peak_mb: float = 0.0
+
+    def sample(self, root: int) -> None:
+        """Add a sample of the running processes."""
+        memory_mb = 0.0
+        for pid in _descendants(root):
+            # A process may end meanwhile.
+            with suppress(OSError):
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+                self.cpu_s[pid] = (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+                memory_mb += _proportional_mb(pid)
+        self.peak_mb = max(self.peak_mb, memory_mb)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """The result of one run of the command."""
+
+    size: int
+    requests: int
     seconds: float
     cpu_seconds: float
+    peak_mb: float
 
     @property
-    def per_second(self) -> float:
-        """Requests audited per second."""
-        return self.events / self.seconds
+    def us_per_request(self) -> float:
+        """CPU time per request in microseconds."""
+        return self.cpu_seconds / self.requests * 1e6
 
     def minus(self, smaller: Measurement) -> Measurement:
-        """Return the cost of the requests that a smaller round does not have."""
+        """Return the cost of the requests that a smaller capture does not have."""
         return Measurement(
-            self.events - smaller.events,
-            self.seconds - smaller.seconds,
-            self.cpu_seconds - smaller.cpu_seconds,
+            size=self.size - smaller.size,
+            requests=self.requests - smaller.requests,
+            seconds=self.seconds - smaller.seconds,
+            cpu_seconds=self.cpu_seconds - smaller.cpu_seconds,
+            peak_mb=self.peak_mb,
         )
 
     def __str__(self) -> str:
         """Return the result as one line."""
-        us_per_request = self.cpu_seconds / self.events * 1e6
         return (
-            f"{self.events:,} requests in {self.seconds:.2f} s: {self.per_second:,.0f} requests/s,"
-            f" {2 * self.per_second:,.0f} frames/s; {self.cpu_seconds:.1f} s of CPU time:"
-            f" {us_per_request:.2f} us per request,"
-            f" {2e6 / us_per_request:,.0f} requests/s on two cores"
+            f"{self.size / _MB:,.0f} MB, {self.requests:,} requests: {self.seconds:,.1f} s,"
+            f" {self.cpu_seconds:,.1f} s of CPU time, {self.us_per_request:.2f} us per request,"
+            f" {self.peak_mb:,.0f} MB of memory"
         )
 
 
-def measure(spark: SparkSession, folder: Path, audits: Sequence[str], events: int) -> Measurement:
-    """Run these audits on all requests in a directory, and write their states and tables."""
-    from kafkalite.traffic.spark.audits import AUDITS, STATES, AuditOptions  # noqa: PLC0415 - heavy
-    from kafkalite.traffic.spark.locations import location  # noqa: PLC0415 - heavy
-    from kafkalite.traffic.spark.requests import Requests  # noqa: PLC0415 - heavy
-
-    def write_and_read(frame: DataFrame, path_in_folder: str) -> DataFrame:
-        url = str(folder / path_in_folder)
-        frame.write.mode("overwrite").parquet(url)
-        return spark.read.schema(frame.schema).parquet(url)
-
-    def derive(every: Requests, name: str) -> DataFrame:
-        return write_and_read(STATES[name](every, AuditOptions()), f"state/{name}")
-
-    cpu_before, started = _cpu_seconds_of_tree(os.getpid()), time.perf_counter()
-    requests = Requests.read(spark, location(str(folder)), derive)
-    for audit in audits:
-        before = time.perf_counter()
-        for name, frame in AUDITS[audit].compute(requests, AuditOptions()).items():
-            write_and_read(frame, f"audits/{name}")
-        sys.stdout.write(f"  {audit}: {time.perf_counter() - before:.1f} s\n")
-    measurement = Measurement(
-        events, time.perf_counter() - started, _cpu_seconds_of_tree(os.getpid()) - cpu_before
+def measure(folder: Path, size: int, out: Path, arguments: Sequence[str]) -> Measurement:
+    """Run the command on the captures in a directory; raises SystemExit if it fails."""
+    command = [sys.executable, "-m", "kafkalite", "audit", str(folder), "--out", str(out)]
+    usage, started = Usage(), time.perf_counter()
+    with subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, text=True) as running:
+        while True:
+            try:
+                output, _ = running.communicate(timeout=_INTERVAL_S)
+                break
+            except subprocess.TimeoutExpired:
+                usage.sample(running.pid)
+    seconds = time.perf_counter() - started
+    found = _REQUESTS.search(output)
+    if running.returncode or found is None:
+        sys.exit(f"the command ended with status {running.returncode} after {seconds:.1f} s")
+    return Measurement(
+        size=size,
+        requests=int(found[1].replace(",", "")),
+        seconds=seconds,
+        cpu_seconds=sum(usage.cpu_s.values()),
+        peak_mb=usage.peak_mb,
     )
-    if FENCING in audits:
-        commits = events // (2 if len(audits) == 1 else len(audit_traffic.ALL_APIS))
-        _check(spark.read.parquet(str(folder / "audits/fencing_totals")), commits)
-    return measurement
 
 
-def _check(totals: DataFrame, commits: int) -> None:
-    rows = {row["rule"]: row for row in totals.where("fenced_by = 'epoch'").collect()}
-    assert rows["strict"]["commits"] == commits
-    assert 0.002 < rows["strict"]["commits_failed"] / commits < 0.004, rows
-    assert rows["assignment-epoch"]["commits_failed"] == 0, rows
+def _proportional_mb(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * _KIB / _MB
+    return 0.0
 
 
-def _cpu_seconds_of_tree(pid: int) -> float:
-    """Return the CPU time of a process and all its descendants."""
-    processes = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        # A process may end meanwhile; its time is then counted for its parent.
-        with contextlib.suppress(OSError):
-            number, _, fields_text = path.read_text().partition(" (")
-            fields = fields_text.rpartition(") ")[2].split()
-            processes[int(number)] = (int(fields[1]), sum(map(int, fields[11:15])) / 100)
-
-    def cpu_seconds_with_descendants(parent: int) -> float:
-        return processes[parent][1] + sum(
-            cpu_seconds_with_descendants(child)
-            for child, (ppid, _) in processes.items()
-            if ppid == parent
-        )
-
-    return cpu_seconds_with_descendants(pid)
+def _descendants(root: int) -> list[int]:
+    """Return a process and all its descendants."""
+    found = [root]
+    for pid in found:
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            with suppress(OSError):
+                found += map(int, children.read_text().split())
+    return found
 
 
 def main() -> None:
-    """Measure and print; with `--check`, exit with 1 if the rate is below the minimum."""
-    from kafkalite.traffic.spark.session import start  # noqa: PLC0415 - heavy
-    from kafkalite.traffic.spark.tuning import settings_for_size  # noqa: PLC0415 - heavy
-
+    """Measure and print; with `--check`, exit with 1 if a limit is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--events", type=int, default=4_000_000)
+    parser.add_argument("--megabytes", type=int, nargs="+", default=[500, 2000])
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--audits", default=FENCING, help="names, or `all`")
-    options = parser.parse_args()
-    audits = _ALL_AUDITS if options.audits == "all" else tuple(options.audits.split(","))
-    apis = audit_traffic.GROUP_APIS if audits == (FENCING,) else audit_traffic.ALL_APIS
-    spark = start(f"local[{options.cores}]", {"spark.driver.memory": "4g"})
-    with tempfile.TemporaryDirectory() as scratch:
-        rounds: list[Measurement] = []
-        for events in (options.events, options.events // _SMALL_DIVISOR, options.events):
-            folder = Path(scratch) / str(len(rounds))
-            audit_traffic.write(folder, apis, events)
-            # The same settings for both sizes, so that both have the same query plan.
-            with settings_for_size(spark, options.events * _BYTES_PER_EVENT):
-                rounds.append(measure(spark, folder, audits, events))
-            sys.stdout.write(f"{rounds[-1]}\n")
-            sys.stdout.flush()
-    spark.stop()
-    _, small, large = rounds
-    further = large.minus(small)
-    fixed_s = small.seconds - small.events / further.per_second
-    sys.stdout.write(f"further requests: {further}\nfixed cost, Java warm: {fixed_s:.1f} s\n")
-    if options.check and further.per_second < MIN_PER_SECOND:
-        sys.exit(f"below {MIN_PER_SECOND:,}/s")
+    options, arguments = parser.parse_known_args()
+    measured: list[Measurement] = []
+    for megabytes in sorted(options.megabytes):
+        with tempfile.TemporaryDirectory() as scratch, on_cores(options.cores):
+            capture = write(Path(scratch) / "in", megabytes * _MB)
+            measured.append(
+                measure(Path(scratch) / "in", capture.size, Path(scratch) / "out", arguments)
+            )
+        sys.stdout.write(f"{measured[-1]}\n")
+        sys.stdout.flush()
+    smallest, largest = measured[0], measured[-1]
+    if len(measured) > 1:
+        sys.stdout.write(f"further requests: {largest.minus(smallest)}\n")
+    if options.check and largest.us_per_request > MAX_COST_RATIO * smallest.us_per_request:
+        sys.exit(f"a request costs more than {MAX_COST_RATIO} times that of the smallest capture")
+    if options.check and max(each.peak_mb for each in measured) > MAX_MEMORY_MB:
+        sys.exit(f"more than {MAX_MEMORY_MB:,} MB of memory")
 
-
-_ALL_AUDITS = ("fencing", "members", "offsets", "metadata", "producers", "health")
 
 if __name__ == "__main__":
     main()
