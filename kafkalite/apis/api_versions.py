@@ -95,7 +95,8 @@ class ApiVersionsHandler:
         if node.config.bool(CLIENT_TELEMETRY):
             rows = self._rows_with_telemetry
             if request.client_software_name:
-                call.client_software = request.client_software_name, request.client_software_version
+                software = request.client_software_name, request.client_software_version
+                call.context.client_software = software
         return ApiVersionsResponse(
             api_keys=rows,
             supported_features=[

@@ -53,7 +53,7 @@ def handle_get_telemetry_subscriptions(
     instances = _instances(call)
     instance_id = instances.id_of(request.client_instance_id)
     subscription = instances.get_subscription(
-        _attributes(call, instance_id), instance_id, call, node.clock.now_ms()
+        _attributes(call, instance_id), instance_id, call.context, node.clock.now_ms()
     )
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=instance_id,
@@ -93,7 +93,9 @@ def handle_push_telemetry(call: Call, request: PushTelemetryRequest) -> PushTele
         request.compression_type,
         len(request.metrics),
     )
-    instance = _instances(call).admit_push(push, _attributes(call, instance_id), call, now_ms)
+    instance = _instances(call).admit_push(
+        push, _attributes(call, instance_id), call.context, now_ms
+    )
     if not node.config.bool(CLIENT_TELEMETRY):
         return PushTelemetryResponse()
     try:
@@ -142,12 +144,13 @@ def _instances(call: Call) -> Instances:
     node = call.node
     instances = node.telemetry_instances
     instances.update_subscriptions(node.image.configs)
-    call.on_close[_CLOSE_KEY] = lambda: instances.close_connection(call)
+    context = call.context
+    context.on_close[_CLOSE_KEY] = lambda: instances.close_connection(context)
     return instances
 
 
 def _attributes(call: Call, instance_id: bytes) -> ClientAttributes:
-    name, version = call.client_software or _UNKNOWN_SOFTWARE
+    name, version = call.context.client_software or _UNKNOWN_SOFTWARE
     connection = call.connection
     return ClientAttributes(
         uuid_to_text(instance_id),

@@ -6,6 +6,11 @@ from collections import deque
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from kafkalite.cluster.waiting_budget import (
+    MAX_FORWARDED_BYTES,
+    MAX_VERIFIED_BYTES,
+    WaitingBudget,
+)
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -95,6 +100,7 @@ class Node:
         "config",
         "endpoints",
         "entropy",
+        "forwarding_budget",
         "groups",
         "has_stale_metadata",
         "history",
@@ -110,7 +116,7 @@ class Node:
         "state",
         "transactions",
         "unread_answers",
-        "waiting_request_bytes",
+        "verification_budget",
         "warn_about_client",
         "was_shut_down",
     )  # fmt: skip
@@ -151,8 +157,10 @@ class Node:
         self.history = cluster.history
         """Events of groups and transactional ids; handlers add refusals by `gateway.refusals`."""
         self.unread_answers = cluster.unread_answers
-        self.waiting_request_bytes = 0
-        """Size of the requests that wait for the end of a transaction, or for the controller."""
+        self.forwarding_budget = WaitingBudget(MAX_FORWARDED_BYTES)
+        """The memory of requests that wait for the controller."""
+        self.verification_budget = WaitingBudget(MAX_VERIFIED_BYTES)
+        """The memory of requests that wait for the end of a transaction."""
         self.warn_about_client: WarnAboutClient = ignore_warning
         self._dead_letter_queues: DeadLetterWriter | None = None
         self._share_persister: SharePersister | None = None

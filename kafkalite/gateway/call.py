@@ -1,8 +1,8 @@
-"""Call: the context of a request: the node, the listener, the client."""
+"""Call: the context of one request; ConnectionContext: what the requests of a connection share."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kafkalite.gateway.refusals import DEFAULT_REFUSAL_OBSERVERS
 from kafkalite.security.listener_security import ANONYMOUS
@@ -30,13 +30,12 @@ class ClientConnection(Protocol):
         """Serve no further request for this time; answers are still sent."""
 
 
-class Call:
-    """The context of the requests of one connection, updated for each request."""
+class ConnectionContext:
+    """What the requests of one connection, or of one node to another, have in common."""
 
     __slots__ = (
         "_on_close",
         "_principal",
-        "api_version",
         "authenticator",
         "checked_image",
         "checked_request",
@@ -45,16 +44,12 @@ class Call:
         "client_software",
         "connection",
         "encoded_client_id",
-        "era",
-        "fetch_quota",
+        "latest_call",
         "listener",
-        "may_pause",
-        "mutation_quota",
         "node",
         "permissions",
         "refusal_observers",
         "repeated",
-        "request_bytes",
         "sender",
     )  # fmt: skip
 
@@ -66,26 +61,25 @@ class Call:
         client_host: str,
         principal: str = ANONYMOUS,
         sender: Node | None = None,
+        client_id: str | None = None,
     ) -> None:
-        self.node = node
-        self.listener = listener
-        self.client_host = client_host
+        self.node: Final = node
+        self.listener: Final = listener
+        self.client_host: Final = client_host
         """The address as Java prints it: "/127.0.0.1"."""
         self._principal = principal
         self.authenticator: Authenticator | None = None
         """The authentication of the connection; None on a listener without SASL."""
-        self.sender = sender
+        self.sender: Final = sender
         """The node that calls; None if a client calls."""
         self.connection: ClientConnection | None = None
         """The connection of the client; None if there is none, or if it is closed."""
-        self.client_id: str | None = None
+        self.client_id = client_id
+        """The client id of the latest request."""
         self.client_software: tuple[str, str] | None = None
         """Name and version of the client's library; set if clients may push metrics."""
         self.encoded_client_id: bytes | int = -1
         """The client id as bytes, or its length field if that is below 1."""
-        self.api_version = 0
-        """Only the gateway and eras use it."""
-        self.era: Any = None
         self._on_close: dict[object, Callable[[], None]] | None = None
         self.permissions: Permissions | None = None
         """The permissions of the client; None without an authorizer. See `apis.authorization`."""
@@ -96,14 +90,27 @@ class Call:
         """They are called with each refusal. The default is for calls that no gateway serves."""
         self.repeated: RepeatedRequest | None = None
         """The gateway's cache of the request that this client repeats."""
-        self.request_bytes = 0
-        """The size of the request; not set for a repeated request."""
-        self.mutation_quota: MutationQuota | None = None
-        """The quota of a request that creates or deletes partitions, if there is one."""
-        self.fetch_quota: Callable[[FetchResponse], bool] | None = None
-        """Whether a Fetch response exceeds a quota, so that the client gets no records."""
-        self.may_pause = False
-        """Whether other requests may be served during this request."""
+        self.latest_call = Call(self)
+        """The context of the latest request, which an equal request may have as well."""
+
+    def call(self, api_version: int, era: object, request_bytes: int) -> Call:
+        """Return the context of a request."""
+        latest = self.latest_call
+        if (
+            latest.request_bytes != request_bytes
+            or latest.era is not era
+            or latest.api_version != api_version
+        ):
+            self.latest_call = latest = Call(
+                self, api_version=api_version, era=era, request_bytes=request_bytes
+            )
+        return latest
+
+    def set_client_id(self, client_id: str | None, encoded: bytes | int) -> None:
+        """Set the client id of the next requests."""
+        self.client_id, self.encoded_client_id = client_id, encoded
+        self.repeated = None  # the cached request has another client id
+        self.latest_call = Call(self)
 
     @property
     def principal(self) -> str:
@@ -121,3 +128,95 @@ class Call:
         if self._on_close is None:
             self._on_close = {}
         return self._on_close
+
+
+class Call:
+    """The context of one request. It is immutable, so code that continues later can keep it."""
+
+    __slots__ = (
+        "api_version",
+        "client_id",
+        "context",
+        "era",
+        "fetch_quota",
+        "listener",
+        "may_pause",
+        "mutation_quota",
+        "node",
+        "request_bytes",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        context: ConnectionContext,
+        *,
+        api_version: int = 0,
+        era: object = None,
+        request_bytes: int = 0,
+        may_pause: bool = False,
+        mutation_quota: MutationQuota | None = None,
+        fetch_quota: Callable[[FetchResponse], bool] | None = None,
+    ) -> None:
+        self.context: Final = context
+        self.node: Final = context.node
+        self.listener: Final = context.listener
+        self.client_id: Final = context.client_id
+        self.api_version: Final = api_version
+        """Only the gateway and eras use it."""
+        self.era: Final[Any] = era
+        self.request_bytes: Final = request_bytes
+        """The size of the request; 0 for a request of another node."""
+        self.may_pause: Final = may_pause
+        """Whether other requests may be served during this request, because a worker serves it."""
+        self.mutation_quota: Final = mutation_quota
+        """The quota of a request that creates or deletes partitions, if there is one."""
+        self.fetch_quota: Final = fetch_quota
+        """Whether a Fetch response exceeds a quota, so that the client gets no records."""
+
+    def without_pauses(self) -> Call:
+        """Return the context for a request that is handled later, by no worker."""
+        return self._replace(may_pause=False) if self.may_pause else self
+
+    def with_quotas(
+        self,
+        mutation_quota: MutationQuota | None,
+        fetch_quota: Callable[[FetchResponse], bool] | None,
+    ) -> Call:
+        """Return the context of the same request with its quotas."""
+        return self._replace(mutation_quota=mutation_quota, fetch_quota=fetch_quota)
+
+    def _replace(self, **changes: Any) -> Call:  # noqa: ANN401 - any attribute
+        call = Call.__new__(Call)
+        for name in Call.__slots__:
+            setattr(call, name, changes.get(name, getattr(self, name)))
+        return call
+
+    @property
+    def client_host(self) -> str:
+        """The address as Java prints it: "/127.0.0.1"."""
+        return self.context.client_host
+
+    @property
+    def sender(self) -> Node | None:
+        """The node that sent the request; None for a request of a client."""
+        return self.context.sender
+
+    @property
+    def principal(self) -> str:
+        """The principal of the client, such as "User:alice"."""
+        return self.context.principal
+
+    @property
+    def permissions(self) -> Permissions | None:
+        """The permissions of the client; None without an authorizer."""
+        return self.context.permissions
+
+    @property
+    def authenticator(self) -> Authenticator | None:
+        """The authentication of the connection; None on a listener without SASL."""
+        return self.context.authenticator
+
+    @property
+    def connection(self) -> ClientConnection | None:
+        """The connection of the client; None if there is none, or if it is closed."""
+        return self.context.connection

@@ -7,11 +7,11 @@ may select.
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.coordinator.contract import Event, SubjectKind
+from kafkalite.gateway.deferred_request import DeferredRequest
 from kafkalite.gateway.fault_rules import Disconnect, FaultError, UnknownFaultError, describe_rule
 from kafkalite.gateway.refusals import REFUSED, report_refusal
 from kafkalite.gateway.steps import DisconnectError
@@ -19,7 +19,7 @@ from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import Entity, entities_in_request, row
 from kafkalite.protocol.codec import api_name
-from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.message import copy_views
 from kafkalite.shares.sessions import SessionKey
 
@@ -147,7 +147,7 @@ class Faults:
         for fault in faults:
             self._report("fault removed", fault.id, describe_rule(fault.rule))
             for delayed in tuple(fault.delayed):
-                delayed.end()
+                fault.end(delayed)
 
     def _install(self) -> None:
         """Replace the installed step by one with the current faults."""
@@ -215,12 +215,22 @@ class _Fault:
         self.rule = rule
         self.matches = 0
         self.firings = 0
-        self.delayed: dict[_DelayedRequest, None] = {}
-        """The requests that it delays, in order of arrival."""
+        self.delayed: dict[DeferredRequest[Any], Timer] = {}
+        """The requests that it delays, in order of arrival, with the ends of their delays."""
 
     @property
     def state(self) -> FaultState:
         return FaultState(self.id, self.rule, self.matches, self.firings)
+
+    def end(self, delayed: DeferredRequest[Any]) -> None:
+        """Handle a delayed request now, unless it was dropped; no handler may be running."""
+        if delayed in self.delayed:
+            self.drop(delayed)
+            delayed.resume()
+
+    def drop(self, delayed: DeferredRequest[Any]) -> None:
+        """Do not handle a delayed request."""
+        self.delayed.pop(delayed).cancel()
 
     def fires(self, entropy: Entropy) -> bool:
         """Count a selected request; return whether the fault fires for it."""
@@ -251,11 +261,21 @@ class _FaultyHandler:
                 if fault.rule.action.delay_ms:
                     # The records of a Produce are views of the shared receive buffer.
                     copy_views(request)
-                    return _DelayedRequest(
-                        fault, call, partial(self._apply_action, fault, call, request)
-                    ).waiting
+                    return self._delay(fault, call.without_pauses(), request)
                 return self._apply_action(fault, call, request)
         return self._handler(call, request)
+
+    def _delay(self, fault: _Fault, call: Call, request: Any) -> Waiting[Any]:  # noqa: ANN401 - see handle
+        """Apply the action after the delay, or when the fault is removed."""
+        deferred: DeferredRequest[Any] = DeferredRequest(
+            lambda _: self._apply_action(fault, call, request)
+        )
+        deferred.wait(lambda: fault.drop(deferred))
+        clock = call.node.clock
+        fault.delayed[deferred] = clock.call_at(
+            clock.now_ms() + fault.rule.action.delay_ms, lambda: fault.end(deferred)
+        )
+        return deferred.waiting
 
     def _apply_action(self, fault: _Fault, call: Call, request: Any) -> Any:  # noqa: ANN401 - see handle
         """Perform the action of a fault after its delay."""
@@ -304,47 +324,6 @@ class _FaultyHandler:
                 _MAX_EVENTS_PER_REQUEST,
             ):
                 yield kind, attribute, subject
-
-
-class _DelayedRequest:
-    """A request that is handled after its delay, or when its fault is removed."""
-
-    __slots__ = ("_fault", "_handle", "_pending_answer", "_timer", "waiting")
-
-    def __init__(self, fault: _Fault, call: Call, handle: Callable[[], Any]) -> None:
-        self._fault = fault
-        self._handle = handle
-        self._pending_answer: Waiting[Any] | None = None
-        self.waiting: Waiting[Any] = Waiting(on_abandon=self._abandon)
-        clock = call.node.clock
-        deadline_ms = clock.now_ms() + fault.rule.action.delay_ms
-        self._timer: Timer = clock.call_at(deadline_ms, self.end)
-        fault.delayed[self] = None
-
-    def end(self) -> None:
-        """Handle the request now; only called while no other handler is running."""
-        self._timer.cancel()
-        self._fault.delayed.pop(self, None)
-        try:
-            answer = self._handle()
-        except KafkaError as refusal:
-            answer = refusal.without_traceback()
-        except ProtocolViolation as violation:
-            answer = DisconnectError(violation.reason)
-        except Exception as error:  # noqa: BLE001 - the gateway reports it like that of any handler
-            answer = error
-        if isinstance(answer, Waiting):
-            self._pending_answer = answer
-            answer.then(self.waiting.resolve)
-        else:
-            self.waiting.resolve(answer)
-
-    def _abandon(self) -> None:
-        """Drop the request, because its connection is closed."""
-        self._timer.cancel()
-        self._fault.delayed.pop(self, None)
-        if self._pending_answer is not None:
-            self._pending_answer.abandon()
 
 
 def _unanswered(handler: Handler, call: Call, request: object, reason: str) -> Waiting[Any]:

@@ -11,13 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cluster.node import NodeState
-from kafkalite.gateway.steps import DisconnectError
-from kafkalite.ports.waiting import chain
+from kafkalite.gateway.deferred_request import DeferredRequest
 from kafkalite.protocol.catalogue import AnsweringNode, row
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
+    from kafkalite.cluster.node import Node
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.call import Call
     from kafkalite.gateway.steps import Handler
@@ -28,9 +28,6 @@ _RETRY_TIMEOUT_MS: Final = 60_000
 
 MAX_REQUEST_BYTES: Final = 16 * 1024
 """Maximum size of a request that waits, because it is handled without pauses after the wait."""
-
-MAX_WAITING_BYTES: Final = 8 * 1024 * 1024
-"""Maximum size of the waiting requests of one node; their objects take many times their size."""
 
 
 class ForwardingStep:
@@ -48,39 +45,38 @@ def _forward(handler: Handler, call: Call, request: Any) -> Any:  # noqa: ANN401
     """Call the handler, or wait for the controller first."""
     if call.node.state is not NodeState.ISOLATED:
         return handler(call, request)
-    return _wait(handler, call, request, call.request_bytes)
+    deferred: DeferredRequest[Any] = DeferredRequest(
+        partial(_forward_later, handler, call.without_pauses(), request)
+    )
+    if call.request_bytes > MAX_REQUEST_BYTES or not deferred.take_memory(
+        call.node.forwarding_budget, call.request_bytes
+    ):
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+    return _wait_for_controller(call.node, deferred)
 
 
-def _wait(
+def _forward_later(
     handler: Handler,
     call: Call,
     request: Any,  # noqa: ANN401 - as every handler
-    size_bytes: int,
-) -> Waiting[Any]:
+    deferred: DeferredRequest[Any],
+) -> Any:  # noqa: ANN401 - as every handler
+    """Handle the request, outside of the connection's turn, if the node is still connected."""
     node = call.node
-    waiting_bytes = node.waiting_request_bytes + size_bytes
-    if size_bytes > MAX_REQUEST_BYTES or waiting_bytes > MAX_WAITING_BYTES:
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-    node.waiting_request_bytes = waiting_bytes
+    if node.state is NodeState.ISOLATED:
+        return _wait_for_controller(node, deferred)
+    if not node.is_reachable:
+        raise KafkaError(ErrorCode.NETWORK_EXCEPTION)
+    return handler(call, request)
 
-    def release(_: object) -> None:
-        node.waiting_request_bytes -= size_bytes
 
-    def handle(_: object) -> Any:  # noqa: ANN401 - as every handler
-        """Handle the request, outside of the connection's turn, if the node is still connected."""
-        if node.state is NodeState.ISOLATED:
-            return _wait(handler, call, request, size_bytes)
-        if not node.is_reachable:
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION)
-        try:
-            return handler(call, request)
-        except ProtocolViolation as violation:
-            raise DisconnectError(violation.reason) from violation
-
-    connected: Waiting[Any] = node.wait_for_connection(_RETRY_TIMEOUT_MS)
-    connected.then(release)
-    answer: Waiting[Any] = chain(connected, handle)
-    return answer
+def _wait_for_controller(node: Node, deferred: DeferredRequest[Any]) -> Waiting[Any]:
+    # As in Kafka, the request is forwarded even if its client disconnects.
+    deferred.wait()
+    node.wait_for_connection(_RETRY_TIMEOUT_MS).then(
+        lambda refusal: deferred.resume() if refusal is None else deferred.refuse(refusal)
+    )
+    return deferred.waiting
 
 
 FORWARDING: Final = ForwardingStep()

@@ -4,9 +4,9 @@ A request is first passed to the responder, if one is installed. If the responde
 it, the request is decoded, lifted to the structure of the latest version, handled inside the
 installed steps, lowered and encoded; see `gateway.route`.
 
-Three kinds of errors are distinguished here and nowhere else: a KafkaError is answered in the API's
-own fields; a ProtocolViolation closes the connection; any other exception is a bug, which is
-reported and answered with UNKNOWN_SERVER_ERROR.
+Three kinds of errors are distinguished here, and in `gateway.deferred_request` for requests that
+are handled later: a KafkaError is answered in the API's own fields; a ProtocolViolation closes the
+connection; any other exception is a bug, which is reported and answered with UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from struct import error as StructError  # noqa: N812 - struct names its excepti
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.coordinator.group_commit import CommitWindow
+from kafkalite.gateway.call import Call
 from kafkalite.gateway.error_messages import truncate_message, truncate_messages
 from kafkalite.gateway.refusals import (
     DEFAULT_REFUSAL_OBSERVERS,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalite.gateway.api import Api
-    from kafkalite.gateway.call import Call
+    from kafkalite.gateway.call import ConnectionContext
     from kafkalite.gateway.refusals import RefusalObserver
     from kafkalite.gateway.responder import Responder
     from kafkalite.gateway.route import Route
@@ -154,21 +155,20 @@ class Gateway:
             route.compose(self.steps, may_repeat=self._responder is None)
 
     def serve(  # noqa: C901 - called for every request
-        self, call: Call, buffer: bytearray, start: int, end: int, out: Pieces
+        self, context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
     ) -> ServeResult:
         """Serve the request between `start` and `end`: see `SessionSettings.serve`."""
-        repeated = call.repeated
+        repeated = context.repeated
         if (
             repeated is not None
             and buffer[start + CORRELATION_END : end] == repeated.suffix
             and buffer[start : start + CORRELATION_START]
             == (route := repeated.route).repeated_prefix
         ):
-            request = repeated.request
+            call, request = repeated.call, repeated.request
         else:
             repeated = None
-            route, request = self._read_request(call, buffer, start, end)
-        call.api_version, call.era = route.version, route.era
+            route, call, request = self._read_request(context, buffer, start, end)
         window, is_batched, flushed_bytes = self._window, route.is_batched, 0
         if is_batched:
             window.is_open, window.request_bytes = True, end - start
@@ -198,28 +198,28 @@ class Gateway:
         first_piece = len(out)
         size = self._encode(call, route, correlation_id, request, answer, out)
         if route.repeated_prefix and size and end - start <= MAX_REPEATED_BYTES:
-            repeated = repeated or RepeatedRequest(route, request, bytes(buffer[start:end]))
+            repeated = repeated or RepeatedRequest(route, call, request, bytes(buffer[start:end]))
             repeated.cache_answer(answer, b"".join(out[first_piece:]))
-            call.repeated = repeated
+            context.repeated = repeated
         return flushed_bytes + size
 
     def serve_in_worker(
-        self, call: Call, buffer: bytearray, start: int, end: int, out: Pieces
+        self, context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
     ) -> ServeResult:
         """Do the same as `serve`, also for a request that may take long; called in a worker."""
         if self._responder is not None:
-            answer = self._responder.respond(call, buffer, start, end, out)
-            return self._serve_long(call, buffer, start, end, out) if answer is None else answer
+            answer = self._responder.respond(context, buffer, start, end, out)
+            return self._serve_long(context, buffer, start, end, out) if answer is None else answer
         try:
-            return self.serve(call, buffer, start, end, out)
+            return self.serve(context, buffer, start, end, out)
         except turns.NeedsWorkerError:
             pass
         # Not in the `except` clause: errors of a long request would refer to the exception, whose
         # traceback refers to the frames with the request and the answer.
-        return self._serve_long(call, buffer, start, end, out)
+        return self._serve_long(context, buffer, start, end, out)
 
     def _serve_long(
-        self, call: Call, buffer: bytearray, start: int, end: int, out: Pieces
+        self, context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
     ) -> ServeResult:
         """Serve a request that may take long, with pauses for other requests.
 
@@ -228,41 +228,43 @@ class Gateway:
         if end - start < HEADER_BYTES:
             raise _too_short_violation(end - start)
         flushed_bytes = self.flush(out)
-        call.may_pause = True
-        call.request_bytes = end - start
         pauses = turns.pause_count
-        try:
-            key_and_version, correlation_id, client_id_length = unpack_header(buffer, start)
-            route = self._routes.get(key_and_version) or self._create_route(key_and_version)
-            is_long = end - start > _MAX_BYTES_WITHOUT_PAUSES
-            if is_long:
-                route = route.for_long_messages()
-                turns.wait_for_memory(end - start)
-            request = route.read(call, buffer, start, end, client_id_length)
-            lifted, answer = self._call_handler(call, route, request)
-            if turns.pause_count != pauses and not is_long:
-                is_long = True  # a request that took long may have a long answer
-                route = route.for_long_messages()
-            if answer.__class__ is Waiting:
-                encode = partial(self._encode, call, route, correlation_id, lifted)
-                return PendingAnswer(answer, encode, flushed_bytes)
-            size = self._encode(call, route, correlation_id, lifted, answer, out)
-            if is_long:
-                free_in_steps(request)
-                free_in_steps(lifted)
-                free_in_steps(answer)
-            return flushed_bytes + size
-        finally:
-            call.may_pause = False
+        key_and_version, correlation_id, client_id_length = unpack_header(buffer, start)
+        route = self._routes.get(key_and_version) or self._create_route(key_and_version)
+        is_long = end - start > _MAX_BYTES_WITHOUT_PAUSES
+        if is_long:
+            route = route.for_long_messages()
+            turns.wait_for_memory(end - start)
+        request = route.read(context, buffer, start, end, client_id_length)
+        call = Call(
+            context,
+            api_version=route.version,
+            era=route.era,
+            request_bytes=end - start,
+            may_pause=True,
+        )
+        lifted, answer = self._call_handler(call, route, request)
+        if turns.pause_count != pauses and not is_long:
+            is_long = True  # a request that took long may have a long answer
+            route = route.for_long_messages()
+        if answer.__class__ is Waiting:
+            encode = partial(self._encode, call, route, correlation_id, lifted)
+            return PendingAnswer(answer, encode, flushed_bytes)
+        size = self._encode(call, route, correlation_id, lifted, answer, out)
+        if is_long:
+            free_in_steps(request)
+            free_in_steps(lifted)
+            free_in_steps(answer)
+        return flushed_bytes + size
 
     def serve_authentication(
-        self, call: Call, buffer: bytearray, start: int, end: int, out: Pieces
+        self, context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
     ) -> ServeResult:
         """Do the same as `serve` for a request that is not passed to the responder.
 
         The request is not batched and does not take long.
         """
-        route, correlation_id, request = self._read_directly(call, buffer, start, end)
+        route, correlation_id, call, request = self._read_directly(context, buffer, start, end)
         request, answer = self._call_handler(call, route, request)
         if answer.__class__ is Waiting:
             encode = partial(self._encode, call, route, correlation_id, request)
@@ -270,29 +272,35 @@ class Gateway:
         return self._encode(call, route, correlation_id, request, answer, out)
 
     def refuse(  # noqa: PLR0917 - the parameters of `serve`, and the error
-        self, call: Call, buffer: bytearray, start: int, end: int, out: Pieces, error: KafkaError
+        self,
+        context: ConnectionContext,
+        buffer: bytearray,
+        start: int,
+        end: int,
+        out: Pieces,
+        error: KafkaError,
     ) -> int:
         """Answer a request with an error, and return the size of the answer.
 
         Raises ProtocolViolation for a request that cannot be answered.
         """
-        route, correlation_id, request = self._read_directly(call, buffer, start, end)
+        route, correlation_id, call, request = self._read_directly(context, buffer, start, end)
         if route.lift is not None:
             request = route.lift(request, route.version)
         return self._encode(call, route, correlation_id, request, error, out)
 
     def _read_directly(
-        self, call: Call, buffer: bytearray, start: int, end: int
-    ) -> tuple[Route, int, object]:
-        """Return the route, the correlation id and the request, whether or not it is long."""
+        self, context: ConnectionContext, buffer: bytearray, start: int, end: int
+    ) -> tuple[Route, int, Call, object]:
+        """Return the route, the correlation id, the call and the request, which may be long."""
         key_and_version, correlation_id, client_id_length = unpack_header(buffer, start)
         route = self._routes.get(key_and_version) or self._create_route(key_and_version)
-        return route, correlation_id, route.read(call, buffer, start, end, client_id_length)
+        request = route.read(context, buffer, start, end, client_id_length)
+        call = context.call(route.version, route.era, end - start)
+        return route, correlation_id, call, request
 
     def _call_handler(self, call: Call, route: Route, request: object) -> tuple[object, object]:
         """Return the lifted request, and the answer to it or the KafkaError that refuses it."""
-        call.api_version = route.version
-        call.era = route.era
         try:
             if route.lift is not None:
                 request = route.lift(request, route.version)
@@ -308,7 +316,7 @@ class Gateway:
         self._report_bug(route.api, error)
         return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def handle(self, call: Call, key: int, request: Any) -> Any:  # noqa: ANN401 - any API's classes
+    def handle(self, context: ConnectionContext, key: int, request: Any) -> Any:  # noqa: ANN401 - any API's classes
         """Return the response to a request object, or a Waiting for it.
 
         Both have the structure of the latest version. Otherwise the request is served like that of
@@ -321,8 +329,7 @@ class Gateway:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         key_and_version = key << 16 | api.versions.highest
         route = self._routes.get(key_and_version) or self._create_route(key_and_version)
-        call.api_version = route.version
-        call.era = route.era
+        call = context.call(route.version, route.era, 0)
 
         def refuse(error: Exception) -> Any:  # noqa: ANN401 - as above
             try:
@@ -367,25 +374,31 @@ class Gateway:
         return self.flush(out) if len(self._deferred) >= _MAX_DEFERRED_ANSWERS else deferred
 
     def _read_request(
-        self, call: Call, buffer: bytearray, start: int, end: int
-    ) -> tuple[Route, object]:
-        """Return the request between `start` and `end`, and set the client id of `call`.
+        self, context: ConnectionContext, buffer: bytearray, start: int, end: int
+    ) -> tuple[Route, Call, object]:
+        """Return the request between `start` and `end`, and set the client id of `context`.
 
         Raises NeedsWorkerError for a request that may take long.
         """
         if end - start < HEADER_BYTES:
             raise _too_short_violation(end - start)
         key_and_version, _, client_id_length = unpack_header(buffer, start)
-        call.request_bytes = end - start
         route = self._inline_routes.get(key_and_version) or self._create_inline_route(
             key_and_version
         )
         if end - start > route.inline_bytes:
             route = route.for_short_lists()
-        request = route.read(call, buffer, start, end, client_id_length)
+        request = route.read(context, buffer, start, end, client_id_length)
+        call = context.latest_call
+        if (  # as in `ConnectionContext.call`, for speed
+            call.request_bytes != end - start
+            or call.era is not route.era
+            or call.api_version != route.version
+        ):
+            call = context.call(route.version, route.era, end - start)
         if route.may_take_long is not None and route.may_take_long(call, request):
             raise turns.NeedsWorkerError
-        return route, request
+        return route, call, request
 
     def _encode(  # noqa: PLR0917 - the local variables of `serve`
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import ConnectionContext
 
 if TYPE_CHECKING:
     from kafkalite.cluster.node import Node
@@ -21,29 +21,28 @@ if TYPE_CHECKING:
 class InterBrokerCalls:
     """Delivers the requests of nodes to other nodes; implements `cluster.node.Deliver`."""
 
-    __slots__ = ("_calls", "_gateway")
+    __slots__ = ("_contexts", "_gateway")
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._calls: dict[tuple[int, int], Call] = {}
+        self._contexts: dict[tuple[int, int], ConnectionContext] = {}
 
     def __call__(self, sender: Node, receiver: Node, key: ApiKey, request: Any) -> Any:  # noqa: ANN401 - any API's classes
         """Return the response or a Waiting; raises KafkaError NETWORK_EXCEPTION if it is lost."""
         pair = sender.id, receiver.id
-        call = self._calls.get(pair)
-        if call is None:
-            call = self._calls[pair] = _new_call(sender, receiver)
-        return self._gateway.handle(call, key, request)
+        context = self._contexts.get(pair)
+        if context is None:
+            context = self._contexts[pair] = _new_context(sender, receiver)
+        return self._gateway.handle(context, key, request)
 
 
-def _new_call(sender: Node, receiver: Node) -> Call:
+def _new_context(sender: Node, receiver: Node) -> ConnectionContext:
     listener = next(iter(receiver.endpoints), "PLAINTEXT")
     sender_endpoint = sender.endpoints.get(listener)
-    call = Call(
+    return ConnectionContext(
         node=receiver,
         listener=listener,
         client_host="/127.0.0.1" if sender_endpoint is None else f"/{sender_endpoint.host}",
         sender=sender,
+        client_id=f"broker-{sender.id}",
     )
-    call.client_id = f"broker-{sender.id}"
-    return call

@@ -119,7 +119,7 @@ def report_refusal(
 ) -> None:
     """Report that a request or a part of it was refused; see `Refusal`."""
     refusal = Refusal(api, entity_id, error, request, kind)
-    for observe in call.refusal_observers:
+    for observe in call.context.refusal_observers:
         observe(call, refusal)
 
 

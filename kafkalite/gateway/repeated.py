@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from kafkalite.wire.headers import CORRELATION_END, CORRELATION_START
 
 if TYPE_CHECKING:
+    from kafkalite.gateway.call import Call
     from kafkalite.gateway.route import Route
 
 MAX_REPEATED_BYTES = 1024
@@ -31,10 +32,11 @@ class RepeatedRequest:
     The bytes do not include the correlation id, nor the API key and version; see `Route`.
     """
 
-    __slots__ = ("answer", "answer_prefix", "answer_suffix", "request", "route", "suffix")
+    __slots__ = ("answer", "answer_prefix", "answer_suffix", "call", "request", "route", "suffix")
 
-    def __init__(self, route: Route, request: object, frame: bytes) -> None:
+    def __init__(self, route: Route, call: Call, request: object, frame: bytes) -> None:
         self.route = route
+        self.call = call
         self.request = request
         self.suffix = frame[CORRELATION_END:]
         self.answer: object = _NO_ANSWER

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from kafkalite.gateway.call import Call
+    from kafkalite.gateway.call import ConnectionContext
     from kafkalite.wire.session import PendingAnswer, Pieces
 
 
@@ -16,7 +16,7 @@ class Responder(Protocol):
     """
 
     def respond(
-        self, call: Call, buffer: bytearray, start: int, end: int, out: Pieces
+        self, context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
     ) -> int | PendingAnswer | None:
         """Answer the request between `start` and `end` as `wire.session.Serve` does.
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kafkalite.gateway.api import Api
-    from kafkalite.gateway.call import Call
+    from kafkalite.gateway.call import Call, ConnectionContext
     from kafkalite.gateway.steps import Handler, Step
     from kafkalite.wire.session import Pieces
 
@@ -117,9 +117,14 @@ class Route:
         return self.long_message_route
 
     def read(
-        self, call: Call, buffer: bytearray, start: int, end: int, client_id_length: int
+        self,
+        context: ConnectionContext,
+        buffer: bytearray,
+        start: int,
+        end: int,
+        client_id_length: int,
     ) -> object:
-        """Return the request after the fixed part of a header, and set the client id of `call`."""
+        """Return the request after the fixed part of a header; set the client id of `context`."""
         # Clients send the same client id every time, so its bytes are compared, not decoded.
         position = start + HEADER_BYTES
         name: bytearray | int = client_id_length
@@ -127,8 +132,8 @@ class Route:
             name = buffer[position : position + client_id_length]
             position += client_id_length
         try:
-            if name != call.encoded_client_id:
-                _set_client_id(call, name, position, end)
+            if name != context.encoded_client_id:
+                _set_client_id(context, name, position, end)
             if self.is_flexible:
                 if buffer[position] == _NO_TAGGED_FIELDS:
                     position += 1
@@ -225,14 +230,14 @@ def _joined_builder(build: Callable[[Any, JoinedPieces], None]) -> Callable[[Any
     return build_joined
 
 
-def _set_client_id(call: Call, name: bytearray | int, position: int, end: int) -> None:
-    """Set the client id of a call from its UTF-8 bytes, or from a length below 1."""
+def _set_client_id(
+    context: ConnectionContext, name: bytearray | int, position: int, end: int
+) -> None:
+    """Set the client id of the next requests from its UTF-8 bytes, or from a length below 1."""
     if position > end:
         raise ProtocolViolation("the client id is longer than the frame")
     if isinstance(name, int):
-        call.client_id = None if name < 0 else ""
+        context.set_client_id(None if name < 0 else "", name)
     else:
         # Intern: many clients have the same id.
-        call.client_id = intern(name.decode(errors="replace"))
-    call.encoded_client_id = name if isinstance(name, int) else bytes(name)
-    call.repeated = None  # the cached request has another client id
+        context.set_client_id(intern(name.decode(errors="replace")), bytes(name))

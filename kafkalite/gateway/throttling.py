@@ -127,8 +127,8 @@ class _MeasuredRequest:
     """A request whose use of the quotas is measured."""
 
     __slots__ = (
-        "_api", "_bandwidth_ms", "_busy_ns", "_call", "_client", "_meters", "_quota", "_request",
-        "_request_ms", "_started_ns", "_version",
+        "_api", "_bandwidth_ms", "_busy_ns", "_call", "_client", "_meters", "_mutations", "_quota",
+        "_request", "_request_ms", "_started_ns", "_version",
     )  # fmt: skip
 
     def __init__(
@@ -146,6 +146,7 @@ class _MeasuredRequest:
         self._meters = meters
         self._client = _client_of(call)
         self._quota = catalogue.row(api.key).quota
+        self._mutations: MutationQuota | None = None
         self._started_ns = 0
         self._busy_ns: int | None = None
         """The time of the handler; None until it has returned."""
@@ -153,27 +154,24 @@ class _MeasuredRequest:
         self._request_ms: int | None = None
         """Milliseconds by which the quota of request time is exceeded; None if not measured yet."""
 
-    def begin(self) -> None:
-        """Start the measurement, and give the handler the quotas that it needs."""
+    def begin(self) -> Call:
+        """Start the measurement, and return the call with the quotas that the handler needs."""
         call, clock = self._call, self._call.node.clock
-        if self._api.key == ApiKey.FETCH:
-            call.fetch_quota = self._is_fetch_throttled
         if self._quota is Quota.FETCH:
             # More would be throttled for certain.
             limit = self._meters.fetch.max_amount(*self._client)
             self._request.max_bytes = int(min(self._request.max_bytes, limit))
         elif self._quota is Quota.CONTROLLER_MUTATION:
-            call.mutation_quota = self._mutation_quota(clock.now_ms())
+            self._mutations = self._mutation_quota(clock.now_ms())
+        fetch_quota = self._is_fetch_throttled if self._api.key == ApiKey.FETCH else None
         self._started_ns = clock.now_ns()
+        return call.with_quotas(self._mutations, fetch_quota)
 
     def handled(self) -> None:
         """End what `begin` started: the handler has returned or raised an exception."""
-        call = self._call
-        self._busy_ns = call.node.clock.now_ns() - self._started_ns
-        call.fetch_quota = None
-        if call.mutation_quota is not None:
-            self._bandwidth_ms = call.mutation_quota.throttle_ms
-            call.mutation_quota = None
+        self._busy_ns = self._call.node.clock.now_ns() - self._started_ns
+        if self._mutations is not None:
+            self._bandwidth_ms = self._mutations.throttle_ms
 
     def throttle(self, outcome: object) -> tuple[str, int]:
         """Return the quota that is exceeded most, and the milliseconds of throttling.
@@ -315,9 +313,9 @@ class Throttling:
             response = api.refuse(request, error.code, truncate_message(error.message))
             return _throttled(response, throttle_ms)
 
-        measured.begin()
+        measured_call = measured.begin()
         try:
-            answer = handler(call, request)
+            answer = handler(measured_call, request)
         except KafkaError as error:
             measured.handled()
             return refuse(error)

@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING, cast
 
 from kafkalite.coordinator.contract import Event, SubjectKind
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.security.client_addresses import java_address
 from kafkalite.server.client_warnings import kind_of
 from kafkalite.server.logging import Level, log_requests
@@ -45,7 +45,7 @@ class Connection(asyncio.BufferedProtocol):
     """A client's socket at one listener of one node."""
 
     __slots__ = (
-        "_call",
+        "_call_context",
         "_context",
         "_is_busy",
         "_is_queued",
@@ -69,7 +69,7 @@ class Connection(asyncio.BufferedProtocol):
         self._context = context
         self.transport: asyncio.Transport
         """The transport for answers; a recording replaces it."""
-        self._call: Call
+        self._call_context: ConnectionContext
         self._is_reading = True
         self._is_writable = True
         self._mute_timer: Timer | None = None
@@ -104,23 +104,23 @@ class Connection(asyncio.BufferedProtocol):
             # Most clients come from a few addresses: intern their text.
             self.host = sys.intern(java_address(address[0]))
         context = self._context
-        self._call = call = Call(
+        self._call_context = call_context = ConnectionContext(
             node=context.node,
             listener=context.listener,
             client_host=sys.intern(f"/{self.host}"),
         )
-        call.connection = self
-        call.refusal_observers = context.refusal_observers
+        call_context.connection = self
+        call_context.refusal_observers = context.refusal_observers
         settings = context.session_settings
         # Checked once per connection: without logging, a request must cost nothing extra.
         if context.log.level <= Level.DEBUG:
             settings = log_requests(context.log, settings)
-        self.session = Session(settings, call, self)
+        self.session = Session(settings, call_context, self)
         # Until the admission, and forever if the next lines fail: nothing is served without a gate.
         self.session.is_paused = True
         try:
             if context.sasl is not None:
-                context.sasl.new_gate(call, settings, context.log).attach(self.session)
+                context.sasl.new_gate(call_context, settings, context.log).attach(self.session)
             context.admission.add(self)
         except Exception as error:  # noqa: BLE001 - an exception must end this connection only
             self._fail(error)
@@ -149,7 +149,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def set_principal(self, principal: str) -> None:
         """Set the identity of the client, such as that of its certificate."""
-        self._call.principal = principal
+        self._call_context.principal = principal
 
     @property
     def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
@@ -265,14 +265,15 @@ class Connection(asyncio.BufferedProtocol):
         self.session.close()
         self._context.admission.remove(self)
         self._context.scheduler.count_closed_connection()
-        call = self._call
-        call.connection = None
-        if call.authenticator is not None and call.authenticator.unacknowledged_refusal:
-            self._report_closed(call.authenticator.unacknowledged_refusal)
+        call_context = self._call_context
+        call_context.connection = None
+        authenticator = call_context.authenticator
+        if authenticator is not None and authenticator.unacknowledged_refusal:
+            self._report_closed(authenticator.unacknowledged_refusal)
         if self._mute_timer is not None:
             self._mute_timer.cancel()
             self._mute_timer = None
-        for close in call.on_close.values():
+        for close in call_context.on_close.values():
             close()
 
     def close(self, reason: str | None = None, level: Level = Level.WARNING) -> None:

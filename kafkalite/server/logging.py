@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import Processor
 
-    from kafkalite.gateway.call import Call
+    from kafkalite.gateway.call import ConnectionContext
     from kafkalite.partitions.table import Truncation
     from kafkalite.storage.disk_health import DiskFailure
     from kafkalite.wire.session import Pieces, Serve, ServeResult, SessionSettings
@@ -162,19 +162,19 @@ class _RequestLog:
         """Return `serve` with a log line for each request."""
 
         def serve_and_log(
-            call: Call, buffer: bytearray, start: int, end: int, out: Pieces
+            context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
         ) -> ServeResult:
             self._late_answer_bytes = 0
-            result = serve(call, buffer, start, end, out)
+            result = serve(context, buffer, start, end, out)
             if self._log.level > Level.DEBUG:  # the level was raised after the client connected
                 return result
             key_and_version, correlation_id, _ = unpack_header(buffer, start)
             api_key, version = key_and_version >> 16, key_and_version & 0xFFFF
             fields: dict[str, Any] = {
-                "node": call.node.id,
-                "listener": call.listener,
-                "client": call.client_host,
-                "client_id": None if call.client_id is None else printable(call.client_id),
+                "node": context.node.id,
+                "listener": context.listener,
+                "client": context.client_host,
+                "client_id": None if context.client_id is None else printable(context.client_id),
                 "api": TABLE[api_key].name if api_key in TABLE else "unknown",
                 "api_key": api_key,
                 "version": version,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from kafkalite.cluster.node import Node
     from kafkalite.config.definitions import Value
-    from kafkalite.gateway.call import Call
+    from kafkalite.gateway.call import ConnectionContext
     from kafkalite.gateway.gateway import Gateway
     from kafkalite.ports.waiting import Waiting
     from kafkalite.security.listener_security import ListenerSecurity
@@ -217,10 +217,12 @@ class SaslListener:
             accept=_accept,
         )
 
-    def new_gate(self, call: Call, following: SessionSettings, log: Log) -> SaslGate:
-        """Return the gate of a new connection, and set the authenticator of its call."""
+    def new_gate(
+        self, context: ConnectionContext, following: SessionSettings, log: Log
+    ) -> SaslGate:
+        """Return the gate of a new connection, and set the authenticator of its context."""
         rules = self._settings.rules()
-        call.authenticator = authenticator = Authenticator(
+        context.authenticator = authenticator = Authenticator(
             AuthenticationRules(
                 mechanisms=rules.mechanisms,
                 new_server=partial(self._new_server, rules),
@@ -333,5 +335,5 @@ def _token_rules(security: ListenerSecurity, options: Mapping[str, str]) -> Unse
         raise ConfigError(key, f"{key}: {error}") from None
 
 
-def _accept(call: Call, principal: str) -> None:
-    call.principal = principal
+def _accept(context: ConnectionContext, principal: str) -> None:
+    context.principal = principal

@@ -11,7 +11,7 @@ from typing import Any, cast
 import kafkalite
 from kafkalite.apis.api_versions import new_api_versions_api
 from kafkalite.apis.table import TABLE, find_api
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.fault_rules import parse_rule
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.protocol import codec
@@ -51,11 +51,11 @@ def serve(request: Any) -> None:  # noqa: ANN401 - its class exists only in the 
     content = KEY.to_bytes(2) + bytes(2) + (7).to_bytes(4) + b"\0\4test\0" + b"".join(body)
     frame = bytearray(len(content).to_bytes(4) + content)
     node = cast("Any", SimpleNamespace(history=SimpleNamespace(log=None)))
-    call = Call(node=node, listener="PLAINTEXT", client_host="/127.0.0.1")
+    context = ConnectionContext(node=node, listener="PLAINTEXT", client_host="/127.0.0.1")
     out: list[bytes | memoryview] = []
     failures: list[Exception] = []
     gateway = Gateway(find_api, lambda _, fault: failures.append(fault))
-    gateway.serve_in_worker(call, frame, 4, len(frame), out)
+    gateway.serve_in_worker(context, frame, 4, len(frame), out)
     output = b"".join(out)
     response, position = codec.response_parser(KEY, 0)(output, 9, len(output))
     assert (position, response.error_message) == (len(output), "hello g"), failures

@@ -32,7 +32,7 @@ from tests.captures.warm_up import warm_up
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kafkalite.gateway.call import Call
+    from kafkalite.gateway.call import ConnectionContext
     from kafkalite.traffic.replay.report import ReplayReport
     from tests.captures.sessions import Session
 
@@ -117,7 +117,7 @@ def test_stand_in_responds_to_every_recorded_request() -> None:
     ]
     for exchange in answered:
         request, header = parse_request(exchange), request_header(exchange.request)
-        assert lenient.answer(cast("Call", None), header, request).response is not None
+        assert lenient.answer(cast("ConnectionContext", None), header, request).response is not None
     assert len(answered) > 1900
 
 

@@ -159,8 +159,8 @@ class Emulator:
 
     def ask(self, request: Message, version: int, *, as_admin: bool = False) -> Any:  # noqa: ANN401 - any response
         """Return the response, or CLOSED."""
-        call = self._wire.calls[1]
-        call.principal = "User:ANONYMOUS" if as_admin else ALICE
+        context = self._wire.contexts[1]
+        context.principal = "User:ANONYMOUS" if as_admin else ALICE
         try:
             response = self._wire.ask(request, version)
         except ProtocolViolation:

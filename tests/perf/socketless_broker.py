@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.apis.table import find_api
 from kafkalite.cluster.cluster import Cluster
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.metadata.internal_topics import offsets_topic
@@ -57,7 +57,7 @@ class SocketlessBroker:
         self.cluster.open(InterBrokerCalls(self._gateway))
         node = self.cluster.nodes[_NODE]
         node.set_endpoint("PLAINTEXT", "h", 9092)
-        self._call = Call(
+        self._context = ConnectionContext(
             node=node,
             listener="PLAINTEXT",
             client_host="/127.0.0.1",
@@ -85,7 +85,9 @@ class SocketlessBroker:
         """Process a frame; returns a function that returns the response, or None while pending."""
         out: Pieces = []
         buffer = bytearray(request)
-        result = self._gateway.serve_in_worker(self._call, buffer, _LENGTH_BYTES, len(buffer), out)
+        result = self._gateway.serve_in_worker(
+            self._context, buffer, _LENGTH_BYTES, len(buffer), out
+        )
 
         def answer() -> bytes | None:
             if isinstance(result, PendingAnswer) and not out:

@@ -265,9 +265,9 @@ class Attacker:
         plan(client)
         client.send(METADATA)
         principal = "User:mallory" if is_again else "User:ANONYMOUS"
-        assert client.call.principal == principal, plan.__name__
+        assert client.context.principal == principal, plan.__name__
         assert client.is_gated, plan.__name__
-        authenticator = client.call.authenticator
+        authenticator = client.context.authenticator
         if authenticator is not None and authenticator.failure is not None:
             self.reasons[authenticator.failure.reason[:_REASON_LENGTH]] += 1
         client.session.close()
@@ -292,7 +292,7 @@ def attack(exchanges: int, seed: int) -> Counter[str]:
         attacker.attack()
     client = attacker.wire.connect()
     assert client.log_in(PASSWORD).error_code == 0
-    assert client.call.principal == "User:alice"
+    assert client.context.principal == "User:alice"
     assert not client.is_gated
     return attacker.reasons
 

@@ -21,7 +21,7 @@ import pytest
 from kafkalite.apis.table import TABLE, find_api
 from kafkalite.cluster.cluster import Cluster
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.ports.files import OsFiles
@@ -119,7 +119,7 @@ class World:
         self.faults.append(f"{api.name}: {fault!r}")
 
     def connect(self) -> Session:
-        call = Call(node=self.node, listener="A", client_host="/127.0.0.1")
+        context = ConnectionContext(node=self.node, listener="A", client_host="/127.0.0.1")
         settings = SessionSettings(
             buffers=self.buffers,
             serve=self.gateway.serve,
@@ -128,7 +128,7 @@ class World:
             max_request_bytes=MAX_REQUEST,
             max_buffered_bytes=MAX_REQUEST,
         )
-        return Session(settings, call, None)
+        return Session(settings, context, None)
 
 
 def send(session: Session, data: bytes) -> None:

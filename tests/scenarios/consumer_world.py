@@ -46,7 +46,7 @@ class ConsumerWorld(GroupWire):
         self, topics: Mapping[str, int] | None = None, config: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(config={"offsets.topic.num.partitions": "1", **(config or {})})
-        self.node = self.calls[1].node
+        self.node = self.contexts[1].node
         self.metadata.subscribe(self._show)
         self.restart()
         self.ids = {OFFSETS_TOPIC: self.create(OFFSETS_TOPIC)}

@@ -87,8 +87,8 @@ def prepare(wire: ClusterWire) -> None:
     metadata = wire.cluster.metadata
     names = ((OLD, (1, 2)), (MOVING, (1,)), (OFFSETS_TOPIC, (1, 4)))
     metadata.create_topics([NewTopic(name=name, assignments=((0, ids),)) for name, ids in names])
-    for call in wire.calls.values():
-        call.principal = ALICE
+    for context in wire.contexts.values():
+        context.principal = ALICE
 
 
 def change(wire: ClusterWire) -> None:
@@ -355,7 +355,7 @@ def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterWire]:
     wire = ClusterWire(tmp_path_factory.mktemp("permissions"), nodes=2, config=AUTHORIZER)
     for topic in (TOPIC, OTHER_TOPIC):
         wire.create(topic)
-    wire.calls[NODE].principal = ALICE
+    wire.contexts[NODE].principal = ALICE
     yield wire
     wire.end()
 

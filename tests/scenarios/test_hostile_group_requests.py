@@ -352,7 +352,7 @@ def with_long_string(request: Message, version: int, marker: str, length: int) -
 def offered(wire: GroupWire, frame: bytes) -> object:
     """Pass a frame to the gateway."""
     out: list[bytes | memoryview] = []
-    return wire._gateway.serve_in_worker(wire.calls[1], bytearray(frame), 0, len(frame), out)
+    return wire._gateway.serve_in_worker(wire.contexts[1], bytearray(frame), 0, len(frame), out)
 
 
 @pytest.mark.parametrize(
@@ -441,7 +441,7 @@ def test_the_history_of_a_hundred_thousand_refusals_is_limited() -> None:
     identity = LeaveGroupRequest.MemberIdentity
     members = [identity(member_id=f"unknown-{index}") for index in range(MANY)]
     group.wire.ask(LeaveGroupRequest(group_id="g", members=members), LEAVE)
-    history = group.wire.calls[1].node.history
+    history = group.wire.contexts[1].node.history
     assert 50 <= len(history.about("g")) <= 100
 
 
@@ -473,7 +473,7 @@ def test_many_protocols_are_compared_fast() -> None:
     join = wire.ask(group.join(group_id="h", member_id=answer.member_id, protocols=protocols), JOIN)
     wire.clock.advance(0)
     assert join.response.protocol_name == "own-0"
-    entry = wire.calls[1].node.history.about("g")[-1]
+    entry = wire.contexts[1].node.history.about("g")[-1]
     assert len(entry.text) < 2_000
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.ports.turns import ThreadCall, Worker
 from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafkalite.protocol._generated.messages.consumer_group_describe import (
@@ -238,9 +238,11 @@ class Stage:
 
         Yields None between the turns, and the answer at the end.
         """
-        calls = self.wire.calls
-        client = len(calls) + 1
-        calls[client] = Call(node=calls[1].node, listener="PLAINTEXT", client_host="/127.0.0.1")
+        contexts = self.wire.contexts
+        client = len(contexts) + 1
+        contexts[client] = ConnectionContext(
+            node=contexts[1].node, listener="PLAINTEXT", client_host="/127.0.0.1"
+        )
         answers: list[Any] = []
         worker = Worker()
         worker.task = lambda: answers.append(self.wire.ask(request, version, client))

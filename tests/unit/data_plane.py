@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.cluster.node import Endpoint, UnreadAnswers
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.topic import topic_log_config
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import Call, ConnectionContext
 from kafkalite.metadata.image import (
     BrokerImage,
     ConfigResource,
@@ -224,7 +224,15 @@ class DataPlane:
         self.table.announce()
         return place.base_offset
 
-    def call(self, api: Api, version: int, *, node_id: int = 0) -> Call:
+    def call(
+        self,
+        api: Api,
+        version: int,
+        *,
+        node_id: int = 0,
+        client_id: str | None = None,
+        may_pause: bool = False,
+    ) -> Call:
         """Return the context of a request of that version, sent to that node."""
         node = node_of(
             node_id,
@@ -237,10 +245,11 @@ class DataPlane:
             endpoints=lambda _: [Endpoint(node, "h", 9092 + node) for node in range(3)],
             unread_answers=self.unsent,
         )
-        call = Call(node=node, listener="PLAINTEXT", client_host="/127.0.0.1")
-        call.api_version = version
-        call.era = None if api.eras is None else api.eras.at(version)
-        return call
+        context = ConnectionContext(
+            node=node, listener="PLAINTEXT", client_host="/127.0.0.1", client_id=client_id
+        )
+        era = None if api.eras is None else api.eras.at(version)
+        return Call(context, api_version=version, era=era, may_pause=may_pause)
 
     def ask(self, api: Api, request: object, version: int = 99, *, node_id: int = 0) -> Any:  # noqa: ANN401 - any response class
         """Return the answer of the handler; a KafkaError is raised."""

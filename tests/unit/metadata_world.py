@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.cluster.node import Endpoint, Node
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.metadata.brokers import no_directory
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.protocol.errors import KafkaError
@@ -119,12 +119,13 @@ class MetadataWorld:
         listener: str = "PLAINTEXT",
     ) -> Any:  # noqa: ANN401 - one method for every API's response
         """Answer a request as the gateway would, at its highest version by default."""
-        call = Call(node=self.node(node_id), listener=listener, client_host="/127.0.0.1")
-        call.api_version = api.versions.highest if version is None else version
-        if api.eras is not None:
-            call.era = api.eras.at(call.api_version)
+        context = ConnectionContext(
+            node=self.node(node_id), listener=listener, client_host="/127.0.0.1"
+        )
+        version = api.versions.highest if version is None else version
+        call = context.call(version, None if api.eras is None else api.eras.at(version), 0)
         if api.lift is not None:
-            request = api.lift(request, call.api_version)
+            request = api.lift(request, version)
         try:
             return api.handler(call, request)
         except KafkaError as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.apis.table import find_api
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.security_protocols import SecurityProtocol
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.ports.executors import InlineExecutor
@@ -107,7 +107,9 @@ class SaslClient:
 
     def __init__(self, wire: SaslWire) -> None:
         self.wire = wire
-        self.call = Call(node=wire.node, listener="OUTSIDE", client_host="/127.0.0.1")
+        self.context = ConnectionContext(
+            node=wire.node, listener="OUTSIDE", client_host="/127.0.0.1"
+        )
         self.settings = SessionSettings(
             buffers=ReceiveBuffers(),
             serve=wire.gateway.serve,
@@ -117,9 +119,9 @@ class SaslClient:
             max_buffered_bytes=MAX_REQUEST_BYTES,
             flush=wire.gateway.flush,
         )
-        self.session = Session(self.settings, self.call, self)
+        self.session = Session(self.settings, self.context, self)
         log = Log(Level.ERROR)
-        wire.listener.new_gate(self.call, self.settings, log).attach(self.session)
+        wire.listener.new_gate(self.context, self.settings, log).attach(self.session)
 
     def _wake(self, owner: object) -> None:
         assert owner is self

@@ -594,7 +594,7 @@ def create_delegation_token(
     if at_node.acls is not permissions.acls and not at_node.allows(
         Operation.CREATE_TOKENS, Resource.USER, owner
     ):
-        call.permissions = at_node
+        call.context.permissions = at_node
     return guard.handler(call, request)
 
 

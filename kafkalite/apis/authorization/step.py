@@ -156,11 +156,12 @@ class Guard:
         serve = self._serve
 
         def handle(call: Call, request: Any) -> Any:
-            permissions = call.permissions
+            context = call.context
+            permissions = context.permissions
             if (
                 permissions is None
                 or permissions.acls is not call.node.image.acls
-                or permissions.principal is not call.principal
+                or permissions.principal is not context.principal
             ):
                 return serve(call, request)
             permitted = permissions.permitted
@@ -183,35 +184,38 @@ class Guard:
         serve = self._serve
 
         def check_and_handle(call: Call, request: Any) -> Any:
-            image, permissions = call.node.image, call.permissions
+            image, context = call.node.image, call.context
+            permissions = context.permissions
             if (
                 permissions is None
                 or request.group_id not in permissions.permitted[key]
                 or permissions.acls is not image.acls
-                or permissions.principal is not call.principal
+                or permissions.principal is not context.principal
                 or (may_subscribe and request.subscribed_topic_names)
             ):
                 return serve(call, request)
-            call.checked_request, call.checked_image = request, image
+            context.checked_request, context.checked_image = request, image
             return handler(call, request)
 
         def handle(call: Call, request: Any) -> Any:
             # A repeated request is the same object as before.
-            if call.checked_request is request and call.checked_image is call.node.image:
+            context = call.context
+            if context.checked_request is request and context.checked_image is call.node.image:
                 return handler(call, request)
             return check_and_handle(call, request)
 
         return handle
 
     def _renew(self, call: Call) -> Permissions:
-        """Set the permissions of a call by the present ACLs of its node, or of the controller."""
+        """Set the permissions of a client by the present ACLs of the node, or of the controller."""
+        context = call.context
         if self._is_at_controller:
             permissions = self._find(call, _CONTROLLER, call.node.cluster.metadata.image)
         else:
             permissions = self.permissions_at_node(call)
         # The same object, so that later requests compare it by identity.
-        call.principal = permissions.principal
-        call.permissions = permissions
+        context.principal = permissions.principal
+        context.permissions = permissions
         return permissions
 
     def permissions_at_node(self, call: Call) -> Permissions:

@@ -128,7 +128,7 @@ class _Fetch:
         era: FetchEra = call.era
         state = request.replica_state
         self._node = node
-        self._permissions = call.permissions
+        self._permissions = call.context.permissions
         self._call = call
         self._refused_topics: frozenset[str] = frozenset()
         self._era = era
@@ -396,8 +396,6 @@ class _Fetch:
         self, answers: list[PartitionAnswer], missing_bytes: int, max_wait_ms: int
     ) -> Waiting[FetchResponse]:
         """Return a Waiting for the answer, which is read when enough has arrived or time is up."""
-        if self._incarnations is not None:
-            self._incarnations.keep_call()
         clock = self._node.clock
         poll = LongPoll(
             missing_bytes=missing_bytes,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import SubjectKind
@@ -33,10 +32,6 @@ class IncarnationCheck:
     def of(cls, call: Call, api: str) -> IncarnationCheck | None:
         """Return the check of a request, or None if the broker does not use partition epochs."""
         return cls(call, api) if call.node.config.uses_partition_epochs else None
-
-    def keep_call(self) -> None:
-        """Keep the properties of the call, which changes with the connection's next request."""
-        self._call = copy(self._call)
 
     def check(
         self, partition: Partition | ReplicaView, received_epoch: int, *, leader_only: bool

@@ -143,16 +143,14 @@ def _wait_for_transaction(
     block others. Its client sends it again.
     """
     if retries is not None:
-        return None if retries.is_last else retries.waiting
+        return None if retries.is_last else retries.wait_again()
     if call.may_pause:
         return None
-    retries = VerificationRetries(
-        call, _size_of_records(request), partial(handle_produce, call, request)
-    )
-    if not retries.begin():
-        return None
-    copy_views(request)
-    return retries.waiting
+    retries = VerificationRetries(call, partial(handle_produce, call, request))
+    waiting = retries.begin(_size_of_records(request))
+    if waiting is not None:
+        copy_views(request)
+    return waiting
 
 
 def _size_of_records(request: ProduceRequest) -> int:

@@ -225,10 +225,11 @@ class _BatchValidator:
 
 def end_sessions_on_close(call: Call, group_id: str) -> None:
     """End the share sessions of a connection in a group when the connection closes."""
-    key = ("share sessions", group_id)
-    if key not in call.on_close and len(call.on_close) < _MAX_GROUPS:
+    key, context = ("share sessions", group_id), call.context
+    on_close = context.on_close
+    if key not in on_close and len(on_close) < _MAX_GROUPS:
         table, node_id = call.node.share_partitions, call.node.id
-        call.on_close[key] = lambda: table.end_sessions_of(node_id, call, group_id)
+        on_close[key] = lambda: table.end_sessions_of(node_id, context, group_id)
 
 
 def lock_duration_ms(node: Node, group_id: str) -> int:

@@ -88,7 +88,7 @@ def handle_share_fetch(
                 for index in in_steps(topic.partitions)
             ],
             acknowledges=acknowledges,
-            connection=call,
+            connection=call.context,
         )
     except KafkaError as refusal:
         if refusal.code is not ErrorCode.SHARE_SESSION_LIMIT_REACHED:

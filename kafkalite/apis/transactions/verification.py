@@ -7,15 +7,14 @@ a second, so that the client does not have to retry.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from kafkalite.cluster.node import NodeState
 from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.gateway.deferred_request import DeferredRequest
 from kafkalite.gateway.refusals import report_refusal
-from kafkalite.gateway.steps import DisconnectError
-from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.transactions.state import Producer
 
 if TYPE_CHECKING:
@@ -23,14 +22,11 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.call import Call
     from kafkalite.partitions.partition import Partition
-    from kafkalite.ports.clock import Timer
+    from kafkalite.ports.waiting import Waiting
     from kafkalite.storage.batch import BatchView
     from kafkalite.transactions.state import TopicPartition
 
 T = TypeVar("T")
-
-MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
-"""Maximum size of the requests of one node that wait for the end of a transaction."""
 
 _COORDINATOR_ERRORS = {
     # Since KIP-588 partition leaders return this error, after which a producer can continue.
@@ -135,85 +131,48 @@ class VerificationRetries(Generic[T]):
     As in Kafka, there are further attempts until the longest backoff has passed.
     """
 
-    __slots__ = (
-        "_answer", "_attempt", "_backoff_ms", "_node", "_remaining_ms", "_size_bytes", "_timer",
-        "waiting",
-    )  # fmt: skip
+    __slots__ = ("_attempt", "_backoff_ms", "_deferred", "_node", "_remaining_ms")
 
     def __init__(
-        self,
-        call: Call,
-        size_bytes: int,
-        attempt: Callable[[VerificationRetries[T]], T | Waiting[T]],
+        self, call: Call, attempt: Callable[[VerificationRetries[T]], T | Waiting[T]]
     ) -> None:
-        """Prepare the attempts at a request of this size.
-
-        `attempt(self)` returns `waiting` to be called again, but not if `is_last`.
-        """
+        """Prepare the attempts; `attempt(self)` returns `wait_again()` unless `is_last`."""
         config = call.node.config
         self._node = call.node
-        self._size_bytes = size_bytes
         self._attempt = attempt
         self._backoff_ms = config.int("add.partitions.to.txn.retry.backoff.ms")
         self._remaining_ms = min(
             config.int("add.partitions.to.txn.retry.backoff.max.ms"),
             config.int("request.timeout.ms"),
         )
-        self._timer: Timer | None = None
-        self._answer: Waiting[T] | None = None
-        self.waiting: Waiting[T] = Waiting(on_abandon=self._abandon)
-        """The answer of the last attempt, or its exception."""
+        self._deferred: DeferredRequest[T] = DeferredRequest(self._try_again)
 
     @property
     def is_last(self) -> bool:
         """Whether there is no attempt after the current one."""
         return self._remaining_ms <= 0
 
-    def begin(self) -> bool:
-        """Wait for the second attempt; return False if there is none.
+    def begin(self, size_bytes: int) -> Waiting[T] | None:
+        """Return a Waiting for the answer of a later attempt; None if there is no such attempt.
 
         There is none while waiting requests use all the memory that they may use.
         """
-        node = self._node
-        waiting_bytes = node.waiting_request_bytes + self._size_bytes
-        if self.is_last or waiting_bytes > MAX_WAITING_BYTES:
-            return False
-        node.waiting_request_bytes = waiting_bytes
-        self._start_timer()
-        return True
+        budget = self._node.verification_budget
+        if self.is_last or not self._deferred.take_memory(budget, size_bytes):
+            return None
+        return self.wait_again()
 
-    def _start_timer(self) -> None:
+    def wait_again(self) -> Waiting[T]:
+        """Wait for the next attempt; return a Waiting for the answer of the last one."""
         # The client waits, so the time of the machine counts while the clock is paused.
         clock = self._node.clock
-        self._timer = clock.wait_at(clock.now_ms() + self._backoff_ms, self._try_again)
+        timer = clock.wait_at(clock.now_ms() + self._backoff_ms, self._deferred.resume)
+        self._deferred.wait(timer.cancel)
+        return self._deferred.waiting
 
-    def _try_again(self) -> None:
-        self._timer = None
+    def _try_again(self, _: DeferredRequest[T]) -> T | Waiting[T]:
         self._remaining_ms -= self._backoff_ms
-        answer: T | Waiting[T] | Exception
-        try:
-            answer = self._attempt(self)
-        except ProtocolViolation as violation:
-            answer = DisconnectError(violation.reason)
-        except Exception as error:  # noqa: BLE001 - the gateway reports it like that of any handler
-            answer = error.with_traceback(None)
-        if answer is self.waiting:
-            self._start_timer()
-            return
-        self._node.waiting_request_bytes -= self._size_bytes
-        if isinstance(answer, Waiting):
-            self._answer = answer
-            answer.then(self.waiting.resolve)
-        else:
-            self.waiting.resolve(cast("T", answer))
-
-    def _abandon(self) -> None:
-        """Make no further attempt, because the connection is closed."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._node.waiting_request_bytes -= self._size_bytes
-        elif self._answer is not None:
-            self._answer.abandon()
+        return self._attempt(self)
 
 
 def _start_verification(

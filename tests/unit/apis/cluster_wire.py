@@ -9,7 +9,7 @@ from kafkalite.apis.authorization.step import AuthorizationStep
 from kafkalite.apis.releases import api_finder
 from kafkalite.cluster.cluster import Cluster
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.gateway.steps import StepOrder
@@ -78,8 +78,8 @@ class ClusterWire:
         )
         for node in self.cluster.nodes.values():
             node.set_endpoint("PLAINTEXT", "localhost", 9000 + node.id)
-        self.calls = {
-            node.id: Call(node=node, listener="PLAINTEXT", client_host="/127.0.0.1")
+        self.contexts = {
+            node.id: ConnectionContext(node=node, listener="PLAINTEXT", client_host="/127.0.0.1")
             for node in self.cluster.nodes.values()
         }
         unstable = self.config.bool("unstable.api.versions.enable")
@@ -113,7 +113,7 @@ class ClusterWire:
         key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
         frame = bytearray(frame_of(request, version))
         out: list[bytes | memoryview] = []
-        answer = self.gateway.serve_in_worker(self.calls[node], frame, 0, len(frame), out)
+        answer = self.gateway.serve_in_worker(self.contexts[node], frame, 0, len(frame), out)
         if isinstance(answer, PendingAnswer):
             return PendingResponse(answer, key, version)
         return parsed(b"".join(out), key, version)

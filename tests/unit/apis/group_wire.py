@@ -9,7 +9,7 @@ from kafkalite.apis.releases import api_finder
 from kafkalite.cluster.node import Endpoint
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.coordinator.event_history import EventHistory
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.groups.coordinator import GroupCoordinator
 from kafkalite.metadata.controller import MetadataController
@@ -104,8 +104,8 @@ class GroupWire:
         )
         for node in self.nodes.values():
             self.metadata.subscribe(node.on_image)
-        self.calls = {
-            node_id: Call(node=node, listener="PLAINTEXT", client_host="/127.0.0.1")
+        self.contexts = {
+            node_id: ConnectionContext(node=node, listener="PLAINTEXT", client_host="/127.0.0.1")
             for node_id, node in self.nodes.items()
         }
         self._gateway = Gateway(api_finder(broker.release), self._fault)
@@ -128,7 +128,7 @@ class GroupWire:
             struct.pack(">hhih", key, version, 7, 6) + b"client" + tags + b"".join(body)
         )
         out: list[bytes | memoryview] = []
-        answer = self._gateway.serve_in_worker(self.calls[node], frame, 0, len(frame), out)
+        answer = self._gateway.serve_in_worker(self.contexts[node], frame, 0, len(frame), out)
         if isinstance(answer, PendingAnswer):
             return PendingResponse(answer, key, version)
         return parsed(b"".join(out), key, version)

@@ -8,7 +8,7 @@ from kafkalite.apis.shares import acknowledge, fetch, state
 from kafkalite.apis.table import find_api
 from kafkalite.cluster.cluster import Cluster
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.metadata.creation import NewTopic
@@ -62,7 +62,7 @@ class ShareWire:
         self._nodes = nodes
         self.clock = ManualClock()
         self.entropy = SeededEntropy()
-        self.calls: dict[str, Call] = {}
+        self.contexts: dict[str, ConnectionContext] = {}
         self.cluster = self._cluster()
         made = self.cluster.metadata.create_topics(
             [NewTopic("t", partitions=partitions, replication_factor=1)]
@@ -101,14 +101,14 @@ class ShareWire:
         else:
             self.cluster.share_partitions.stop()
             self._directory.release_lock()
-        self.calls.clear()
+        self.contexts.clear()
         self.cluster = self._cluster()
 
     def restart_after_kill(self, files: Files) -> None:
         """Start on the disk that a killed process has left; its timers do not run any more."""
         self._files = files
         self.clock = ManualClock(self.clock.now_ms())
-        self.calls.clear()
+        self.contexts.clear()
         self.cluster = self._cluster()
 
     def begin(self, index: int = 0, *, group: str = "g", start: int = 0, epoch: int = 0) -> None:
@@ -130,19 +130,19 @@ class ShareWire:
             self.log(index).append(batch, self.clock.now_ms())
         self.cluster.partitions.announce()
 
-    def call(self, connection: str = "main", node_id: int = 1) -> Call:
+    def context(self, connection: str = "main", node_id: int = 1) -> ConnectionContext:
         """Return a connection by name."""
-        if connection not in self.calls:
-            self.calls[connection] = Call(
+        if connection not in self.contexts:
+            self.contexts[connection] = ConnectionContext(
                 node=self.cluster.nodes[node_id],
                 listener="PLAINTEXT",
                 client_host="/127.0.0.1",
             )
-        return self.calls[connection]
+        return self.contexts[connection]
 
     def close_connection(self, connection: str) -> None:
         """Close a connection."""
-        for close in self.calls.pop(connection).on_close.values():
+        for close in self.contexts.pop(connection).on_close.values():
             close()
 
     def ask(
@@ -155,8 +155,8 @@ class ShareWire:
     ) -> Any:  # noqa: ANN401 - as above
         """Answer a request like the gateway, but return a Waiting unchanged."""
         api = APIS[request.API_KEY]
-        call = self.call(connection, node_id)
-        call.era = None if api.eras is None else api.eras.at(version)
+        era = None if api.eras is None else api.eras.at(version)
+        call = self.context(connection, node_id).call(version, era, 0)
         try:
             return api.handler(call, request)
         except KafkaError as error:

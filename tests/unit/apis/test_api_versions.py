@@ -9,7 +9,7 @@ import pytest
 from kafkalite.apis.api_versions import ERAS, new_api_versions_api
 from kafkalite.apis.table import TABLE, Row
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.metadata.image import MetadataImage
 from kafkalite.protocol._generated.messages.api_versions import (
@@ -41,10 +41,10 @@ def ask(frame: bytes, answered_version: int, release: str | None = None) -> ApiV
     )
     image = MetadataImage(version=15, features={"metadata.version": 33, "group.version": 1})
     node = node_of(image=image, config=BrokerConfig.from_text(as_version=release))
-    call = Call(node=node, listener="A", client_host="/")
+    context = ConnectionContext(node=node, listener="A", client_host="/")
     out: list[bytes | memoryview] = []
     Gateway({API_VERSIONS: api}.get, never).serve_in_worker(
-        call, bytearray(frame), 4, len(frame), out
+        context, bytearray(frame), 4, len(frame), out
     )
     (content,) = split_frames(b"".join(out))
     return cast("ApiVersionsResponse", read_answer(API_VERSIONS, answered_version, content)[1])
@@ -151,19 +151,19 @@ def test_a_client_that_means_another_node_is_sent_to_its_bootstrap_brokers(
 @pytest.mark.parametrize("is_enabled", ["true", "false"])
 def test_telemetry_is_advertised_only_with_a_receiver(is_enabled: str) -> None:
     config = BrokerConfig.from_text({"kafkalite.client.telemetry": is_enabled})
-    call = Call(node=node_of(image=MetadataImage(), config=config), listener="A", client_host="/")
-    call.era = ERAS.at(4)
+    node = node_of(image=MetadataImage(), config=config)
+    context = ConnectionContext(node=node, listener="A", client_host="/")
+    call = context.call(4, ERAS.at(4), 0)
     handle = new_api_versions_api(TABLE).handler
     request = ApiVersionsRequest(client_software_name="java", client_software_version="4.4")
     listed = {row.api_key for row in handle(call, request).api_keys}
     telemetry = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
     if is_enabled == "true":
         assert listed == set(TABLE)
-        assert call.client_software == ("java", "4.4")
-        call.client_software = None
-        call.era = ERAS.at(0)
-        handle(call, ApiVersionsRequest())
-        assert call.client_software is None
+        assert context.client_software == ("java", "4.4")
+        context.client_software = None
+        handle(context.call(0, ERAS.at(0), 0), ApiVersionsRequest())
+        assert context.client_software is None
     else:
         assert listed == set(TABLE) - telemetry
-        assert call.client_software is None
+        assert context.client_software is None

@@ -30,13 +30,15 @@ if TYPE_CHECKING:
 @pytest.fixture
 def call(tmp_path: Path) -> Iterator[Call]:
     wire = ClusterWire(tmp_path)
-    yield wire.calls[1]
+    yield wire.contexts[1].latest_call
     wire.end()
 
 
 def with_acls(call: Call, *acls: Acl) -> Call:
     by_id = {bytes((index,)): acl for index, acl in enumerate(acls)}
-    call.permissions = PermissionsTable(AuthorizerSettings()).find(1, by_id, "User:x", "127.0.0.1")
+    call.context.permissions = PermissionsTable(AuthorizerSettings()).find(
+        1, by_id, "User:x", "127.0.0.1"
+    )
     return call
 
 

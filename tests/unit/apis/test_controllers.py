@@ -136,8 +136,8 @@ def test_a_frozen_node_answers_clients_of_the_controller_by_the_newest_metadata(
     api = controller_api_finder(wire.config.release)(ApiKey.API_VERSIONS)
     assert api is not None
     assert api.eras is not None
-    wire.calls[2].era = api.eras.at(0)
-    versions = api.handler(wire.calls[2], ApiVersionsRequest())
+    call = wire.contexts[2].call(0, api.eras.at(0), 0)
+    versions = api.handler(call, ApiVersionsRequest())
     assert versions.finalized_features_epoch == metadata.image.version
     wire.end()
 

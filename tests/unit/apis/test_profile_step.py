@@ -17,7 +17,7 @@ from kafkalite.config.definitions import value_to_text
 from kafkalite.config.profiles import PROFILES, Kind, Profile, Row
 from kafkalite.config.releases import emulated_release
 from kafkalite.coordinator.contract import SubjectKind
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import Call, ConnectionContext
 from kafkalite.gateway.steps import DisconnectError
 from kafkalite.metadata.image import ResourceType
 from kafkalite.protocol._generated.messages.alter_configs import AlterConfigsRequest
@@ -41,6 +41,7 @@ from tests.unit.metadata_world import MetadataWorld
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kafkalite.cluster.node import Node
     from kafkalite.gateway.refusals import Refusal
 
 KEYS = {api_name(key): key for key in TABLE}
@@ -57,18 +58,27 @@ class Service:
         self.world = MetadataWorld(nodes=NODES, as_version=name)
         self.refusals: list[Refusal] = []
         self.group_count = 0
-        self.call = Call(node=self.world.node(), listener="PLAINTEXT", client_host="/10.0.0.1")
-        self.call.refusal_observers = [lambda _, refusal: self.refusals.append(refusal)]
+        self.is_between_nodes = False
 
     def ask(self, api_name: str, request: Any) -> Any:
         """Return the response of the real handler, or raise the error of the step."""
         api = find_api(KEYS[api_name])
         assert api is not None
-        sender, self.call.node = self.call.sender, self.world.node()
-        self.call.sender = sender and self.call.node
-        return self.step.wrap(api, api.versions.highest, api.handler)(self.call, request)
+        return self.step.wrap(api, api.versions.highest, api.handler)(self.call(), request)
 
-    def pass_to_stub(self, api_name: str, request: Any) -> Any:
+    def call(self, node: Node | None = None) -> Call:
+        """Return the context of a request to `node`."""
+        node = node or self.world.node()
+        context = ConnectionContext(
+            node=node,
+            listener="PLAINTEXT",
+            client_host="/10.0.0.1",
+            sender=node if self.is_between_nodes else None,
+        )
+        context.refusal_observers = [lambda _, refusal: self.refusals.append(refusal)]
+        return Call(context)
+
+    def pass_to_stub(self, api_name: str, request: Any, node: Node | None = None) -> Any:
         """Return "served" if the step lets a request pass."""
         api = find_api(KEYS[api_name])
         assert api is not None
@@ -77,7 +87,7 @@ class Service:
             del call, request
             return "served"
 
-        return self.step.wrap(api, api.versions.highest, serve)(self.call, request)
+        return self.step.wrap(api, api.versions.highest, serve)(self.call(node), request)
 
     def create(
         self,
@@ -304,8 +314,8 @@ def test_metadata_creates_no_topics_beyond_a_limit(name: str) -> None:
     api = find_api(ApiKey.METADATA)
     assert api is not None
     handler = service.step.wrap(api, 12, serve)
-    handler(service.call, within)
-    handler(service.call, beyond)
+    handler(service.call(), within)
+    handler(service.call(), beyond)
     assert passed == [True, False]
     check_refusal(row, PROFILES[name], service.refusals.pop().error)
 
@@ -336,13 +346,13 @@ def check_group_count(service: Service, profile: Profile, row: Row) -> None:
         machine=SimpleNamespace(directory=SimpleNamespace(groups=existing), group=existing.get)
     )
     groups = SimpleNamespace(locate=lambda *_: shard, shards=lambda: [shard])
-    service.call.node = cast("Any", SimpleNamespace(id=1, groups=groups))
-    assert service.pass_to_stub("JoinGroup", JoinGroupRequest(group_id="g0")) == "served"
+    node = cast("Any", SimpleNamespace(id=1, groups=groups))
+    assert service.pass_to_stub("JoinGroup", JoinGroupRequest(group_id="g0"), node) == "served"
     with pytest.raises(KafkaError) as refused:
-        service.pass_to_stub("JoinGroup", JoinGroupRequest(group_id="new"))
+        service.pass_to_stub("JoinGroup", JoinGroupRequest(group_id="new"), node)
     check_refusal(row, profile, refused.value)
     existing.popitem()
-    assert service.pass_to_stub("JoinGroup", JoinGroupRequest(group_id="new")) == "served"
+    assert service.pass_to_stub("JoinGroup", JoinGroupRequest(group_id="new"), node) == "served"
 
 
 def produce(sizes: Sequence[int], codec: int = 0) -> ProduceRequest:
@@ -427,7 +437,7 @@ def test_other_topics_of_a_request_are_created() -> None:
 
 def test_calls_between_nodes_are_not_restricted() -> None:
     service = Service("msk-serverless")
-    service.call.sender = service.call.node
+    service.is_between_nodes = True
     assert service.create(partitions=121).error_code == ErrorCode.NONE
     assert service.pass_to_stub("WriteTxnMarkers", None) == "served"
     assert service.pass_to_stub("CreateAcls", None) == "served"

@@ -9,7 +9,7 @@ import pytest
 from kafkalite.apis.releases import api_finder, served_rows
 from kafkalite.apis.table import TABLE, find_api
 from kafkalite.config.releases import emulated_release, release_names
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.protocol.versions import Versions
@@ -85,14 +85,14 @@ def test_a_request_of_a_later_release_closes_the_connection() -> None:
         raise AssertionError("never called")
 
     gateway = Gateway(api_finder(emulated_release("3.9")), never)
-    call = Call(node=cast("Node", None), listener="A", client_host="/")
+    context = ConnectionContext(node=cast("Node", None), listener="A", client_host="/")
     for key, why in (
         (SHARE_FETCH, r"ShareFetch \(API key 78\) is not served"),
         (OFFSET_COMMIT, "OffsetCommit v10 is not served"),
     ):
         frame = bytearray(framed(header(key, 10, is_flexible=True)))
         with pytest.raises(ProtocolViolation, match=why):
-            gateway.serve_in_worker(call, frame, 4, len(frame), [])
+            gateway.serve_in_worker(context, frame, 4, len(frame), [])
 
 
 def test_unstable_versions_are_served_only_if_enabled() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.image import ConfigResource, ResourceType
 from kafkalite.protocol._generated.messages.get_telemetry_subscriptions import (
@@ -99,8 +100,8 @@ def test_an_early_request_gets_only_the_error(wire: ClusterWire) -> None:
 
 
 def test_pushed_metrics_are_stored_with_their_client(wire: ClusterWire) -> None:
-    wire.calls[1].client_software = ("java", "4.4.0")
-    wire.calls[1].connection = cast("ClientConnection", SimpleNamespace(port=5_000))
+    wire.contexts[1].client_software = ("java", "4.4.0")
+    wire.contexts[1].connection = cast("ClientConnection", SimpleNamespace(port=5_000))
     assert push(wire, serialized(counter(value=2), gauge("g", 0.5))) is ErrorCode.NONE
     (client,) = clients(wire)
     assert client.client == ClientAttributes(
@@ -119,7 +120,9 @@ def test_pushed_metrics_are_stored_with_their_client(wire: ClusterWire) -> None:
 
 
 def test_the_address_of_a_client_is_an_attribute(wire: ClusterWire) -> None:
-    wire.calls[1].client_host = "/10.1.2.3"
+    wire.contexts[1] = ConnectionContext(
+        node=wire.cluster.nodes[1], listener="PLAINTEXT", client_host="/10.1.2.3"
+    )
     push(wire, b"")
     assert clients(wire)[0].client.client_source_address == "10.1.2.3"
 
@@ -175,7 +178,7 @@ def test_a_subscription_is_unknown_after_a_change(wire: ClusterWire) -> None:
 
 def test_an_instance_ends_with_its_connection(wire: ClusterWire) -> None:
     get(wire)
-    for close in wire.calls[1].on_close.values():
+    for close in wire.contexts[1].on_close.values():
         close()
     assert get(wire).error_code == ErrorCode.NONE
 

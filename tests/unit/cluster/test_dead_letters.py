@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.gateway.fault_rules import parse_rule
+from kafkalite.gateway.faults import Faults
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import ConfigResource, ResourceType
@@ -18,6 +20,7 @@ from kafkalite.shares.state import ShareKey
 from kafkalite.storage.batch import NO_PRODUCER, BatchView, assemble, build_batch, split_batches
 from kafkalite.storage.compression import CODEC_NUMBERS
 from kafkalite.storage.record_format import NewRecord
+from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.apis.share_wire import ACCEPT, FIRST, REJECT, ShareWire
 
 if TYPE_CHECKING:
@@ -66,6 +69,23 @@ def test_a_rejected_record_is_in_a_new_topic_and_then_archived(tmp_path: Path) -
     assert wire.cluster.shares.summary("g", wire.topic_id, 0).delivery_complete_count == 3
     config = wire.cluster.metadata.image.topic_config("dlq.a")
     assert config == {**ACCEPTS, "message.timestamp.type": "CreateTime"}
+
+
+def test_a_delayed_dead_letter_is_written_after_other_requests_between_the_nodes(
+    tmp_path: Path,
+) -> None:
+    wire = new_wire(tmp_path, **{TOPIC_KEY: "dlq.a", COPY_KEY: "true"})
+    gateway = wire.gateway
+    faults = Faults((gateway,), (1,), {"PLAINTEXT": gateway}, SeededEntropy(), lambda *_: None)
+    faults.add(parse_rule({"match": {"api": "Produce"}, "action": {"delay_ms": 500}}))
+    wire.produce(2)
+    wire.fetch(FIRST)
+    assert wire.ack(1, (0, 0, REJECT)) == (0, 0)
+    assert wire.ack(2, (1, 1, ACCEPT)) == (0, 0)
+    assert written(wire) == []
+    wire.clock.advance(500)
+    assert [each.value for each in written(wire)] == [written(wire, "t")[0].value]
+    assert wire.cluster.shares.summary("g", wire.topic_id, 0).delivery_complete_count == 2
 
 
 def test_groups_without_a_topic_or_a_level_have_no_dead_letters(tmp_path: Path) -> None:

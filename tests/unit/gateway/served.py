@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.gateway.api import Api
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.protocol.versions import Versions
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalite.cluster.node import Node
+    from kafkalite.gateway.call import Call
     from kafkalite.protocol.error_codes import ErrorCode
     from kafkalite.wire.session import ServeResult
 
@@ -46,7 +47,7 @@ class Served:
             **row,
         )
         self.gateway = Gateway({HEARTBEAT: api}.get, lambda _, fault: self.faults.append(fault))
-        self.call = Call(
+        self.context = ConnectionContext(
             node=cast("Node", SimpleNamespace(history=self.history, clock=ManualClock())),
             listener="PLAINTEXT",
             client_host="/127.0.0.1",
@@ -62,7 +63,7 @@ class Served:
         buffer = bytearray(b"before" + frame + b"after")
         start = len(b"before") + 4
         return self.gateway.serve_in_worker(
-            self.call, buffer, start, len(b"before") + len(frame), self.out
+            self.context, buffer, start, len(b"before") + len(frame), self.out
         )
 
     def answer(self, version: int) -> tuple[int, HeartbeatResponse]:

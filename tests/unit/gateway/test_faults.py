@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.gateway.api import Eras
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.fault_rules import FaultError, UnknownFaultError, parse_rule
 from kafkalite.gateway.faults import Faults
 from kafkalite.gateway.gateway import Gateway
@@ -20,8 +22,9 @@ from tests.unit.gateway.served import BEAT, Served, alive
 
 if TYPE_CHECKING:
     from kafkalite.gateway.api import Api
+    from kafkalite.gateway.call import Call
     from kafkalite.gateway.faults import FaultState
-    from kafkalite.protocol._generated.messages.heartbeat import HeartbeatResponse
+    from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 DELAY_MS = 500
 
@@ -39,7 +42,7 @@ class ServedWithFaults(Served):
             SeededEntropy(),
             self.report,
         )
-        self.clock: Any = self.call.node.clock
+        self.clock: Any = self.context.node.clock
 
     def report(self, event: str, fault: str, rule: str) -> None:
         assert rule
@@ -128,7 +131,9 @@ def test_a_fault_selects_the_requests_of_a_listener() -> None:
     faulty.add(match={"listener": "plaintext"}, error="NOT_COORDINATOR")
     faulty.send(request_frame(BEAT, 4))
     assert faulty.answer(4)[1].error_code == ErrorCode.NOT_COORDINATOR
-    faulty.call.listener = "OTHER"
+    faulty.context = ConnectionContext(
+        node=faulty.context.node, listener="OTHER", client_host="/127.0.0.1"
+    )
     faulty.send(request_frame(BEAT, 4))
     assert faulty.answer(4)[1].error_code == ErrorCode.NONE
     unknown = r"^match\.listener: there is no listener 'OTHER'; the listeners are PLAINTEXT$"
@@ -280,3 +285,20 @@ def test_an_injected_error_is_recorded_with_the_fault() -> None:
     (entry,) = faulty.history.about("g")
     assert entry.text == "Heartbeat refused by fault f1 (NOT_COORDINATOR)"
     assert (entry.facts["rule"], entry.facts["fault"]) == ("fault", "f1")
+
+
+def test_a_delayed_request_is_handled_with_its_own_facts() -> None:
+    seen: list[tuple[object, ...]] = []
+
+    def handle(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
+        seen.append((call.era, call.api_version, call.client_id, call.request_bytes))
+        return alive(call, request)
+
+    faulty = ServedWithFaults(handle, eras=Eras((0, "old"), (4, "new")))
+    faulty.add(match={"client_id": "first"}, delay_ms=DELAY_MS)
+    delayed = request_frame(BEAT, 0, client_id=b"first")
+    other = request_frame(BEAT, 4, client_id=b"second")
+    assert isinstance(faulty.send(delayed), PendingAnswer)
+    faulty.send(other)
+    faulty.clock.advance(DELAY_MS)
+    assert seen == [("new", 4, "second", len(other) - 4), ("old", 0, "first", len(delayed) - 4)]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafkalite.gateway.forwarding import FORWARDING, MAX_REQUEST_BYTES, MAX_WAITING_BYTES
+from kafkalite.cluster.waiting_budget import MAX_FORWARDED_BYTES
+from kafkalite.gateway.forwarding import FORWARDING, MAX_REQUEST_BYTES
 from kafkalite.gateway.steps import DisconnectError, StepOrder
 from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
@@ -112,8 +113,8 @@ def test_large_requests_do_not_wait(wire: ClusterWire) -> None:
 def test_waiting_requests_use_limited_memory(wire: ClusterWire) -> None:
     node = wire.cluster.nodes[2]
     first = create(wire, 2)
-    request_bytes = node.waiting_request_bytes
-    node.waiting_request_bytes = MAX_WAITING_BYTES - request_bytes
+    request_bytes = MAX_FORWARDED_BYTES - node.forwarding_budget.free_bytes
+    node.forwarding_budget.free_bytes = request_bytes
     second = create(wire, 2)
     assert not second.has_arrived
     assert error_of(create(wire, 2)) is ErrorCode.REQUEST_TIMED_OUT
@@ -130,7 +131,7 @@ def test_a_request_waits_again_if_the_node_is_isolated_before_its_turn(wire: Clu
     assert not pending.has_arrived
     start(wire)
     assert error_of(pending.response) is ErrorCode.NONE
-    assert wire.cluster.nodes[2].waiting_request_bytes == 0
+    assert wire.cluster.nodes[2].forwarding_budget.free_bytes == MAX_FORWARDED_BYTES
 
 
 def test_a_node_that_stops_before_the_turn_of_a_request_forwards_nothing(

@@ -10,7 +10,7 @@ import pytest
 
 from kafkalite.coordinator.group_commit import CommitWindow, PendingBatch
 from kafkalite.gateway.api import Api, Eras
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import Call, ConnectionContext
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.ports import turns
 from kafkalite.ports.waiting import Waiting
@@ -44,8 +44,8 @@ def test_a_request_reaches_its_handler_in_every_version(version: int) -> None:
     assert correlation_id == 99
     assert answer.error_code == 0
     assert served.requests == [BEAT]
-    assert served.call.client_id == "test"
-    assert served.call.api_version == version
+    assert served.context.client_id == "test"
+    assert served.context.latest_call.api_version == version
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_the_client_id_is_set(client_id: bytes | None, name: str) -> None:
     served = Served(alive)
     served.send(request_frame(BEAT, 0))
     served.send(request_frame(BEAT, 0, client_id=client_id))
-    assert served.call.client_id == name
+    assert served.context.client_id == name
 
 
 def test_the_era_of_a_version_is_looked_up() -> None:
@@ -309,8 +309,8 @@ def test_a_different_request_is_decoded(other: bytes) -> None:
         served.send(each)
     assert served.requests[0] is not served.requests[1]
     assert served.requests[1] is not served.requests[2]
-    assert served.call.client_id == "test"
-    assert served.call.api_version == 4
+    assert served.context.client_id == "test"
+    assert served.context.latest_call.api_version == 4
 
 
 def future_client(version: int, content: bytes, *, is_flexible: bool) -> ApiVersionsResponse:
@@ -322,11 +322,11 @@ def future_client(version: int, content: bytes, *, is_flexible: bool) -> ApiVers
 
     api = Api(key=API_VERSIONS, versions=Versions(0, 4), handler=alive, refuse=refuse)
     gateway = Gateway({api.key: api}.get, lambda *_: None)
-    call = Call(node=cast("Node", None), listener="A", client_host="/")
+    context = ConnectionContext(node=cast("Node", None), listener="A", client_host="/")
     head = header(API_VERSIONS, version, correlation_id=8, is_flexible=is_flexible)
     buffer = bytearray(head + content)
     out: list[bytes | memoryview] = []
-    gateway.serve_in_worker(call, buffer, 0, len(buffer), out)
+    gateway.serve_in_worker(context, buffer, 0, len(buffer), out)
     (answer,) = split_frames(b"".join(out))
     correlation_id, response = read_answer(API_VERSIONS, 0, answer)
     assert correlation_id == 8
@@ -355,9 +355,9 @@ def test_known_versions_of_api_versions_reach_its_handler() -> None:
         refuse=refuse,
     )
     out: list[bytes | memoryview] = []
-    call = Call(node=cast("Node", None), listener="A", client_host="/")
+    context = ConnectionContext(node=cast("Node", None), listener="A", client_host="/")
     Gateway({api.key: api}.get, lambda *_: None).serve_in_worker(
-        call, bytearray(frame), 4, len(frame), out
+        context, bytearray(frame), 4, len(frame), out
     )
     (content,) = split_frames(b"".join(out))
     assert read_answer(API_VERSIONS, 0, content)[1] == ApiVersionsResponse()
@@ -436,7 +436,7 @@ class Batching:
         self.sizes.clear()
         for frame in frames:
             start, end = end + 4, end + len(frame)
-            size = served.gateway.serve_in_worker(served.call, buffer, start, end, served.out)
+            size = served.gateway.serve_in_worker(served.context, buffer, start, end, served.out)
             self.sizes.append(size)
         self.sizes.append(served.gateway.flush(served.out))
         data = b"".join(served.out)
@@ -556,7 +556,7 @@ def test_other_clients_may_be_served_while_refusals_are_built() -> None:
     assert worker.take_turn(0.0) is worker
     other: Pieces = []
     batching.served.gateway.serve_in_worker(
-        batching.served.call, bytearray(frame), 4, len(frame), other
+        batching.served.context, bytearray(frame), 4, len(frame), other
     )
     batching.served.gateway.flush(other)
     (answer,) = split_frames(b"".join(other))
@@ -611,7 +611,7 @@ def test_a_request_of_an_authentication_is_served_before_a_responder() -> None:
     served.gateway.install_responder(cast("Responder", object()))
     content = request_frame(BEAT, 4)
     buffer, out = bytearray(content), served.out
-    served.gateway.serve_authentication(served.call, buffer, 4, len(buffer), out)
+    served.gateway.serve_authentication(served.context, buffer, 4, len(buffer), out)
     assert served.answer(4)[1].error_code == 0
     assert served.requests == [BEAT]
 
@@ -620,7 +620,9 @@ def test_an_answer_of_an_authentication_may_be_pending() -> None:
     waiting: Waiting[HeartbeatResponse] = Waiting()
     served = Served(lambda *_: waiting)
     buffer = bytearray(request_frame(BEAT, 4))
-    pending = served.gateway.serve_authentication(served.call, buffer, 4, len(buffer), served.out)
+    pending = served.gateway.serve_authentication(
+        served.context, buffer, 4, len(buffer), served.out
+    )
     assert isinstance(pending, PendingAnswer)
     waiting.resolve(HeartbeatResponse())
     pending.encode(waiting.value, served.out)
@@ -632,10 +634,10 @@ def test_a_request_is_refused_without_its_handler(version: int) -> None:
     served = Served(alive)
     buffer = bytearray(request_frame(BEAT, version))
     error = KafkaError(ErrorCode.ILLEGAL_SASL_STATE)
-    size = served.gateway.refuse(served.call, buffer, 4, len(buffer), served.out, error)
+    size = served.gateway.refuse(served.context, buffer, 4, len(buffer), served.out, error)
     assert size == len(b"".join(served.out))
     assert served.answer(version)[1].error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert served.requests == []
     buffer = bytearray(request_frame(BEAT, 4)[:-3])
     with pytest.raises(ProtocolViolation):
-        served.gateway.refuse(served.call, buffer, 4, len(buffer), [], error)
+        served.gateway.refuse(served.context, buffer, 4, len(buffer), [], error)

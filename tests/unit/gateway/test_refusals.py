@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.coordinator.event_history import EventHistory
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import Call, ConnectionContext
 from kafkalite.gateway.refusals import (
     Refusal,
     client_address,
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from kafkalite.cluster.node import Node
 
 
-def call() -> Call:
+def call(client_host: str = "/127.0.0.1") -> Call:
     node = SimpleNamespace(history=EventHistory(), clock=ManualClock(5_000))
-    made = Call(
+    context = ConnectionContext(
         node=cast("Node", node),
         listener="PLAINTEXT",
-        client_host="/127.0.0.1",
+        client_host=client_host,
+        client_id="shop",
     )
-    made.client_id = "shop"
-    return made
+    return Call(context)
 
 
 def test_only_refusals_by_acls_are_logged() -> None:
@@ -130,8 +130,7 @@ def test_a_refusal_without_an_id_is_recorded_under_the_client() -> None:
 
 
 def test_a_refusal_without_an_id_and_an_address_is_not_recorded() -> None:
-    asked = call()
-    asked.client_host = "/"
+    asked = call("/")
     error = KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
     report_refusal_of_request(asked, "RenewDelegationToken", error, object())
     assert not asked.node.history.latest()
@@ -178,7 +177,7 @@ def test_a_message_without_facts_is_recorded_with_its_error() -> None:
 def test_refusals_go_to_the_observers_instead_of_the_history() -> None:
     asked = call()
     seen: list[Refusal] = []
-    asked.refusal_observers = [lambda _, refusal: seen.append(refusal)]
+    asked.context.refusal_observers = [lambda _, refusal: seen.append(refusal)]
     error = KafkaError(ErrorCode.ILLEGAL_GENERATION)
     request = HeartbeatRequest(group_id="g", generation_id=3, member_id="m")
     report_refusal_of_request(asked, "Heartbeat", error, request)

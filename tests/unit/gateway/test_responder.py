@@ -17,7 +17,7 @@ from tests.unit.gateway.served import BEAT, Served, alive
 from tests.unit.server.client import METADATA_VERSION, Client
 
 if TYPE_CHECKING:
-    from kafkalite.gateway.call import Call
+    from kafkalite.gateway.call import ConnectionContext
     from kafkalite.wire.session import Pieces
 
 UNKNOWN_API = framed(header(999, 7))
@@ -32,9 +32,9 @@ class FixedResponder:
         self.is_closed = False
 
     def respond(
-        self, call: Call, buffer: bytearray, start: int, end: int, out: Pieces
+        self, context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
     ) -> int | None:
-        del call
+        del context
         self.seen.append(bytes(buffer[start:end]))
         if self.answer is None:
             return None
@@ -79,7 +79,7 @@ def test_every_request_needs_a_worker_while_there_is_a_responder() -> None:
     frame = bytearray(request_frame(BEAT, 4))
 
     def serve() -> int:
-        size = served.gateway.serve(served.call, frame, 4, len(frame), served.out)
+        size = served.gateway.serve(served.context, frame, 4, len(frame), served.out)
         assert isinstance(size, int)
         return size
 

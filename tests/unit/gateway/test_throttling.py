@@ -9,6 +9,7 @@ import pytest
 from kafkalite.apis.authorization.step import AuthorizationStep
 from kafkalite.apis.table import find_api
 from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.gateway.call import Call
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.steps import StepOrder
 from kafkalite.gateway.throttling import Throttling, new_mutation_meters
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkalite.gateway.api import Api
-    from kafkalite.gateway.call import Call
     from kafkalite.gateway.steps import Handler
     from kafkalite.protocol.message import Message
 
@@ -72,7 +72,7 @@ class ThrottledWire(ClusterWire):
         self._throttle()
         self.create("t")
         self.mutes_ms: list[int] = []
-        self.calls[1].connection = self
+        self.contexts[1].connection = self
 
     def _throttle(self) -> None:
         throttling = Throttling(self.gateway, self._mutations)
@@ -195,7 +195,7 @@ def test_a_producer_without_acknowledgement_is_muted(
     wire.set_quota("producer_byte_rate", 100.0)
     frame = bytearray(frame_of(produce_request(b"x" * 2000, acks=0), PRODUCE))
     out: list[bytes | memoryview] = []
-    pending = wire.gateway.serve_in_worker(wire.calls[1], frame, 0, len(frame), out)
+    pending = wire.gateway.serve_in_worker(wire.contexts[1], frame, 0, len(frame), out)
     assert isinstance(pending, PendingAnswer)
     assert pending.encode(pending.waiting.value, out) == 0
     assert out == []
@@ -340,10 +340,11 @@ def test_a_throttled_fetch_changes_no_session(wire: ThrottledWire) -> None:
     assert later.responses[0].partitions[0].high_watermark == 5
 
 
-def test_a_handler_that_fails_leaves_no_quota_at_the_connection(wire: ThrottledWire) -> None:
+def test_a_handler_that_fails_leaves_no_quota_at_the_call(wire: ThrottledWire) -> None:
     wire.set_quota("controller_mutation_rate", 1.0)
-    call, step = wire.calls[1], wire.gateway.steps[0]
-    call.client_id = "client"
+    context, step = wire.contexts[1], wire.gateway.steps[0]
+    context.client_id = "client"
+    call = Call(context)
     seen: list[object] = []
 
     def fail(call: Call, _: object) -> None:
@@ -397,7 +398,7 @@ def test_the_time_of_a_produce_request_without_acknowledgement_does_not_count(
     wire.gateway.install(SlowStep(wire), StepOrder.AUTHORIZE)
     wire.set_quota("request_percentage", 1.0)
     frame = bytearray(frame_of(produce_request(b"x", acks=0), PRODUCE))
-    wire.gateway.serve_in_worker(wire.calls[1], frame, 0, len(frame), [])
+    wire.gateway.serve_in_worker(wire.contexts[1], frame, 0, len(frame), [])
     assert wire.mutes_ms == []
     wire.produce()
     assert wire.mutes_ms == [1000]

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import NoReturn
 
-    from kafkalite.gateway.call import Call
+    from kafkalite.gateway.call import ConnectionContext
     from kafkalite.security.sasl.authenticator import Authenticator
     from kafkalite.server.sasl_listener import SaslListener
     from kafkalite.wire.session import Pieces, Session
@@ -149,11 +149,11 @@ class ListeningNode:
         self.clients = 0
 
     def dispatch(
-        self, call: Call, buffer: bytearray, start: int, end: int, out: Pieces
+        self, context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
     ) -> int | PendingAnswer:
         body = bytes(buffer[start:end])
         self.served.append(body)
-        assert call.client_host.startswith("/10.0.0.")
+        assert context.client_host.startswith("/10.0.0.")
         if body.startswith(b"bad"):
             raise ProtocolViolation("bad request")
         if body.startswith(b"fault"):
@@ -164,8 +164,8 @@ class ListeningNode:
             return PendingAnswer(waiting, self.finish)
         if body.startswith(b"much"):
             # Like the step that throttles clients.
-            assert call.connection is not None
-            call.connection.mute(1000)
+            assert context.connection is not None
+            context.connection.mute(1000)
             answered = Waiting[bytes]()
             answered.resolve(body)
             return PendingAnswer(answered, self.finish)
@@ -227,8 +227,8 @@ class RefusingSasl:
 
     unacknowledged_refusal = "OAUTHBEARER: it has expired"
 
-    def new_gate(self, call: Call, *_: object) -> RefusingSasl:
-        call.authenticator = cast("Authenticator", self)
+    def new_gate(self, context: ConnectionContext, *_: object) -> RefusingSasl:
+        context.authenticator = cast("Authenticator", self)
         return self
 
     def attach(self, session: Session) -> None:

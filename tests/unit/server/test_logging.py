@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.partitions.table import Truncation
 from kafkalite.ports.waiting import Waiting
 from kafkalite.server.logging import (
@@ -171,10 +171,10 @@ def test_structlog_is_imported_with_the_first_line() -> None:
     assert done.stdout.strip() == "False"
 
 
-def tracing_call() -> Call:
-    call = Call(node=node_of(2), listener="A", client_host="/h")
-    call.client_id = "me\x1b"
-    return call
+def tracing_context() -> ConnectionContext:
+    context = ConnectionContext(node=node_of(2), listener="A", client_host="/h")
+    context.client_id = "me\x1b"
+    return context
 
 
 def logged(log: Log, serve: Serve) -> Serve:
@@ -204,7 +204,7 @@ def test_each_request_is_logged_at_level_debug() -> None:
         return len(ANSWER)
 
     dispatch = logged(log, serve)
-    assert dispatch(tracing_call(), frame, 0, len(frame), []) == len(ANSWER)
+    assert dispatch(tracing_context(), frame, 0, len(frame), []) == len(ANSWER)
     (line,) = lines(log_output)
     assert (line["level"], line["event"]) == ("debug", "request")
     assert (line["api"], line["api_key"]) == ("Heartbeat", 12)
@@ -219,10 +219,10 @@ def test_raising_the_level_stops_request_lines() -> None:
     frame = bytearray(header(12, 4))
     dispatch = logged(log, lambda *_: 17)
     log.level = Level.INFO
-    assert dispatch(tracing_call(), frame, 0, len(frame), []) == 17
+    assert dispatch(tracing_context(), frame, 0, len(frame), []) == 17
     log.level = Level.DEBUG
     assert lines(log_output) == []
-    dispatch(tracing_call(), frame, 0, len(frame), [])
+    dispatch(tracing_context(), frame, 0, len(frame), [])
     assert [line["error"] for line in lines(log_output)] == ["unreadable"]
 
 
@@ -239,7 +239,7 @@ def test_a_request_with_a_later_answer_has_a_second_line() -> None:
     pending = PendingAnswer(Waiting[str](), finish)
     dispatch = logged(log, lambda *_: pending)
     out: Pieces = []
-    assert dispatch(tracing_call(), frame, 0, len(frame), out) is pending
+    assert dispatch(tracing_context(), frame, 0, len(frame), out) is pending
     assert pending.encode("done", out) == len(ANSWER)
     assert out == [ANSWER]
     asked, answered = lines(log_output)
@@ -280,7 +280,7 @@ def test_a_line_has_no_errors_of_earlier_answers_that_were_sent_with_it(
     dispatch = logged(Log(Level.DEBUG, "json", log_output), serve)
     out: Pieces = []
     for _ in range(3):
-        size = dispatch(tracing_call(), frame, 0, len(frame), out)
+        size = dispatch(tracing_context(), frame, 0, len(frame), out)
     assert size == len(b"".join(out)) == 2 * len(ANSWER) + len(own_answer)
     requests = [line for line in lines(log_output) if line["event"] == "request"]
     answers = [line for line in lines(log_output) if line["event"] == "answer"]

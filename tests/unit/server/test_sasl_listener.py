@@ -11,7 +11,7 @@ import pytest
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.dynamic import check_dynamic_values
 from kafkalite.config.sasl_classes import CALLBACK_HANDLERS, SIGNED_TOKEN_HANDLERS
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -145,7 +145,7 @@ def test_unsecured_tokens_are_accepted_if_their_mechanism_is_enabled() -> None:
         response = client.authenticate(message.encode())
         assert response.error_code == 0
         if is_accepted:
-            assert client.call.principal == "User:alice"
+            assert client.context.principal == "User:alice"
             assert response.session_lifetime_ms == expiry_s * 1000 - wire.clock.now_ms()
         else:
             error = b'{"status":"insufficient_scope", "scope":"[write]"}'
@@ -174,7 +174,7 @@ def test_signed_tokens_are_accepted_until_they_expire(tmp_path: Path) -> None:
     client = wire.connect()
     assert client.handshake("OAUTHBEARER").error_code == 0
     response = client.authenticate(bearer(SIGNER.token()))
-    assert (response.error_code, client.call.principal) == (0, "User:alice")
+    assert (response.error_code, client.context.principal) == (0, "User:alice")
     assert response.session_lifetime_ms == 60_000
     assert wire.connect().log_in().error_code == 0
     wire.clock.advance(60_001)
@@ -305,11 +305,11 @@ def test_invalid_settings_are_rejected_without_being_shown(
 def test_requests_are_logged_without_tokens_at_level_debug() -> None:
     wire = SaslWire()
     output = io.StringIO()
-    call = Call(node=wire.node, listener="OUTSIDE", client_host="/127.0.0.1")
+    context = ConnectionContext(node=wire.node, listener="OUTSIDE", client_host="/127.0.0.1")
     client = wire.connect()
-    client.session = Session(client.settings, call, client)
+    client.session = Session(client.settings, context, client)
     log = Log(Level.DEBUG, "json", output)
-    wire.listener.new_gate(call, client.settings, log).attach(client.session)
+    wire.listener.new_gate(context, client.settings, log).attach(client.session)
     client.send(request_frame(SaslAuthenticateRequest(auth_bytes=b"x"), 2)[:0])
     assert client.log_in().error_code == 0
     lines = output.getvalue()

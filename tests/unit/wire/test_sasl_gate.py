@@ -40,7 +40,7 @@ def test_a_client_authenticates_after_it_asked_for_versions(wire: SaslWire) -> N
     response = client.authenticate(TOKEN)
     assert (response.error_code, response.error_message) == (ErrorCode.NONE, "")
     assert (response.auth_bytes, response.session_lifetime_ms) == (b"", 0)
-    assert client.call.principal == "User:alice"
+    assert client.context.principal == "User:alice"
     assert not client.is_gated
     assert client.request(VERSIONS, 3).error_code == ErrorCode.NONE
 
@@ -51,7 +51,7 @@ def test_a_client_authenticates_by_scram(wire: SaslWire, mechanism: ScramMechani
     response = client.log_in_by_scram(mechanism)
     assert response.error_code == ErrorCode.NONE
     assert bytes(response.auth_bytes).startswith(b"v=")
-    assert client.call.principal == "User:alice"
+    assert client.context.principal == "User:alice"
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -73,7 +73,7 @@ def test_bare_tokens_follow_the_first_version_of_the_handshake(wire: SaslWire) -
     client = wire.connect()
     assert client.handshake("PLAIN", 0).error_code == ErrorCode.NONE
     assert client.send_token(TOKEN) == framed(b"")
-    assert client.call.principal == "User:alice"
+    assert client.context.principal == "User:alice"
     assert not client.is_gated
     assert client.request(VERSIONS, 3).error_code == ErrorCode.NONE
 
@@ -102,7 +102,7 @@ def test_a_wrong_password_is_answered_after_a_delay(wire: SaslWire) -> None:
     assert client.violation is not None
     assert "wrong password of user 'alice'" in client.violation
     assert "mistyped" not in client.violation
-    assert client.call.principal == "User:ANONYMOUS"
+    assert client.context.principal == "User:ANONYMOUS"
 
 
 @pytest.mark.parametrize("name", ["alice", "bob"])
@@ -261,7 +261,7 @@ def test_requests_of_authentication_are_illegal_afterwards(wire: SaslWire) -> No
             "SaslAuthenticate request received after successful authentication"
         )
     assert client.violation is None
-    assert client.call.principal == "User:alice"
+    assert client.context.principal == "User:alice"
 
 
 SESSION_MS = 5000
@@ -290,7 +290,7 @@ def test_a_session_continues_after_another_authentication() -> None:
         assert client.request(VERSIONS, 3).error_code == ErrorCode.NONE
         assert client.log_in().session_lifetime_ms == SESSION_MS
     assert client.violation is None
-    assert client.call.principal == "User:alice"
+    assert client.context.principal == "User:alice"
 
 
 def test_an_expired_session_can_be_renewed() -> None:
@@ -408,9 +408,9 @@ def test_a_delayed_answer_of_a_step_keeps_the_order(wire: SaslWire) -> None:
     client.handshake("PLAIN")
     wire.gateway.install(Delay(wire))
     assert client.authenticate(TOKEN) is None
-    assert client.call.principal == "User:ANONYMOUS"
+    assert client.context.principal == "User:ANONYMOUS"
     wire.clock.advance(50)
     answer = client.answers()
     assert parsed(answer, SaslAuthenticateRequest(), 2).error_code == ErrorCode.NONE
-    assert client.call.principal == "User:alice"
+    assert client.context.principal == "User:alice"
     assert not client.is_gated

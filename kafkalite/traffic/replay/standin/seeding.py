@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.groups.offset_commit import OFFSET_COMMIT_ERAS, handle_offset_commit
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import Call, ConnectionContext
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
@@ -90,12 +90,12 @@ class Seed:
                     committed_metadata=commit.metadata,
                 )
             )
-        call = Call(
+        context = ConnectionContext(
             node=cluster.nodes[_coordinator_of(cluster, group)],
             listener="",
             client_host="/capture",
         )
-        call.era = OFFSET_COMMIT_ERAS.at(_OFFSET_COMMIT_VERSION)
+        call = Call(context, era=OFFSET_COMMIT_ERAS.at(_OFFSET_COMMIT_VERSION))
         request = OffsetCommitRequest(
             group_id=group,
             generation_id_or_member_epoch=_NO_GENERATION,

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from kafkalite.cluster.node import Endpoint
-    from kafkalite.gateway.call import Call
+    from kafkalite.gateway.call import ConnectionContext
     from kafkalite.ports.clock import Clock
     from kafkalite.protocol.message import Message
     from kafkalite.server.logging import Log
@@ -174,9 +174,9 @@ class LenientMatcher:
             api_key, request, similarity, self._recorded_cluster.topic_names.get
         ), has_no_acks
 
-    def answer(self, call: Call, header: Header, request: Message) -> Answer:
+    def answer(self, context: ConnectionContext, header: Header, request: Message) -> Answer:
         """Return the answer to a similar recorded request; raises NoRecordedAnswerError."""
-        del call
+        del context
         if isinstance(request, FetchRequest):
             response, wait_ms = answer_full_fetch(self._recorded_cluster, request)
             return Answer(response, wait_ms * _NS_PER_MS)
@@ -264,13 +264,13 @@ class StandIn:
         )
 
     def respond(
-        self, call: Call, buffer: bytearray, start: int, end: int, out: Pieces
+        self, context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
     ) -> int | PendingAnswer | None:
         """Answer a request from the capture; return None if the live broker is to answer it."""
         header, request = _parse_frame(bytes(buffer[start:end]))
-        call.client_id, call.encoded_client_id = header.client_id, _UNEQUAL_CLIENT_ID_KEY
+        context.set_client_id(header.client_id, _UNEQUAL_CLIENT_ID_KEY)
         try:
-            answer = self.matcher.answer(call, header, request)
+            answer = self.matcher.answer(context, header, request)
         except NoRecordedAnswerError as miss:
             self.counts.missed += 1
             title = f"{api_name(header.api_key)} v{header.api_version}"
@@ -284,14 +284,14 @@ class StandIn:
         if answer.response is None:
             # The recorded client did not get a response either.
             return PendingAnswer(Waiting(), partial(_encode, header))
-        replace_addresses(header.api_key, answer.response, self._endpoints(call))
+        replace_addresses(header.api_key, answer.response, self._endpoints(context))
         if answer.delay_ns < _MIN_DELAY_NS:
             return _encode(header, answer.response, out)
-        return PendingAnswer(_delay_response(call.node.clock, answer), partial(_encode, header))
+        return PendingAnswer(_delay_response(context.node.clock, answer), partial(_encode, header))
 
-    def _endpoints(self, call: Call) -> Mapping[int, Endpoint]:
+    def _endpoints(self, context: ConnectionContext) -> Mapping[int, Endpoint]:
         """Return recorded node id → the endpoint of our node."""
-        endpoints = call.node.known_endpoints(call.listener)
+        endpoints = context.node.known_endpoints(context.listener)
         return {
             node: endpoints[position % len(endpoints)] for position, node in enumerate(self.nodes)
         }

@@ -35,7 +35,7 @@ from kafkalite.traffic.scalar.messages import api_name, parse_request
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from kafkalite.gateway.call import Call
+    from kafkalite.gateway.call import ConnectionContext
     from kafkalite.protocol.message import Message
     from kafkalite.traffic.model import Exchange
     from kafkalite.traffic.replay.standin.recorded_cluster import RecordedCluster
@@ -76,15 +76,15 @@ class UnusedExchange:
 class RecordedSequence:
     """The unused exchanges of one API on one recorded connection."""
 
-    __slots__ = ("call", "client_id", "connection", "unused", "used_count")
+    __slots__ = ("client_id", "connection", "context", "unused", "used_count")
 
     def __init__(self, first: Exchange) -> None:
         self.connection = first.connection.number
         self.client_id = first.client_id
         self.unused: deque[UnusedExchange] = deque()
         self.used_count = 0
-        self.call: Call | None = None
-        """The call of the served connection that uses the sequence; None if none does."""
+        self.context: ConnectionContext | None = None
+        """The served connection that uses the sequence; None if none does."""
 
     def has_next(self, requested: ApiVersion) -> bool:
         """Whether the next unused request has this API and version."""
@@ -132,7 +132,7 @@ class StrictMatcher:
         """API key → sequences with unused exchanges."""
         for (_, api_key), sequence in sequences.items():
             self._unused[api_key].append(sequence)
-        self._connections: dict[Call, ConnectionState] = {}
+        self._connections: dict[ConnectionContext, ConnectionState] = {}
         discovery = (exchange for exchange in exchanges if exchange.api_key in DISCOVERY_APIS)
         self._discovery = DiscoveryAnswers(sorted(discovery, key=attrgetter("sent_ns")))
 
@@ -146,20 +146,20 @@ class StrictMatcher:
         }
         return {**counts, **self._discovery.unused}
 
-    def answer(self, call: Call, header: Header, request: Message) -> Answer:
+    def answer(self, context: ConnectionContext, header: Header, request: Message) -> Answer:
         """Return the answer recorded at this position; raises NoRecordedAnswerError."""
         if header.api_key in DISCOVERY_APIS:
             return recorded_answer(self._discovery.next(header, request))
         requested = (header.api_key, header.api_version)
         name_of = self._recorded_cluster.topic_names.get
         key = _match_key(header.api_key, request, name_of)
-        connection = self._connections.get(call)
+        connection = self._connections.get(context)
         if connection is None:
-            connection = self._connections[call] = ConnectionState()
-            call.on_close[self] = lambda: self._release_sequences(call)
+            connection = self._connections[context] = ConnectionState()
+            context.on_close[self] = lambda: self._release_sequences(context)
         sequence = connection.sequences.get(header.api_key)
         if sequence is None or not sequence.has_next(requested):
-            sequence = self._assign(call, connection, requested, key, header.client_id)
+            sequence = self._assign(context, connection, requested, key, header.client_id)
         position = None if sequence is None else sequence.find(requested, key, name_of)
         if position is None and isinstance(request, FetchRequest):
             response, delay_ns = answer_fetch(self._recorded_cluster, request)
@@ -170,7 +170,7 @@ class StrictMatcher:
 
     def _assign(
         self,
-        call: Call,
+        context: ConnectionContext,
         connection: ConnectionState,
         requested: ApiVersion,
         key: Hashable,
@@ -191,11 +191,11 @@ class StrictMatcher:
                 sequence.client_id != client_id,
                 sequence.find(requested, key, name_of) is None,
                 sequence.connection not in connection.recorded_connections,
-                sequence.call is not None,
+                sequence.context is not None,
                 sequence.unused[0].exchange.sent_ns,
             ),
         )
-        best.call = call
+        best.context = context
         connection.sequences[api_key] = best
         connection.recorded_connections.add(best.connection)
         return best
@@ -216,10 +216,10 @@ class StrictMatcher:
             f"all recorded requests of this API were used, {count} on this connection"
         )
 
-    def _release_sequences(self, call: Call) -> None:
-        connection = self._connections.pop(call, None)
+    def _release_sequences(self, context: ConnectionContext) -> None:
+        connection = self._connections.pop(context, None)
         for sequence in () if connection is None else connection.sequences.values():
-            sequence.call = None
+            sequence.context = None
 
 
 def _api_version(exchange: Exchange) -> ApiVersion:

@@ -51,7 +51,7 @@ def wire(tmp_path: Path) -> Iterator[ClusterWire]:
     for topic in ("__consumer_offsets", "__transaction_state"):
         wire.cluster.metadata.ensure_internal_topic(topic)
     # The groups exist: other errors would have precedence over those of topics.
-    wire.calls[1].principal = "User:admin"
+    wire.contexts[1].principal = "User:admin"
     ids = {TOPIC: wire.create(TOPIC)}
     for case in CASES:
         if case.key in (ApiKey.OFFSET_COMMIT, ApiKey.ALTER_SHARE_GROUP_OFFSETS):
@@ -79,7 +79,7 @@ def answer(wire: ClusterWire, case: Case, version: int, needs: Iterable[Needs]) 
     if TOPIC not in wire.cluster.metadata.image.topics:
         wire.create(TOPIC)
     grant(wire, needs)
-    wire.calls[1].principal = ALICE
+    wire.contexts[1].principal = ALICE
     ids = {name: topic.topic_id for name, topic in wire.cluster.metadata.image.topics.items()}
     response = wire.ask(request_of(case, version, ids), version)
     if missing := wire.cluster.metadata.image.topics.get(MISSING_TOPIC):

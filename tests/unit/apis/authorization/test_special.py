@@ -351,12 +351,12 @@ def test_names_of_topics_are_not_disclosed_by_deletions(wire: ClusterWire) -> No
 
 
 def test_groups_are_listed_if_they_or_the_cluster_may_be_described(wire: ClusterWire) -> None:
-    wire.calls[1].principal = "User:admin"
+    wire.contexts[1].principal = "User:admin"
     partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0)
     topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="a", partitions=[partition])
     for group_id in ("g", "h"):
         wire.ask(OffsetCommitRequest(group_id=group_id, topics=[topic]), 9)
-    wire.calls[1].principal = "User:ANONYMOUS"
+    wire.contexts[1].principal = "User:ANONYMOUS"
     allow(wire, Operation.DESCRIBE, Resource.GROUP, "g")
     assert [each.group_id for each in wire.ask(ListGroupsRequest(), 5).groups] == ["g"]
     allow(wire, Operation.DESCRIBE, Resource.CLUSTER, "kafka-cluster")

@@ -77,9 +77,9 @@ def test_a_heartbeat_is_checked_by_the_present_acls(wire: ClusterWire) -> None:
     assert wire.ask(beat, 4).error_code == REFUSED
     metadata.create_acls([READ_G])
     assert wire.ask(beat, 4).error_code not in (REFUSED, ErrorCode.NONE)
-    wire.calls[1].principal = "User:bob"
+    wire.contexts[1].principal = "User:bob"
     assert wire.ask(beat, 4).error_code == REFUSED
-    wire.calls[1].principal = "User:ANONYMOUS"
+    wire.contexts[1].principal = "User:ANONYMOUS"
     assert wire.ask(beat, 4).error_code != REFUSED
     metadata.delete_acls(metadata.image.acls)
     assert wire.ask(beat, 4).error_code == REFUSED

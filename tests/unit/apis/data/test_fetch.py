@@ -565,8 +565,7 @@ def test_records_appended_during_a_pause_end_the_wait(plane: DataPlane) -> None:
     partitions = [partition_of(index) for index in range(ELEMENTS_PER_PAUSE + 1)]
 
     def serve(at_pause: int) -> tuple[int, Waiting[FetchResponse]]:
-        call = plane.call(API, 12)
-        call.may_pause = True
+        call = plane.call(API, 12, may_pause=True)
         request = request_of(*partitions, max_wait_ms=500)
         responses: list[Waiting[FetchResponse]] = []
         worker = Worker()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pytest
 
 from kafkalite.apis.data.produce import APIS, refuse_produce
-from kafkalite.apis.transactions.verification import MAX_WAITING_BYTES
 from kafkalite.gateway.steps import DisconnectError
 from kafkalite.partitions.former_leader import FormerLeader
 from kafkalite.partitions.replicas import Leader
@@ -360,11 +359,10 @@ def test_some_invalid_batches_refuse_the_whole_request(
 def test_only_the_admin_client_writes_to_internal_topics(plane: DataPlane) -> None:
     plane.create("__consumer_offsets")
     request = request_of(batch_of(b"a"), name="__consumer_offsets")
-    call = plane.call(API, 12)
-    response = API.handler(call, request)
+    response = API.handler(plane.call(API, 12), request)
     answer = response.responses[0].partition_responses[0]
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    call.client_id = "__admin_client"
+    call = plane.call(API, 12, client_id="__admin_client")
     assert API.handler(call, request).responses[0].partition_responses[0].error_code == 0
 
 
@@ -621,8 +619,7 @@ def test_a_long_request_does_not_wait_because_an_attempt_would_block_others(
     plane: DataPlane,
 ) -> None:
     plane.create()
-    call = plane.call(API, 12)
-    call.may_pause = True
+    call = plane.call(API, 12, may_pause=True)
     call.node.transactions = cast("Any", Coordinator(**CONCURRENT))
     request = request_of(transactional_batch(0))
     request.transactional_id = "id"
@@ -635,7 +632,7 @@ def test_waiting_requests_use_limited_memory(plane: DataPlane) -> None:
     plane.create()
     call = plane.call(API, 12)
     call.node.transactions = cast("Any", coordinator)
-    call.node.waiting_request_bytes = MAX_WAITING_BYTES - len(transactional_batch(0))
+    call.node.verification_budget.free_bytes = len(transactional_batch(0))
 
     def produce() -> object:
         request = request_of(transactional_batch(0))
@@ -777,8 +774,7 @@ def test_a_request_may_pause_after_each_partition_unless_it_is_transactional(
     plane: DataPlane, *, is_transactional: bool
 ) -> None:
     plane.create(partitions=3)
-    call = plane.call(API, 12)
-    call.may_pause = True
+    call = plane.call(API, 12, may_pause=True)
     call.node.transactions = cast("Any", Coordinator())
     request = request_of(*[transactional_batch(0) if is_transactional else batch_of(b"v")] * 3)
     request.transactional_id = "id" if is_transactional else None
@@ -812,7 +808,6 @@ def answer_after(
 ) -> list[ProduceResponse.PartitionProduceResponse]:
     """Serve a request in a worker; `meanwhile` is called when it waits for a thread."""
     responses: list[ProduceResponse] = []
-    call.may_pause = True
     worker = Worker()
     worker.task = lambda: responses.append(API.handler(call, request))
     waited_for = worker.take_turn(LONG)
@@ -837,7 +832,9 @@ def test_a_topic_is_checked_again_after_decompression(
     plane: DataPlane, change: Callable[[DataPlane], None], code: ErrorCode
 ) -> None:
     plane.create(config=COMPACTED, replicas=(0, 1))
-    (answer,) = answer_after(plane.call(API, 12), request_of(slow_batch()), lambda: change(plane))
+    (answer,) = answer_after(
+        plane.call(API, 12, may_pause=True), request_of(slow_batch()), lambda: change(plane)
+    )
     assert answer.error_code == code
 
 
@@ -852,7 +849,7 @@ def test_a_leader_that_becomes_a_former_one_during_decompression_does_not_append
         former.known_leader = Leader(0, 0, (0, 1))
         plane.lead("t", 1, 1)
 
-    call = plane.call(API, 12)
+    call = plane.call(API, 12, may_pause=True)
     (answer,) = answer_after(call, request_of(slow_batch()), elect_another_leader)
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert plane.partition().end_offset == 0
@@ -863,7 +860,7 @@ def test_a_transaction_is_checked_again_after_decompression(
 ) -> None:
     plane.create(partitions=2, config=COMPACTED)
     coordinator = Coordinator()
-    call = plane.call(API, 11)
+    call = plane.call(API, 11, may_pause=True)
     call.node.transactions = cast("Any", coordinator)
     request = request_of(
         slow_batch(attributes=TRANSACTIONAL, producer=Producer(7, 0, 0)), transactional_batch(0)

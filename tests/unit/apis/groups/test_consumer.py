@@ -9,7 +9,7 @@ import pytest
 from kafkalite.apis.groups.consumer import APIS, HEARTBEAT_ERAS, check_heartbeat
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.coordinator.event_history import EventHistory
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import Call, ConnectionContext
 from kafkalite.groups.coordinator import GroupCoordinator
 from kafkalite.metadata.image import (
     MetadataDelta,
@@ -82,16 +82,15 @@ def context_at(node_id: int = 1, level: int = 1, **config: str) -> Call:
         open_log=lambda _: MemoryCoordinatorLog(),
     )
     groups.on_image(image, MetadataDelta())
-    call = Call(
+    context = ConnectionContext(
         node=node_of(
             node_id, config=broker, groups=groups, clock=clock, history=history, image=image
         ),
         listener="PLAINTEXT",
         client_host="/10.0.0.1",
+        client_id="c",
     )
-    call.client_id = "c"
-    call.era = HEARTBEAT_ERAS.at(1)
-    return call
+    return context.call(1, HEARTBEAT_ERAS.at(1), 0)
 
 
 def heartbeat(call: Call, **named: object) -> ConsumerGroupHeartbeatResponse:

@@ -257,7 +257,7 @@ def test_a_client_logs_in_by_token_until_it_expires(mechanism: ScramMechanism) -
     client = wire.connect()
     answer = log_in_by_token(client, token, mechanism)
     assert (answer.error_code, answer.session_lifetime_ms) == (0, 60_000)
-    assert client.call.principal == "User:alice"
+    assert client.context.principal == "User:alice"
     assert client.is_gated, "the session can expire"
     wire.clock.advance(60_001)
     assert describe(client, None) is None
@@ -335,7 +335,9 @@ def test_wrong_and_unknown_tokens_get_the_same_answers(mechanism: ScramMechanism
         )
         assert client.authenticate(scram.final(bytes(first.auth_bytes))) is None
         (refusal,) = {client.fail_later()[-120:]}
-        answers.append((attributes["i"], len(attributes["s"]), refusal[4:], client.call.principal))
+        answers.append(
+            (attributes["i"], len(attributes["s"]), refusal[4:], client.context.principal)
+        )
         assert client.violation is not None
     assert len(set(answers)) == 1
     assert b"invalid credentials" in answers[0][2]
@@ -379,7 +381,7 @@ def test_a_token_id_is_no_user_without_the_extension() -> None:
     client = wire.connect()
     password = b64encode(bytes(token.hmac)).decode()
     assert client.log_in_by_scram(SCRAM_SHA_256, token.token_id, password) is None
-    assert client.call.principal == "User:ANONYMOUS"
+    assert client.context.principal == "User:ANONYMOUS"
 
 
 def test_a_token_of_another_type_of_principal_authenticates_the_user_of_this_name() -> None:
@@ -388,7 +390,7 @@ def test_a_token_of_another_type_of_principal_authenticates_the_user_of_this_nam
     token = create(client_of(wire), owner_principal_type="Group", owner_principal_name="g:1")
     client = wire.connect()
     log_in_by_token(client, token)
-    assert client.call.principal == "User:g:1"
+    assert client.context.principal == "User:g:1"
 
 
 def test_without_a_secret_key_no_client_logs_in_by_token() -> None:
@@ -396,7 +398,7 @@ def test_without_a_secret_key_no_client_logs_in_by_token() -> None:
     client = wire.connect()
     scram, first = start_login(client, SCRAM_SHA_256, "A" * 22, "x")
     assert client.authenticate(scram.final(bytes(first.auth_bytes))) is None
-    assert client.call.principal == "User:ANONYMOUS"
+    assert client.context.principal == "User:ANONYMOUS"
 
 
 async def _use_a_token(broker: Broker) -> Any:  # noqa: ANN401 - a response
@@ -449,7 +451,7 @@ class CertificateClients:
         self.wire = ClusterWire(path, config={**TOKENS, **config})
 
     def ask(self, principal: str, request: Any, version: int = 3) -> Any:  # noqa: ANN401 - any response
-        self.wire.calls[1].principal = principal
+        self.wire.contexts[1].principal = principal
         return self.wire.ask(request, version)
 
     def create(self, principal: str, owner: str | None = None, renewers: int = 0) -> Any:  # noqa: ANN401 - any response
@@ -545,7 +547,7 @@ def test_tokens_with_many_renewers_are_described_in_steps(clients: CertificateCl
     request = DescribeDelegationTokenRequest(owners=None)
     worker = turns.Worker()
     worker.task = lambda: responses.append(
-        handle_describe_delegation_token(clients.wire.calls[1], request)
+        handle_describe_delegation_token(clients.wire.contexts[1].latest_call, request)
     )
     for _ in range(3):  # after each token, and among the renewers of the one that is described
         assert worker.take_turn(0.0) is worker

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.apis.table import find_api
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import Call, ConnectionContext
 from kafkalite.protocol._generated.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -36,9 +36,11 @@ def test_authentication_is_illegal_on_a_listener_without_sasl(
 ) -> None:
     api = find_api(request_class.API_KEY)
     assert api is not None
-    call = Call(node=SaslWire().node, listener="PLAINTEXT", client_host="/127.0.0.1")
+    context = ConnectionContext(
+        node=SaslWire().node, listener="PLAINTEXT", client_host="/127.0.0.1"
+    )
     with pytest.raises(KafkaError) as refusal:
-        api.handler(call, request_class())
+        api.handler(Call(context), request_class())
     assert refusal.value.code is ErrorCode.ILLEGAL_SASL_STATE
     assert refusal.value.message == message
 

@@ -48,14 +48,14 @@ def alter(
     wire: SaslWire, **changes: list[Deletion] | list[Upsertion]
 ) -> dict[str, tuple[int, str | None]]:
     request = AlterUserScramCredentialsRequest(**changes)  # type: ignore[arg-type]
-    response = handle_alter_user_scram_credentials(wire.connect().call, request)
+    response = handle_alter_user_scram_credentials(wire.connect().context.latest_call, request)
     return {each.user: (each.error_code, each.error_message) for each in response.results}
 
 
 def describe(wire: SaslWire, *names: str) -> DescribeUserScramCredentialsResponse:
     users = [DescribeUserScramCredentialsRequest.UserName(name=name) for name in names]
     return handle_describe_user_scram_credentials(
-        wire.connect().call, DescribeUserScramCredentialsRequest(users=users or None)
+        wire.connect().context.latest_call, DescribeUserScramCredentialsRequest(users=users or None)
     )
 
 
@@ -73,12 +73,12 @@ def test_a_user_authenticates_with_new_credentials_until_they_are_deleted() -> N
         assert alter(wire, upsertions=[upsertion("bob", mechanism)]) == {"bob": (0, None)}
         client = wire.connect()
         assert client.log_in_by_scram(mechanism, "bob", "pw").error_code == 0
-        assert client.call.principal == "User:bob"
+        assert client.context.principal == "User:bob"
         deleted = Deletion(name="bob", mechanism=mechanism.number)
         assert alter(wire, deletions=[deleted]) == {"bob": (0, None)}
         client = wire.connect()
         assert client.log_in_by_scram(mechanism, "bob", "pw") is None
-        assert client.call.principal == "User:ANONYMOUS"
+        assert client.context.principal == "User:ANONYMOUS"
 
 
 def test_credentials_are_described_without_keys() -> None:

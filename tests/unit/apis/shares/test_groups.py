@@ -99,7 +99,7 @@ def test_only_the_coordinator_answers(tmp_path: Path) -> None:
 
 
 def test_share_groups_can_be_disabled_in_a_cluster(wire: ShareGroupWire) -> None:
-    node = wire.calls[1].node
+    node = wire.contexts[1].node
     features = {name: level for name, level in node.image.features.items() if "share" not in name}
     node.image = node.image._replace(features=features)
     assert wire.beat(topics=["t"]).error_code == ErrorCode.UNSUPPORTED_VERSION

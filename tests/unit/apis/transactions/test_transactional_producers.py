@@ -40,11 +40,11 @@ def test_a_fenced_producer_gets_producer_fenced_if_the_version_knows_it() -> Non
 def test_the_shard_of_an_id_is_on_its_leader(tmp_path: Path) -> None:
     wire = TransactionWire(tmp_path, nodes=2)
     (leader,) = wire.find()
-    call = wire.calls[leader]
+    call = wire.contexts[leader].latest_call
     transactions = wire.cluster.transactions
     assert shard_of(call, ID).partition == transactions.partition_for(ID)
     for other, name, code in (
-        (wire.calls[3 - leader], ID, ErrorCode.NOT_COORDINATOR),
+        (wire.contexts[3 - leader].latest_call, ID, ErrorCode.NOT_COORDINATOR),
         (call, "", ErrorCode.INVALID_REQUEST),
     ):
         with pytest.raises(KafkaError) as refusal:

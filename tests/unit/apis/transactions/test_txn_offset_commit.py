@@ -53,7 +53,7 @@ class TransactionalWire(GroupWire):
         self.producer: Producer = initialized.producer
 
     def shard(self, group: str = "g") -> ActiveShard[GroupShard]:
-        node = next(iter(self.calls))
+        node = next(iter(self.contexts))
         return self.groups.locate(group, node)
 
     def begin(self, group: str = "g") -> None:

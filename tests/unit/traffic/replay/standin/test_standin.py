@@ -8,7 +8,7 @@ import pytest
 
 from kafkalite.apis.data.list_offsets import EARLIEST
 from kafkalite.cluster.node import Endpoint
-from kafkalite.gateway.call import Call
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.ports.clock import SteppedClock
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.api_versions import (
@@ -78,22 +78,24 @@ class FakeBroker:
         self.stand_in = StandIn(matcher, [10, 20], Log(), is_live_on_miss=is_live_on_miss)
 
     def respond(
-        self, call: Call, buffer: bytearray, start: int, end: int, out: Pieces
+        self, context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
     ) -> int | PendingAnswer:
-        answer = self.stand_in.respond(call, buffer, start, end, out)
+        answer = self.stand_in.respond(context, buffer, start, end, out)
         if answer is None:
             self.passed_to_live.append(bytes(buffer[start:end]))
             return LIVE
         return answer
 
-    def connect(self) -> Call:
-        return Call(
+    def connect(self) -> ConnectionContext:
+        return ConnectionContext(
             node=cast("Node", self.node),
             listener="PLAINTEXT",
             client_host="/127.0.0.1",
         )
 
-    def ask(self, call: Call, request: Message, version: int, client_id: str = "client") -> Any:  # noqa: ANN401 - any response, or a PendingAnswer
+    def ask(
+        self, call: ConnectionContext, request: Message, version: int, client_id: str = "client"
+    ) -> Any:  # noqa: ANN401 - any response, or a PendingAnswer
         frame = bytearray(
             request_content(request, version, correlation_id=4711, client_id=client_id.encode())
         )
