@@ -71,7 +71,7 @@ REBALANCES = table(
     "rebalances",
     "Number of new epochs or generations of a group in a minute",
     ("group_id", "string", "the group"),
-    ("protocol", "string", "consumer, streams or classic"),
+    ("protocol", "string", "consumer, streams, share or classic"),
     ("at", "timestamp", "start of the minute"),
     ("rebalances", "bigint", "number of new epochs or generations"),
     (
@@ -111,6 +111,7 @@ LONG_POLL_APIS: Final = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup")
 _EXPECTED_ERRORS: Final = (
     ("JoinGroup", ErrorCode.MEMBER_ID_REQUIRED),
     ("Heartbeat", ErrorCode.REBALANCE_IN_PROGRESS),
+    ("SyncGroup", ErrorCode.REBALANCE_IN_PROGRESS),
 )
 """(API, error) by which the classic protocol assigns a member id or starts a rebalance."""
 _CREATION_ERRORS: Final = (

@@ -1,4 +1,6 @@
-"""Ghosts in groups (KIP-1082): members for which no client sends requests.
+"""Members of groups: why they left, for whom rebalances waited, and ghosts (KIP-1082).
+
+A ghost is a member for which no client sends requests.
 
 If the response to a join is lost, the member stays in the group without a client, unless the client
 generated the member id: then the retry joins as the same member. A client that stops before it
@@ -15,15 +17,29 @@ from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
+from kafkalite.traffic.spark.audits.departures import (
+    DEPARTURES,
+    MISSED_REBALANCE,
+    REBALANCE_WAITS,
+    SESSION_TIMEOUT,
+    departures,
+    membership_ends,
+    rebalance_waits,
+)
 from kafkalite.traffic.spark.state.assignments import ASSIGNMENTS, assigned_to_owned_partitions
 from kafkalite.traffic.spark.state.generations import GENERATIONS
 from kafkalite.traffic.spark.state.liveness import (
     IDENTITY,
     JOIN,
+    JOIN_GROUP,
     MEMBERSHIP_REQUESTS,
+    OFFSET_COMMIT,
     SYNC_GROUP,
+    commits_of_members,
     ends_membership,
     identity,
+    shows_member,
+    with_member_facts,
 )
 from kafkalite.traffic.spark.state.partition_ownership import OWNED_PARTITIONS
 from kafkalite.traffic.spark.state.protocol_changes import (
@@ -51,7 +67,7 @@ GHOSTS = table(
     "A member without a client, from its last request on",
     ("group_id", "string", "the group"),
     ("member_id", "string", "the member; empty if only the coordinator knows its id"),
-    ("protocol", "string", "consumer, streams or classic"),
+    ("protocol", "string", "consumer, streams, share or classic"),
     (
         "kind",
         "string",
@@ -65,7 +81,14 @@ GHOSTS = table(
     ("client_id", "string", "the client id"),
     ("last_seen", "timestamp", "time of its last request or response"),
     ("ended_at", "timestamp", "end of its session, or end of the capture"),
-    ("end_reason", "string", "session timeout, or end of capture"),
+    (
+        "end_reason",
+        "string",
+        (
+            "session timeout; or missed the rebalance timeout, if the group's next generation "
+            "began without it before that"
+        ),
+    ),
     ("partitions_owned", "bigint", "number of partitions assigned to it"),
     ("partition_seconds_owned", "double", "total time for which no client read these partitions"),
     (
@@ -105,10 +128,20 @@ _TIME_ORDER: Final = ("end_or_start_us", "start_us", "position")
 _US_PER_S: Final = 1_000_000
 
 
-def members(requests: Requests, _: AuditOptions) -> Mapping[str, DataFrame]:
+def members(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]:
     """Return the audit's tables."""
     ghost_rows = requests.state(GHOSTS.name)
-    return {GHOSTS.name: ghost_rows, TOTALS.name: totals(ghost_rows)}
+    ends = membership_ends(
+        with_commits_of_silent_members(requests, options.session_timeout_ms),
+        requests.state(GENERATIONS.name),
+        options.session_timeout_ms,
+    )
+    return {
+        GHOSTS.name: ghost_rows,
+        TOTALS.name: totals(ghost_rows),
+        DEPARTURES.name: departures(ends, ghost_rows),
+        REBALANCE_WAITS.name: rebalance_waits(ends),
+    }
 
 
 def find_ghosts(requests: Requests, options: AuditOptions) -> DataFrame:
@@ -123,11 +156,27 @@ def find_ghosts(requests: Requests, options: AuditOptions) -> DataFrame:
             classic_owned_partitions(assigned, generations, classic_intervals)
         )
     return ghosts(
-        requests.state(MEMBERSHIP_REQUESTS.name),
+        with_commits_of_silent_members(requests, options.session_timeout_ms),
         owned_partitions,
+        requests.state(GENERATIONS.name),
         requests.state(TIME_RANGE.name),
         options.session_timeout_ms,
     )
+
+
+def with_commits_of_silent_members(requests: Requests, session_timeout_ms: int) -> DataFrame:
+    """Return the membership requests, and the commits of members without other requests.
+
+    A commit is a sign of life. Few members need it, and a capture may have millions of commits.
+    """
+    all_requests = requests.state(MEMBERSHIP_REQUESTS.name)
+    if OFFSET_COMMIT not in requests:
+        return all_requests
+    silent = _silences(all_requests, session_timeout_ms).select("group_id", "member_id").distinct()
+    commits = commits_of_members(requests).join(
+        f.broadcast(silent), ["group_id", "member_id"], "left_semi"
+    )
+    return all_requests.unionByName(MEMBERSHIP_REQUESTS.shape(commits))
 
 
 def classic_owned_partitions(
@@ -166,6 +215,7 @@ def classic_owned_partitions(
 def ghosts(
     membership_requests: DataFrame,
     owned_partitions: DataFrame,
+    generations: DataFrame,
     capture_range: DataFrame,
     session_timeout_ms: int,
 ) -> DataFrame:
@@ -173,20 +223,36 @@ def ghosts(
     candidates = _joins_without_response(membership_requests, session_timeout_ms).unionByName(
         _silent_members(membership_requests, session_timeout_ms)
     )
-    ended = candidates.crossJoin(f.broadcast(capture_range)).where(
-        "last_us - from_us >= timeout_us"
+    with_generation = _with_next_generation(candidates, generations).crossJoin(
+        f.broadcast(capture_range)
     )
-    until_us = f.least("next_us", f.col("from_us") + f.col("timeout_us"), "last_us")
-    with_end = ended.withColumns(
-        {
-            "until_us": until_us,
-            "end_reason": f.lit("session timeout"),
-            "ghost": f.struct("group_id", "member_id", "client", "from_us"),
-        }
+    # The session of a waiting member begins when the next generation does. The capture shows that
+    # its response was lost if the rebalance timeout passed without a response.
+    begin_us = f.coalesce(f.when(f.col("is_waiting"), f.col("next_generation_us")), "from_us")
+    is_over = f.expr(
+        "last_us - begin_us >= timeout_us and (not is_waiting or next_generation_us is not null"
+        " or last_us - from_us >= coalesce(rebalance_timeout_us, 0))"
+    )
+    excluded_us = f.when(
+        ~f.col("is_waiting") & f.col("instance_id").isNull(), f.col("next_generation_us")
+    )
+    session_end_us = f.col("begin_us") + f.col("timeout_us")
+    ended = (
+        with_generation.withColumn("begin_us", begin_us)
+        .where(is_over)
+        .withColumns(
+            {
+                "until_us": f.least("next_us", session_end_us, "last_us", excluded_us),
+                "end_reason": f.when(excluded_us < session_end_us, MISSED_REBALANCE).otherwise(
+                    SESSION_TIMEOUT
+                ),
+                "ghost": f.struct("group_id", "member_id", "client", "from_us"),
+            }
+        )
     )
     return GHOSTS.shape(
         _with_unassigned_time(
-            _with_owned_partitions(with_end, owned_partitions), owned_partitions
+            _with_owned_partitions(ended, owned_partitions), owned_partitions
         ).withColumns(
             {"last_seen": f.timestamp_micros("from_us"), "ended_at": f.timestamp_micros("until_us")}
         )
@@ -196,13 +262,17 @@ def ghosts(
 _SILENT_COLUMNS: Final = (
     "group_id",
     "member_id",
+    "instance_id",
     "protocol",
     "kind",
     "client",
     "client_id",
+    "generation",
     "from_us",
     "next_us",
     "timeout_us",
+    "rebalance_timeout_us",
+    "is_waiting",
     "is_avoidable_by_client_generated_id",
 )
 
@@ -222,40 +292,91 @@ def _joins_without_response(membership_requests: DataFrame, session_timeout_ms: 
             "from_us": f.col("start_us"),
             "next_us": f.lit(None).cast("bigint"),
             "timeout_us": _timeout_us(session_timeout_ms),
+            "rebalance_timeout_us": f.col("rebalance_timeout_ms") * 1000,
+            "is_waiting": f.coalesce(f.col("api") == JOIN_GROUP, f.lit(False)),
             "is_avoidable_by_client_generated_id": f.lit(True),
         }
     ).select(*_SILENT_COLUMNS)
 
 
-def _silent_members(membership_requests: DataFrame, session_timeout_ms: int) -> DataFrame:
-    """Find members that sent no further request before their session timed out."""
-    # A request refused for another reason comes from a client that is not a member.
-    is_member = (f.col("error") == ErrorCode.NONE) | f.col("end_us").isNull() | ends_membership()
-    of_known_members = membership_requests.where((identity() != "") & is_member).withColumns(
+def _silences(membership_requests: DataFrame, session_timeout_ms: int) -> DataFrame:
+    """Return the last requests before a silence that is longer than the session timeout.
+
+    A group whose coordinator moved to a node that is not captured is not silent.
+    """
+    has_moved = f.coalesce(f.col("error") == ErrorCode.NOT_COORDINATOR, f.lit(False))
+    known = with_member_facts(membership_requests.where(shows_member()))
+    of_known_members = known.where(identity() != "").withColumns(
         {"end_or_start_us": f.coalesce("end_us", "start_us"), "identity": identity()}
     )
     up_to_current = rows_up_to_current(IDENTITY, _TIME_ORDER)
     requested_timeout_ms = f.last("session_timeout_ms", ignorenulls=True).over(up_to_current)
-    last_requests = of_known_members.withColumns(
-        {
-            "session_timeout_ms": requested_timeout_ms,
-            "timeout_us": f.coalesce(requested_timeout_ms, f.lit(session_timeout_ms)) * 1000,
-            "next_us": f.lead("start_us").over(ordered_rows(IDENTITY, _TIME_ORDER)),
-            "joined_without_id": f.first("request_member_id").over(up_to_current) == "",
-            "other_requests": f.count_if(f.col("action") != JOIN).over(up_to_current),
-            "from_us": f.col("last_end_us"),
-        }
-    ).where(
-        ~ends_membership()
-        & (f.col("next_us").isNull() | (f.expr("next_us - from_us > timeout_us")))
+    following = f.lead(f.struct("start_us", "was_member")).over(ordered_rows(IDENTITY, _TIME_ORDER))
+    return (
+        of_known_members.withColumns(
+            {
+                "session_timeout_ms": requested_timeout_ms,
+                "rebalance_timeout_us": f.last("rebalance_timeout_ms", ignorenulls=True).over(
+                    up_to_current
+                )
+                * 1000,
+                "timeout_us": f.coalesce(requested_timeout_ms, f.lit(session_timeout_ms)) * 1000,
+                "following": following,
+                "joined_without_id": f.first("request_member_id").over(up_to_current) == "",
+                "other_requests": f.count_if(f.col("action") != JOIN).over(up_to_current),
+                "from_us": f.col("last_end_us"),
+            }
+        )
+        .withColumn("next_us", f.col("following.start_us"))
+        .where(
+            ~ends_membership()
+            & ~has_moved
+            & ~f.coalesce("following.was_member", f.lit(False))
+            & (f.col("next_us").isNull() | (f.expr("next_us - from_us > timeout_us")))
+        )
     )
+
+
+def _silent_members(membership_requests: DataFrame, session_timeout_ms: int) -> DataFrame:
+    """Find members that sent no further request before their session timed out."""
     joined_only = f.col("other_requests") == 0
-    return last_requests.withColumns(
-        {
-            "kind": f.when(joined_only, NO_HEARTBEAT).otherwise(STOPPED),
-            "is_avoidable_by_client_generated_id": joined_only & f.col("joined_without_id"),
-        }
-    ).select(*_SILENT_COLUMNS)
+    return (
+        _silences(membership_requests, session_timeout_ms)
+        .withColumns(
+            {
+                "kind": f.when(joined_only, NO_HEARTBEAT).otherwise(STOPPED),
+                "is_waiting": f.coalesce("is_waiting", f.lit(False)),
+                "is_avoidable_by_client_generated_id": joined_only & f.col("joined_without_id"),
+            }
+        )
+        .select(*_SILENT_COLUMNS)
+    )
+
+
+def _with_next_generation(candidates: DataFrame, generations: DataFrame) -> DataFrame:
+    """Add the start of the group's next generation, null if the capture shows none.
+
+    It has no member that is silent. It answers a member that waits.
+    """
+    starts = generations.select(
+        f.col("group_id").alias("of_group"),
+        f.col("generation").alias("later_generation"),
+        f.col("latest_us").alias("later_us"),
+    )
+    is_later = f.expr(
+        "group_id = of_group and protocol = 'classic' and later_us >= from_us and"
+        " (is_waiting or later_generation > coalesce(generation, -1))"
+    )
+    key = ("group_id", "member_id", "client", "from_us")
+    return (
+        candidates.join(starts, is_later, "left")
+        .groupBy(*key)
+        .agg(
+            f.first(f.struct(*(name for name in _SILENT_COLUMNS if name not in key))).alias("row"),
+            f.min("later_us").alias("next_generation_us"),
+        )
+        .select(*key, "row.*", "next_generation_us")
+    )
 
 
 def _with_owned_partitions(ghosts_: DataFrame, owned_partitions: DataFrame) -> DataFrame:
@@ -332,8 +453,8 @@ def totals(ghost_rows: DataFrame) -> DataFrame:
 
 MEMBERS = Audit(
     "members",
-    "ghost members, partitions blocked by them, and whether client-generated ids would help",
-    (GHOSTS, TOTALS),
+    "why members left their groups, which rebalances waited for them, and ghost members",
+    (GHOSTS, TOTALS, DEPARTURES, REBALANCE_WAITS),
     members,
 )
 """The audit `members`."""

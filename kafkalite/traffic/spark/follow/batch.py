@@ -41,6 +41,7 @@ from kafkalite.traffic.spark.state.liveness import (
     CLASSIC,
     MEMBERSHIP_REQUESTS,
     classic_membership_requests,
+    commits_of_members,
     distinct_classic_requests,
     ends_membership,
     membership_requests,
@@ -95,6 +96,9 @@ _CLASSIC_APIS: Final = frozenset(
     {ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP, ApiKey.SYNC_GROUP}
 )
 """Requests of members of classic groups."""
+_MEMBER_APIS: Final = _HEARTBEAT_APIS | _CLASSIC_APIS | {ApiKey.SHARE_GROUP_HEARTBEAT}
+_READY: Final = "ready_us"
+"""The count with the time until which all members' requests had responses."""
 _COMMIT_APIS: Final = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT})
 _TOPIC_NAME_APIS: Final = frozenset(
     {ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC_PARTITIONS}
@@ -168,7 +172,7 @@ class Batch:
         previous = self.state.previous
         membership_requests_, classic = previous(MEMBERSHIP_REQUESTS), previous(_CLASSIC_REQUESTS)
         generations_, assignments_ = previous(GENERATIONS), previous(ASSIGNMENTS)
-        if has_heartbeats or has_classic_requests:
+        if self._has_requests(_MEMBER_APIS | {ApiKey.OFFSET_COMMIT}):
             membership_requests_ = self._store(MEMBERSHIP_REQUESTS, self._membership_runs())
         if has_classic_requests:
             classic = self._store(_CLASSIC_REQUESTS, self._needed_classic_requests())
@@ -211,7 +215,7 @@ class Batch:
 
     def _membership_runs(self) -> DataFrame:
         return merge_into_runs(
-            self._stored_and_new(MEMBERSHIP_REQUESTS, membership_requests),
+            self._stored_and_new(MEMBERSHIP_REQUESTS, _requests_of_members),
             self.limits.session_timeout_ms,
             self._retained_since_us,
         )
@@ -358,14 +362,18 @@ class Batch:
 
     def _ghosts(self, groups: _Groups) -> tuple[Row, ...]:
         """Store new ghosts, and those of members that are no longer in the stored state."""
+        # A member that waits for the response to a JoinGroup is not silent.
+        ready_us = self._ready_us(_MEMBER_APIS)
+        before_us = self.state.counts[_READY]
+        self.state.counts[_READY] = ready_us
         time_range_ = self.state.spark.range(1).select(
-            f.lit(self.first_us).alias("first_us"), f.lit(self.last_us).alias("last_us")
+            f.lit(self.first_us).alias("first_us"), f.lit(ready_us).alias("last_us")
         )
         old = self.state.previous(GHOSTS)
         silences, until_us = self._silences(groups.membership_requests)
         is_new = silences != self.state.counts[GHOSTS.name]
         self.state.counts[GHOSTS.name] = silences
-        if not is_new and until_us < self.state.previous_batch.last_us - self.limits.max_delay_us:
+        if not is_new and until_us < before_us - self.limits.max_delay_us:
             return ()
         all_owned_partitions = groups.owned_partitions.unionByName(
             classic_owned_partitions(
@@ -375,6 +383,7 @@ class Batch:
         current = ghosts(
             groups.membership_requests,
             all_owned_partitions,
+            groups.generations,
             time_range_,
             self.limits.session_timeout_ms,
         )
@@ -451,3 +460,8 @@ def _settled(groups: _Groups) -> DataFrame:
 
 
 _ALL_ROWS: Final = (-(2**63), 2**63 - 1)
+
+
+def _requests_of_members(requests: Requests) -> DataFrame:
+    """Return the membership requests, and the commits that show that a member has a client."""
+    return membership_requests(requests).unionByName(commits_of_members(requests))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as f
 
 from kafkalite.traffic.spark.audits import TABLES
+from kafkalite.traffic.spark.audits.departures import LEFT, LEFT_TEMPORARILY
 from kafkalite.traffic.spark.audits.partition_epochs import ACCEPTED
 from kafkalite.traffic.spark.report.formatting import MAX_ROWS
 
@@ -59,6 +60,18 @@ def _first_rows(*order: str) -> Callable[[DataFrame], DataFrame]:
 def _longest_blocking(ghosts: DataFrame) -> DataFrame:
     cost = f.col("partition_seconds_owned") + f.col("partition_seconds_unassigned")
     return ghosts.orderBy(cost.desc(), "last_seen").limit(MAX_ROWS)
+
+
+def _by_cause(departures: DataFrame) -> DataFrame:
+    return departures.groupBy("cause").agg(f.count(f.lit(1)).alias("departures")).orderBy("cause")
+
+
+def _unplanned(departures: DataFrame) -> DataFrame:
+    return (
+        departures.where(~f.col("cause").isin(LEFT, LEFT_TEMPORARILY))
+        .orderBy("ended_at")
+        .limit(MAX_ROWS)
+    )
 
 
 def _zombies_first(cases: DataFrame) -> DataFrame:
@@ -145,6 +158,9 @@ _QUERIES: Final[Mapping[str, tuple[str, Callable[[DataFrame], DataFrame]]]] = {
     "fencing_cases": ("fencing_cases", _zombies_first),
     "ghost_totals": ("ghost_totals", lambda frame: frame),
     "ghosts": ("ghosts", _longest_blocking),
+    "departures_by_cause": ("departures", _by_cause),
+    "departures": ("departures", _unplanned),
+    "rebalance_waits": ("rebalance_waits", _first_rows("-seconds")),
     "expiry_by_outcome": ("offset_expiry", _by_outcome),
     "offset_expiry": ("offset_expiry", _first_rows("-returned_at", "expires_at")),
     "retained": ("retained_offsets", _retained),

@@ -17,7 +17,7 @@ from kafkalite.traffic.spark.report.model import BAD, GOOD, WARN, Section
 from kafkalite.traffic.spark.report.producers import producers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kafkalite.traffic.spark.report.formatting import Row, Rows
     from kafkalite.traffic.spark.report.model import Listing
@@ -32,10 +32,49 @@ def sections(rows_by_query: Mapping[str, Rows]) -> list[Section]:
 
 def _members(rows_by_query: Mapping[str, Rows]) -> Section:
     totals, ghosts = rows_by_query["ghost_totals"], rows_by_query.get("ghosts", ())
+    unplanned = rows_by_query.get("departures", ())
+    waits = rows_by_query.get("rebalance_waits", ())
     number = sum(row["ghosts"] for row in totals)
-    headline = _ghost_headline(totals, number)
-    kinds = ", ".join(f"{row['ghosts']} {row['kind']}" for row in totals)
-    timelines = [
+    return Section(
+        name="members",
+        title="Members of groups",
+        source="KIP-1082",
+        tone=WARN if number or unplanned or waits else GOOD,
+        headline=" ".join((_ghost_headline(totals, number), *_wait_headline(waits))),
+        detail=" ".join(_member_counts(rows_by_query)),
+        plot=charts.timelines(_ghost_timelines(ghosts)),
+        legend=(
+            (WARN, "avoidable with a client-generated member id"),
+            ("plain", "not avoidable"),
+        )
+        if number
+        else (),
+        listings=(
+            listing(
+                "Ghosts that blocked partitions longest",
+                ghosts,
+                ("group_id", "member_id", "kind", "client", "client_id", "last_seen", "ended_at",
+                 "end_reason", "partitions_owned", "partition_seconds_owned",
+                 "partition_seconds_unassigned"),
+            ),
+            listing(
+                "Members that did not leave as planned",
+                unplanned,
+                ("group_id", "member_id", "cause", "client", "client_id", "last_seen", "ended_at",
+                 "silent_ms", "session_timeout_ms", "rebalance_timeout_ms"),
+            ),
+            listing(
+                "Rebalances that waited longest for a member",
+                waits,
+                ("group_id", "member_id", "client", "client_id", "asked_at", "until", "seconds",
+                 "outcome"),
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _ghost_timelines(ghosts: Rows) -> list[Timeline]:
+    return [
         Timeline(
             name(row["group_id"]),
             (
@@ -50,34 +89,33 @@ def _members(rows_by_query: Mapping[str, Rows]) -> Section:
         )
         for row in ghosts[:MAX_CHART_ROWS]
     ]
-    return Section(
-        name="members",
-        title="Ghost members of groups",
-        source="KIP-1082",
-        tone=WARN if number else GOOD,
-        headline=headline,
-        detail=f"By kind: {kinds}." if kinds else "",
-        plot=charts.timelines(timelines),
-        legend=(
-            (WARN, "avoidable with a client-generated member id"),
-            ("plain", "not avoidable"),
+
+
+def _member_counts(rows_by_query: Mapping[str, Rows]) -> Iterator[str]:
+    """Yield the numbers of departures by cause, and of ghosts by kind."""
+    departures = rows_by_query.get("departures_by_cause", ())
+    if departures:
+        causes = (f"{row['departures']:,} {row['cause']}" for row in departures)
+        yield f"Departures by cause: {', '.join(causes)}."
+    totals = rows_by_query["ghost_totals"]
+    if totals:
+        kinds = (f"{row['ghosts']} {row['kind']}" for row in totals)
+        yield f"Ghosts by kind: {', '.join(kinds)}."
+
+
+def _wait_headline(waits: Rows) -> Iterator[str]:
+    """Yield a sentence about the longest wait of a rebalance, if there is one."""
+    if waits:
+        longest = waits[0]
+        yield (
+            f"A rebalance of group {name(longest['group_id'])} waited {longest['seconds']:,.0f} s "
+            f"for client {longest['client_id'] or UNNAMED} at {longest['client']}."
         )
-        if number
-        else (),
-        listings=(
-            listing(
-                "Ghosts that blocked partitions longest",
-                ghosts,
-                ("group_id", "member_id", "kind", "client", "last_seen", "ended_at",
-                 "partitions_owned", "partition_seconds_owned", "partition_seconds_unassigned"),
-            ),
-        ),
-    )  # fmt: skip
 
 
 def _ghost_headline(totals: Rows, number: int) -> str:
     if not number:
-        return "No ghosts: every member sent heartbeats until it left."
+        return "No ghosts: every member had a client until it left or was removed."
     seconds = sum(row["partition_seconds"] for row in totals)
     avoidable = [row for row in totals if row["is_avoidable_by_client_generated_id"]]
     return (

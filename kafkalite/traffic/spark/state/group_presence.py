@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
-from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.traffic.spark.state.liveness import IDENTITY, ends_membership, identity
+from kafkalite.traffic.spark.state.liveness import (
+    IDENTITY,
+    JOIN_GROUP,
+    LEAVE,
+    SYNC_GROUP,
+    ends_membership,
+    identity,
+    renews_session,
+    with_member_facts,
+)
 from kafkalite.traffic.spark.state.tables import table
 from kafkalite.traffic.spark.state.windows import (
     ordered_rows,
@@ -22,7 +30,7 @@ EMPTY_INTERVALS = table(
     "empty_intervals",
     "An interval in which a group had no members, after it had some",
     ("group_id", "string", "the group"),
-    ("protocol", "string", "consumer, streams or classic"),
+    ("protocol", "string", "consumer, streams, share or classic"),
     ("from_us", "bigint", "start in microseconds since the Unix epoch"),
     ("until_us", "bigint", "end; null if it lasts beyond the capture"),
 )
@@ -54,32 +62,16 @@ def empty_intervals(membership_requests: DataFrame, session_timeout_ms: int) -> 
 def memberships(membership_requests: DataFrame, session_timeout_ms: int) -> DataFrame:
     """Return intervals of membership: (group_id, identity, protocol, from_us, until_us).
 
-    A member that stops sending requests is a member until its session times out.
+    A member that stops sending requests is a member until its session times out. A request without
+    a response may have renewed the session.
     """
     up_to_current = rows_up_to_current(IDENTITY, _ORDER)
-    accepted = membership_requests.where(
-        (identity() != "") & ((f.col("error") == ErrorCode.NONE) | ends_membership())
-    ).withColumns({"at_us": f.coalesce("end_us", "start_us"), IDENTITY[1]: identity()})
-    timeout = f.coalesce(
-        f.last("session_timeout_ms", ignorenulls=True).over(up_to_current),
-        f.lit(session_timeout_ms),
-    )
-    with_ends = accepted.withColumns(
-        {
-            "is_over": ends_membership(),
-            "timeout_us": timeout * 1000,
-            "next_us": f.lead("at_us").over(ordered_rows(IDENTITY, _ORDER)),
-        }
-    ).withColumn(
-        "until_us",
-        f.when(f.col("is_over"), f.col("at_us")).otherwise(
-            f.col("last_end_us") + f.col("timeout_us")
-        ),
-    )
+    with_ends = _with_ends(membership_requests, session_timeout_ms)
     # Requests whose session intervals overlap form one membership.
-    is_start = f.col("at_us") > f.coalesce(
-        f.max("until_us").over(rows_before_current(IDENTITY, _ORDER)), f.lit(0)
-    )
+    is_start = (
+        f.col("since_us")
+        > f.coalesce(f.max("until_us").over(rows_before_current(IDENTITY, _ORDER)), f.lit(0))
+    ) & ~f.coalesce("was_member", f.lit(False))
     ends_at_leave = f.when(f.col("is_over"), f.col("at_us"))
     return (
         with_ends.withColumn(
@@ -89,7 +81,48 @@ def memberships(membership_requests: DataFrame, session_timeout_ms: int) -> Data
         .groupBy(*IDENTITY, "membership")
         .agg(
             f.min_by("protocol", f.struct(*_ORDER)).alias("protocol"),
-            f.min("at_us").alias("from_us"),
+            f.min("since_us").alias("from_us"),
             f.coalesce(f.max(ends_at_leave), f.max("until_us")).alias("until_us"),
+        )
+    )
+
+
+def _with_ends(membership_requests: DataFrame, session_timeout_ms: int) -> DataFrame:
+    """Return the requests that may have renewed a session or that end a membership.
+
+    Each has the interval of the session: `since_us` to `until_us`.
+    """
+    up_to_current = rows_up_to_current(IDENTITY, _ORDER)
+    may_renew = f.coalesce(renews_session(), f.lit(False)) | (
+        f.col("error").isNull() & (f.col("action") != LEAVE)
+    )
+    at_us = f.coalesce("end_us", "start_us")
+    # A waiting request keeps its member in the group.
+    since_us = f.when(f.col("api").isin(JOIN_GROUP, SYNC_GROUP), f.col("start_us")).otherwise(at_us)
+    present = with_member_facts(membership_requests).where(
+        (identity() != "") & (may_renew | ends_membership())
+    )
+    timeout = f.coalesce(
+        f.last("session_timeout_ms", ignorenulls=True).over(up_to_current),
+        f.lit(session_timeout_ms),
+    )
+    waits_ms = f.when(
+        f.coalesce("is_waiting", f.lit(False)),
+        f.coalesce(f.last("rebalance_timeout_ms", ignorenulls=True).over(up_to_current), f.lit(0)),
+    ).otherwise(0)
+    return (
+        present.withColumns({"at_us": at_us, IDENTITY[1]: identity()})
+        .withColumns(
+            {
+                "since_us": since_us,
+                "is_over": ends_membership(),
+                "timeout_us": (timeout + waits_ms) * 1000,
+            }
+        )
+        .withColumn(
+            "until_us",
+            f.when(f.col("is_over"), f.col("at_us")).otherwise(
+                f.col("last_end_us") + f.col("timeout_us")
+            ),
         )
     )

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 CONSUMER: Final = "consumer"
 STREAMS: Final = "streams"
+SHARE: Final = "share"
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
 LEAVE_TEMPORARILY_EPOCH: Final = -2
@@ -110,6 +111,40 @@ def heartbeats(requests: Requests) -> DataFrame:
     """Return every heartbeat of consumer and streams groups, as `HEARTBEATS`."""
     return _combine_protocols(
         (kind, as_single_runs(_heartbeats_of(requests, kind))) for kind in _KINDS
+    )
+
+
+def share_heartbeats(requests: Requests) -> DataFrame:
+    """Return every heartbeat of share groups, as `HEARTBEATS`, without partitions.
+
+    Members of share groups own no partition alone, and none of them is static.
+    """
+    rows = requests.of("ShareGroupHeartbeat").select(
+        *time_columns(),
+        "client",
+        "client_id",
+        f.col("request.group_id"),
+        f.col("request.member_id").alias("member_id"),
+        f.col("request.member_id").alias("request_member_id"),
+        f.col("request.member_epoch").alias("request_epoch"),
+        f.col("response.member_epoch").alias("epoch"),
+        f.col("response.error_code").alias("error"),
+    )
+    unknown = dict.fromkeys(("instance_id", "assigned", "owned"), f.lit(None))
+    return HEARTBEATS.shape(
+        as_single_runs(rows.where("group_id is not null")).withColumns(
+            {"protocol": f.lit(SHARE), **unknown}
+        )
+    )
+
+
+def distinct_share_heartbeats(requests: Requests, session_timeout_ms: int) -> DataFrame:
+    """Return the first share heartbeat of each run of identical ones, with the run's end."""
+    return collapse_repeats(
+        share_heartbeats(requests),
+        f.expr(IS_MERGEABLE),
+        EQUAL_COLUMNS,
+        f.lit(session_timeout_ms * 1000),
     )
 
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
+from kafkalite.groups.session_rules import COMMIT_REFUSALS, ENDED_CODES, RENEWING_CODES
+from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.traffic.spark.state.heartbeats import JOIN_EPOCH, LEAVE_TEMPORARILY_EPOCH, heartbeats
+from kafkalite.traffic.spark.state.heartbeats import (
+    JOIN_EPOCH,
+    LEAVE_TEMPORARILY_EPOCH,
+    distinct_share_heartbeats,
+    heartbeats,
+    share_heartbeats,
+)
 from kafkalite.traffic.spark.state.repeated_heartbeats import (
     MEMBER,
     RUN_END,
@@ -35,6 +44,8 @@ LEAVE: Final = "leave"
 JOIN_GROUP: Final = "JoinGroup"
 SYNC_GROUP: Final = "SyncGroup"
 HEARTBEAT: Final = "Heartbeat"
+LEAVE_GROUP: Final = "LeaveGroup"
+OFFSET_COMMIT: Final = "OffsetCommit"
 
 MEMBERSHIP_REQUESTS = table(
     "membership_requests",
@@ -42,7 +53,7 @@ MEMBERSHIP_REQUESTS = table(
     *TIME_COLUMNS,
     ("client", "string", "the client: host:port"),
     ("client_id", "string", "the client id"),
-    ("protocol", "string", "consumer, streams or classic"),
+    ("protocol", "string", "consumer, streams, share or classic"),
     ("api", "string", "API of the request; null for a heartbeat of a member with an epoch"),
     ("group_id", "string", "the group"),
     ("member_id", "string", "the member: id in the response if set, else in the request"),
@@ -59,6 +70,18 @@ MEMBERSHIP_REQUESTS = table(
         "bigint",
         "session timeout in the request; null if the broker's applies",
     ),
+    ("rebalance_timeout_ms", "bigint", "rebalance timeout in a JoinGroup; null in other requests"),
+    ("leave_reason", "string", "reason in a LeaveGroup, which clients send since version 5"),
+    (
+        "is_waiting",
+        "boolean",
+        "whether it is a JoinGroup or SyncGroup without a response; its session does not end",
+    ),
+    (
+        "was_member",
+        "boolean",
+        "whether its response shows that the session had not ended since the member's last request",
+    ),
     *RUN_END,
 )
 
@@ -68,7 +91,8 @@ _MEMBER_ID_REQUIRED_VERSION: Final = 4
 
 def membership_requests(requests: Requests) -> DataFrame:
     """Return all membership requests, as `MEMBERSHIP_REQUESTS`."""
-    return _from_heartbeats(heartbeats(requests)).unionByName(classic_membership_requests(requests))
+    with_epochs = heartbeats(requests).unionByName(share_heartbeats(requests))
+    return _from_heartbeats(with_epochs).unionByName(classic_membership_requests(requests))
 
 
 def classic_membership_requests(requests: Requests) -> DataFrame:
@@ -76,7 +100,7 @@ def classic_membership_requests(requests: Requests) -> DataFrame:
     kinds = (_join_requests(requests), *_syncs_and_heartbeats(requests), _leave_requests(requests))
     requests_ = reduce(DataFrame.unionByName, kinds)
     # Requests that could not be decoded have no group id and are dropped.
-    return MEMBERSHIP_REQUESTS.shape(as_single_runs(requests_.where("group_id is not null")))
+    return _of_classic_members(requests_.where("group_id is not null"))
 
 
 def distinct_membership_requests(
@@ -84,24 +108,23 @@ def distinct_membership_requests(
 ) -> DataFrame:
     """Return the membership requests without repetitions, as `MEMBERSHIP_REQUESTS`.
 
-    `heartbeat_rows` has the heartbeats of members with epochs, without repetitions already.
+    `heartbeat_rows` has the heartbeats of consumer and streams groups, without repetitions already.
     """
+    with_epochs = heartbeat_rows.unionByName(
+        distinct_share_heartbeats(requests, session_timeout_ms)
+    )
     classic = distinct_classic_requests(classic_membership_requests(requests), session_timeout_ms)
-    return _from_heartbeats(heartbeat_rows).unionByName(classic)
+    return _from_heartbeats(with_epochs).unionByName(classic)
 
 
 def distinct_classic_requests(classic: DataFrame, session_timeout_ms: int) -> DataFrame:
     """Return membership requests of the classic protocol without repeated heartbeats."""
-    is_mergeable = (
-        (f.col("api") == HEARTBEAT)
-        & (f.col("error") == ErrorCode.NONE)
-        & f.col("end_us").isNotNull()
-    )
+    is_mergeable = (f.col("api") == HEARTBEAT) & f.coalesce(renews_session(), f.lit(False))
     requested_timeout_ms = f.last("session_timeout_ms", ignorenulls=True).over(
         rows_up_to_current(MEMBER, TIME_ORDER)
     )
     timeout_us = f.coalesce(requested_timeout_ms, f.lit(session_timeout_ms)) * 1000
-    equal_columns = ("generation", "connection", "instance_id")
+    equal_columns = ("generation", "connection", "instance_id", "error")
     return collapse_repeats(classic, is_mergeable, equal_columns, timeout_us)
 
 
@@ -118,6 +141,11 @@ def _from_heartbeats(heartbeat_rows: DataFrame) -> DataFrame:
                 "generation": f.col("epoch"),
                 "joined_consumer_group": f.lit(False),
                 "session_timeout_ms": f.lit(None),
+                "rebalance_timeout_ms": f.lit(None),
+                "leave_reason": f.lit(None),
+                "is_waiting": f.lit(False),
+                "was_member": (epoch > JOIN_EPOCH)
+                & f.coalesce(f.col("error") == ErrorCode.NONE, f.lit(False)),
             }
         )
     )
@@ -141,6 +169,12 @@ def _join_requests(requests: Requests) -> DataFrame:
             "joined_consumer_group"
         ),
         f.col("request.session_timeout_ms").alias("session_timeout_ms"),
+        # Version 0 has no rebalance timeout: the session timeout is used for both.
+        f.expr(
+            "case when api_version = 0 then request.session_timeout_ms"
+            " else request.rebalance_timeout_ms end"
+        ).alias("rebalance_timeout_ms"),
+        f.lit(None).alias("leave_reason"),
     )
 
 
@@ -161,15 +195,17 @@ def _syncs_and_heartbeats(requests: Requests) -> Iterator[DataFrame]:
             f.col("response.error_code").alias("error"),
             f.col("request.generation_id").alias("generation"),
             f.lit(False).alias("joined_consumer_group"),
-            f.lit(None).alias("session_timeout_ms"),
+            *_no_timeouts_or_reason(),
         )
 
 
 def _leave_requests(requests: Requests) -> DataFrame:
     members = f.explode(
         f.expr(
-            "coalesce(transform(request.members, m -> struct(m.member_id, m.group_instance_id)),"
-            " array(struct(request.member_id, cast(null as string) as group_instance_id)))"
+            "coalesce("
+            "transform(request.members, m -> struct(m.member_id, m.group_instance_id, m.reason)),"
+            " array(struct(request.member_id, cast(null as string) as group_instance_id,"
+            " cast(null as string) as reason)))"
         )
     )
     member = f.col("leaving.member_id")
@@ -184,7 +220,7 @@ def _leave_requests(requests: Requests) -> DataFrame:
         requests.of("LeaveGroup")
         .withColumn("leaving", members)
         .select(
-            *_common_columns("LeaveGroup"),
+            *_common_columns(LEAVE_GROUP),
             member.alias("member_id"),
             member.alias("request_member_id"),
             f.col("leaving.group_instance_id").alias("instance_id"),
@@ -194,9 +230,62 @@ def _leave_requests(requests: Requests) -> DataFrame:
             f.expr(error).alias("error"),
             f.lit(None).alias("generation"),
             f.lit(False).alias("joined_consumer_group"),
-            f.lit(None).alias("session_timeout_ms"),
+            *_no_timeouts_or_reason(f.col("leaving.reason")),
         )
     )
+
+
+def commits_of_members(requests: Requests) -> DataFrame:
+    """Return the OffsetCommit requests of members, as `MEMBERSHIP_REQUESTS`.
+
+    They renew sessions in classic groups. The error is that of the whole request. The protocol is
+    null, because all protocols use the same request.
+    """
+    refusals = ", ".join(str(int(code)) for code in sorted(COMMIT_REFUSALS))
+    code = "get(get(response.topics, 0).partitions, 0).error_code"
+    member = f.col("request.member_id")
+    rows = (
+        requests.of(OFFSET_COMMIT)
+        .where("request.member_id != ''")
+        .select(
+            *_common_columns(OFFSET_COMMIT),
+            member.alias("member_id"),
+            member.alias("request_member_id"),
+            f.col("request.group_instance_id").alias("instance_id"),
+            f.lit(STAY).alias("action"),
+            f.lit(False).alias("has_assignments"),
+            f.lit(False).alias("may_leave_ghost"),
+            f.expr(
+                f"case when response_ts is null then null when {code} in ({refusals}) then {code}"
+                f" else {int(ErrorCode.NONE)} end"
+            ).alias("error"),
+            f.col("request.generation_id_or_member_epoch").alias("generation"),
+            f.lit(False).alias("joined_consumer_group"),
+            *_no_timeouts_or_reason(),
+        )
+    )
+    return _of_classic_members(rows.withColumn("protocol", f.lit(None)))
+
+
+def _of_classic_members(rows: DataFrame) -> DataFrame:
+    has_id = f.col("request_member_id") != ""
+    waits = f.col("api").isin(JOIN_GROUP, SYNC_GROUP) & f.col("end_us").isNull()
+    return MEMBERSHIP_REQUESTS.shape(
+        as_single_runs(rows).withColumns(
+            {
+                "is_waiting": waits & has_id,
+                "was_member": has_id & f.coalesce(renews_session(), f.lit(False)),
+            }
+        )
+    )
+
+
+def _no_timeouts_or_reason(reason: Column | None = None) -> list[Column]:
+    return [
+        f.lit(None).alias("session_timeout_ms"),
+        f.lit(None).alias("rebalance_timeout_ms"),
+        (f.lit(None) if reason is None else reason).alias("leave_reason"),
+    ]
 
 
 def _common_columns(api: str) -> list[Column]:
@@ -222,13 +311,61 @@ def identity(member_id: str = "member_id", instance_id: str = "instance_id") -> 
     return f.coalesce(instance_id, member_id).alias(IDENTITY[1])
 
 
+def with_member_facts(membership_requests: DataFrame) -> DataFrame:
+    """Add what a member's other requests show: its instance id, and the protocol of its commits."""
+    member_rows = Window.partitionBy(*MEMBER)
+    has_id = f.col("member_id") != ""
+    return membership_requests.withColumns(
+        {
+            name: f.coalesce(name, f.when(has_id, f.max(name).over(member_rows)))
+            for name in ("instance_id", "protocol")
+        }
+    )
+
+
 def ends_membership(action: str = "action", error: str = "error") -> Column:
     """Whether this request ends the membership.
 
     A refused leave does not end it. A leave without a response ends it.
     """
-    unknown_member = f.col(error).isin(
-        int(ErrorCode.UNKNOWN_MEMBER_ID), int(ErrorCode.GROUP_ID_NOT_FOUND)
-    )
+    unknown_member = f.col(error).isin(*map(int, ENDED_CODES))
     is_accepted = f.coalesce(f.col(error) == ErrorCode.NONE, f.lit(True))
     return ((f.col(action) == LEAVE) & is_accepted) | f.coalesce(unknown_member, f.lit(False))
+
+
+def renews_session() -> Column:
+    """Whether this request renewed its member's session; null without a response.
+
+    A heartbeat that returns REBALANCE_IN_PROGRESS renews it: its client works while others wait.
+    """
+    codes = {
+        api: RENEWING_CODES[key]
+        for api, key in (
+            (JOIN_GROUP, ApiKey.JOIN_GROUP),
+            (SYNC_GROUP, ApiKey.SYNC_GROUP),
+            (HEARTBEAT, ApiKey.HEARTBEAT),
+            (OFFSET_COMMIT, ApiKey.OFFSET_COMMIT),
+        )
+    }
+    by_api = reduce(
+        or_,
+        ((f.col("api") == api) & f.col("error").isin(*map(int, of)) for api, of in codes.items()),
+    )
+    has_epoch = f.col("api").isNull() & (f.col("error") == ErrorCode.NONE)
+    return (f.col("action") != LEAVE) & (has_epoch | f.coalesce(by_api, f.lit(False)))
+
+
+def shows_member() -> Column:
+    """Whether this request shows that its member has a client, or ends its membership.
+
+    A member that is refused for another reason than its membership, such as an old generation, has
+    a client. A refused join comes from a client that is not a member.
+    """
+    is_fenced = f.col("error") == ErrorCode.FENCED_INSTANCE_ID
+    stays = (f.col("action") == STAY) & ~f.coalesce(is_fenced, f.lit(False))
+    return (
+        f.coalesce(renews_session(), f.lit(False))
+        | f.col("error").isNull()
+        | stays
+        | ends_membership()
+    )

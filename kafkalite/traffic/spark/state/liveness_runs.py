@@ -18,6 +18,7 @@ from kafkalite.traffic.spark.state.liveness import (
     MEMBERSHIP_REQUESTS,
     STAY,
     ends_membership,
+    shows_member,
 )
 from kafkalite.traffic.spark.state.windows import ordered_rows, rows_up_to_current
 
@@ -35,14 +36,12 @@ def merge_into_runs(
 
     Silences before `since_us` are ignored, and members not seen since then are dropped.
     """
-    # A request refused for another reason comes from a client that is not a member.
-    is_member = (f.col("error") == ErrorCode.NONE) | f.col("end_us").isNull() | ends_membership()
     of_unknown_members = membership_requests.where(
         (f.col("member_id") == "") & (f.col("start_us") >= since_us)
     )
-    of_known_members = membership_requests.where((f.col("member_id") != "") & is_member).withColumn(
-        "seen_us", f.coalesce("end_us", "start_us")
-    )
+    of_known_members = membership_requests.where(
+        (f.col("member_id") != "") & shows_member()
+    ).withColumn("seen_us", f.coalesce("end_us", "start_us"))
     numbered = _number_silences(of_known_members, session_timeout_ms, since_us).where(
         f.col("last_seen_us") >= since_us
     )
@@ -64,6 +63,7 @@ def _number_silences(
     is_silence = (
         (f.col("start_us") - f.col("before.seen_us") > f.col("before.timeout_us"))
         & ~f.col("before.is_over")
+        & ~f.coalesce("was_member", f.lit(False))
         & (f.col("before.seen_us") >= since_us)
     )
     return (
@@ -86,6 +86,10 @@ def _merge(numbered: DataFrame) -> DataFrame:
         "action",
         "request_member_id",
         "session_timeout_ms",
+        "rebalance_timeout_ms",
+        "instance_id",
+        "protocol",
+        "was_member",
         "error",
     )
     other_columns = [
@@ -101,13 +105,20 @@ def _merge(numbered: DataFrame) -> DataFrame:
     action = (
         f.when(f.max_by("action", order) == LEAVE, LEAVE).when(has_stayed, STAY).otherwise(JOIN)
     )
-    has_timeout = f.when(f.col("session_timeout_ms").isNotNull(), order)
+
+    def last_known(name: str) -> Column:
+        return f.max_by(name, f.when(f.col(name).isNotNull(), order)).alias(name)
+
     return numbered.groupBy(*_MEMBER, "silences").agg(
         f.min_by("start_us", order).alias("start_us"),
         f.max("seen_us").alias("end_us"),
         action.alias("action"),
         f.min_by("request_member_id", order).alias("request_member_id"),
-        f.max_by("session_timeout_ms", has_timeout).alias("session_timeout_ms"),
+        f.min_by("was_member", order).alias("was_member"),
+        last_known("instance_id"),
+        last_known("protocol"),
+        last_known("session_timeout_ms"),
+        last_known("rebalance_timeout_ms"),
         f.coalesce(f.max_by("error", order), f.lit(int(ErrorCode.NONE))).alias("error"),
         *(at_last(name) for name in other_columns),
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 START = datetime(2026, 11, 22, tzinfo=UTC)
-METADATA, JOIN_GROUP = 3, 11
+METADATA, JOIN_GROUP, SYNC_GROUP = 3, 11, 14
 UNKNOWN, NOT_AVAILABLE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE
 
 
@@ -69,9 +69,11 @@ def test_errors_before_a_topic_is_created_are_expected(spark: SparkSession) -> N
         metadata(90, slow=0, created=NOT_AVAILABLE),
     ]
     join = answered(JOIN_GROUP, 3, {"error_code": int(ErrorCode.MEMBER_ID_REQUIRED)})
+    sync = answered(SYNC_GROUP, 3, {"error_code": int(ErrorCode.REBALANCE_IN_PROGRESS)})
     by_api = {
         "Metadata": pa.Table.from_pylist(rows, schema=tables.requests(METADATA)),
         "JoinGroup": pa.Table.from_pylist([join], schema=tables.requests(JOIN_GROUP)),
+        "SyncGroup": pa.Table.from_pylist([sync], schema=tables.requests(SYNC_GROUP)),
     }
     requests = Requests.of_tables(spark, by_api)
     found = error_counts(errors(requests), errors_before_creation(requests)).collect()
@@ -79,4 +81,5 @@ def test_errors_before_a_topic_is_created_are_expected(spark: SparkSession) -> N
         ("Metadata", "UNKNOWN_TOPIC_OR_PARTITION"): (3, 1),
         ("Metadata", "LEADER_NOT_AVAILABLE"): (3, 1),
         ("JoinGroup", "MEMBER_ID_REQUIRED"): (1, 1),
+        ("SyncGroup", "REBALANCE_IN_PROGRESS"): (1, 1),
     }

@@ -18,6 +18,8 @@ GHOST = (
     "member_id",
     "kind",
     "client",
+    "client_id",
+    "end_reason",
     "is_avoidable_by_client_generated_id",
     "partitions_owned",
 )
@@ -93,6 +95,36 @@ def test_section_without_ghosts_is_good() -> None:
     (section,) = sections({"ghost_totals": [], "ghosts": []})
     assert section.tone == GOOD
     assert "No ghosts" in section.headline
+
+
+def test_rebalance_that_waited_names_the_client() -> None:
+    wait: Row = {
+        "group_id": "shop",
+        "member_id": "m",
+        "client": "10.0.0.7:40000",
+        "client_id": "slow",
+        "asked_at": AT,
+        "until": AT,
+        "seconds": 62.4,
+        "outcome": "rejoined",
+    }
+    causes: list[Row] = [
+        {"cause": "left", "departures": 2},
+        {"cause": "missed the rebalance timeout", "departures": 1},
+    ]
+    (section,) = sections(
+        {
+            "ghost_totals": [],
+            "ghosts": [],
+            "rebalance_waits": [wait],
+            "departures_by_cause": causes,
+        }
+    )
+    assert section.tone == WARN
+    assert section.headline.endswith(
+        "A rebalance of group shop waited 62 s for client slow at 10.0.0.7:40000."
+    )
+    assert section.detail == "Departures by cause: 2 left, 1 missed the rebalance timeout."
 
 
 def test_lag_is_plotted_by_group() -> None:
