@@ -123,10 +123,17 @@ def pytest_runtest_logstart() -> None:
         sys.unraisablehook = hook
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Collect tests without garbage collections, which would visit all of them each time."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Exclude the collected tests from garbage collection, which would visit all of them."""
+    """Exclude the collected tests from garbage collection from now on."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
