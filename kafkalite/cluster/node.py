@@ -158,9 +158,7 @@ class Node:
         """Events of groups and transactional ids; handlers add refusals by `gateway.refusals`."""
         self.unread_answers = cluster.unread_answers
         self.forwarding_budget = WaitingBudget(MAX_FORWARDED_BYTES)
-        """The memory of requests that wait for the controller."""
         self.verification_budget = WaitingBudget(MAX_VERIFIED_BYTES)
-        """The memory of requests that wait for the end of a transaction."""
         self.warn_about_client: WarnAboutClient = ignore_warning
         self._dead_letter_queues: DeadLetterWriter | None = None
         self._share_persister: SharePersister | None = None
