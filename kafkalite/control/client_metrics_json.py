@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from math import isinf, isnan
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
@@ -9,7 +10,7 @@ from kafkalite.control.times import iso_of
 from kafkalite.telemetry.metrics import Distribution
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kafkalite.control.commands import ClientMetricsStatus
     from kafkalite.telemetry.metrics import ClientMetrics, Metric
@@ -19,6 +20,9 @@ NumberJson: TypeAlias = float | str
 """A number; one that JSON does not have is text: `NaN`, `Infinity` or `-Infinity`."""
 
 _INFINITY = float("inf")
+
+_METRICS_PER_PIECE = 100
+_END = "]}"
 
 
 class DistributionJson(TypedDict):
@@ -113,6 +117,32 @@ def client_metrics_to_json(status: ClientMetricsStatus) -> ClientsMetricsJson:
         "problem": status.problem,
         "clients": [_client_to_json(each) for each in status.clients],
     }
+
+
+def client_metrics_json_pieces(status: ClientMetricsStatus) -> Iterator[str]:
+    """Yield the text of `client_metrics_to_json` in pieces, each built within milliseconds.
+
+    The metrics of all clients may have tens of megabytes.
+    """
+    yield _opened(client_metrics_to_json(status._replace(clients=())))
+    for number, client in enumerate(status.clients):
+        without_metrics = _opened(_client_to_json(client._replace(metrics=())))
+        yield f",{without_metrics}" if number else without_metrics
+        for start in range(0, len(client.metrics), _METRICS_PER_PIECE):
+            metrics = client.metrics[start : start + _METRICS_PER_PIECE]
+            piece = _dumps([_metric_to_json(each) for each in metrics])[1:-1]
+            yield f",{piece}" if start else piece
+        yield _END
+    yield _END
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _opened(value: ClientsMetricsJson | ClientMetricsJson) -> str:
+    """Return the text of an object up to the elements of its last value, an empty list."""
+    return _dumps(value).removesuffix(_END)
 
 
 def _client_to_json(metrics: ClientMetrics) -> ClientMetricsJson:

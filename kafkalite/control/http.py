@@ -70,7 +70,7 @@ from starlette.routing import Route
 from kafkalite import __version__
 from kafkalite.cluster.node_control import UnknownNodeError
 from kafkalite.control.access_checks import AccessChecks, ControlRoute
-from kafkalite.control.client_metrics_json import client_metrics_to_json
+from kafkalite.control.client_metrics_json import client_metrics_json_pieces
 from kafkalite.control.commands import (
     ACCELERATED,
     DEFAULT_EXPLAIN_ENTRIES,
@@ -657,9 +657,9 @@ class ControlApp:
         return leader_to_json(await perform_move_leader(self._broker, command))
 
     async def _client_metrics(self, request: Request) -> object:
-        return client_metrics_to_json(
-            perform_client_metrics(self._broker, _client_metrics_command(request))
-        )
+        status = perform_client_metrics(self._broker, _client_metrics_command(request))
+        pieces = client_metrics_json_pieces(status)
+        return StreamingResponse(_in_turns(pieces), media_type="application/json")
 
     async def _prometheus(self, request: Request) -> object:
         from kafkalite.telemetry.otlp import MissingPackageError  # noqa: PLC0415 - rarely used

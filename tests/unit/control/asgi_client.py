@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,6 +34,8 @@ async def ask(
     pieces = [body[start : start + 10_000] for start in range(0, len(body), 10_000)] or [b""]
 
     async def receive() -> dict[str, object]:
+        if not pieces:
+            await asyncio.get_running_loop().create_future()  # the client does not disconnect
         piece = pieces.pop(0)
         return {"type": "http.request", "body": piece, "more_body": bool(pieces)}
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
-from kafkalite.control.client_metrics_json import client_metrics_to_json
+import pytest
+
+from kafkalite.control.client_metrics_json import client_metrics_json_pieces, client_metrics_to_json
 from kafkalite.control.commands import ClientMetricsStatus
 from kafkalite.telemetry.instances import ClientAttributes
 from kafkalite.telemetry.metrics import ClientMetrics, Distribution, Metric
@@ -67,3 +69,12 @@ def test_values_are_valid_json() -> None:
         {"count": 3, "sum": "Infinity", "buckets": [[1.0, 1], [None, 2]], "quantiles": []},
         {"count": 2, "sum": 8.0, "buckets": [], "quantiles": [[0.5, "NaN"]]},
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("clients", "series"), [(0, 0), (1, 0), (1, 1), (3, 250)])
+def test_the_text_in_pieces_is_that_of_the_representation(clients: int, series: int) -> None:
+    metrics = status(*map(float, range(series)))
+    metrics = metrics._replace(clients=list(metrics.clients) * clients)
+    pieces = list(client_metrics_json_pieces(metrics))
+    assert json.loads("".join(pieces)) == client_metrics_to_json(metrics)
+    assert max(map(len, pieces)) < 20_000
