@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.gateway.api import Api, Eras
+from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api, Eras
 from kafkalite.metadata.features import FeatureUpdate
 from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.update_features import (
@@ -96,6 +96,7 @@ def refuse_update_features(
 APIS = (
     Api(
         key=UpdateFeaturesRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 2),
         handler=handle_update_features,
         refuse=refuse_update_features,

@@ -17,7 +17,7 @@ from kafkalite.cluster.quorum import (
     voter_key,
 )
 from kafkalite.coordinator.java_order import JavaHashMap, string_hash
-from kafkalite.gateway.api import Api
+from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
 from kafkalite.metadata.features import (
     FIRST_WITH_CONTROLLER_UNREGISTRATION,
     KRAFT_VERSION,
@@ -301,6 +301,7 @@ APIS = (
     ),
     Api(
         key=AddRaftVoterRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 1),
         handler=handle_add_raft_voter,
         refuse=refuse_add_raft_voter,

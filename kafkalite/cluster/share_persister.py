@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalite.groups.share.intents import InitializeShareState
 from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC
+from kafkalite.ports.turns import chunks
 from kafkalite.ports.waiting import Waiting, chain, gather
 from kafkalite.protocol._generated.messages.delete_share_group_state import (
     DeleteShareGroupStateRequest,
@@ -46,6 +47,9 @@ INITIAL_RETRY_BACKOFF_MS = 1_000
 """Kafka's PersisterStateManager.REQUEST_BACKOFF_MS; each retry waits twice as long."""
 MAX_ATTEMPTS = 5
 """Kafka's PersisterStateManager.MAX_FIND_COORD_ATTEMPTS."""
+
+_MAX_PARTITIONS_PER_REQUEST = 1_000
+"""Maximum number of partitions of one request to a share coordinator, which does not pause."""
 
 _RETRIABLE_ERRORS = frozenset((ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT))
 """Errors of a call without an answer; such a call is retried."""
@@ -164,13 +168,16 @@ class SharePersister:
         | Waiting[Mapping[ShareKey, ShareSummary | KafkaError]]
     ):
         """Return the summary or the error of each state; `partitions`: topic id → partitions."""
-        rows = {
-            key: _SUMMARY.row(partition=key.partition, leader_epoch=-1)
-            for key in _keys(group_id, partitions)
-        }
+        results = [
+            self._send_by_node(
+                _SUMMARY,
+                {key: _SUMMARY.row(partition=key.partition, leader_epoch=-1) for key in keys},
+            )
+            for keys in chunks(tuple(_keys(group_id, partitions)), _MAX_PARTITIONS_PER_REQUEST)
+        ]
         return chain(
-            self._send_by_node(_SUMMARY, rows),
-            lambda results: {key: _summary(row) for key, row in results.items()},
+            gather(results),
+            lambda parts: {key: _summary(row) for key, row in _merge(*parts).items()},
         )
 
     def _send_by_node(self, api: _StateApi, rows: Rows, attempt: int = 1) -> Rows | Waiting[Rows]:

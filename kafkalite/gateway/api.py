@@ -10,6 +10,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kafkalite.protocol import codec
+from kafkalite.protocol.codec_helpers import MAX_LIST_ELEMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
     from kafkalite.protocol.versions import Versions
 
 T = TypeVar("T")
+
+MAX_ELEMENTS_AT_ONCE = 20_000
+"""The maximum number of elements that are handled without a pause.
+
+Kafka refuses such requests at fewer elements, because a controller writes at most 10,000 records
+for a request, and the record of a member must fit in `message.max.bytes`. Some are not written.
+"""
 
 
 class Eras(Generic[T]):
@@ -69,6 +77,13 @@ class Api(NamedTuple):
 
     Longer requests are served in a worker, which pauses for other requests. The value is 0 if the
     answer may be long even for a short request.
+    """
+
+    max_elements: int = MAX_LIST_ELEMENTS
+    """The maximum number of elements in all lists of a request together.
+
+    Requests with more are refused. It is MAX_ELEMENTS_AT_ONCE if a request is not handled one
+    element at a time: others wait meanwhile.
     """
 
     is_inline_with_short_lists: bool = False

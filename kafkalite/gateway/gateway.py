@@ -161,6 +161,7 @@ class Gateway:
         repeated = context.repeated
         if (
             repeated is not None
+            and end - start == repeated.size_bytes
             and buffer[start + CORRELATION_END : end] == repeated.suffix
             and buffer[start : start + CORRELATION_START]
             == (route := repeated.route).repeated_prefix

@@ -32,12 +32,22 @@ class RepeatedRequest:
     The bytes do not include the correlation id, nor the API key and version; see `Route`.
     """
 
-    __slots__ = ("answer", "answer_prefix", "answer_suffix", "call", "request", "route", "suffix")
+    __slots__ = (
+        "answer",
+        "answer_prefix",
+        "answer_suffix",
+        "call",
+        "request",
+        "route",
+        "size_bytes",
+        "suffix",
+    )
 
     def __init__(self, route: Route, call: Call, request: object, frame: bytes) -> None:
         self.route = route
         self.call = call
         self.request = request
+        self.size_bytes = len(frame)
         self.suffix = frame[CORRELATION_END:]
         self.answer: object = _NO_ANSWER
         self.answer_prefix = b""

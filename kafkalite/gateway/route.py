@@ -110,7 +110,7 @@ class Route:
         if self.long_message_route is None:
             self.long_message_route = replace(
                 self,
-                parse=long_message_parser(self.parse),
+                parse=long_message_parser(self.parse, self.api.max_elements),
                 build=_joined_builder(pausing_variant(self.build)),
             )
             self.long_message_route.long_message_route = self.long_message_route

@@ -13,6 +13,7 @@ a thread. Outside of a worker, `pause` does nothing and `run_in_thread` calls th
 from __future__ import annotations
 
 from math import inf
+from sys import maxsize
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -83,7 +84,7 @@ class Worker(greenlet):
     the task waits for one, and the worker itself when the turn is over. A task must not raise.
     """
 
-    __slots__ = ("deadline", "element_count", "task")
+    __slots__ = ("deadline", "element_count", "max_elements", "task")
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,6 +92,7 @@ class Worker(greenlet):
         """When this turn is over, by `time.perf_counter`; infinite where nothing may pause."""
         self.element_count = 0
         """Number of elements in the lists of the message that is being read."""
+        self.max_elements = maxsize
         self.task: Callable[[], None]
 
     def run(self) -> None:
@@ -143,23 +145,24 @@ def wait_for_memory(size_bytes: int) -> None:
         worker.hand_over(MemoryRequest(size_bytes))
 
 
-def reset_element_count() -> None:
+def limit_elements(max_elements: int) -> None:
     """Begin to count the elements in the lists of a message that this worker reads."""
     worker = getcurrent()
     if worker.__class__ is Worker:
-        worker.element_count = 0
+        worker.element_count, worker.max_elements = 0, max_elements
 
 
-def count_elements(count: int) -> int:
-    """Count `count` more elements; return the number in the message that this worker reads.
+def count_elements(count: int) -> int | None:
+    """Count `count` more elements of the message that this worker reads.
 
-    Outside of a worker, elements are not counted.
+    Returns the limit if the message exceeds it, otherwise None. Outside of a worker, elements are
+    not counted.
     """
     worker = getcurrent()
     if worker.__class__ is not Worker:
-        return 0
+        return None
     worker.element_count += count
-    return worker.element_count
+    return worker.max_elements if worker.element_count > worker.max_elements else None
 
 
 def without_pauses(call: Callable[[], T]) -> T:

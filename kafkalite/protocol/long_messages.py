@@ -24,8 +24,8 @@ from kafkalite.ports.turns import (
     NeedsWorkerError,
     count_elements,
     iterate_with_pauses,
+    limit_elements,
     pause,
-    reset_element_count,
 )
 from kafkalite.protocol import codec_helpers
 from kafkalite.protocol.codec_helpers import MAX_LIST_ELEMENTS
@@ -84,15 +84,17 @@ def pausing_variant(function: Callable[..., Any]) -> Callable[..., Any]:
     return _variant(function, "pausing")
 
 
-def long_message_parser(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a variant of a generated parser that pauses and refuses too many elements.
+def long_message_parser(
+    function: Callable[..., Any], max_elements: int = MAX_LIST_ELEMENTS
+) -> Callable[..., Any]:
+    """Return a variant of a generated parser that pauses and refuses more than `max_elements`.
 
     It raises ProtocolViolation before it creates the elements.
     """
     parse = pausing_variant(function)
 
     def parse_with_limit(buf: bytes | bytearray, pos: int, end: int) -> tuple[Any, int]:
-        reset_element_count()
+        limit_elements(max_elements)
         message: tuple[Any, int] = parse(buf, pos, end)
         return message
 
@@ -154,10 +156,10 @@ def _count_list(count: int) -> None:
 
 
 def _count_elements(count: int) -> None:
-    if count_elements(count) > MAX_LIST_ELEMENTS:
+    limit = count_elements(count)
+    if limit is not None:
         raise ProtocolViolation(
-            f"the lists have more than {MAX_LIST_ELEMENTS} elements together, which would need "
-            "too much memory"
+            f"the lists have more than {limit} elements together, the maximum for this API"
         )
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from kafkalite.config.log_config import LogConfig
 from kafkalite.coordinator.serde import CoordinatorSerde
+from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE
 from kafkalite.groups.offsets_topic_records import written_version
 from kafkalite.ports.files import OsFiles
 from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -40,6 +41,7 @@ from kafkalite.protocol._generated.messages.describe_share_group_offsets import 
     DescribeShareGroupOffsetsRequest,
 )
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.leave_group import LeaveGroupRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol._generated.messages.renew_delegation_token import (
@@ -116,7 +118,7 @@ from tests.conformance.transactional_producer import (
 from tests.conformance.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.conformance.scenario_runs import Scenario
     from tests.oracle.target import Target
@@ -544,6 +546,39 @@ def test_many_invalid_changes_of_credentials(special: Special) -> None:
     real, emulated = special
     assert ask(real) == {ErrorCode.RESOURCE_NOT_FOUND}
     assert ask(emulated) == {ErrorCode.UNKNOWN_SERVER_ERROR}
+
+
+def test_requests_with_many_elements(special: Special) -> None:
+    leave = LeaveGroupRequest(
+        group_id="absent",
+        members=[LeaveGroupRequest.MemberIdentity(member_id="m")] * (MAX_ELEMENTS_AT_ONCE + 1),
+    )
+    empty_names = bytes(2 * 1_000_001)
+    tags = b"\x91\x4e" + bytes(2 * 10_001)
+
+    def is_closed(broker: SpecialBroker, send: Callable[[RawClient], None]) -> bool:
+        client = RawClient(broker.port, 60)
+        try:
+            send(client)
+            client.receive()
+        except (ConnectionClosedError, ConnectionError):
+            return True
+        finally:
+            client.close()
+        return False
+
+    real, emulated = (
+        [
+            is_closed(
+                broker, lambda client: client.send_body(42, 0, b"\0\x0f\x42\x41" + empty_names)
+            ),
+            is_closed(broker, lambda client: client.send_body(18, 3, b"\2n\2v" + tags)),
+            is_closed(broker, lambda client: client.send(leave, 4)),
+        ]
+        for broker in special
+    )
+    assert real == [True, True, False]
+    assert emulated == [True, True, True]
 
 
 def test_a_delegation_token_with_the_longest_time(special: Special) -> None:

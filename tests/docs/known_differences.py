@@ -42,6 +42,8 @@ DIFFERENCES = (
     Difference("DeleteAcls is refused",
         (f"{_KNOWN}test_a_deletion_that_selects_many_acls",
          f"{_KNOWN}test_many_invalid_changes_of_credentials")),
+    Difference("The lists of a request",
+        (f"{_KNOWN}test_requests_with_many_elements",)),
     Difference("Dynamic changes of mechanisms",
         (f"{_KNOWN}test_mechanisms_are_changed",
          f"{_KNOWN}test_an_invalid_jaas_text",

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from kafkalite.apis.configs.describe import node_id_of
 from kafkalite.apis.configs.log_levels import alter_loggers
-from kafkalite.gateway.api import Api
+from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.image import ConfigResource, ResourceType
-from kafkalite.ports.turns import in_steps
+from kafkalite.ports.turns import chunks, in_steps
 from kafkalite.protocol._generated.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kafkalite.gateway.call import Call
+
+_MAX_RESOURCES_PER_CHANGE = 1_000
+"""Maximum number of resources that one decision of the controller alters."""
 
 _ALTERABLE_TYPES = frozenset(
     (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
@@ -102,12 +105,15 @@ def handle_incremental_alter_configs(
             altered[alterable_resource(call, *resource_key)] = changes
         except KafkaError as error:
             errors[resource_key] = error.without_traceback()
-    controller_errors = call.node.cluster.metadata.alter_configs(
-        altered, validate_only=request.validate_only
-    )
-    errors.update(
-        ((resource.type, resource.name), error) for resource, error in controller_errors.items()
-    )
+    metadata = call.node.cluster.metadata
+    for resources in chunks(tuple(altered), _MAX_RESOURCES_PER_CHANGE):
+        controller_errors = metadata.alter_configs(
+            {resource: altered[resource] for resource in resources},
+            validate_only=request.validate_only,
+        )
+        errors.update(
+            ((resource.type, resource.name), error) for resource, error in controller_errors.items()
+        )
     return IncrementalAlterConfigsResponse(
         responses=[
             _incremental_result(resource_key, errors[resource_key])
@@ -203,12 +209,15 @@ def handle_alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfi
             errors[resource_key] = error.without_traceback()
             continue
         replacements[resource] = {config.name: config.value or "" for config in altered.configs}
-    controller_errors = call.node.cluster.metadata.replace_configs(
-        replacements, validate_only=request.validate_only
-    )
-    errors.update(
-        ((resource.type, resource.name), error) for resource, error in controller_errors.items()
-    )
+    metadata = call.node.cluster.metadata
+    for resources in chunks(tuple(replacements), _MAX_RESOURCES_PER_CHANGE):
+        controller_errors = metadata.replace_configs(
+            {resource: replacements[resource] for resource in resources},
+            validate_only=request.validate_only,
+        )
+        errors.update(
+            ((resource.type, resource.name), error) for resource, error in controller_errors.items()
+        )
     return AlterConfigsResponse(
         responses=[
             _alter_result(resource_key, errors[resource_key])
@@ -246,12 +255,14 @@ def refuse_alter_configs(
 APIS = (
     Api(
         key=AlterConfigsRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 2),
         handler=handle_alter_configs,
         refuse=refuse_alter_configs,
     ),
     Api(
         key=IncrementalAlterConfigsRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 1),
         handler=handle_incremental_alter_configs,
         refuse=refuse_incremental_alter_configs,

@@ -90,7 +90,7 @@ def _describe(
         result.error_code = error.code
         result.error_message = error.message or ""
         return result
-    requested = resource.configuration_keys
+    requested = frozenset(in_steps(resource.configuration_keys or ()))
     result.configs = [
         _entry_result(
             entry,

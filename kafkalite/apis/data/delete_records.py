@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kafkalite.gateway.api import Api
 from kafkalite.partitions.partition import TO_HIGH_WATERMARK
 from kafkalite.partitions.replication_wait import DeletedRecords, ReplicationWait
-from kafkalite.ports.turns import in_steps
+from kafkalite.ports.turns import in_steps, items_in_steps
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.delete_records import (
     DeleteRecordsRequest,
@@ -53,10 +53,10 @@ def handle_delete_records(
                         unreplicated,
                         has_no_time=request.timeout_ms <= 0,
                     )
-                    for index, offset in offsets.items()
+                    for index, offset in items_in_steps(offsets)
                 ],
             )
-            for name, offsets in topics.items()
+            for name, offsets in items_in_steps(topics)
         ]
     )
     try:
@@ -78,7 +78,7 @@ def handle_delete_records(
 
 def _refuse_successes(response: DeleteRecordsResponse) -> None:
     """Replace the successful results by KAFKA_STORAGE_ERROR."""
-    for topic in response.topics:
+    for topic in in_steps(response.topics):
         topic.partitions = [
             answer
             if answer.error_code

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kafkalite.apis.data.incarnations import IncarnationCheck
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.partitions.partition import NOT_FOUND
-from kafkalite.ports.turns import in_steps
+from kafkalite.ports.turns import in_steps, items_in_steps
 from kafkalite.protocol._generated.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -89,7 +89,7 @@ def handle_list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsR
     return ListOffsetsResponse(
         topics=[
             ListOffsetsResponse.ListOffsetsTopicResponse(name=name, partitions=list(rows.values()))
-            for name, rows in answers.items()
+            for name, rows in items_in_steps(answers)
         ]
     )
 

@@ -57,8 +57,8 @@ DESCRIBE_GROUPS_ERAS = Eras(
 def handle_list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     """List the groups of this node's shards that match the state and type filters."""
     # Unknown names match nothing. Kafka trims state names, but not type names.
-    states = {trim(state.lower()) for state in request.states_filter}
-    types = {kind.lower() for kind in request.types_filter}
+    states = {trim(state.lower()) for state in in_steps(request.states_filter)}
+    types = {kind.lower() for kind in in_steps(request.types_filter)}
     listed = [
         ListGroupsResponse.ListedGroup(
             group_id=group.group_id,

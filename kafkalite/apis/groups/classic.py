@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalite.gateway.api import Api, Eras
+from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api, Eras
 from kafkalite.groups.classic.member import Caller
 from kafkalite.groups.classic.responses import join_error_response, sync_error_response
 from kafkalite.ports.waiting import when
@@ -262,6 +262,7 @@ def _require_group_id(group_id: str) -> None:
 APIS = (
     Api(
         key=ApiKey.JOIN_GROUP,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 9),
         handler=handle_join_group,
         refuse=refuse_join_group,
@@ -278,6 +279,7 @@ APIS = (
     ),
     Api(
         key=ApiKey.LEAVE_GROUP,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 5),
         handler=handle_leave_group,
         refuse=refuse_leave_group,
@@ -287,6 +289,7 @@ APIS = (
     ),
     Api(
         key=ApiKey.SYNC_GROUP,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 5),
         handler=handle_sync_group,
         refuse=refuse_sync_group,

@@ -50,7 +50,7 @@ def lift_single_group(request: OffsetFetchRequest) -> OffsetFetchRequest:
             if topics is None
             else [
                 RequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-                for topic in topics
+                for topic in in_steps(topics)
             ],
         )
     ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.gateway.api import Api
+from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
 from kafkalite.ports.turns import in_steps, iterate_with_pauses, pause
 from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from kafkalite.protocol._generated.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
@@ -324,12 +324,14 @@ APIS = (
     ),
     Api(
         key=CreateAclsRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(1, 3),
         handler=handle_create_acls,
         refuse=refuse_create_acls,
     ),
     Api(
         key=DeleteAclsRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(1, 3),
         handler=handle_delete_acls,
         inline_bytes=0,

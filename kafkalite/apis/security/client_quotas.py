@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.gateway.api import Api
+from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
 from kafkalite.metadata.client_quotas import QuotaAlteration
-from kafkalite.ports.turns import in_steps
+from kafkalite.ports.turns import in_steps, items_in_steps
 from kafkalite.protocol._generated.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -168,7 +168,7 @@ def handle_alter_client_quotas(
         alterations, validate_only=request.validate_only
     )
     return AlterClientQuotasResponse(
-        entries=[_altered(entity, error) for entity, error in outcome.items()]
+        entries=[_altered(entity, error) for entity, error in items_in_steps(outcome)]
     )
 
 
@@ -208,6 +208,7 @@ APIS = (
     ),
     Api(
         key=AlterClientQuotasRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 1),
         handler=handle_alter_client_quotas,
         refuse=refuse_alter_client_quotas,

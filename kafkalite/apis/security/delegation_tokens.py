@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.gateway.api import Api
+from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
 from kafkalite.gateway.refusals import report_refusal_of_client
 from kafkalite.metadata.delegation_tokens import SECRET_KEY, TokenRequest
 from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, in_steps, pause
@@ -277,6 +277,7 @@ def refuse_describe_delegation_token(
 APIS = (
     Api(
         key=CreateDelegationTokenRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(1, 3),
         handler=handle_create_delegation_token,
         refuse=refuse_create_delegation_token,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kafkalite.gateway.api import Api
+from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
 from kafkalite.metadata.scram_credentials import (
     MECHANISM_NUMBERS,
     ScramDeletion,
@@ -150,6 +150,7 @@ APIS = (
     ),
     Api(
         key=AlterUserScramCredentialsRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 0),
         handler=handle_alter_user_scram_credentials,
         refuse=refuse_alter_user_scram_credentials,

@@ -13,7 +13,7 @@ from kafkalite.apis.shares.acknowledgements import (
     session_key,
 )
 from kafkalite.apis.shares.groups import check_share_groups_enabled
-from kafkalite.gateway.api import Api
+from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol._generated.messages.share_acknowledge import (
     ShareAcknowledgeRequest,
@@ -98,6 +98,7 @@ def refuse_share_acknowledge(
 APIS = (
     Api(
         key=ShareAcknowledgeRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(1, 2),
         handler=handle_share_acknowledge,
         refuse=refuse_share_acknowledge,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.apis.blank_fields import check_not_blank
 from kafkalite.apis.groups.descriptions import describe_each
-from kafkalite.gateway.api import Api
+from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
 from kafkalite.groups.modern.member import JOIN_EPOCH, LEAVE_EPOCH, Client
 from kafkalite.metadata.features import SHARE_VERSION
 from kafkalite.protocol._generated.messages.share_group_describe import (
@@ -127,6 +127,7 @@ def refuse_share_group_describe(
 APIS = (
     Api(
         key=ShareGroupHeartbeatRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(1, 1),
         handler=handle_share_group_heartbeat,
         inline_bytes=8 * 1024,

@@ -13,7 +13,7 @@ from kafkalite.apis.duplicates import DuplicateLimit
 from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
 from kafkalite.apis.shares.deletion import delete_share_states
 from kafkalite.apis.shares.groups import check_share_groups_enabled
-from kafkalite.gateway.api import Api
+from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.ports.turns import in_steps
 from kafkalite.ports.waiting import chain, gather
@@ -384,18 +384,21 @@ def refuse_delete_share_group_offsets(
 APIS = (
     Api(
         key=DescribeShareGroupOffsetsRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 1),
         handler=handle_describe_share_group_offsets,
         refuse=refuse_describe_share_group_offsets,
     ),
     Api(
         key=AlterShareGroupOffsetsRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 0),
         handler=handle_alter_share_group_offsets,
         refuse=refuse_alter_share_group_offsets,
     ),
     Api(
         key=DeleteShareGroupOffsetsRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 0),
         handler=handle_delete_share_group_offsets,
         refuse=refuse_delete_share_group_offsets,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.gateway.api import Api
+from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.delete_share_group_state import (
@@ -273,6 +273,7 @@ def _refusal_builder(response: Any, topic_result: Any) -> Callable[..., Any]:  #
 APIS = (
     Api(
         key=InitializeShareGroupStateRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 0),
         handler=handle_initialize_share_group_state,
         refuse=_refusal_builder(
@@ -282,6 +283,7 @@ APIS = (
     ),
     Api(
         key=ReadShareGroupStateRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 0),
         handler=handle_read_share_group_state,
         refuse=_refusal_builder(
@@ -290,6 +292,7 @@ APIS = (
     ),
     Api(
         key=WriteShareGroupStateRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 1),
         handler=handle_write_share_group_state,
         refuse=_refusal_builder(
@@ -298,6 +301,7 @@ APIS = (
     ),
     Api(
         key=DeleteShareGroupStateRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 0),
         handler=handle_delete_share_group_state,
         refuse=_refusal_builder(
@@ -306,6 +310,7 @@ APIS = (
     ),
     Api(
         key=ReadShareGroupStateSummaryRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 1),
         handler=handle_read_share_group_state_summary,
         refuse=_refusal_builder(

@@ -56,7 +56,7 @@ def handle_alter_partition_reassignments(
             ),
         )
         for topic, response in zip(in_steps(request.topics), responses, strict=True)
-        for partition in topic.partitions
+        for partition in in_steps(topic.partitions)
     ]
     for batch in chunks(requested, MAX_PARTITIONS_PER_REASSIGNMENT):
         errors = call.node.cluster.metadata.alter_reassignments(

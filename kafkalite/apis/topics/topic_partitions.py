@@ -29,12 +29,12 @@ def handle_describe_topic_partitions(
     """Describe partitions ordered by topic name, up to the requested and configured limit."""
     node = call.node
     topics = node.image.topics
-    requested = {topic.name for topic in request.topics}
+    requested = {topic.name for topic in in_steps(request.topics)}
     names = sorted(requested or topics)
     first_index = 0
     if (cursor := request.cursor) is not None:
         _check_cursor(cursor, requested)
-        names = [name for name in names if name >= cursor.topic_name]
+        names = [name for name in in_steps(names) if name >= cursor.topic_name]
     names, refused = _split_by_permission(call, names)
     if cursor is not None and names and names[0] == cursor.topic_name:
         first_index = cursor.partition_index
@@ -42,7 +42,7 @@ def handle_describe_topic_partitions(
     remaining = max(min(limit, request.response_partition_limit), 1)
     alive_node_ids = frozenset(endpoint.node_id for endpoint in node.known_endpoints(call.listener))
     response = DescribeTopicPartitionsResponse()
-    for name in names:
+    for name in in_steps(names):
         if remaining == 0:
             response.next_cursor = _cursor(name, 0)
             break
@@ -60,7 +60,7 @@ def handle_describe_topic_partitions(
         first_index = 0
     if requested:
         # All topics without a list of names are those that the client may describe.
-        response.topics += map(_refused_topic, refused)
+        response.topics += map(_refused_topic, in_steps(refused))
         if refused:
             _report_refused(call, refused)
     return response
@@ -72,10 +72,12 @@ def _split_by_permission(call: Call, names: list[str]) -> tuple[list[str], list[
     if permissions is None:
         return names, []
     allowed = [
-        name for name in names if permissions.allows(Operation.DESCRIBE, Resource.TOPIC, name)
+        name
+        for name in in_steps(names)
+        if permissions.allows(Operation.DESCRIBE, Resource.TOPIC, name)
     ]
     known = frozenset(allowed)
-    return allowed, [name for name in names if name not in known]
+    return allowed, [name for name in in_steps(names) if name not in known]
 
 
 def _report_refused(call: Call, names: list[str]) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from kafkalite.apis.configs.describe import layers_of
 from kafkalite.apis.timeouts import check_timeout
 from kafkalite.config.describe import describe_topic
-from kafkalite.gateway.api import Api, Eras
-from kafkalite.metadata.creation import NewTopic, TopicCreation
+from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api, Eras
+from kafkalite.metadata.creation import MAX_PARTITIONS_PER_REQUEST, NewTopic, TopicCreation
 from kafkalite.metadata.partition_creation import NewPartitions
 from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.ports.turns import (
@@ -55,8 +55,12 @@ if TYPE_CHECKING:
 _UNKNOWN_NAME = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 _UNKNOWN_ID = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
 
-MAX_TOPICS_PER_DELETION = 200
-"""Maximum number of topics that one decision of the controller deletes."""
+MAX_TOPICS_PER_DECISION = 200
+"""Maximum number of topics that one decision of the controller creates or deletes."""
+
+
+_MAX_ELEMENTS = 5 * MAX_PARTITIONS_PER_REQUEST
+"""Maximum number of elements of CreateTopics; each partition may have a list of replicas."""
 
 
 def _duplicate_error() -> KafkaError:
@@ -90,13 +94,33 @@ def handle_create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopi
         new_topics.append(_new_topic(topic))
     if new_topics:
         check_timeout(request.timeout_ms)
-    for creation in node.cluster.metadata.create_topics(
-        new_topics, validate_only=request.validate_only, charge=_charge_of(call)
-    ):
+    for creation in _create(call, new_topics, validate_only=request.validate_only):
         results[creation.name] = creation
     return CreateTopicsResponse(
         topics=[_creation_result(creation, node) for creation in in_steps(results.values())]
     )
+
+
+def _create(call: Call, new_topics: list[NewTopic], *, validate_only: bool) -> list[TopicCreation]:
+    """Create topics in several decisions, if there are many.
+
+    Raises KafkaError POLICY_VIOLATION, before any is created, if there are too many partitions.
+    """
+    metadata = call.node.cluster.metadata
+    if len(new_topics) > MAX_TOPICS_PER_DECISION:
+        record_count = 0
+        for part in chunks(new_topics, MAX_TOPICS_PER_DECISION):
+            for creation in metadata.create_topics(part, validate_only=True):
+                if creation.error is None:
+                    record_count += 1 + creation.partitions + len(creation.configs)
+            if record_count > MAX_PARTITIONS_PER_REQUEST:
+                raise KafkaError(ErrorCode.POLICY_VIOLATION, ErrorText.TOO_MANY_PARTITIONS.template)
+    creations: list[TopicCreation] = []
+    for part in chunks(new_topics, MAX_TOPICS_PER_DECISION):
+        creations += metadata.create_topics(
+            part, validate_only=validate_only, charge=_charge_of(call)
+        )
+    return creations
 
 
 def _charge_of(call: Call) -> Charge | None:
@@ -207,7 +231,7 @@ def handle_delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopi
             "The provided topic name maps to an ID that was already supplied.",
         )
     to_delete = [key for key, error in items_in_steps(answers) if error is None]
-    for batch in chunks(to_delete, MAX_TOPICS_PER_DELETION):
+    for batch in chunks(to_delete, MAX_TOPICS_PER_DECISION):
         # Another request may have deleted them meanwhile.
         results = metadata.delete_topics([topic_id for _, topic_id in batch], _charge_of(call))
         for key in batch:
@@ -343,6 +367,7 @@ def refuse_create_partitions(
 APIS = (
     Api(
         key=CreateTopicsRequest.API_KEY,
+        max_elements=_MAX_ELEMENTS,
         versions=Versions(2, 7),
         handler=handle_create_topics,
         inline_bytes=0,
@@ -359,6 +384,7 @@ APIS = (
     ),
     Api(
         key=CreatePartitionsRequest.API_KEY,
+        max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 3),
         handler=handle_create_partitions,
         inline_bytes=0,

@@ -107,7 +107,7 @@ def handle_list_transactions(
     return ListTransactionsResponse(
         error_code=ErrorCode.NONE,
         unknown_state_filters=[
-            name for name in dict.fromkeys(request.state_filters) if name not in _STATES
+            name for name in dict.fromkeys(in_steps(request.state_filters)) if name not in _STATES
         ],
         transaction_states=[
             Listed(
@@ -129,7 +129,7 @@ def _build_filter(now_ms: int, request: ListTransactionsRequest) -> Callable[[Tr
     began long ago.
     """
     states = {_STATES[name] for name in in_steps(request.state_filters) if name in _STATES}
-    producer_ids = frozenset(request.producer_id_filters)
+    producer_ids = frozenset(in_steps(request.producer_id_filters))
     min_duration_ms = request.duration_filter
     pattern = request.transactional_id_pattern
     match_id = compile_regex(pattern).fullmatch if pattern else None

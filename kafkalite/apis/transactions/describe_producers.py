@@ -42,17 +42,18 @@ def _describe_topic(
     if reason is not None:
         partitions = [
             _partition_error(index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-            for index in requested.partition_indexes
+            for index in in_steps(requested.partition_indexes)
         ]
     elif topic is None:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         partitions = [
-            _partition_error(index, code, code.message) for index in requested.partition_indexes
+            _partition_error(index, code, code.message)
+            for index in in_steps(requested.partition_indexes)
         ]
     else:
         partitions = [
             _describe(call.node.id, topic, index, duplicate_limit)
-            for index in requested.partition_indexes
+            for index in in_steps(requested.partition_indexes)
         ]
     return DescribeProducersResponse.TopicResponse(name=requested.name, partitions=partitions)
 

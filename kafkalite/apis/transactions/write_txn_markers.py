@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kafkalite.gateway.api import Api
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.partitions.replication_wait import AppendedBatch, ReplicationWait
-from kafkalite.ports.turns import in_steps
+from kafkalite.ports.turns import in_steps, items_in_steps
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersResponse
 from kafkalite.protocol.api_keys import ApiKey
@@ -126,7 +126,7 @@ class _Results:
         return WriteTxnMarkersResponse(
             markers=[
                 _result(producer_id, topic_codes)
-                for producer_id, topic_codes in self._codes.items()
+                for producer_id, topic_codes in items_in_steps(self._codes)
             ]
         )
 
@@ -151,10 +151,10 @@ def _result(producer_id: int, codes: Mapping[str, Mapping[int, ErrorCode]]) -> R
                 name=topic,
                 partitions=[
                     PartitionResult(partition_index=index, error_code=code)
-                    for index, code in topic_codes.items()
+                    for index, code in items_in_steps(topic_codes)
                 ],
             )
-            for topic, topic_codes in codes.items()
+            for topic, topic_codes in items_in_steps(codes)
         ],
     )
 
@@ -169,10 +169,12 @@ def refuse_write_txn_markers(
         producer_codes = codes.setdefault(requested.producer_id, {})
         for topic in in_steps(requested.topics):
             producer_codes.setdefault(topic.name, {}).update(
-                dict.fromkeys(topic.partition_indexes, code)
+                dict.fromkeys(in_steps(topic.partition_indexes), code)
             )
     return WriteTxnMarkersResponse(
-        markers=[_result(producer_id, topic_codes) for producer_id, topic_codes in codes.items()]
+        markers=[
+            _result(producer_id, topic_codes) for producer_id, topic_codes in items_in_steps(codes)
+        ]
     )
 
 

@@ -5,6 +5,7 @@ Steady heartbeats and accepted commits have no events.
 
 from __future__ import annotations
 
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.coordinator.contract import Event
@@ -27,6 +28,9 @@ JOIN_OR_SYNC_TIMED_OUT: Final = Departure(
 )
 
 
+_MAX_TOPICS_IN_FACTS: Final = 1_000
+"""The maximum number of topics in the facts of one event, which the history stores."""
+
 _MAX_NAMED_TOPICS: Final = 10
 """The maximum number of topics that one event names."""
 
@@ -47,7 +51,7 @@ def member_joined_event(
         "client_id": member.client_id,
         "client_host": member.client_host,
         "protocol": "consumer" if member.classic is None else "classic",
-        "topics": sorted(member.topic_names),
+        "topics": nsmallest(_MAX_TOPICS_IN_FACTS, member.topic_names),
         "regex": member.topic_regex or None,
         "members": len(group.members) + (replaces is None and member_id not in group.members),
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.apis.topics.topics import APIS
+from kafkalite.apis.topics.topics import APIS, MAX_TOPICS_PER_DECISION
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.ports.turns import Worker
 from kafkalite.protocol._generated.messages.create_partitions import CreatePartitionsRequest
@@ -99,6 +99,23 @@ def test_too_many_partitions_refuse_every_topic() -> None:
         each.num_partitions = 6000
     answer = MetadataWorld().ask(CREATE, CreateTopicsRequest(topics=topics))
     assert [each.error_code for each in answer.topics] == [ErrorCode.POLICY_VIOLATION] * 2
+
+
+def test_many_topics_are_created_together_or_not_at_all() -> None:
+    """They are created in several decisions; the limit of partitions is that of a request."""
+    world = MetadataWorld()
+    names = [f"t{number}" for number in range(MAX_TOPICS_PER_DECISION + 1)]
+    wide = topic("wide")
+    wide.num_partitions = 9_700
+    request = CreateTopicsRequest(topics=[*map(topic, names), wide])
+    refused = world.ask(CREATE, request).topics
+    assert {each.error_code for each in refused} == {ErrorCode.POLICY_VIOLATION}
+    assert world.image.topics == {}
+    created = world.ask(CREATE, CreateTopicsRequest(topics=list(map(topic, names)))).topics
+    assert [(each.name, each.error_code) for each in created] == [
+        (name, ErrorCode.NONE) for name in names
+    ]
+    assert set(world.image.topics) == set(names)
 
 
 @pytest.mark.parametrize("version", [1, 5])
