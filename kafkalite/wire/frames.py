@@ -22,6 +22,7 @@ LENGTH_BYTES = 4
 _LENGTH = Struct(">i")
 _MIN_LARGE_BYTES = 64 * 1024
 """The received size at which a frame larger than the shared buffer gets its own buffer."""
+_MAX_GROWTH_BYTES = 16 * 1024 * 1024
 _MAX_IDLE_BYTES = 16 * 1024 * 1024
 _MAX_IDLE_SHARED_BUFFERS = 4
 _UNLIMITED = 1 << 62
@@ -75,11 +76,19 @@ class ReceiveBuffers:
         return buffer
 
     def grow(self, buffer: bytearray) -> bytearray:
-        """Return a buffer of twice the size that begins with the same bytes."""
-        grown = bytearray(2 * len(buffer))
-        grown[: len(buffer)] = buffer
-        self.in_use_bytes += len(buffer)
-        return grown
+        """Return a larger buffer that begins with the same bytes, usually the same one.
+
+        The C library enlarges a large buffer without a copy. Others would wait for a copy.
+        """
+        count = growth_bytes(buffer)
+        self.in_use_bytes += count
+        try:
+            buffer += bytes(count)
+        except BufferError:  # records in the buffer are still in use
+            grown = bytearray(len(buffer) + count)
+            grown[: len(buffer)] = buffer
+            return grown
+        return buffer
 
     def release(self, buffer: bytearray) -> None:
         """Take back a large buffer; it is freed if 16 MiB of buffers are idle."""
@@ -145,7 +154,7 @@ class FrameBuffer:
         large, buffers = self._large, self._buffers
         if large is None or self._large_used_bytes < len(large):
             return True
-        if buffers.in_use_bytes > len(large) and not buffers.can_allocate(len(large)):
+        if buffers.in_use_bytes > len(large) and not buffers.can_allocate(growth_bytes(large)):
             return False
         self._large = buffers.grow(large)
         return True
@@ -229,6 +238,11 @@ class FrameBuffer:
         pinned, self._pinned = self._pinned, None
         if pinned is not None:
             self._buffers.return_shared_buffer(pinned)
+
+
+def growth_bytes(buffer: bytearray) -> int:
+    """Return the number of bytes by which a large buffer grows: it doubles, up to a limit."""
+    return min(len(buffer), _MAX_GROWTH_BYTES)
 
 
 def frame_length(buffer: bytes | bytearray | memoryview, position: int) -> int:

@@ -171,3 +171,24 @@ def test_a_buffer_with_free_space_reserves_nothing(buffers: ReceiveBuffers) -> N
     receive_and_store(frames, pack(">i", 10_000_000) + bytes(FIRST_BYTES // 2))
     assert frames.reserve()
     assert buffers.in_use_bytes == FIRST_BYTES
+
+
+def test_a_large_buffer_grows_in_place_and_in_limited_steps() -> None:
+    buffers = ReceiveBuffers()
+    buffer = grown = bytearray(b"x") * (32 << 20)
+    sizes = []
+    for _ in range(2):
+        grown = buffers.grow(grown)
+        sizes.append(len(grown) >> 20)
+    assert grown is buffer
+    assert sizes == [48, 64]
+    assert buffers.in_use_bytes == 32 << 20
+
+
+def test_a_large_buffer_whose_bytes_are_in_use_is_copied() -> None:
+    buffer = bytearray(b"records")
+    with memoryview(buffer) as view:
+        grown = ReceiveBuffers().grow(buffer)
+        assert grown is not buffer
+        assert grown == b"records" + bytes(7)
+        assert view == b"records"
