@@ -2,10 +2,16 @@
 
 `python -m tests.perf.fairness [ATTACK ...]` starts a broker for each attack, sends DescribeCluster
 every 20 ms from a separate process, and prints the median, 99th percentile and worst round trip,
-the duration of the attack, and the resident memory of the broker. Before the attack the broker
+the duration of the attack, and the resident memory of the broker. Before an attack the broker
 serves one small request of the same kind, because the first one imports code and may create an
 internal topic. Its duration is printed as `first ms`, and the memory before it as `MB start`. With
 `--check` the command exits with status 1 if a result exceeds its limit.
+
+`python -m tests.perf.fairness --hostile [API ...]` sends requests of `socket.request.max.bytes` to
+one broker instead. They are generated from the schemas: each list, field of bytes and section of
+tagged fields of each API is filled once. It prints the worst round trip of the other client, the
+CPU time of the broker, and its peak memory as a multiple of the request. A request that the broker
+refuses by closing the connection has no answer.
 """
 
 from __future__ import annotations
@@ -13,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import queue
 import socket
 import struct
 import subprocess
@@ -25,6 +32,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kafkalite.apis.table import TABLE, find_api
+from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafkalite.protocol._generated.messages.add_raft_voter import AddRaftVoterRequest
 from kafkalite.protocol._generated.messages.consumer_group_describe import (
@@ -39,6 +48,8 @@ from kafkalite.protocol._generated.messages.describe_transactions import Describ
 from kafkalite.protocol._generated.messages.elect_leaders import ElectLeadersRequest
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
 from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
@@ -47,16 +58,19 @@ from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
 )
+from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
 from kafkalite.protocol._generated.messages.update_features import UpdateFeaturesRequest
+from kafkalite.protocol.codec_helpers import MAX_LIST_ELEMENTS
 from kafkalite.storage.batch import build_batch
 from kafkalite.storage.compression import CODEC_NUMBERS
 from kafkalite.storage.record_format import NewRecord
 from tests.conformance.raw import RawClient
 from tests.oracle.served_kafkalite import ServedKafkalite
+from tests.perf.hostile_requests import LIST, Place, distinct_places, hostile_frame
 from tests.perf.pipeline import frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 WORST_MS: Final = 100.0
 P99_MS: Final = 30.0
@@ -80,6 +94,8 @@ class RoundTrips(NamedTuple):
     median_ms: float
     p99_ms: float
     worst_ms: float
+    has_expelled_member: bool = False
+    """Whether the client, a member of a classic group, was removed from it."""
 
 
 class Memory(NamedTuple):
@@ -308,6 +324,84 @@ def _streams_heartbeat(count: int) -> bytes:
     return frame(request, 1)
 
 
+class HostileOutcome(NamedTuple):
+    """The result of one request of `socket.request.max.bytes`."""
+
+    place: Place
+    size_bytes: int
+    worst_ms: float
+    """The worst round trip of the other client."""
+    cpu_s: float
+    memory_ratio: float
+    """The growth of the broker's resident memory, as a multiple of the request."""
+    is_answered: bool
+    has_expelled_member: bool
+    """Whether the other client, a member of a group, lost its membership."""
+
+
+def measure_hostile_requests(
+    requests: Iterable[tuple[Place, int]], size_bytes: int = 104_000_000
+) -> Iterator[HostileOutcome]:
+    """Send hostile requests to one broker, and yield the results.
+
+    A request is a place and the maximum number of elements there. Elements beyond those that Kafka
+    reads are equal, because distinct ones would take long to encode.
+    """
+    with served_broker() as served, _observer(served.port) as ask_observer:
+        for place, max_elements in requests:
+            send_or_close(served.port, hostile_frame(place, 200, 1))  # the first imports code
+            are_equal = max_elements > MAX_LIST_ELEMENTS
+            frame_bytes = hostile_frame(place, size_bytes, max_elements, are_equal=are_equal)
+            ask_observer()
+            Path(f"/proc/{served.pid}/clear_refs").write_text("5")  # begins a new peak
+            before_mb, before_s = resident_mb(served.pid), _cpu_seconds(served.pid)
+            is_answered = send_or_close(served.port, frame_bytes)
+            round_trips = ask_observer()
+            peak_mb = resident_mb(served.pid, "VmHWM")
+            yield HostileOutcome(
+                place,
+                len(frame_bytes),
+                round_trips.worst_ms,
+                _cpu_seconds(served.pid) - before_s,
+                (peak_mb - before_mb) * 1024 * 1024 / len(frame_bytes),
+                is_answered,
+                round_trips.has_expelled_member,
+            )
+
+
+@contextmanager
+def _observer(port: int) -> Iterator[Callable[[], RoundTrips]]:
+    """Start the other client; yields a function for its round trips since the last call."""
+    command = [sys.executable, "-m", "tests.perf.fairness", "--observer", str(port)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as observer:
+        stdin, stdout = observer.stdin, observer.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdout.readline()  # connected and warmed up
+
+        def ask() -> RoundTrips:
+            stdin.write(b"\n")
+            stdin.flush()
+            return RoundTrips(**json.loads(stdout.readline()))
+
+        yield ask
+        stdin.close()
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def send_or_close(port: int, payload: bytes) -> bool:
+    """Send one frame; return whether the broker answers it instead of closing the connection."""
+    try:
+        send(port, payload)
+    except ConnectionError:
+        return False
+    return True
+
+
 class Attack(NamedTuple):
     """An attack: a function that returns the bytes to send, their size, and the connections."""
 
@@ -342,16 +436,16 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "find coordinator": Attack(_find_coordinator, 700_000),
     "metadata names": Attack(_metadata_names, 600_000),
     "offset fetch": Attack(_offset_fetch, 1_000_000),
-    "offset commit": Attack(_offset_commit, 300_000),
+    "offset commit": Attack(_offset_commit, 19_000),
     "add partitions": Attack(_add_partitions, 1_000_000),
     "list offsets": Attack(_list_offsets, 300_000),
     "fetch": Attack(_fetch, 300_000),
     "produce to unknown": Attack(_produce_to_unknown, 500_000),
     "describe transactions": Attack(_describe_transactions, 500_000),
     "consumer group describe": Attack(_consumer_group_describe, 100_000),
-    "add raft voter": Attack(_add_raft_voter, 500_000),
-    "update features": Attack(_update_features, 500_000),
-    "streams heartbeat": Attack(_streams_heartbeat, 50_000),
+    "add raft voter": Attack(_add_raft_voter, 19_000),
+    "update features": Attack(_update_features, 19_000),
+    "streams heartbeat": Attack(_streams_heartbeat, 1_900),
 }
 
 
@@ -475,34 +569,85 @@ def resident_mb(pid: int, field: str = "VmRSS") -> float:
 
 
 def _measure_round_trips(port: int) -> None:
-    """Send a request every 20 ms until a line arrives on stdin, and print the round trips."""
+    """Send a request every 20 ms, and print the round trips for each line that arrives on stdin."""
     client = RawClient(port, _TIMEOUT_S)
     request = DescribeClusterRequest()
     for _ in range(10):
         client.call(request, 1)
-    sys.stdout.write("ready\n")
+    member = _Member(client)
+    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def read_lines() -> None:
+        for line in sys.stdin:
+            lines.put(line)
+        lines.put("")
+
+    threading.Thread(target=read_lines, daemon=True).start()
+    _print_json("ready")
+    while True:
+        elapsed_ms: list[float] = []
+        line = None
+        while line is None or not elapsed_ms:
+            started = time.perf_counter()
+            client.call(request, 1)
+            elapsed_ms.append((time.perf_counter() - started) * 1000)
+            member.heartbeat()
+            with suppress(queue.Empty):
+                line = lines.get(timeout=_INTERVAL_S)
+        if not line:
+            return
+        elapsed_ms.sort()
+        round_trips = RoundTrips(
+            len(elapsed_ms),
+            elapsed_ms[len(elapsed_ms) // 2],
+            elapsed_ms[len(elapsed_ms) * 99 // 100],
+            elapsed_ms[-1],
+            member.is_expelled,
+        )
+        _print_json(round_trips._asdict())
+
+
+class _Member:
+    """The only member of a classic group, with the shortest session timeout."""
+
+    def __init__(self, client: RawClient) -> None:
+        self._client = client
+        client.call(FindCoordinatorRequest(key="observer"), 1)
+        protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")
+        join = JoinGroupRequest(
+            group_id="observer",
+            session_timeout_ms=6_000,
+            protocol_type="consumer",
+            protocols=[protocol],
+        )
+        joined = client.call(join, 0)
+        while joined.error_code:  # the coordinator loads
+            time.sleep(0.1)
+            joined = client.call(join, 0)
+        self._heartbeat = HeartbeatRequest(
+            group_id="observer", generation_id=joined.generation_id, member_id=joined.member_id
+        )
+        client.call(
+            SyncGroupRequest(
+                group_id="observer",
+                generation_id=joined.generation_id,
+                member_id=joined.member_id,
+            ),
+            0,
+        )
+        self._next_s = 0.0
+        self.is_expelled = False
+
+    def heartbeat(self) -> None:
+        """Send a heartbeat, if the last one was sent a second ago."""
+        if time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + 1
+            self.is_expelled |= bool(self._client.call(self._heartbeat, 0).error_code)
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
-    stop_event = threading.Event()
-
-    def wait_for_end() -> None:
-        sys.stdin.readline()
-        stop_event.set()
-
-    threading.Thread(target=wait_for_end, daemon=True).start()
-    elapsed_s = []
-    while not stop_event.is_set():
-        started = time.perf_counter()
-        client.call(request, 1)
-        elapsed_s.append((time.perf_counter() - started) * 1000)
-        time.sleep(_INTERVAL_S)
-    elapsed_s.sort()
-    round_trips = RoundTrips(
-        len(elapsed_s),
-        elapsed_s[len(elapsed_s) // 2],
-        elapsed_s[len(elapsed_s) * 99 // 100],
-        elapsed_s[-1],
-    )
-    sys.stdout.write(json.dumps(round_trips._asdict()))
 
 
 def main() -> None:
@@ -516,10 +661,16 @@ def main() -> None:
         help="give the broker and the other client real-time priority; requires root, and Linux "
         "suspends them for 50 ms of each second that they use completely",
     )
+    parser.add_argument(
+        "--hostile", action="store_true", help="send hostile requests of the largest size"
+    )
     parser.add_argument("--observer", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.observer is not None:
         _measure_round_trips(options.observer)
+        return
+    if options.hostile:
+        _print_hostile_requests(options.attacks)
         return
     exceeded_limits = []
     heading = (
@@ -542,6 +693,28 @@ def main() -> None:
         print_line(f"limit exceeded: {exceeded_limit}")
     if exceeded_limits and options.check:
         raise SystemExit(1)
+
+
+def _print_hostile_requests(apis: list[str]) -> None:
+    """Measure requests of the largest size, and requests with as many elements as are served."""
+    keys = [key for key in TABLE if not apis or codec.api_name(key) in apis]
+    heading = ("MB", "worst ms", "CPU s", "memory", "answered")
+    print_line(("{:60}" + "{:>10}" * 5).format("request", *heading))
+    places = [place for key in keys for place in distinct_places(key)]
+    requests = [(place, 1 << 40) for place in places]
+    requests += [(place, _served_elements(place.key)) for place in places if place.kind == LIST]
+    for outcome in measure_hostile_requests(requests):
+        expelled = " a member was expelled" if outcome.has_expelled_member else ""
+        print_line(
+            f"{outcome.place!s:60.60}{outcome.size_bytes / 1e6:10.1f}{outcome.worst_ms:10.1f}"
+            f"{outcome.cpu_s:10.2f}{outcome.memory_ratio:10.1f}{outcome.is_answered:10}{expelled}"
+        )
+
+
+def _served_elements(key: int) -> int:
+    api = find_api(key)
+    assert api is not None
+    return api.max_elements // 3  # each element may have two lists with one element each
 
 
 def print_line(line: str) -> None:
