@@ -25,7 +25,7 @@ from tests.java_codec.official import (
     older_jar_directory,
     supported_versions,
 )
-from tests.oracle.jars import compiled, jar_directory, java_command
+from tests.oracle.jars import classpath, compiled, jar_directory, java_command
 from tests.oracle.requirements import program, required
 from tests.properties.codec_samples import IS_LONG, Samples, all_specs, counted_nodes
 from tests.properties.test_codecs import build, codecs_of
@@ -118,7 +118,7 @@ def is_beyond_json(message: Message) -> bool:
 def java_frames(samples: list[Sample], class_path: str) -> list[tuple[str, str]]:
     """Return the Java program's frames for all samples."""
     # The class path of the release comes before the default one.
-    command = java_command("FrameEncoder", classes=Path(class_path), heap="512m")
+    command = java_command("FrameEncoder", jar_path=f"{class_path}:{classpath()}", heap="512m")
     completed = subprocess.run(
         command,
         input="\n".join(sample.line for sample in samples),
