@@ -25,14 +25,14 @@ def add_show(parser: ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="a capture file (pcap or pcapng, also gzipped) or a directory of captures",
+        help="a capture file (pcap or pcapng, also compressed) or a directory of captures",
     )
     selection = parser.add_argument_group("selection of exchanges; all given options must match")
     selection.add_argument(
         "--api",
         action="append",
         metavar="NAME",
-        help="API, by name or number; repeatable",
+        help="API, by name or number, or several with commas; repeatable",
     )
     selection.add_argument("--client", metavar="GLOB", help="client id, or HOST:PORT of the client")
     selection.add_argument("--group", metavar="GLOB", help="group id")

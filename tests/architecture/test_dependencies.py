@@ -14,6 +14,7 @@ import pytest
 from tests.architecture.source import PACKAGE, ROOT, hand_written_modules, layer_of, tree_of
 
 EXTRAS: Final = {
+    "traffic.formats": "capture",
     "traffic.scalar": "capture",
     "traffic.columnar": "columnar",
     "traffic.replay": "columnar",
@@ -27,6 +28,7 @@ EXTRAS: Final = {
 """Package → the extra that its modules need beyond the dependencies."""
 
 DISTRIBUTIONS: Final = {
+    "backports": "backports.zstd",
     "google": "protobuf",
     "kafka": "kafka-python",
     "opentelemetry": "opentelemetry-proto",
@@ -36,7 +38,8 @@ DISTRIBUTIONS: Final = {
 """Module → the name of its distribution, if the two differ."""
 
 OPTIONAL: Final = {
-    "fsspec": "object stores that pyarrow does not support; an error message names it"
+    "compression": "a package of Python 3.14; earlier ones need the backport",
+    "fsspec": "object stores that pyarrow does not support; an error message names it",
 }
 """Libraries in no extra for users → what they are imported for if installed."""
 

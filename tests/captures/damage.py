@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import gzip
 import ipaddress
+import lzma
 import struct
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -577,8 +578,12 @@ CONTAINERS: Final[Mapping[str, Container]] = {
     "pcap gz": lambda packets, link: gzip.compress(
         _pcap("<", 0xA1B2C3D4, _US)(packets, link), 1, mtime=0
     ),
+    "pcapng xz": lambda packets, link: lzma.compress(_pcapng("<")(packets, link), preset=0),
 }
 """Name → function from packets and their link type to the bytes of a file."""
+
+COMPRESSED: Final = ("pcapng gz", "pcap gz", "pcapng xz")
+"""The names of compressed files."""
 
 
 def capture_file(

@@ -1,15 +1,18 @@
-"""`Chunks`: reads a capture in chunks, from bytes or an open file, gzipped or not."""
+"""`Chunks`: reads a capture in chunks, from bytes or an open file, compressed or not."""
 
 from __future__ import annotations
 
-import gzip
 import io
-import zlib
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
 from kafkalite.traffic.columnar.arrays import byte_array, read_only
+from kafkalite.traffic.formats.compressed_files import (
+    MAGIC_BYTES,
+    DecompressedFile,
+    decompressor_of,
+)
 from kafkalite.traffic.model import ProblemKind
 
 if TYPE_CHECKING:
@@ -23,7 +26,6 @@ Source = bytes | bytearray | memoryview | IO[bytes]
 
 _Stream = io.RawIOBase | io.BufferedIOBase
 
-_GZIP_MAGIC: Final = b"\x1f\x8b"
 _MIN_CHUNK_BYTES: Final = 1 << 16
 
 
@@ -56,8 +58,9 @@ class Chunks:
         self._file: _Stream | None = None
         if isinstance(source, bytes | bytearray | memoryview):
             file_bytes = memoryview(source).cast("B")[:stop]
-            if part is None and bytes(file_bytes[:2]) == _GZIP_MAGIC:
-                self._file = _decompress(io.BytesIO(file_bytes))
+            new_decompressor = decompressor_of(bytes(file_bytes[:MAGIC_BYTES]))
+            if part is None and new_decompressor is not None:
+                self._file = DecompressedFile(io.BytesIO(file_bytes), new_decompressor)
             else:
                 self._bytes = file_bytes
         elif part is not None:
@@ -65,16 +68,18 @@ class Chunks:
             self._file = cast("_Stream", source)
         else:
             stream = cast("_Stream", source)
-            memory = bytearray(len(_GZIP_MAGIC))
+            memory = bytearray(MAGIC_BYTES)
             size_read = self._read_into(stream, memoryview(memory))
             head = bytes(memory[:size_read])
-            file = _PrefixedFile(head, stream)
-            self._file = _decompress(file) if head == _GZIP_MAGIC else file
+            self._file = file = _PrefixedFile(head, stream)
+            new_decompressor = decompressor_of(head)
+            if new_decompressor is not None:
+                self._file = DecompressedFile(file, new_decompressor)
 
     @property
     def is_compressed(self) -> bool:
-        """Whether the file is gzipped."""
-        return isinstance(self._file, gzip.GzipFile)
+        """Whether the file is compressed."""
+        return isinstance(self._file, DecompressedFile)
 
     def set_used_bytes(self, count: int) -> None:
         """Set the number of used bytes of the last chunk; the next chunk begins after them."""
@@ -136,13 +141,9 @@ class Chunks:
                 size_read += size
         except EOFError:
             self._report(ProblemKind.TRUNCATED_BLOCK, None, "the compressed file is truncated", 1)
-        except (OSError, zlib.error) as error:
+        except OSError as error:
             self._report(ProblemKind.CORRUPT_BLOCK, None, f"cannot read further: {error}", 1)
         return size_read
-
-
-def _decompress(file: _Stream) -> gzip.GzipFile:
-    return gzip.GzipFile(fileobj=cast("IO[bytes]", file))
 
 
 class _PrefixedFile(io.RawIOBase):

@@ -49,7 +49,7 @@ def read_file(
 ) -> Iterator[TableBatch]:
     """Yield batches of a capture's tables: pairs as they are found, other tables as they fill.
 
-    `source` is the file's bytes or an open binary file, pcapng or pcap, gzipped or not. `part` is
+    `source` is the file's bytes or an open binary file, pcapng or pcap, also compressed. `part` is
     one of the parts from `split_file`, for which the file must be seekable.
     """
     # A file name may be invalid UTF-8; in tables it is escaped.

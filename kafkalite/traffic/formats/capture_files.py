@@ -8,12 +8,15 @@ packets are parsed in `traffic.scalar.packets`, with dpkt for rare headers.
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
+from kafkalite.traffic.formats.compressed_files import (
+    MAGIC_BYTES,
+    DecompressedFile,
+    decompressor_of,
+)
 from kafkalite.traffic.model import Problem, ProblemKind
 
 if TYPE_CHECKING:
@@ -25,7 +28,6 @@ MAX_BLOCK_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of a block. A larger one is corrupt, because no network carries such packets."""
 
 _CHUNK_BYTES: Final = 1024 * 1024
-_GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Packet(NamedTuple):
 class Readable(Protocol):
     """A binary file."""
 
-    def read(self, size: int, /) -> bytes:
+    def read(self, size: int, /) -> bytes | None:
         """Return at most `size` bytes; empty at the end."""
 
 
@@ -105,11 +107,11 @@ class Window:
 
     def _read(self) -> bytes:
         try:
-            part = self._file.read(_CHUNK_BYTES)
+            part = self._file.read(_CHUNK_BYTES) or b""
         except EOFError:
             part = b""
             self.report(ProblemKind.TRUNCATED_BLOCK, "the compressed file is truncated")
-        except (OSError, zlib.error) as error:
+        except OSError as error:
             part = b""
             self.report(ProblemKind.CORRUPT_BLOCK, f"cannot read further: {error}")
         self._is_at_end = not part
@@ -124,12 +126,11 @@ class Window:
 
 @contextmanager
 def open_window(path: str, report: Reporter) -> Iterator[Window]:
-    """Open a capture file, and decompress it if it is gzipped."""
+    """Open a capture file, and decompress it if it is compressed."""
     with open(path, "rb") as file:  # noqa: PTH123 - paths are plain text here
-        is_gzipped = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        new_decompressor = decompressor_of(file.read(MAGIC_BYTES))
         file.seek(0)
-        if is_gzipped:
-            with gzip.open(file, "rb") as uncompressed:
-                yield Window(uncompressed, path, report)
-        else:
+        if new_decompressor is None:
             yield Window(file, path, report)
+        else:
+            yield Window(DecompressedFile(file, new_decompressor), path, report)
