@@ -21,7 +21,14 @@ from kafkalite.traffic.scalar.messages import (
     parse_response,
     response_version,
 )
-from kafkalite.traffic.scalar.summary import errors, groups, named_topics, summary, topics
+from kafkalite.traffic.scalar.summary import (
+    assigned,
+    errors,
+    groups,
+    named_topics,
+    summary,
+    topics,
+)
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -115,7 +122,7 @@ def _api_keys(names: Iterable[str] | None) -> frozenset[int] | None:
         return None
     known = {codec.api_name(key).lower(): key for key in codec.api_keys()}
     found = set()
-    for name in names:
+    for name in (each for part in names for each in part.split(",")):
         key = int(name) if name.isdecimal() else known.get(name.lower())
         if key is None:
             raise ValueError(unknown_name_message(name))
@@ -211,7 +218,9 @@ def _latency(exchange: Exchange) -> str:
 
 
 def _outcome(decoded: DecodedExchange) -> str:
-    return " ".join(errors(decoded.response)) if decoded.response is not None else ""
+    """Return the errors of a response, or what it assigns."""
+    response = decoded.response
+    return "" if response is None else " ".join(errors(response)) or assigned(response)
 
 
 def problem_line(problem: Problem, *, as_json: bool) -> str:

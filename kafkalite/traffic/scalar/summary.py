@@ -29,6 +29,10 @@ _SCALAR_LABELS: Final[Mapping[str, str]] = {
     "member_epoch": "epoch",
     "producer_id": "producer",
     "producer_epoch": "producer-epoch",
+    "v3_and_below_transactional_id": "transactional-id",
+    "v3_and_below_producer_id": "producer",
+    "v3_and_below_producer_epoch": "producer-epoch",
+    "committed": "outcome",
     "key": "key",
     "mechanism": "mechanism",
     "client_software_name": "software",
@@ -37,9 +41,21 @@ _SCALAR_LABELS: Final[Mapping[str, str]] = {
 """Field of a request → label in the summary."""
 
 _EMPTY_VALUES: Final = (None, "", -1)
+_V3_AND_BELOW: Final = "v3_and_below_"
+_COMMITTED: Final = "committed"
+_OUTCOMES: Final = {True: "commit", False: "abort"}
+"""Value of `committed` in EndTxn → its text."""
+
+_ASSIGNED_LABELS: Final[Mapping[str, str]] = {
+    "producer_id": "producer",
+    "producer_epoch": "producer-epoch",
+}
+"""Field of a response → label of the value that the broker assigned."""
+
 _LIST_LABELS: Final[Mapping[str, str]] = {
     "topics": "topics",
     "topic_data": "topics",
+    "v3_and_below_topics": "topics",
     "groups": "groups",
     "group_ids": "groups",
     "groups_names": "groups",
@@ -71,14 +87,26 @@ def summary(request: Any, topic_names: Mapping[bytes, str] = _NO_NAMES) -> str:
     """Return a summary of a request: label=value pairs, separated by spaces."""
     labels = []
     for attribute in request.__slots__:
+        if attribute.startswith(_V3_AND_BELOW) and not request.v3_and_below_transactional_id:
+            continue  # later versions of AddPartitionsToTxn have a list of transactions
         value = getattr(request, attribute)
         if attribute in _SCALAR_LABELS and value not in _EMPTY_VALUES:
-            labels.append(f"{_SCALAR_LABELS[attribute]}={value}")
+            text = _OUTCOMES[value] if attribute == _COMMITTED else value
+            labels.append(f"{_SCALAR_LABELS[attribute]}={text}")
         elif attribute in _LIST_LABELS and isinstance(value, list) and value:
             names = [_name(each, topic_names) for each in value]
             more = f",+{len(names) - _MAX_NAMES}" if len(names) > _MAX_NAMES else ""
             labels.append(f"{_LIST_LABELS[attribute]}={','.join(names[:_MAX_NAMES])}{more}")
     return " ".join(labels)
+
+
+def assigned(response: Any) -> str:
+    """Return the producer id and epoch that a response assigns, as label=value pairs."""
+    return " ".join(
+        f"{label}={value}"
+        for name, label in _ASSIGNED_LABELS.items()
+        if (value := getattr(response, name, -1)) not in _EMPTY_VALUES
+    )
 
 
 def _name(item: Any, topic_names: Mapping[bytes, str]) -> str:

@@ -57,6 +57,7 @@ def test_line_has_time_client_api_latency_and_outcome(
     [
         (["--api", "offsetcommit"], 2),
         (["--api", "8", "--api", "Fetch"], 2),
+        (["--api", "8,Fetch"], 2),
         (["--api", "Fetch"], 0),
         (["--group", "pay*"], 1),
         (["--topic", "topic-1"], 2),

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from kafkalite.protocol import codec
-from kafkalite.traffic.scalar.summary import errors, groups, named_topics, summary, topics
+from kafkalite.traffic.scalar.summary import (
+    assigned,
+    errors,
+    groups,
+    named_topics,
+    summary,
+    topics,
+)
 from tests.captures import traffic
 
 
@@ -17,6 +24,29 @@ def test_summary_has_groups_topics_and_members() -> None:
     fetch = codec.request_class(1)
     topic = fetch.FetchTopic(topic_id=bytes(15) + b"\x01")
     assert summary(fetch(topics=[topic])) == "topics=AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+def test_transactions_have_their_id_producer_and_outcome() -> None:
+    end = codec.request_class(26)
+    for committed, outcome in ((True, "commit"), (False, "abort")):
+        request = end(transactional_id="t", producer_id=7, producer_epoch=0, committed=committed)
+        assert summary(request) == (
+            f"transactional-id=t producer=7 producer-epoch=0 outcome={outcome}"
+        )
+    add = codec.request_class(24)
+    topic = add.AddPartitionsToTxnTopic(name="orders", partitions=[0, 1])
+    request = add(
+        v3_and_below_transactional_id="t",
+        v3_and_below_producer_id=7,
+        v3_and_below_producer_epoch=3,
+        v3_and_below_topics=[topic],
+    )
+    assert summary(request) == "transactional-id=t producer=7 producer-epoch=3 topics=orders(2)"
+    row = add.AddPartitionsToTxnTransaction(transactional_id="t", topics=[topic])
+    assert summary(add(transactions=[row])) == "transactions=t"
+    response = codec.response_class(22)(producer_id=7, producer_epoch=0)
+    assert assigned(response) == "producer=7 producer-epoch=0"
+    assert assigned(codec.response_class(26)()) == ""
 
 
 def test_errors_are_named_once() -> None:
