@@ -174,6 +174,9 @@ class Scenario:
             partition = number % PARTITIONS
             producer.produce(SOURCE, row[1], row[0], partition)
             self.input_rows[partition].append(row)
+        if self.nodes is not None and producer.flush(_PATIENCE_S):
+            # An isolated leader acknowledges nothing, and does not name the next one.
+            self.nodes.repair()
         assert producer.flush(_TIMEOUT_S) == 0
         self.count += count
 

@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from tests.clients.drivers.protocol import ReadRow
 
 _FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+_WITHOUT_COORDINATOR = {
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError._TIMED_OUT,
+}
+"""Errors while the coordinator moves; the library sends its own requests again."""
 _TIMEOUT_S = 60.0
 
 
@@ -92,8 +99,16 @@ class ConfluentWorker:
 
     def abort(self) -> None:
         _call(self._producer.abort_transaction)
-        for at in self._consumer.committed(self._consumer.assignment(), _TIMEOUT_S):
+        for at in self._committed():
             self._consumer.seek(at)
+
+    def _committed(self) -> list[TopicPartition]:
+        while True:
+            try:
+                return self._consumer.committed(self._consumer.assignment(), _TIMEOUT_S)
+            except KafkaException as raised:
+                if raised.args[0].code() not in _WITHOUT_COORDINATOR:
+                    raise
 
     def close(self) -> None:
         self._consumer.close()
@@ -119,7 +134,7 @@ def _call(call: Callable[[], object]) -> None:
 def _is_repeated(message: Message) -> bool:
     """Whether a message reports a request for committed offsets that the library sends again."""
     error = message.error()
-    return error is not None and error.code() == KafkaError._TIMED_OUT
+    return error is not None and error.code() in _WITHOUT_COORDINATOR
 
 
 def _row(message: Message) -> ReadRow:
