@@ -187,9 +187,12 @@ class _Filler:
         return bytes(node.build(value))
 
     def tags(self) -> bytes:
-        """Return a section with distinct tagged fields without content."""
-        count = min(self._max_elements, self._size_bytes // 4)
+        """Return a section with tagged fields without content."""
         first = _FIRST_UNKNOWN_TAG
+        if self._are_equal:
+            count = min(self._max_elements, self._size_bytes // 2)
+            return encode_varint(count) + bytes((first, 0)) * count
+        count = min(self._max_elements, self._size_bytes // 4)
         fields = (encode_varint(tag) + b"\0" for tag in range(first, first + count))
         return encode_varint(count) + b"".join(fields)
 
