@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.gateway.call import Call
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from kafkalite.cluster.node_control import NodeControl
     from kafkalite.ports.files import Files
-    from kafkalite.protocol.message import Message
     from kafkalite.storage.batch import BatchView
     from kafkalite.transactions.state import Producer, TopicPartition
 
@@ -55,13 +53,6 @@ class TransactionNodes(TransactionWire):
         """Start at the same time on other files, after all nodes were killed."""
         self._files, self.clock = files, ManualClock(self.clock.now_ms())
         self._start()
-
-    def ask(self, request: Message, version: int, node: int = 1) -> Any:  # noqa: ANN401 - any class
-        """Send a request on a new connection: an earlier one may still wait for its answer."""
-        self.calls[node] = Call(
-            node=self.cluster.nodes[node], listener="PLAINTEXT", client_host="/127.0.0.1"
-        )
-        return super().ask(request, version, node)
 
     @property
     def control(self) -> NodeControl:
