@@ -21,6 +21,7 @@ from kafkalite.client.exchanges import (
 )
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
+from kafkalite.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -83,6 +84,12 @@ async def connect(protocol: Callable[[], P], address: Address, tls: ssl.SSLConte
     return connected_protocol
 
 
+_APIS_BEFORE_LOGIN: Final = frozenset(
+    (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+)
+"""APIs that a broker answers before a client has logged in."""
+
+
 class Connection(asyncio.Protocol):
     """One connection to one broker, which answers requests in order."""
 
@@ -99,6 +106,8 @@ class Connection(asyncio.Protocol):
         """The versions that the broker supports, if they were requested when it was opened."""
         self.is_lost = False
         """Whether the connection was closed by either side."""
+        self._is_admitted = False
+        """Whether the broker has answered a request that no client sends before its login."""
         self.loss_reason = "the connection was closed"
 
     @classmethod
@@ -160,7 +169,7 @@ class Connection(asyncio.Protocol):
         """
         version = self._common_version(request, client_versions)
         if self.is_lost:
-            raise self._no_answer_error()
+            raise self._no_answer_error(request, version)
         self._correlation_id += 1
         self.send(encode_request(request, version, self._correlation_id), self._correlation_id)
         self.flush()
@@ -189,14 +198,16 @@ class Connection(asyncio.Protocol):
             self.close()
             raise
         if pending.frame is None:
-            raise self._no_answer_error()
+            raise self._no_answer_error(request, version)
         try:
-            return parse_response(pending.frame, api_key_of(request), version)
+            response = parse_response(pending.frame, api_key_of(request), version)
         except codec.PARSE_ERRORS as error:
             self.close()
             raise self._not_a_broker_error() from error
+        self._is_admitted |= api_key_of(request) not in _APIS_BEFORE_LOGIN
+        return response
 
-    def _no_answer_error(self) -> UnreachableError:
+    def _no_answer_error(self, request: Message, version: int) -> UnreachableError:
         match self._error:
             case TlsAlertError():
                 return UnreachableError(f"the broker at {self.address} accepts TLS only")
@@ -204,8 +215,11 @@ class Connection(asyncio.Protocol):
                 return self._not_a_broker_error()
             case OSError() as error if not isinstance(error, (ConnectionError, ssl.SSLEOFError)):
                 return UnreachableError(f"the broker at {self.address} is gone: {reason_of(error)}")
+        title = f"{codec.api_name(api_key_of(request))} v{version}"
+        hint = "" if self._is_admitted else f"{self._access.hint} "
         return DisconnectedError(
-            f"the broker at {self.address} closed the connection ({self._access.hint})"
+            f"the broker at {self.address} closed the connection instead of answering {title} "
+            f"({hint}its log may have the reason)"
         )
 
     def _not_a_broker_error(self) -> UnreachableError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from struct import pack
+from struct import pack, unpack, unpack_from
 
 import pytest
 
@@ -16,6 +16,7 @@ from kafkalite.client.connection import (
     reason_of,
 )
 from kafkalite.client.exchanges import encode_request
+from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol.versions import Versions
 from kafkalite.server.addresses import Address
@@ -56,12 +57,34 @@ async def test_a_lost_connection_resolves_pending_and_later_requests() -> None:
 
     async with listening(close_connection) as address:
         connection = await Connection.open(address)
-        with pytest.raises(UnreachableError, match="closed the connection"):
+        with pytest.raises(UnreachableError) as lost:
             await connection.call(REQUEST, 1)
+        assert str(lost.value).endswith(
+            "closed the connection instead of answering FindCoordinator v1 "
+            "(does it require TLS or a password? its log may have the reason)"
+        )
         assert connection.is_lost
         late = connection.send(b"", 1)
         assert late.is_resolved
         assert late.frame is None
+
+
+async def test_a_broker_that_has_answered_requires_no_other_access() -> None:
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        (size,) = unpack(">i", await reader.readexactly(4))
+        (correlation_id,) = unpack_from(">i", await reader.readexactly(size), 4)
+        body: list[bytes | memoryview] = []
+        codec.response_builder(10, 0)(codec.response_class(10)(), body)
+        writer.write(pack(">ii", 4 + sum(map(len, body)), correlation_id) + b"".join(body))
+        await reader.readexactly(4)
+        writer.close()
+
+    async with listening(answer_once) as address:
+        connection = await Connection.open(address)
+        await connection.call(REQUEST, 0)
+        with pytest.raises(UnreachableError, match="closed the connection") as lost:
+            await connection.call(REQUEST, 0)
+        assert str(lost.value).endswith("FindCoordinator v0 (its log may have the reason)")
 
 
 async def test_unexpected_bytes_close_the_connection() -> None:
