@@ -26,9 +26,9 @@ _NOISE: Final = re.compile(
     r"|$"
 )
 _TRACEBACK: Final = "Traceback (most recent call last):"
-_DAEMON: Final = "pyspark/daemon.py"
-_IGNORED_ERROR: Final = "BrokenPipeError:"
-"""The error of workers that write after the end of their session."""
+_WORKER: Final = re.compile(r"pyspark/(daemon|worker)\.py")
+_IGNORED_ERROR: Final = re.compile(r"(BrokenPipeError|ConnectionResetError|EOFError)\b")
+"""Errors of workers that read or write after the end of their session, or of Java."""
 
 
 @contextmanager
@@ -53,19 +53,22 @@ def filtered_stderr(stream: TextIO) -> Iterator[int]:
 def relevant_lines(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines except known meaningless ones, each as soon as it is known to be relevant."""
     trace: list[str] = []
+    unfinished = 0  # several workers may write a traceback at the same time
     for line in lines:
         if trace and line[:1].isspace():
             trace.append(line)
             continue
-        is_known = line.startswith(_IGNORED_ERROR) and any(
-            _DAEMON in traced_line for traced_line in trace
-        )
-        if not is_known:
-            yield from trace
-        trace.clear()
         if line.startswith(_TRACEBACK):
             trace.append(line)
-        elif not is_known and not _NOISE.match(line):
+            unfinished += 1
+            continue
+        is_known = bool(_IGNORED_ERROR.match(line)) and any(map(_WORKER.search, trace))
+        unfinished = unfinished - 1 if is_known else 0
+        if not is_known:
+            yield from trace
+        if not unfinished:
+            trace.clear()
+        if not is_known and not _NOISE.match(line):
             yield line
     yield from trace
 

@@ -114,7 +114,20 @@ def start(
     if SparkSession.getActiveSession() is None:
         prepare(master, conf or {})
         _start_java({"spark.master": master, "spark.app.name": app, **chosen})
-    return SparkSession.builder.master(master).appName(app).config(map=dict(chosen)).getOrCreate()
+    session = (
+        SparkSession.builder.master(master).appName(app).config(map=dict(chosen)).getOrCreate()
+    )
+    _ignore_lost_connection(session)
+    return session
+
+
+def _ignore_lost_connection(session: SparkSession) -> None:
+    """Let Spark's server for the progress of tasks print no traceback when Java has ended.
+
+    The call that waits for Java raises an error, too, which has the reason.
+    """
+    server = session.sparkContext._accumulatorServer  # noqa: SLF001 - no public way
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]
 
 
 def _start_java(conf: Mapping[str, str]) -> None:

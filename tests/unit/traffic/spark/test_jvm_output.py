@@ -35,6 +35,18 @@ def test_broken_pipe_of_a_daemon_is_dropped() -> None:
     assert list(relevant_lines([*lines, *lines[1:]])) == ["before\n", "after\n", "after\n"]
 
 
+@pytest.mark.parametrize("error", ["EOFError\n", "ConnectionResetError: [Errno 104] reset\n"])
+def test_lost_connection_of_a_worker_is_dropped(error: str) -> None:
+    worker = '  File "/x/pyspark.zip/pyspark/worker.py", line 9, in main\n'
+    assert list(relevant_lines([TRACEBACK, worker, error, "after\n"])) == ["after\n"]
+
+
+def test_broken_pipes_of_two_daemons_at_once_are_dropped() -> None:
+    error = "BrokenPipeError: [Errno 32] Broken pipe\n"
+    lines = [TRACEBACK, FRAME, TRACEBACK, FRAME, error, FRAME, error, "after\n"]
+    assert list(relevant_lines(lines)) == ["after\n"]
+
+
 @pytest.mark.parametrize(
     "trace",
     [
