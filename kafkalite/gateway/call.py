@@ -45,6 +45,7 @@ class ConnectionContext:
         "connection",
         "encoded_client_id",
         "latest_call",
+        "latest_facts",
         "listener",
         "node",
         "permissions",
@@ -92,25 +93,24 @@ class ConnectionContext:
         """The gateway's cache of the request that this client repeats."""
         self.latest_call = Call(self)
         """The context of the latest request, which an equal request may have as well."""
+        self.latest_facts: tuple[int, int, object] | None = None
+        """The size, version and era of that request; None if the next one needs a new context."""
 
     def call(self, api_version: int, era: object, request_bytes: int) -> Call:
         """Return the context of a request."""
-        latest = self.latest_call
-        if (
-            latest.request_bytes != request_bytes
-            or latest.era is not era
-            or latest.api_version != api_version
-        ):
-            self.latest_call = latest = Call(
+        facts = (request_bytes, api_version, era)
+        if facts != self.latest_facts:
+            self.latest_facts = facts
+            self.latest_call = Call(
                 self, api_version=api_version, era=era, request_bytes=request_bytes
             )
-        return latest
+        return self.latest_call
 
     def set_client_id(self, client_id: str | None, encoded: bytes | int) -> None:
         """Set the client id of the next requests."""
         self.client_id, self.encoded_client_id = client_id, encoded
         self.repeated = None  # the cached request has another client id
-        self.latest_call = Call(self)
+        self.latest_call, self.latest_facts = Call(self), None
 
     @property
     def principal(self) -> str:
