@@ -171,7 +171,7 @@ def test_results_without_repeated_heartbeats_equal_those_with_all(findings: Find
     assert sorted_rows(empty[0]) == sorted_rows(empty[1])
     held, time_range = requests.state("owned_partitions"), requests.state("time_range")
     ghost_tables = [
-        ghosts(each, held, time_range, OPTIONS.session_timeout_ms)
+        ghosts(each, held, requests.state("generations"), time_range, OPTIONS.session_timeout_ms)
         for each in (all_requests, distinct_membership_requests)
     ]
     assert sorted_rows(ghost_tables[0]) == sorted_rows(ghost_tables[1])
