@@ -112,6 +112,15 @@ class ConnectionContext:
         self.repeated = None  # the cached request has another client id
         self.latest_call, self.latest_facts = Call(self), None
 
+    def close(self) -> None:
+        """Notify those in `on_close`; the connection is closed, and serves no more requests."""
+        self.connection = None
+        for close in (self._on_close or {}).values():
+            close()
+        # They refer to the context: all are freed without the garbage collector.
+        self._on_close = self.repeated = None
+        del self.latest_call
+
     @property
     def principal(self) -> str:
         """The principal of the client, such as "User:alice"."""

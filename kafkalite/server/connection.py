@@ -265,16 +265,13 @@ class Connection(asyncio.BufferedProtocol):
         self.session.close()
         self._context.admission.remove(self)
         self._context.scheduler.count_closed_connection()
-        call_context = self._call_context
-        call_context.connection = None
-        authenticator = call_context.authenticator
+        authenticator = self._call_context.authenticator
         if authenticator is not None and authenticator.unacknowledged_refusal:
             self._report_closed(authenticator.unacknowledged_refusal)
         if self._mute_timer is not None:
             self._mute_timer.cancel()
             self._mute_timer = None
-        for close in call_context.on_close.values():
-            close()
+        self._call_context.close()
 
     def close(self, reason: str | None = None, level: Level = Level.WARNING) -> None:
         """Send the answers that were written, then close; a `reason` is logged."""

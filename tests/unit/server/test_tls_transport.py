@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.server import tls_transport
@@ -153,11 +154,11 @@ async def test_the_certificate_is_the_principal(tmp_path: Path) -> None:
         connected = await world.connect(world.files.client_context(client()))
         await connected.ask(ApiVersionsRequest(), 0)
         (connection,) = world.connections
-        assert connection._call.principal == "User:CN=alice"
+        assert connection._call_context.principal == "User:CN=alice"
         await connected.close()
         anonymous = await world.connect()
         await anonymous.ask(ApiVersionsRequest(), 0)
-        assert "User:ANONYMOUS" in {each._call.principal for each in world.connections}
+        assert "User:ANONYMOUS" in {each._call_context.principal for each in world.connections}
         await anonymous.close()
 
 
@@ -299,7 +300,7 @@ async def test_a_client_that_disconnects_during_the_handshake_is_logged(tmp_path
 def retained_objects() -> Counter[str]:
     """Return the numbers of connections, and of TLS servers of OpenSSL, in this process."""
     # A dead weak reference of another library raises an error if isinstance reads its class.
-    kinds = (ssl.SSLObject, TlsTransport, Connection, Session)
+    kinds = (ssl.SSLObject, TlsTransport, Connection, ConnectionContext, Session)
     found = [each for each in gc.get_objects() if issubclass(type(each), kinds)]
     return Counter(type(each).__name__ for each in found if getattr(each, "server_side", True))
 
