@@ -15,7 +15,7 @@ from __future__ import annotations
 from math import inf
 from sys import maxsize
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from greenlet import getcurrent, greenlet
 
@@ -75,6 +75,13 @@ class MemoryRequest:
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
+
+
+class ElementCount(NamedTuple):
+    """The number of elements of a message so far, and their limit."""
+
+    count: int
+    limit: int
 
 
 class Worker(greenlet):
@@ -152,17 +159,19 @@ def limit_elements(max_elements: int) -> None:
         worker.element_count, worker.max_elements = 0, max_elements
 
 
-def count_elements(count: int) -> int | None:
+def count_elements(count: int) -> ElementCount | None:
     """Count `count` more elements of the message that this worker reads.
 
-    Returns the limit if the message exceeds it, otherwise None. Outside of a worker, elements are
-    not counted.
+    Returns the count if the message exceeds its limit, otherwise None. Outside of a worker,
+    elements are not counted.
     """
     worker = getcurrent()
     if worker.__class__ is not Worker:
         return None
     worker.element_count += count
-    return worker.max_elements if worker.element_count > worker.max_elements else None
+    if worker.element_count <= worker.max_elements:
+        return None
+    return ElementCount(worker.element_count, worker.max_elements)
 
 
 def without_pauses(call: Callable[[], T]) -> T:

@@ -156,10 +156,11 @@ def _count_list(count: int) -> None:
 
 
 def _count_elements(count: int) -> None:
-    limit = count_elements(count)
-    if limit is not None:
+    exceeding = count_elements(count)
+    if exceeding is not None:
         raise ProtocolViolation(
-            f"the lists have more than {limit} elements together, the maximum for this API"
+            f"the lists have {exceeding.count} elements or more, above the maximum of "
+            f"{exceeding.limit} for this API"
         )
 
 
