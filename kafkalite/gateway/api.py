@@ -26,6 +26,13 @@ Kafka refuses such requests at fewer elements, because a controller writes at mo
 for a request, and the record of a member must fit in `message.max.bytes`. Some are not written.
 """
 
+MAX_ELEMENTS_WITH_PARTITIONS = 50_000
+"""The same for commits of offsets, heartbeats of consumers, and CreateTopics.
+
+Their partitions have small records. Kafka serves a commit of up to 17,000 topics with one partition
+each, which has 34,000 elements, and creates 10,000 partitions whose replicas are given.
+"""
+
 
 class Eras(Generic[T]):
     """Traits by version: `Eras((0, a), (9, b))` has `a` for versions 0 to 8 and `b` from 9 on."""
@@ -82,8 +89,8 @@ class Api(NamedTuple):
     max_elements: int = MAX_LIST_ELEMENTS
     """The maximum number of elements in all lists of a request together.
 
-    Requests with more are refused. It is MAX_ELEMENTS_AT_ONCE if a request is not handled one
-    element at a time: others wait meanwhile.
+    Requests with more are refused. It is MAX_ELEMENTS_AT_ONCE or MAX_ELEMENTS_WITH_PARTITIONS if a
+    request is not handled one element at a time: others wait meanwhile.
     """
 
     is_inline_with_short_lists: bool = False

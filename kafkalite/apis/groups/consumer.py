@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.apis.blank_fields import check_not_blank, trim
 from kafkalite.apis.groups.descriptions import describe_each
-from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api, Eras
+from kafkalite.gateway.api import MAX_ELEMENTS_WITH_PARTITIONS, Api, Eras
 from kafkalite.gateway.error_messages import printable
 from kafkalite.groups.assignors.table import assignor_names
 from kafkalite.groups.consumer.settings import MEMBER_ID_KEY, MEMBER_ID_UUID
@@ -219,7 +219,7 @@ def refuse_consumer_group_describe(
 APIS = (
     Api(
         key=ConsumerGroupHeartbeatRequest.API_KEY,
-        max_elements=MAX_ELEMENTS_AT_ONCE,
+        max_elements=MAX_ELEMENTS_WITH_PARTITIONS,
         versions=Versions(0, 1),
         handler=handle_consumer_group_heartbeat,
         inline_bytes=8 * 1024,

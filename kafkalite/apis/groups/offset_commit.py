@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api, Eras
+from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, MAX_ELEMENTS_WITH_PARTITIONS, Api, Eras
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.groups.group import CommitClaim
 from kafkalite.groups.offsets import OffsetToCommit
@@ -265,7 +265,7 @@ def refuse_offset_delete(
 APIS = (
     Api(
         key=ApiKey.OFFSET_COMMIT,
-        max_elements=MAX_ELEMENTS_AT_ONCE,
+        max_elements=MAX_ELEMENTS_WITH_PARTITIONS,
         versions=Versions(1, 10),
         handler=handle_offset_commit,
         inline_bytes=8 * 1024,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kafkalite.apis.configs.describe import layers_of
 from kafkalite.apis.timeouts import check_timeout
 from kafkalite.config.describe import describe_topic
-from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api, Eras
+from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, MAX_ELEMENTS_WITH_PARTITIONS, Api, Eras
 from kafkalite.metadata.creation import MAX_PARTITIONS_PER_REQUEST, NewTopic, TopicCreation
 from kafkalite.metadata.partition_creation import NewPartitions
 from kafkalite.metadata.topic_names import METADATA_TOPIC
@@ -57,10 +57,6 @@ _UNKNOWN_ID = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
 
 MAX_TOPICS_PER_DECISION = 200
 """Maximum number of topics that one decision of the controller creates or deletes."""
-
-
-_MAX_ELEMENTS = 5 * MAX_PARTITIONS_PER_REQUEST
-"""Maximum number of elements of CreateTopics; each partition may have a list of replicas."""
 
 
 def _duplicate_error() -> KafkaError:
@@ -367,7 +363,7 @@ def refuse_create_partitions(
 APIS = (
     Api(
         key=CreateTopicsRequest.API_KEY,
-        max_elements=_MAX_ELEMENTS,
+        max_elements=MAX_ELEMENTS_WITH_PARTITIONS,
         versions=Versions(2, 7),
         handler=handle_create_topics,
         inline_bytes=0,

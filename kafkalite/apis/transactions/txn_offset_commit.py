@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalite.apis.groups.offset_commit import report_unknown_partitions
 from kafkalite.coordinator.active_shard import APPEND_ERRORS
 from kafkalite.coordinator.contract import SubjectKind
-from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api, Eras
+from kafkalite.gateway.api import MAX_ELEMENTS_WITH_PARTITIONS, Api, Eras
 from kafkalite.gateway.refusals import report_refusal, report_refusal_of_request
 from kafkalite.groups.group import CommitClaim
 from kafkalite.groups.offsets import OffsetToCommit
@@ -345,7 +345,7 @@ def lower_txn_offset_commit(
 APIS = (
     Api(
         key=ApiKey.TXN_OFFSET_COMMIT,
-        max_elements=MAX_ELEMENTS_AT_ONCE,
+        max_elements=MAX_ELEMENTS_WITH_PARTITIONS,
         versions=Versions(0, 6),
         handler=handle_txn_offset_commit,
         refuse=refuse_txn_offset_commit,
