@@ -1,4 +1,4 @@
-"""Memory of the process: whether the C library keeps freed memory or returns it."""
+"""Memory of the process: freed memory of the C library, and buffers that grow in place."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
 _MIB = 1024 * 1024
+_MAPPED_BYTES = 512 * _MIB
+"""A size for which glibc always maps new memory: it keeps less than half of this free."""
 
 
 def keep_freed_memory() -> None:
@@ -32,6 +34,35 @@ def return_freed_memory() -> None:
     malloc_trim = _libc_function("malloc_trim")
     if malloc_trim is not None:
         malloc_trim(0)
+
+
+def growable_buffer(size: int) -> bytearray:
+    """Return a buffer whose memory the system can enlarge without a copy, where it supports this.
+
+    glibc does so with memory that it allocated for more than it keeps free. So the buffer is made
+    too large, of memory that is not touched, and shrunk. The content of the buffer is undefined.
+    """
+    resize = _bytearray_resize()
+    if resize is None:
+        return bytearray(size)
+    buffer = bytearray()
+    try:
+        resize(buffer, max(size, _MAPPED_BYTES))
+    except MemoryError:  # the address space is limited
+        return bytearray(size)
+    del buffer[size:]
+    return buffer
+
+
+@cache
+def _bytearray_resize() -> Callable[..., int] | None:
+    """Return CPython's function that enlarges a bytearray without clearing the memory."""
+    try:
+        resize = ctypes.pythonapi.PyByteArray_Resize
+    except AttributeError:  # another Python
+        return None
+    resize.argtypes, resize.restype = (ctypes.py_object, ctypes.c_ssize_t), ctypes.c_int
+    return resize
 
 
 @cache

@@ -12,6 +12,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from kafkalite.ports.memory import growable_buffer
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -22,7 +24,11 @@ LENGTH_BYTES = 4
 _LENGTH = Struct(">i")
 _MIN_LARGE_BYTES = 64 * 1024
 """The received size at which a frame larger than the shared buffer gets its own buffer."""
-_MAX_GROWTH_BYTES = 16 * 1024 * 1024
+_MAX_GROWTH_BYTES = 1024 * 1024
+_MIN_IN_PLACE_BYTES = 4 * 1024 * 1024
+"""The size from which on a large buffer grows without a copy."""
+_ZEROS = bytes(_MAX_GROWTH_BYTES)
+"""A temporary object would occupy the memory after the buffer that grows."""
 _MAX_IDLE_BYTES = 16 * 1024 * 1024
 _MAX_IDLE_SHARED_BUFFERS = 4
 _UNLIMITED = 1 << 62
@@ -76,19 +82,23 @@ class ReceiveBuffers:
         return buffer
 
     def grow(self, buffer: bytearray) -> bytearray:
-        """Return a larger buffer that begins with the same bytes, usually the same one.
+        """Return a larger buffer that begins with the same bytes.
 
-        The C library enlarges a large buffer without a copy. Others would wait for a copy.
+        It is the same one from _MIN_IN_PLACE_BYTES on, which grows without a copy. Others would
+        wait for a copy. The caller has added `growth_bytes` to `in_use_bytes`.
         """
         count = growth_bytes(buffer)
-        self.in_use_bytes += count
-        try:
-            buffer += bytes(count)
-        except BufferError:  # records in the buffer are still in use
-            grown = bytearray(len(buffer) + count)
-            grown[: len(buffer)] = buffer
-            return grown
-        return buffer
+        size = len(buffer) + count
+        if not len(buffer) < _MIN_IN_PLACE_BYTES <= size:
+            try:
+                buffer += memoryview(_ZEROS)[:count]
+            except BufferError:  # records in the buffer are still in use
+                pass
+            else:
+                return buffer
+        grown = growable_buffer(size) if size >= _MIN_IN_PLACE_BYTES else bytearray(size)
+        grown[: len(buffer)] = buffer
+        return grown
 
     def release(self, buffer: bytearray) -> None:
         """Take back a large buffer; it is freed if 16 MiB of buffers are idle."""
@@ -128,7 +138,14 @@ class FrameBuffer:
     a buffer is returned again.
     """
 
-    __slots__ = ("_buffers", "_large", "_large_used_bytes", "_pinned", "_stored")
+    __slots__ = (
+        "_buffers",
+        "_large",
+        "_large_used_bytes",
+        "_pinned",
+        "_reserved_bytes",
+        "_stored",
+    )
 
     def __init__(self, buffers: ReceiveBuffers) -> None:
         self._buffers = buffers
@@ -139,6 +156,8 @@ class FrameBuffer:
         """A formerly shared buffer from which a request is being served."""
         self._large_used_bytes = 0
         """The number of used bytes in the large buffer."""
+        self._reserved_bytes = 0
+        """The number of bytes by which the large buffer may grow at the next read."""
 
     @property
     def stored_bytes(self) -> int:
@@ -149,14 +168,17 @@ class FrameBuffer:
         """Take the memory that the next read needs; return False if the limit does not allow it.
 
         The only connection that uses large buffers always gets more memory. Otherwise its request
-        could never be completed.
+        could never be completed. The buffer grows at the next read: until then the event loop may
+        hold a view of it, and it would have to be copied.
         """
         large, buffers = self._large, self._buffers
-        if large is None or self._large_used_bytes < len(large):
+        if large is None or self._large_used_bytes < len(large) or self._reserved_bytes:
             return True
-        if buffers.in_use_bytes > len(large) and not buffers.can_allocate(growth_bytes(large)):
+        count = growth_bytes(large)
+        if buffers.in_use_bytes > len(large) and not buffers.can_allocate(count):
             return False
-        self._large = buffers.grow(large)
+        self._reserved_bytes = count
+        buffers.in_use_bytes += count
         return True
 
     def get_buffer(self) -> memoryview:
@@ -164,6 +186,9 @@ class FrameBuffer:
         large = self._large
         if large is not None:
             if self._large_used_bytes == len(large):
+                if not self._reserved_bytes:
+                    self._buffers.in_use_bytes += growth_bytes(large)
+                self._reserved_bytes = 0
                 self._large = large = self._buffers.grow(large)
             return memoryview(large)[self._large_used_bytes :]
         stored = self._stored
@@ -227,6 +252,8 @@ class FrameBuffer:
         self._unpin()
         large, self._large = self._large, None
         if large is not None:
+            self._buffers.in_use_bytes -= self._reserved_bytes
+            self._reserved_bytes = 0
             self._buffers.release(large)
 
     def _current_buffer(self) -> bytearray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from resource import RUSAGE_SELF, getpagesize, getrusage
 from struct import pack
 
 import pytest
@@ -173,16 +175,35 @@ def test_a_buffer_with_free_space_reserves_nothing(buffers: ReceiveBuffers) -> N
     assert buffers.in_use_bytes == FIRST_BYTES
 
 
-def test_a_large_buffer_grows_in_place_and_in_limited_steps() -> None:
+def test_a_large_buffer_grows_in_place_and_in_limited_steps(buffers: ReceiveBuffers) -> None:
+    frames = FrameBuffer(buffers)
+    receive_and_store(frames, pack(">i", 50_000_000) + bytes(range(256)) * 512)
+    grown: dict[int, bytearray] = {}
+    while (buffer := frames.restore()[0]) is not None and len(buffer) < 8 << 20:
+        grown[len(buffer)] = buffer
+        space = frames.get_buffer()
+        space[-1] = 7
+        frames.store(0, frames.buffer_updated(len(space))[1])
+        # An event loop holds the view until it has called `buffer_updated`.
+        assert frames.reserve()
+        del space
+    assert [size >> 20 for size in grown][-4:] == [4, 5, 6, 7]
+    assert len({id(buffer) for size, buffer in grown.items() if size >= 4 << 20}) == 1
+    assert bytes(buffer[4 : 4 + 256 * 512]) == bytes(range(256)) * 512
+    assert buffers.in_use_bytes == len(buffer) + (1 << 20)
+    frames.clear()
+    assert buffers.in_use_bytes == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other C libraries copy")
+def test_no_bytes_are_copied_while_several_large_buffers_grow() -> None:
     buffers = ReceiveBuffers()
-    buffer = grown = bytearray(b"x") * (32 << 20)
-    sizes = []
-    for _ in range(2):
-        grown = buffers.grow(grown)
-        sizes.append(len(grown) >> 20)
-    assert grown is buffer
-    assert sizes == [48, 64]
-    assert buffers.in_use_bytes == 32 << 20
+    growing = [buffers.grow(bytearray(b"x") * (3 << 20)) for _ in range(2)]
+    faults = getrusage(RUSAGE_SELF).ru_minflt
+    for _ in range(32):
+        growing = [buffers.grow(buffer) for buffer in growing]
+    pages = (getrusage(RUSAGE_SELF).ru_minflt - faults) * getpagesize()
+    assert pages < 2 * (32 << 20) * 1.5, "each copy touches the pages of the whole buffer"
 
 
 def test_a_large_buffer_whose_bytes_are_in_use_is_copied() -> None:
