@@ -78,10 +78,10 @@ class MemoryRequest:
 
 
 class ElementCount(NamedTuple):
-    """The number of elements of a message so far, and their limit."""
+    """The number of elements of a message so far, and its maximum."""
 
-    count: int
-    limit: int
+    elements: int
+    maximum: int
 
 
 class Worker(greenlet):

@@ -159,8 +159,8 @@ def _count_elements(count: int) -> None:
     exceeding = count_elements(count)
     if exceeding is not None:
         raise ProtocolViolation(
-            f"the lists have {exceeding.count} elements or more, above the maximum of "
-            f"{exceeding.limit} for this API"
+            f"the lists have {exceeding.elements} elements or more, above the maximum of "
+            f"{exceeding.maximum} for this API"
         )
 
 
