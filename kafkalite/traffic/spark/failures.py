@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 import subprocess
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -52,6 +51,8 @@ _FAILURES: Final = (
 _STATUS_OF_JAVA: Final = 3
 _STATUS_OF_SPARK: Final = 52
 """Exit statuses after an OutOfMemoryError: the one of Java itself, and the one of Spark."""
+_KILLED: Final = -9
+"""The status of a process that SIGKILL ended. Windows has no such signal."""
 _EXIT_TIMEOUT_S: Final = 10
 
 
@@ -82,7 +83,7 @@ def java_ended(status: int) -> str:
     """Return the sentence for a Java process that ended with this status during a run."""
     if status in (_STATUS_OF_JAVA, _STATUS_OF_SPARK):
         return OUT_OF_HEAP
-    if status == -signal.SIGKILL:
+    if status == _KILLED:
         return (
             "the system killed Java, usually because it had no memory left: give Java less with"
             " --conf spark.driver.memory=1g, and run fewer tasks at once with --master 'local[1]'"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _CGROUP_LIMITS: Final = (
     Path("/sys/fs/cgroup/memory.max"),
@@ -51,8 +51,14 @@ def audits_at_once(java_heap: str) -> int:
 
 
 def machine_bytes(limits: Iterable[Path] = _CGROUP_LIMITS) -> int:
-    """Return the memory of this machine, or of the container that this process is in."""
-    total: int = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Return the memory of this machine, or of the container that this process is in.
+
+    0 if it is unknown, as on Windows.
+    """
+    sysconf: Callable[[str], int] | None = getattr(os, "sysconf", None)
+    if sysconf is None:
+        return 0
+    total = sysconf("SC_PAGE_SIZE") * sysconf("SC_PHYS_PAGES")
     for path in limits:
         # Without a limit, the file is missing or contains "max".
         with suppress(OSError, ValueError):

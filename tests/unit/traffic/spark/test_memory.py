@@ -36,3 +36,8 @@ def test_limit_of_a_container_counts_as_memory(tmp_path: Path) -> None:
     unlimited.write_text("max\n")
     assert machine_bytes([limit]) == GIB // 8
     assert machine_bytes([unlimited, tmp_path / "missing"]) == whole > GIB // 8
+
+
+def test_without_a_known_memory_the_heap_is_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("os.sysconf")  # as on Windows
+    assert heap_mib(machine_bytes([])) == 1024
