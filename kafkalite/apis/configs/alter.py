@@ -6,7 +6,8 @@ A node handles its own broker settings and loggers; the controller decides about
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkalite.apis.configs.describe import node_id_of
 from kafkalite.apis.configs.log_levels import alter_loggers
@@ -28,9 +29,11 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.gateway.call import Call
+
+T = TypeVar("T")
 
 _MAX_RESOURCES_PER_CHANGE = 1_000
 """Maximum number of resources that one decision of the controller alters."""
@@ -105,15 +108,8 @@ def handle_incremental_alter_configs(
             altered[alterable_resource(call, *resource_key)] = changes
         except KafkaError as error:
             errors[resource_key] = error.without_traceback()
-    metadata = call.node.cluster.metadata
-    for resources in chunks(tuple(altered), _MAX_RESOURCES_PER_CHANGE):
-        controller_errors = metadata.alter_configs(
-            {resource: altered[resource] for resource in resources},
-            validate_only=request.validate_only,
-        )
-        errors.update(
-            ((resource.type, resource.name), error) for resource, error in controller_errors.items()
-        )
+    alter = partial(call.node.cluster.metadata.alter_configs, validate_only=request.validate_only)
+    errors.update(_change_in_parts(alter, altered))
     return IncrementalAlterConfigsResponse(
         responses=[
             _incremental_result(resource_key, errors[resource_key])
@@ -122,6 +118,17 @@ def handle_incremental_alter_configs(
             )
         ]
     )
+
+
+def _change_in_parts(
+    change: Callable[[Mapping[ConfigResource, T]], Mapping[ConfigResource, KafkaError | None]],
+    changes: Mapping[ConfigResource, T],
+) -> Iterator[tuple[tuple[int, str], KafkaError | None]]:
+    """Let the controller make changes in several decisions; yield each resource and its error."""
+    for resources in chunks(tuple(changes), _MAX_RESOURCES_PER_CHANGE):
+        errors = change({resource: changes[resource] for resource in resources})
+        for resource, error in errors.items():
+            yield (resource.type, resource.name), error
 
 
 def alter_logger(
@@ -209,15 +216,10 @@ def handle_alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfi
             errors[resource_key] = error.without_traceback()
             continue
         replacements[resource] = {config.name: config.value or "" for config in altered.configs}
-    metadata = call.node.cluster.metadata
-    for resources in chunks(tuple(replacements), _MAX_RESOURCES_PER_CHANGE):
-        controller_errors = metadata.replace_configs(
-            {resource: replacements[resource] for resource in resources},
-            validate_only=request.validate_only,
-        )
-        errors.update(
-            ((resource.type, resource.name), error) for resource, error in controller_errors.items()
-        )
+    replace = partial(
+        call.node.cluster.metadata.replace_configs, validate_only=request.validate_only
+    )
+    errors.update(_change_in_parts(replace, replacements))
     return AlterConfigsResponse(
         responses=[
             _alter_result(resource_key, errors[resource_key])
