@@ -17,7 +17,7 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import uuid_to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.config.log_config import LogConfig
     from kafkalite.metadata.image import (
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from kafkalite.storage.data_directory import DataDirectory, TopicPartition
     from kafkalite.storage.disk_health import DiskHealth
     from kafkalite.storage.log import Log
+
+_MIN_LISTED = 16
+"""From this number of new partitions on, the data directory is listed once for all of them."""
 
 
 class Truncation(NamedTuple):
@@ -216,7 +219,9 @@ class PartitionTable:
         """
         for topic in image.topics.values():
             self._add_topic(topic, image)
-            self._open_missing(topic)
+        names = self._directory.names()
+        for topic in image.topics.values():
+            self._open_missing(topic, names)
         self._directory.move_stray_directories(self.logs())
         self._apply_leadership(
             topic for topic in image.topics.values() if self._must_truncate(topic)
@@ -239,11 +244,7 @@ class PartitionTable:
         else:
             for topic in delta.reconfigured:
                 self._configure(self._by_id[topic.topic_id], image)
-        for topic in (*delta.created, *delta.changed):
-            try:
-                self._open_missing(topic)
-            except OSError as error:
-                failure = error
+        failure = self._open_all_missing((*delta.created, *delta.changed)) or failure
         opened_late = [topic for topic in delta.changed if self._must_truncate(topic)]
         failure = self._apply_leadership(opened_late) or failure
         if failure is not None:
@@ -351,11 +352,54 @@ class PartitionTable:
             )
         )
 
-    def _open_missing(self, topic: TopicImage) -> None:
+    def _open_all_missing(self, topics: Iterable[TopicImage]) -> OSError | None:
+        """Open partitions of these topics, and return a failure of the disk, if there was one."""
+        incomplete = [
+            topic
+            for topic in topics
+            if len(topic.partitions) > len(self._by_id[topic.topic_id].partitions)
+        ]
+        count = sum(
+            len(topic.partitions) - len(self._by_id[topic.topic_id].partitions)
+            for topic in incomplete
+        )
+        failure: OSError | None = None
+        names = None
+        if count >= _MIN_LISTED:
+            # The list is only a shortcut; if it fails, each directory is looked for.
+            with suppress(OSError):
+                names = self._directory.names()
+        for topic in incomplete:
+            try:
+                self._open_missing(topic, names)
+            except OSError as error:
+                failure = error
+        return failure
+
+    def _open_missing(self, topic: TopicImage, names: Collection[str] | None) -> None:
         """Open partitions that are not open: new ones, and those whose log failed to open."""
         hosted = self._by_id[topic.topic_id]
+        now_ms, topic_id = self._clock.now_ms(), uuid_to_text(hosted.topic_id)
         for image in topic.partitions[len(hosted.partitions) :]:
-            hosted.partitions.append(self._open_partition(hosted, image))
+            log = self._directory.open_log(
+                hosted.name,
+                image.index,
+                hosted.config,
+                now_ms=now_ms,
+                topic_id=topic_id,
+                is_internal=hosted.is_internal,
+                names=names,
+            )
+            hosted.partitions.append(
+                Partition(
+                    hosted.name,
+                    hosted.topic_id,
+                    image,
+                    log,
+                    is_internal=hosted.is_internal,
+                    appended_partitions=self._appended_partitions,
+                )
+            )
 
     def _configure(self, hosted: HostedTopic, image: MetadataImage) -> None:
         hosted.config = self._log_config(image.topic_config(hosted.name))
@@ -374,21 +418,3 @@ class PartitionTable:
         # Last: woken fetches look up the topic, and must not find it.
         for partition in hosted.partitions:
             partition.notify_change()
-
-    def _open_partition(self, hosted: HostedTopic, image: PartitionImage) -> Partition:
-        log = self._directory.open_log(
-            hosted.name,
-            image.index,
-            hosted.config,
-            now_ms=self._clock.now_ms(),
-            topic_id=uuid_to_text(hosted.topic_id),
-            is_internal=hosted.is_internal,
-        )
-        return Partition(
-            hosted.name,
-            hosted.topic_id,
-            image,
-            log,
-            is_internal=hosted.is_internal,
-            appended_partitions=self._appended_partitions,
-        )

@@ -189,6 +189,10 @@ class DataDirectory:
             if topic != except_topic
         )
 
+    def names(self) -> Collection[str] | None:
+        """Return the names in the directory; None if another name may mean the same file."""
+        return None if self.ignores_case else frozenset(self._files.list(self._path))
+
     def open_log(
         self,
         topic: str,
@@ -198,23 +202,23 @@ class DataDirectory:
         now_ms: int,
         topic_id: str | None = None,
         is_internal: bool = False,
+        names: Collection[str] | None = None,
     ) -> Log:
         """Return a partition's log, recovered if needed; raises OSError when it cannot be read.
 
         A directory that belonged to another topic of the same name is renamed first. If others
-        depend on the records of an `is_internal` log, damage in it is not truncated.
+        depend on the records of an `is_internal` log, damage in it is not truncated. `names` is the
+        result of `names()`, with which the directories of new logs need not be looked for.
         """
-        partition = (topic, index)
-        path = join(self._path, partition_directory(topic, index))
-        is_new = not self._files.list(path)
+        partition, name = (topic, index), partition_directory(topic, index)
+        path = join(self._path, name)
+        is_new = (names is not None and name not in names) or not self._files.list(path)
         if is_new and partition in self._checkpoints[RECOVERY_POINTS_FILE]:
             self._forget_directory(partition)
-        if not is_new and topic_id is not None:
-            is_new = self._rename_other_topic(partition_directory(topic, index), topic_id)
-        # Without a directory, entries of checkpoints belong to an earlier one.
+        if is_new or (topic_id is not None and self._rename_other_topic(name, topic_id)):
+            return self._new_log(path, config, topic_id)
         recovery_point, start_offset, first_dirty_offset = (
-            0 if is_new else self._checkpoints[file_name].get(partition, 0)
-            for file_name in (RECOVERY_POINTS_FILE, START_OFFSETS_FILE, CLEANER_OFFSETS_FILE)
+            offsets.get(partition, 0) for offsets in self._checkpoints.values()
         )
         try:
             log = Log.open(
@@ -238,6 +242,13 @@ class DataDirectory:
         if log.has_unflushed_segments:
             self.logs_to_flush.add(log)
         log.first_dirty_offset = first_dirty_offset
+        return log
+
+    def _new_log(self, path: str, config: LogConfig, topic_id: str | None) -> Log:
+        """Return an empty log; entries of checkpoints belong to an earlier one."""
+        self.health.report_success(path, FileUse.READING)
+        log = Log.without_files(self._files, path, config, topic_id, self.health)
+        log.logs_to_flush = self.logs_to_flush
         return log
 
     def _rename_other_topic(self, name: str, topic_id: str) -> bool:

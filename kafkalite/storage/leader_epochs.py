@@ -26,8 +26,8 @@ class LeaderEpochs:
     __slots__ = ("_epochs", "_has_file", "_starts", "is_saved")
 
     def __init__(self, entries: list[tuple[int, int]] | None = None) -> None:
-        self._epochs = [epoch for epoch, _ in entries or ()]
-        self._starts = [start for _, start in entries or ()]
+        self._epochs = [epoch for epoch, _ in entries] if entries else []
+        self._starts = [start for _, start in entries] if entries else []
         self._has_file = bool(entries)
         self.is_saved = True
 

@@ -28,6 +28,7 @@ from kafkalite.storage.log_loader import (
     Recovery,
     load_log,
     load_producers,
+    no_files,
 )
 from kafkalite.storage.producer_snapshot import remove_snapshots, take_snapshot
 from kafkalite.storage.segment import LOG_SUFFIX, Segment, segment_name
@@ -188,6 +189,27 @@ class Log:
             loaded,
             start_offset=start_offset,
             recovery_point=loaded.end_offset if clean_shutdown else recovery_point,
+            topic_id=topic_id,
+            health=health,
+        )
+
+    @classmethod
+    def without_files(
+        cls,
+        files: Files,
+        directory: str,
+        config: LogConfig,
+        topic_id: str | None,
+        health: DiskHealth,
+    ) -> Log:
+        """Return an empty log; `directory` does not exist or is empty, and is not read."""
+        return cls(
+            files,
+            directory,
+            config,
+            no_files(),
+            start_offset=0,
+            recovery_point=0,
             topic_id=topic_id,
             health=health,
         )

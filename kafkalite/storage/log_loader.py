@@ -68,6 +68,13 @@ class Recovery(NamedTuple):
     """Whether later records depend on earlier ones, so that damage before others is reported."""
 
 
+def no_files(end_offset: int = 0) -> LoadedLog:
+    """Return the content of a log without files, which ends at `end_offset`."""
+    return LoadedLog(
+        [], end_offset, LeaderEpochs(), ProducerStateTable(), 0, end_offset, is_clean=False
+    )
+
+
 def load_log(
     files: Files,
     directory: str,
@@ -84,9 +91,7 @@ def load_log(
     """
     names = complete_swaps(files, directory)
     if not names:
-        return LoadedLog(
-            [], start_offset, LeaderEpochs(), ProducerStateTable(), 0, start_offset, is_clean=False
-        )
+        return no_files(start_offset)
     segments = _open_segments(files, directory, names, config, now_ms)
     epochs = LeaderEpochs.load(files, join(directory, EPOCHS_FILE))
     may_have_gaps = "compact" in config.cleanup_policy

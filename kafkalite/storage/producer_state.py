@@ -15,7 +15,7 @@ from kafkalite.storage.batch import CONTROL, TRANSACTIONAL, ControlKind
 from kafkalite.storage.transaction_verification import Verifications
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from kafkalite.storage.batch import BatchView
     from kafkalite.storage.transaction_marker import TransactionMarker
@@ -99,6 +99,16 @@ class CompletedTransaction(NamedTuple):
     last_stable_offset: int
 
 
+def _open_transactions(entries: Mapping[int, ProducerEntry]) -> dict[int, int]:
+    return dict(
+        sorted(
+            (entry.transaction_first_offset, entry.producer_id)
+            for entry in entries.values()
+            if entry.transaction_first_offset is not None
+        )
+    )
+
+
 class ProducerStateTable:
     """The producers of one log."""
 
@@ -108,13 +118,7 @@ class ProducerStateTable:
         self._entries = {entry.producer_id: entry for entry in entries}
         # First offset → producer id of open transactions, oldest first. A transaction ends when its
         # marker is in the log, because all of the log is below the high watermark.
-        self._open_transactions = dict(
-            sorted(
-                (entry.transaction_first_offset, entry.producer_id)
-                for entry in self._entries.values()
-                if entry.transaction_first_offset is not None
-            )
-        )
+        self._open_transactions = _open_transactions(self._entries) if self._entries else {}
         self._verifications = Verifications()
 
     def __len__(self) -> int:

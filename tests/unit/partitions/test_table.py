@@ -13,6 +13,7 @@ from kafkalite.metadata.image import MetadataDelta
 from kafkalite.partitions.coordinator_log import open_coordinator_log
 from kafkalite.partitions.table import PartitionTable, Truncation
 from kafkalite.ports.background import run_steps
+from kafkalite.ports.files import OsFiles
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import uuid_to_text
 from kafkalite.storage.batch import BatchView
@@ -206,6 +207,38 @@ def test_partitions_can_be_added_to_a_topic(plane: DataPlane) -> None:
     plane.change(topic._replace(partitions=grown))
     assert plane.partition() is first
     assert plane.append(b"v", index=1) == 0
+
+
+def test_logs_of_many_new_partitions_are_opened_with_one_list_of_the_directory(
+    plane: DataPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[str] = []
+    original = OsFiles.list
+
+    def list_names(self: OsFiles, path: str) -> list[str]:
+        listed.append(path)
+        return original(self, path)
+
+    monkeypatch.setattr(OsFiles, "list", list_names)
+    plane.create(partitions=50)
+    assert listed == [str(plane.directory)]
+    assert len(plane.table.logs()) == 50
+
+
+def test_directory_of_a_former_topic_is_not_used_by_many_new_partitions(plane: DataPlane) -> None:
+    plane.create()
+    plane.append(b"old")
+    content = {path.name: path.read_bytes() for path in (plane.directory / "t-0").iterdir()}
+    plane.delete("t")
+    run_steps(plane.table.remove_deleted())
+    (plane.directory / "t-30").mkdir()
+    (plane.directory / "t-40").mkdir()
+    for name, data in content.items():
+        (plane.directory / "t-30" / name).write_bytes(data)
+    plane.create(partitions=50)
+    assert values(plane, index=30) == []
+    assert directories(plane) == {"t-30.1-stray", "t-40"}
+    assert plane.append(b"new", index=30) == plane.append(b"new", index=40) == 0
 
 
 def test_new_configuration_applies_at_once(plane: DataPlane) -> None:
