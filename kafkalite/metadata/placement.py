@@ -70,25 +70,29 @@ def plan_replicas(
             ),
         )
     order_followers = _take_turns if fenced_ring else _prefer_unused_racks
+    # The assignments repeat after some rounds.
+    known: dict[tuple[int, int, int], tuple[int, ...]] = {}
     assignments = []
     for index in range(partitions):
-        round_number = index // len(ring)
         leader_slot = (start + index) % len(ring)
-        candidates = ring[leader_slot + 1 :] + ring[:leader_slot]
         # After each full round the followers shift by one, so that pairs of nodes vary.
-        shift = round_number % max(1, len(candidates))
+        shift = index // len(ring) % max(1, len(ring) - 1)
         fenced_shift = index % max(1, len(fenced_ring))
-        followers = order_followers(
-            ring[leader_slot],
-            (
-                *candidates[shift:],
-                *candidates[:shift],
-                *fenced_ring[fenced_shift:],
-                *fenced_ring[:fenced_shift],
-            ),
-            brokers,
-        )
-        assignments.append((ring[leader_slot], *followers[: replication_factor - 1]))
+        turn = leader_slot, shift, fenced_shift
+        if turn not in known:
+            candidates = ring[leader_slot + 1 :] + ring[:leader_slot]
+            followers = order_followers(
+                ring[leader_slot],
+                (
+                    *candidates[shift:],
+                    *candidates[:shift],
+                    *fenced_ring[fenced_shift:],
+                    *fenced_ring[:fenced_shift],
+                ),
+                brokers,
+            )
+            known[turn] = (ring[leader_slot], *followers[: replication_factor - 1])
+        assignments.append(known[turn])
     return tuple(assignments)
 
 

@@ -65,19 +65,24 @@ def partition_records(
     topic_id: bytes, first: int, assignments: Sequence[tuple[int, ...]], brokers: Brokers
 ) -> list[PartitionRecord]:
     """Return the records of new partitions; `first` is the index of the first one."""
+    # Few of the many partitions of a topic have different replicas.
+    known: dict[tuple[int, ...], tuple[list[int], list[bytes]]] = {}
     records = []
     for index, replicas in enumerate(assignments, first):
-        isr = [node_id for node_id in replicas if brokers.is_active(node_id)]
+        if replicas not in known:
+            isr = [node_id for node_id in replicas if brokers.is_active(node_id)]
+            known[replicas] = isr, brokers.directories(replicas) or []
+        isr, directories = known[replicas]
         records.append(
             PartitionRecord(
                 partition_id=index,
                 topic_id=topic_id,
                 replicas=list(replicas),
-                isr=isr,
+                isr=isr[:],
                 leader=isr[0] if isr else NO_LEADER,
                 leader_epoch=0,
                 partition_epoch=0,
-                directories=brokers.directories(replicas) or [],
+                directories=directories[:],
             )
         )
     return records

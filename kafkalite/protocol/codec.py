@@ -231,10 +231,16 @@ def _message_parser(name: str, prefix: bytes) -> Parser:
 
 def encode_metadata_record(record: Any, version: int) -> bytes:
     """Encode a metadata log record: frame version, API key, version as varints; then the body."""
-    frame = (_METADATA_FRAME_VERSION, record.API_KEY, version)
-    out: Out = [encode_varint(number) for number in frame]
-    builder(record.CODEC, version)(record, out)
+    frame, build = _metadata_builder(record.__class__, version)
+    out: Out = [frame]
+    build(record, out)
     return b"".join(out)
+
+
+@lru_cache(_MAX_CACHED_PARSERS)
+def _metadata_builder(record_class: Any, version: int) -> tuple[bytes, Builder]:
+    frame = (_METADATA_FRAME_VERSION, record_class.API_KEY, version)
+    return b"".join(map(encode_varint, frame)), builder(record_class.CODEC, version)
 
 
 def decode_metadata_record(data: bytes) -> Any:

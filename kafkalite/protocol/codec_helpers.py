@@ -83,6 +83,12 @@ def encode_string_length(length: int) -> bytes:
     return encode_varint(length)
 
 
+@lru_cache(maxsize=64)
+def _encode_tag(tag: int) -> bytes:
+    """Encode a tag that is not in VARINTS; few are in use."""
+    return encode_varint(tag)
+
+
 def encode_tag_section(
     sections: Sequence[tuple[int, bytes]], unknown: dict[int, bytes] | None
 ) -> bytes:
@@ -94,7 +100,7 @@ def encode_tag_section(
         return b"".join(
             (
                 b"\x01",
-                VARINTS[tag] if tag < SHORT else encode_varint(tag),
+                VARINTS[tag] if tag < SHORT else _encode_tag(tag),
                 VARINTS[size] if size < SHORT else encode_varint(size),
                 section,
             )
@@ -186,7 +192,7 @@ def read_uuids(buf: bytes | bytearray, pos: int, count: int) -> list[bytes]:
 
 def pack_numbers(code: str, values: list[int]) -> bytes:
     """Return the bytes of numbers of one struct code."""
-    return Struct(f">{len(values)}{code}").pack(*values)
+    return row_packer(f"%d{code}", len(values))(*values) if values else b""
 
 
 @lru_cache(maxsize=1024)
