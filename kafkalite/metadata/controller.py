@@ -7,6 +7,10 @@ before: records of its epoch, and the truncation of a log by the new leader, mus
 of power without it. Every call raises KafkaError KAFKA_STORAGE_ERROR when a disk fails. If the log
 could not be written, nothing was changed. If it could not be synced, or a listener raised the
 error, the change is already in the log.
+
+The exception are requests that create many partitions: they pause between the log and the image, so
+that others need not wait for both. A decision that is made meanwhile knows the change, as in Kafka,
+where the metadata of the brokers follows the controller. It publishes the change with its own.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from kafkalite.metadata.image import NO_LEADER, MetadataDelta, MetadataImage, Re
 from kafkalite.metadata.internal_topics import auto_created_topic
 from kafkalite.metadata.partition_change import UNCHANGED_LEADER
 from kafkalite.metadata.shard import MetadataShard
+from kafkalite.ports.turns import pause
 from kafkalite.protocol._generated.records.broker_registration_change import (
     BrokerRegistrationChangeRecord,
 )
@@ -88,6 +93,7 @@ class MetadataController:
         """Images that the listeners have not received yet."""
         self._must_flush = False
         """Whether a leader was changed since the log was flushed."""
+        self._end_offset = 0
         self._image = MetadataImage()
 
     @property
@@ -126,8 +132,8 @@ class MetadataController:
         log cannot be read or written, NoNodesError if all nodes were removed, and
         UnsupportedLevelError if the release does not support a feature level.
         """
-        end_offset = replay_log(self._log, self._serde, self._shard)
-        self._image = MetadataImage(version=end_offset)
+        self._end_offset = replay_log(self._log, self._serde, self._shard)
+        self._image = MetadataImage(version=self._end_offset)
         # In this order: nodes must be registered before they can be elected.
         self._append(self._shard.on_loaded(self._clock.now_ms()))
         self._append(self._shard.register(racks))
@@ -140,14 +146,16 @@ class MetadataController:
         *,
         validate_only: bool = False,
         charge: Charge | None = None,
+        may_pause: bool = False,
     ) -> list[TopicCreation]:
         """Create topics; each succeeds or fails on its own.
 
-        `charge` counts the partitions against a quota. Raises KafkaError if the request is too
-        large.
+        `charge` counts the partitions against a quota. With `may_pause`, other requests may be
+        served before the topics are published. Raises KafkaError if the request is too large.
         """
         return self._write(
-            self._shard.create_topics(requested, validate_only=validate_only, charge=charge)
+            self._shard.create_topics(requested, validate_only=validate_only, charge=charge),
+            may_pause=may_pause,
         )
 
     def ensure_internal_topic(self, name: str) -> None:
@@ -179,15 +187,17 @@ class MetadataController:
         *,
         validate_only: bool = False,
         charge: Charge | None = None,
+        may_pause: bool = False,
     ) -> list[KafkaError | None]:
         """Add partitions to topics; return an error or None for each element.
 
-        `charge` counts the partitions against a quota.
+        `charge` and `may_pause` are those of `create_topics`.
         """
         return self._write(
             self._shard.create_partitions(
                 new_partitions, validate_only=validate_only, charge=charge
-            )
+            ),
+            may_pause=may_pause,
         )
 
     def elect_leaders(
@@ -370,13 +380,17 @@ class MetadataController:
         """Allocate a block of producer ids to a node: its first id and size."""
         return self._write(self._shard.producer_ids.allocate(node_id))
 
-    def _write(self, result: CoordinatorResult[R]) -> R:
+    def _write(self, result: CoordinatorResult[R], *, may_pause: bool = False) -> R:
         if isinstance(result.response, ParkedRequest | KafkaError):
             raise TypeError("a metadata decision returned a parked request or an error")
         if result.records:
             try:
                 self._append(result)
-                self._publish()
+                try:
+                    if may_pause:
+                        pause()
+                finally:  # also if the client has disconnected meanwhile
+                    self._publish()
             except OSError as error:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from error
         return result.response
@@ -386,13 +400,14 @@ class MetadataController:
             return
         encoded = [self._serde.encode(record) for record in result.records]
         end_offset = self._log.append(encoded, self._clock.now_ms())
-        self._must_flush |= any(_changes_leader(record.value) for record in result.records)
         for record in result.records:
+            if isinstance(record.value, PartitionChangeRecord):
+                self._must_flush |= record.value.leader != UNCHANGED_LEADER
             self._shard.replay(record)
-        self._image = self._image.at_version(end_offset)
+        self._end_offset = end_offset
 
     def _publish(self) -> None:
-        image, delta = self._shard.next_image(self._image, self._image.version)
+        image, delta = self._shard.next_image(self._image, self._end_offset)
         self._image = image
         if delta.configs:
             self._publish_config(image)
@@ -449,10 +464,6 @@ class MetadataController:
         self._config.publish(cluster_configs, group_configs, node_configs)
 
 
-def _changes_leader(value: object) -> bool:
-    return isinstance(value, PartitionChangeRecord) and value.leader != UNCHANGED_LEADER
-
-
 _VERSIONS: Mapping[type, int] = {
     PartitionRecord: 2,
     PartitionChangeRecord: 2,
@@ -467,12 +478,15 @@ _REGISTRATION_VERSION, _CORDONING_VERSION = 3, 4
 
 
 def _version_of(value: object) -> int:
+    version = _VERSIONS.get(value.__class__)
+    if version is not None:
+        return version
     if isinstance(value, BrokerRegistrationChangeRecord) and value.in_controlled_shutdown:
         return _SHUTDOWN_VERSION
     if isinstance(value, RegisterBrokerRecord):
         can_cordon = value.cordoned_log_dirs is not None
         return _CORDONING_VERSION if can_cordon else _REGISTRATION_VERSION
-    return _VERSIONS.get(type(value), 0)
+    return 0
 
 
 class MetadataSerde:

@@ -178,10 +178,6 @@ class MetadataImage(NamedTuple):
             return None
         return topic_image.partitions[index]
 
-    def at_version(self, version: int) -> MetadataImage:
-        """Return this image with a later end of the log."""
-        return self._replace(version=version)
-
     @property
     def active_brokers(self) -> list[int]:
         """The ids of the nodes that are not fenced, in order."""

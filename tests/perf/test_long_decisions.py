@@ -11,13 +11,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.metadata import controller
+from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.partition_creation import NewPartitions
+from tests.perf.socketless_broker import SocketlessBroker
 from tests.scenarios.streams_world import Request, StreamsWorld, internal, reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 _TOPOLOGY_BUDGET = 850_000
 """The maximum number of calls to configure a large topology and to assign its tasks."""
+
+_CREATION_BUDGET = 650_000
+"""The maximum number of calls between two turns of others while many partitions are created."""
 
 
 def _subtopologies() -> StreamsWorld:
@@ -69,3 +77,42 @@ def test_a_large_topology_is_configured_within_a_number_of_calls(
     response = profile.runcall(world.ask, world.joining("m")).response
     assert response.status == []
     assert pstats.Stats(profile).total_calls < _TOPOLOGY_BUDGET  # type: ignore[attr-defined]
+
+
+def _longest_turn(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> int:
+    """Return the number of calls of a change between two pauses, or before the first one."""
+    profiles: list[cProfile.Profile] = []
+
+    def begin_turn() -> None:
+        for profile in profiles[-1:]:
+            profile.disable()
+        profiles.append(cProfile.Profile())
+        profiles[-1].enable()
+
+    monkeypatch.setattr(controller, "pause", begin_turn)
+    begin_turn()
+    change()
+    profiles[-1].disable()
+    longest: int = max(
+        pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
+        for profile in profiles
+    )
+    return longest
+
+
+def test_many_partitions_are_created_within_a_number_of_calls_between_two_pauses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = SocketlessBroker(str(tmp_path))
+    metadata = broker.cluster.metadata
+    created = _longest_turn(
+        monkeypatch,
+        lambda: metadata.create_topics([NewTopic(name="t", partitions=9_999)], may_pause=True),
+    )
+    metadata.create_topics([NewTopic(name="u")])
+    added = _longest_turn(
+        monkeypatch,
+        lambda: metadata.create_partitions([NewPartitions("u", 10_000)], may_pause=True),
+    )
+    broker.close()
+    assert max(created, added) < _CREATION_BUDGET

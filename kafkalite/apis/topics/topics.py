@@ -114,7 +114,7 @@ def _create(call: Call, new_topics: list[NewTopic], *, validate_only: bool) -> l
     creations: list[TopicCreation] = []
     for part in chunks(new_topics, MAX_TOPICS_PER_DECISION):
         creations += metadata.create_topics(
-            part, validate_only=validate_only, charge=_charge_of(call)
+            part, validate_only=validate_only, charge=_charge_of(call), may_pause=True
         )
     return creations
 
@@ -331,7 +331,10 @@ def handle_create_partitions(
     if new_partitions:
         check_timeout(request.timeout_ms)
     errors = call.node.cluster.metadata.create_partitions(
-        new_partitions, validate_only=request.validate_only, charge=_charge_of(call)
+        new_partitions,
+        validate_only=request.validate_only,
+        charge=_charge_of(call),
+        may_pause=True,
     )
     results.update(zip((new.topic for new in new_partitions), errors, strict=True))
     return CreatePartitionsResponse(

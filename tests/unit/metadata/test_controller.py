@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.coordinator.contract import CoordinatorRecord
 from kafkalite.metadata.controller import MetadataSerde
-from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.creation import NewTopic, TopicCreation
 from kafkalite.metadata.image import MetadataDelta, MetadataImage
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.metadata.shard import MetadataShard
+from kafkalite.ports.turns import Worker
 from kafkalite.protocol._generated.records.abort_transaction import AbortTransactionRecord
 from kafkalite.protocol._generated.records.begin_transaction import BeginTransactionRecord
 from kafkalite.protocol._generated.records.end_transaction import EndTransactionRecord
@@ -201,6 +204,53 @@ def test_change_by_a_listener_is_published_to_all_listeners_in_order() -> None:
     world.controller.create_topics([NewTopic(name="t")])
     assert received["first"] == received["last"]
     assert [topics for _, topics in received["last"]] == [["t"], ["t", "u"]]
+
+
+def paused_creation(world: MetadataWorld, outcomes: list[object]) -> Worker:
+    """Return a worker that creates topic "paused" and has paused before its publication."""
+
+    def create() -> None:
+        outcomes.extend(world.controller.create_topics([NewTopic(name="paused")], may_pause=True))
+
+    worker = Worker()
+    worker.task = create
+    assert worker.take_turn(0.0) is worker
+    return worker
+
+
+def test_decision_between_a_change_and_its_publication_knows_the_change() -> None:
+    world = MetadataWorld()
+    before = world.image
+    outcomes: list[object] = []
+    worker = paused_creation(world, outcomes)
+    assert world.image is before
+    same, other = world.controller.create_topics([NewTopic(name="paused"), NewTopic(name="t")])
+    assert same.error is not None
+    assert same.error.code is ErrorCode.TOPIC_ALREADY_EXISTS
+    assert other.error is None
+    # It publishes both changes.
+    assert [topic.name for topic in world.last_delta.created] == ["paused", "t"]
+    published = world.image
+    assert worker.take_turn(inf) is None
+    (created,) = outcomes
+    assert isinstance(created, TopicCreation)
+    assert created.error is None
+    assert world.image.topics == published.topics
+    assert world.image.version == published.version
+    assert world.last_delta.created == ()
+
+
+def test_change_is_published_although_its_client_disconnects() -> None:
+    world = MetadataWorld()
+    paused_creation(world, []).end()
+    assert [topic.name for topic in world.last_delta.created] == ["paused"]
+
+
+def test_change_that_was_not_published_takes_effect_at_the_next_start() -> None:
+    world = MetadataWorld()
+    worker = paused_creation(world, [])
+    assert "paused" in world.restart(1).image.topics
+    worker.end()
 
 
 def test_deferred_change_is_made_after_all_published_ones() -> None:

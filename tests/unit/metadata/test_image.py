@@ -29,4 +29,3 @@ def test_empty_image_has_no_entities() -> None:
     assert image.controller_id == -1
     assert image.topic_config("t") == image.group_config("g") == {}
     assert image.config_of(ResourceType.BROKER, "") == {}
-    assert image.at_version(5).version == 5
