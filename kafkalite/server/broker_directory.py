@@ -115,7 +115,10 @@ class BrokerDirectory:
         except KeyError:
             is_valid = False
         if not is_valid:
-            raise BrokerDirectoryError(f"{self.path}/{META_FILE} has no valid cluster.id")
+            raise BrokerDirectoryError(
+                f"{self.path}/{META_FILE} has no valid cluster.id; restore the file from a copy, "
+                "or delete it: the next start then writes a new id, and keeps all topics"
+            )
         return cluster_id
 
 
