@@ -359,7 +359,7 @@ def _open_metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> P
     )
     if (
         directory.was_initialized
-        and not log.end_offset
+        and not log.segments
         and directory.has_files_of_topics(METADATA_TOPIC)
     ):
         directory.restore_clean_shutdown_marker()

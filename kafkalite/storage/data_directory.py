@@ -34,6 +34,7 @@ from kafkalite.storage.file_names import (
     stray_directory,
 )
 from kafkalite.storage.log import PARTITION_METADATA_FILE, Log
+from kafkalite.storage.segment import LOG_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -217,9 +218,7 @@ class DataDirectory:
             self._forget_directory(partition)
         if is_new or (topic_id is not None and self._rename_other_topic(name, topic_id)):
             return self._new_log(path, config, topic_id)
-        recovery_point, start_offset, first_dirty_offset = (
-            offsets.get(partition, 0) for offsets in self._checkpoints.values()
-        )
+        recovery_point, start_offset, first_dirty_offset = self._stored_offsets(partition, path)
         try:
             log = Log.open(
                 self._files,
@@ -237,12 +236,24 @@ class DataDirectory:
         except OSError as error:
             self.health.report_failure(path, error, FileUse.READING)
             raise
-        self.health.report_success(path, FileUse.READING)
+        if all(damage.path != path for damage in log.damage_errors):
+            self.health.report_success(path, FileUse.READING)
         log.logs_to_flush = self.logs_to_flush
         if log.has_unflushed_segments:
             self.logs_to_flush.add(log)
         log.first_dirty_offset = first_dirty_offset
         return log
+
+    def _stored_offsets(self, partition: TopicPartition, path: str) -> list[int]:
+        """Return the recovery point, start offset and first dirty offset of a log.
+
+        A new cluster without segments begins without the offsets of an earlier one.
+        """
+        if not self.was_initialized and not any(
+            name.endswith(LOG_SUFFIX) for name in self._files.list(path)
+        ):
+            return [0] * len(self._checkpoints)
+        return [offsets.get(partition, 0) for offsets in self._checkpoints.values()]
 
     def _new_log(self, path: str, config: LogConfig, topic_id: str | None) -> Log:
         """Return an empty log; entries of checkpoints belong to an earlier one."""

@@ -361,6 +361,29 @@ def test_a_missing_directory_is_reported(*, is_clean: bool) -> None:
     assert again.missing_directories == {NAME: 3}
 
 
+def test_missing_segments_are_reported_until_the_log_is_complete() -> None:
+    files = MemoryFiles()
+    directory = DataDirectory(files, "data")
+    directory.write_properties(cluster_id="c", node_id=1, directory_id="d")
+    log = open_log(directory)
+    directory.end_loading()
+    append(log, b"value")
+    directory.close({NAME: log})
+    segment = f"data/some-topic-3/{0:020d}.log"
+    content = files.read(segment)
+    files.remove(segment)
+    damaged = DataDirectory(files, "data")
+    open_log(damaged)
+    (failure,) = damaged.health.failures
+    assert (failure.path, failure.reason) == (
+        "data/some-topic-3",
+        "the flushed records with the offsets 0 to 0 are missing",
+    )
+    files.write(segment, content)
+    open_log(damaged)
+    assert not damaged.health.failures
+
+
 def test_a_new_topic_with_the_name_of_a_deleted_one_is_not_damaged_after_a_crash() -> None:
     files = MemoryFiles()
     directory = DataDirectory(files, "data")
