@@ -1,7 +1,8 @@
 """DeferredRequest: a request that is handled later, outside of the turn of its connection.
 
 All code that handles a request later uses it: delays of faults, requests for the controller that
-wait at an isolated node, and transactional writes that wait for the end of a transaction.
+wait at an isolated node, requests that wait for overdue calls, and transactional writes that wait
+for the end of a transaction.
 """
 
 from __future__ import annotations

@@ -40,6 +40,9 @@ MAX_PERIODIC_ROUNDS = 32
 _MAX_LATENESS_S = 0.02
 """If the loop makes a call later than this, in seconds, sockets are read first."""
 
+REPORTED_LATENESS_S = 0.5
+"""If the loop makes a call later than this, in seconds, `AdjustableClock.on_late` is called."""
+
 _NEVER_MS = 1 << 62
 _NS_PER_MS = 1_000_000
 
@@ -59,6 +62,12 @@ class Clock(Protocol):
 
     def now_ns(self) -> int:
         """Return the same time in nanoseconds, as exactly as is known."""
+
+    def after_due_calls(self, callback: Callable[[], None]) -> Timer | None:
+        """Call `callback` after the calls that are due and not made yet.
+
+        Returns None if there are none; `callback` is then not called.
+        """
 
     def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
         """Call `callback` once when `deadline_ms` is reached, never within this call."""
@@ -96,6 +105,11 @@ class SteppedClock:
     def now_ns(self) -> int:
         """Return the virtual time, in nanoseconds since the Unix epoch."""
         return self._now_ms * _NS_PER_MS
+
+    def after_due_calls(self, callback: Callable[[], None]) -> Timer | None:
+        """Return None: `advance` makes all calls that are due."""
+        del callback
+        return None
 
     def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
         """Call `callback` in the first `advance` that reaches `deadline_ms`."""
@@ -177,10 +191,12 @@ class AdjustableClock(SteppedClock):
         "_monotonic_start_ns",
         "_offset_ns",
         "_rate",
+        "_reads_sockets_first",
         "_requested_rate",
         "_slow_latest_ns",
         "_slow_start_monotonic_ns",
         "_slow_start_ns",
+        "on_late",
     )  # fmt: skip
 
     def __init__(self, rate: float = 1, now_ms: int | None = None) -> None:
@@ -191,8 +207,12 @@ class AdjustableClock(SteppedClock):
         self._latest_ns = 0
         self._loop_timer: Timer | None = None
         self._loop_timer_ms = _NEVER_MS
+        self._reads_sockets_first = False
+        """Whether the due calls will be made after the sockets were read once."""
         self._loop_timer_due_s = 0.0
         """Time at which the loop should call `_wake`, by the loop's clock."""
+        self.on_late: Callable[[float], None] = lambda _: None
+        """Called with the lateness in seconds: the loop, or the whole process, did not run."""
         # The start of half speed by this clock and by the machine's monotonic clock, and the latest
         # time of this clock.
         self._slow_start_ns = 0
@@ -264,6 +284,22 @@ class AdjustableClock(SteppedClock):
                 self._resume()
                 self._reset_loop_timer()
 
+    def after_due_calls(self, callback: Callable[[], None]) -> Timer | None:
+        """Call `callback` after the calls that are due; return None if there are none.
+
+        The sockets are read once before, as in a late loop.
+        """
+        now_ms = self.now_ms()
+        if now_ms < self._loop_timer_ms or self._until_ms is not None:
+            return None
+        if not self._reads_sockets_first:
+            # Not when the loop's timer is due: the machine's time may have been set forward.
+            if self._loop_timer is not None:
+                self._loop_timer.cancel()
+            self._make_due_calls_after_reading()
+        # Calls are made in the order of their deadlines.
+        return self._calls.add(now_ms, callback)
+
     def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
         """Call `callback` on the running loop once `deadline_ms` is reached."""
         call = self._calls.add(deadline_ms, callback)
@@ -317,6 +353,7 @@ class AdjustableClock(SteppedClock):
             self._loop_timer.cancel()
             self._loop_timer = None
         self._loop_timer_ms = _NEVER_MS
+        self._reads_sockets_first = False
         deadline_ms = self._calls.next_deadline_ms()
         if deadline_ms is not None:
             self._set_loop_timer(deadline_ms)
@@ -344,11 +381,18 @@ class AdjustableClock(SteppedClock):
         Otherwise a member whose heartbeat is waiting in its socket would be treated as dead.
         """
         loop = asyncio.get_running_loop()
-        if loop.time() - self._loop_timer_due_s <= _MAX_LATENESS_S:
+        lateness_s = loop.time() - self._loop_timer_due_s
+        if lateness_s <= _MAX_LATENESS_S:
             self._make_due_calls()
         else:
-            # The loop may run this before it reads sockets; it runs the second call after reading.
-            self._loop_timer = loop.call_soon(self._wake_after_reading)
+            if lateness_s > REPORTED_LATENESS_S:
+                self.on_late(lateness_s)
+            self._make_due_calls_after_reading()
+
+    def _make_due_calls_after_reading(self) -> None:
+        self._reads_sockets_first = True
+        # The loop may run this before it reads sockets; it runs the second call after reading.
+        self._loop_timer = asyncio.get_running_loop().call_soon(self._wake_after_reading)
 
     def _wake_after_reading(self) -> None:
         self._loop_timer = asyncio.get_running_loop().call_soon(self._make_due_calls)
@@ -357,6 +401,7 @@ class AdjustableClock(SteppedClock):
         """Make the calls that are due; calls requested by these wait for the loop's next turn."""
         self._loop_timer = None
         self._loop_timer_ms = _NEVER_MS
+        self._reads_sockets_first = False
         latest_number = self._calls.latest_number
         now_ms = self.now_ms()
         while (call := self._calls.pop_due(now_ms, latest_number)) is not None:

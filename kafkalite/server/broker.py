@@ -43,6 +43,7 @@ from kafkalite.server.admission import Admission
 from kafkalite.server.broker_directory import BrokerDirectory, BrokerDirectoryError
 from kafkalite.server.client_warnings import ClientWarnings
 from kafkalite.server.connection import Connection
+from kafkalite.server.late_loop import LateLoop
 from kafkalite.server.listener import Listener, ListenerContext
 from kafkalite.server.logging import DiskFailureLog, Level, Log, log_truncation
 from kafkalite.server.maintenance import Maintenance
@@ -833,6 +834,9 @@ class Broker:
         queued_bytes = config.int("queued.max.request.bytes")
         buffers = ReceiveBuffers(queued_bytes if queued_bytes > 0 else _DEFAULT_QUEUED_BYTES)
         self._scheduler = Scheduler(loop, buffers)
+        if isinstance(self._clock, AdjustableClock):
+            late_loop = LateLoop(self._log)
+            self._clock.on_late = lambda lateness_s: late_loop.report(lateness_s, loop.time())
         self._memory_queue = MemoryQueue(
             loop, buffers, lambda: chain.from_iterable(served.admission for served in self._nodes)
         )

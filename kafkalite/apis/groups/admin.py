@@ -11,6 +11,7 @@ from kafkalite.apis.duplicates import DuplicateLimit, without_duplicates
 from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
 from kafkalite.apis.shares.deletion import delete_share_state_of_group
 from kafkalite.gateway.api import Api, Eras
+from kafkalite.gateway.overdue_calls import sees_ended_sessions
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.groups.classic.describe import describe_group
 from kafkalite.groups.group import GroupType, group_not_found_error
@@ -54,6 +55,7 @@ DESCRIBE_GROUPS_ERAS = Eras(
 )
 
 
+@sees_ended_sessions
 def handle_list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     """List the groups of this node's shards that match the state and type filters."""
     # Unknown names match nothing. Kafka trims state names, but not type names.
@@ -90,6 +92,7 @@ def refuse_list_groups(
     return ListGroupsResponse(error_code=code, groups=[])
 
 
+@sees_ended_sessions
 def handle_describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe classic groups; groups of other types have state Dead."""
     groups = []
@@ -147,6 +150,7 @@ def refuse_describe_groups(
     )
 
 
+@sees_ended_sessions
 def handle_delete_groups(
     call: Call, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse | Waiting[DeleteGroupsResponse]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api, Eras
+from kafkalite.gateway.overdue_calls import after_overdue_calls
 from kafkalite.groups.classic.member import Caller
 from kafkalite.groups.classic.responses import join_error_response, sync_error_response
 from kafkalite.ports.waiting import when
@@ -102,8 +103,15 @@ def handle_join_group(
 ) -> JoinGroupResponse | Waiting[JoinGroupResponse]:
     """Handle a JoinGroup; the response is sent when the next generation starts."""
     _require_group_id(request.group_id)
+    _check_session_timeout(request, call.node.config)
+    if request.member_id:
+        return _join(call, request)
+    # The sessions of members decide whether there is room for another member.
+    return after_overdue_calls(call, request, _join)
+
+
+def _join(call: Call, request: JoinGroupRequest) -> JoinGroupResponse | Waiting[JoinGroupResponse]:
     node = call.node
-    _check_session_timeout(request, node.config)
     era: JoinGroupEra = call.era
     permissions = call.permissions
     caller = Caller(

@@ -9,6 +9,7 @@ from kafkalite.apis.blank_fields import check_not_blank, trim
 from kafkalite.apis.groups.descriptions import describe_each
 from kafkalite.gateway.api import MAX_ELEMENTS_WITH_PARTITIONS, Api, Eras
 from kafkalite.gateway.error_messages import printable
+from kafkalite.gateway.overdue_calls import after_overdue_calls, sees_ended_sessions
 from kafkalite.groups.assignors.table import assignor_names
 from kafkalite.groups.consumer.settings import MEMBER_ID_KEY, MEMBER_ID_UUID
 from kafkalite.groups.modern.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, Client
@@ -67,19 +68,35 @@ def handle_consumer_group_heartbeat(
     except InvalidMemberIdError as refusal:
         _log_invalid_member_id(call, request, refusal)
         raise
-    permissions = call.permissions
-    client = Client(
-        call.client_id or "",
-        call.client_host,
-        None if permissions is None else permissions.may_describe_topic,
-    )
+    client = _client(call)
     shard = node.groups.locate(request.group_id, node.id)
     answer = shard.read(
         lambda machine, now_ms: machine.consumer.steady_heartbeat(request, client, now_ms)
     )
     if answer is not None:
         return answer
+    if request.member_epoch == JOIN_EPOCH:
+        # The session of another member decides whether its instance id is free.
+        return after_overdue_calls(call, request, _update_member)
+    return _update_member(call, request)
+
+
+def _update_member(
+    call: Call, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | Waiting[ConsumerGroupHeartbeatResponse]:
+    """Handle a heartbeat that may change the group."""
+    client = _client(call)
+    shard = call.node.groups.locate(request.group_id, call.node.id)
     return shard.write(lambda machine, now_ms: machine.consumer.heartbeat(request, client, now_ms))
+
+
+def _client(call: Call) -> Client:
+    permissions = call.permissions
+    return Client(
+        call.client_id or "",
+        call.client_host,
+        None if permissions is None else permissions.may_describe_topic,
+    )
 
 
 def _log_invalid_member_id(
@@ -184,6 +201,7 @@ def refuse_consumer_group_heartbeat(
     return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)
 
 
+@sees_ended_sessions
 def handle_consumer_group_describe(
     call: Call, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, MAX_ELEMENTS_WITH_PARTITIONS, Api, Eras
+from kafkalite.gateway.overdue_calls import sees_ended_sessions
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.groups.group import CommitClaim
 from kafkalite.groups.offsets import OffsetToCommit
@@ -218,6 +219,7 @@ def refuse_offset_commit(
 # OffsetDelete
 
 
+@sees_ended_sessions
 def handle_offset_delete(
     call: Call, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Waiting[OffsetDeleteResponse]:

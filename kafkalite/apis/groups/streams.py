@@ -13,6 +13,7 @@ from kafkalite.apis.blank_fields import check_not_blank
 from kafkalite.apis.groups.descriptions import describe_each
 from kafkalite.coordinator.contract import Event
 from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api, Eras
+from kafkalite.gateway.overdue_calls import after_overdue_calls, sees_ended_sessions
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Client
 from kafkalite.groups.streams.descriptions import check_description_size
 from kafkalite.groups.streams.heartbeat import StreamsHeartbeatEra
@@ -70,6 +71,16 @@ def handle_streams_group_heartbeat(
         request, accepts_all_members=node.config.release.rules.accepts_all_streams_members
     )
     _check_fields(request)
+    if request.member_epoch == JOIN_EPOCH:
+        # The sessions of members decide whether there is room for another member.
+        return after_overdue_calls(call, request, _update_member)
+    return _update_member(call, request)
+
+
+def _update_member(
+    call: Call, request: StreamsGroupHeartbeatRequest
+) -> StreamsGroupHeartbeatResponse | Waiting[StreamsGroupHeartbeatResponse]:
+    node = call.node
     client = Client(call.client_id or "", call.client_host)
     shard = node.groups.locate(request.group_id, node.id)
     era: StreamsHeartbeatEra = call.era
@@ -282,6 +293,7 @@ def refuse_streams_group_heartbeat(
     return StreamsGroupHeartbeatResponse(error_code=code, error_message=message)
 
 
+@sees_ended_sessions
 def handle_streams_group_describe(
     call: Call, request: StreamsGroupDescribeRequest
 ) -> StreamsGroupDescribeResponse:

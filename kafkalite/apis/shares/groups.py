@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kafkalite.apis.blank_fields import check_not_blank
 from kafkalite.apis.groups.descriptions import describe_each
 from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
+from kafkalite.gateway.overdue_calls import after_overdue_calls, sees_ended_sessions
 from kafkalite.groups.modern.member import JOIN_EPOCH, LEAVE_EPOCH, Client
 from kafkalite.metadata.features import SHARE_VERSION
 from kafkalite.protocol._generated.messages.share_group_describe import (
@@ -60,6 +61,19 @@ def handle_share_group_heartbeat(
     )
     if answer is not None:
         return answer
+    if request.member_epoch == JOIN_EPOCH:
+        # The sessions of members decide whether there is room for another member.
+        return after_overdue_calls(call, request, _update_member)
+    return _update_member(call, request)
+
+
+def _update_member(
+    call: Call, request: ShareGroupHeartbeatRequest
+) -> ShareGroupHeartbeatResponse | Waiting[ShareGroupHeartbeatResponse]:
+    """Handle a heartbeat that may change the group."""
+    node = call.node
+    client = Client(call.client_id or "", call.client_host)
+    shard = node.groups.locate(request.group_id, node.id)
     # Heartbeats succeed even if share state cannot be stored. Partitions without share state are
     # not assigned, and a later heartbeat tries again.
     with suppress(KafkaError):
@@ -92,6 +106,7 @@ def refuse_share_group_heartbeat(
     return ShareGroupHeartbeatResponse(error_code=code, error_message=message)
 
 
+@sees_ended_sessions
 def handle_share_group_describe(
     call: Call, request: ShareGroupDescribeRequest
 ) -> ShareGroupDescribeResponse:

@@ -14,6 +14,7 @@ from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
 from kafkalite.apis.shares.deletion import delete_share_states
 from kafkalite.apis.shares.groups import check_share_groups_enabled
 from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
+from kafkalite.gateway.overdue_calls import sees_ended_sessions
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.ports.turns import in_steps
 from kafkalite.ports.waiting import chain, gather
@@ -213,6 +214,7 @@ def refuse_describe_share_group_offsets(
 # AlterShareGroupOffsets
 
 
+@sees_ended_sessions
 def handle_alter_share_group_offsets(
     call: Call, request: AlterShareGroupOffsetsRequest
 ) -> AlterShareGroupOffsetsResponse | Waiting[AlterShareGroupOffsetsResponse]:
@@ -312,6 +314,7 @@ def refuse_alter_share_group_offsets(
 # DeleteShareGroupOffsets
 
 
+@sees_ended_sessions
 def handle_delete_share_group_offsets(
     call: Call, request: DeleteShareGroupOffsetsRequest
 ) -> DeleteShareGroupOffsetsResponse | Waiting[DeleteShareGroupOffsetsResponse]:

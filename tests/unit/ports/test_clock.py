@@ -17,6 +17,7 @@ from kafkalite.ports.clock import (
     LATEST_MS,
     MAX_EXACT_CALLS,
     MAX_PERIODIC_ROUNDS,
+    REPORTED_LATENESS_S,
     AdjustableClock,
     SteppedClock,
 )
@@ -513,3 +514,36 @@ def test_delayed_loop_reads_sockets_before_it_makes_due_calls(
     with ours, theirs, long_request, its_sender, asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(serve_for_long_while_a_heartbeat_comes())
     assert seen == ["heartbeat", "session expired"]
+
+
+async def test_a_call_after_due_calls_is_made_without_the_timer_of_the_loop(
+    machine: Machine,
+) -> None:
+    """The timer is due later when the machine's time was set forward."""
+    seen: list[str] = []
+    done = asyncio.Event()
+    clock = AdjustableClock()
+    clock.call_at(clock.now_ms() + 3_600_000, lambda: seen.append("due"))
+    assert clock.after_due_calls(done.set) is None
+    machine.run(3_601)
+    assert clock.after_due_calls(lambda: seen.append("after")) is not None
+    for _ in range(3):  # no further call postpones them
+        await asyncio.sleep(0)
+        clock.after_due_calls(done.set)
+    await done.wait()
+    assert seen == ["due", "after"]
+    assert clock.after_due_calls(done.set) is None
+
+
+async def test_a_late_loop_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    lateness_s: list[float] = []
+    made = asyncio.Event()
+    clock = AdjustableClock()
+    clock.on_late = lateness_s.append
+    clock.call_at(clock.now_ms() + 1, made.set)
+    loop = asyncio.get_running_loop()
+    real_time = loop.time
+    monkeypatch.setattr(loop, "time", lambda: real_time() + 4 * REPORTED_LATENESS_S)
+    await made.wait()
+    assert len(lateness_s) == 1
+    assert lateness_s[0] > REPORTED_LATENESS_S
