@@ -12,7 +12,7 @@ from kafkalite.cluster.cluster import TopicError
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.options import CLOCK, CONTROL, CONTROL_TLS, CONTROL_TOKEN
 from kafkalite.ports.clock import AdjustableClock
-from kafkalite.ports.memory import keep_freed_memory
+from kafkalite.ports.memory import FrozenObjects, keep_freed_memory
 from kafkalite.ports.signals import REQUIRED_STOPS, call_on_signal, stop_signals
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.broker import Broker
@@ -60,16 +60,16 @@ _MAX_DESCRIPTORS = 100_000
 _GENERATION_0_THRESHOLD = 20_000
 """Number of new objects after which the garbage collector examines them; few are in cycles."""
 
-_GENERATION_1_THRESHOLD = 10
+_GENERATION_1_THRESHOLD = 4
+"""Number of such collections after which their survivors are examined, in 20 ms at most."""
+
 _GENERATION_2_THRESHOLD = 1_000_000_000
 """Never reached: `_run_full_collections` collects long-lived objects instead."""
 
-_FULL_COLLECTION_INTERVAL_S = 30.0
-_MIN_GENERATION_1_COLLECTIONS = 10
-"""Number of collections of younger objects after which long-lived objects are collected.
+_FULL_COLLECTION_INTERVAL_S = 2.0
+"""So short that few objects are new, because timers and requests wait for a full collection.
 
-A full collection takes 60 ms with 100,000 groups, and seconds during a large request. So it runs
-only between requests."""
+It runs only between requests, and not if all new objects are young."""
 
 
 def settings_from(arguments: Namespace, log: Log) -> Settings:
@@ -337,10 +337,11 @@ async def _serve(
         await broker.start()
         control = await controls.start()
         # Objects made during startup live as long as the process: collections skip them.
-        gc.freeze()
+        objects = FrozenObjects()
+        broker.use_garbage_collector(objects.collect)
         gc.set_threshold(_GENERATION_0_THRESHOLD, _GENERATION_1_THRESHOLD, _GENERATION_2_THRESHOLD)
         gc.enable()
-        _run_full_collections(broker)
+        _run_full_collections(broker, objects)
         print_ready(broker, control)
         await stop_requested.wait()
     finally:
@@ -351,12 +352,12 @@ async def _serve(
     return is_clean
 
 
-def _run_full_collections(broker: Broker) -> None:
+def _run_full_collections(broker: Broker, objects: FrozenObjects) -> None:
     """Run a full garbage collection if it is due and no request is in progress; repeat later."""
-    if gc.get_count()[2] >= _MIN_GENERATION_1_COLLECTIONS and not broker.is_busy:
-        gc.collect()
+    if gc.get_count()[2] and not broker.is_busy:
+        objects.collect()
     asyncio.get_running_loop().call_later(
-        _FULL_COLLECTION_INTERVAL_S, _run_full_collections, broker
+        _FULL_COLLECTION_INTERVAL_S, _run_full_collections, broker, objects
     )
 
 

@@ -1,8 +1,9 @@
-"""Memory of the process: freed memory of the C library, and buffers that grow in place."""
+"""Memory of the process: garbage, freed memory of the C library, and buffers that grow in place."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,11 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
 _MIB = 1024 * 1024
 _MAPPED_BYTES = 512 * _MIB
 """A size for which glibc always maps new memory: it keeps less than half of this free."""
+
+_MAX_GROWTH = 4
+"""The growth of the number of frozen objects after which all of them are examined again."""
+_MIN_COUNT = 125_000
+"""The number of frozen objects from which growth counts."""
 
 
 def keep_freed_memory() -> None:
@@ -72,3 +78,31 @@ def _libc_function(name: str) -> Callable[..., int] | None:
     except (AttributeError, OSError, TypeError):
         return None
     return function
+
+
+class FrozenObjects:
+    """Garbage collections that skip the objects which survived an earlier one.
+
+    A collection of all objects takes 0.3 ms per thousand objects, and nothing else runs meanwhile.
+    Objects that live long are nearly always freed without the collector, when they are no longer
+    used. Those that form cycles remain until the number of frozen objects has grown by
+    _MAX_GROWTH: then all are examined. So garbage is at most a multiple of the objects in use.
+    """
+
+    __slots__ = ("_latest_count",)
+
+    def __init__(self) -> None:
+        """Freeze all objects of the process without a collection."""
+        gc.freeze()
+        self._latest_count = _MIN_COUNT
+        """The number of frozen objects after the last collection of all, or the minimum."""
+
+    def collect(self) -> None:
+        """Collect the garbage among new objects, and freeze the others."""
+        examines_all = gc.get_freeze_count() > _MAX_GROWTH * self._latest_count
+        if examines_all:
+            gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+        if examines_all:
+            self._latest_count = max(_MIN_COUNT, gc.get_freeze_count())

@@ -924,6 +924,11 @@ class Broker:
             gateway.close()
         self._nodes.clear()
 
+    def use_garbage_collector(self, collect: Callable[[], object]) -> None:
+        """Call `collect` instead of `gc.collect` before freed memory is returned."""
+        if self._scheduler is not None:
+            self._scheduler.collect_garbage = collect
+
     @property
     def is_busy(self) -> bool:
         """Whether requests are queued."""

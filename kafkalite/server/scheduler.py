@@ -87,6 +87,7 @@ class Scheduler:
         "_queue",
         "_read_turn_end",
         "_thread",
+        "collect_garbage",
         "deadline",
     )  # fmt: skip
 
@@ -111,6 +112,8 @@ class Scheduler:
         self._closed_connections = 0
         """The number of connections that were closed since memory was last returned."""
         self._next_gc_time = 0.0
+        self.collect_garbage: Callable[[], object] = gc.collect
+        """Runs a full collection; a process of its own skips long-lived objects."""
         buffers.on_drop = self._schedule_memory_return
 
     @property
@@ -269,7 +272,7 @@ class Scheduler:
         """
         started = perf_counter()
         if started >= self._next_gc_time and not self.is_busy:
-            gc.collect()
+            self.collect_garbage()
             ended = perf_counter()
             self._next_gc_time = ended + _GC_INTERVAL_FACTOR * (ended - started)
 

@@ -1,8 +1,9 @@
-"""Freed memory that the C library holds."""
+"""Garbage of long-lived objects, and freed memory that the C library holds."""
 
 from __future__ import annotations
 
 import ctypes
+import subprocess
 import sys
 
 import pytest
@@ -12,6 +13,40 @@ from kafkalite.ports import memory
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="mallopt and malloc_trim are glibc's"
 )
+
+
+FROZEN_OBJECTS = """
+import gc, weakref
+from kafkalite.ports import memory
+
+class Cycle:
+    def __init__(self):
+        self.itself = self
+
+gc.disable()
+memory._MIN_COUNT = 10_000
+objects = memory.FrozenObjects()
+count = gc.get_freeze_count()
+cycle = Cycle()
+frozen, new = weakref.ref(cycle), weakref.ref(Cycle())
+objects.collect()
+assert new() is None, "new garbage is collected"
+assert gc.get_freeze_count() > count, "what remains is skipped from now on"
+del cycle
+objects.collect()
+assert frozen() is not None
+growth = [[] for _ in range(4 * max(10_000, count))]
+objects.collect()
+objects.collect()
+assert frozen() is None, "all objects are examined when they are many more than before"
+objects.collect()
+assert gc.get_freeze_count() > 4 * count
+"""
+
+
+def test_objects_that_survive_a_collection_are_skipped_until_they_are_many() -> None:
+    """In a process of its own, because a collector examines the objects of the whole process."""
+    subprocess.run([sys.executable, "-c", FROZEN_OBJECTS], check=True)
 
 
 class Library:

@@ -309,7 +309,7 @@ async def test_garbage_is_collected_before_memory_is_returned(
         time.now += 0.001
         return 0
 
-    monkeypatch.setattr(gc, "collect", collect)
+    scheduler.collect_garbage = collect
     monkeypatch.setattr(module, "return_freed_memory", lambda: log.append("return"))
     scheduler._return_memory(1)
     assert log == ["collect", "return"]
@@ -321,9 +321,9 @@ async def test_garbage_is_collected_before_memory_is_returned(
 
 
 async def test_no_garbage_is_collected_while_a_connection_is_served(
-    scheduler: Scheduler, time: Time, monkeypatch: pytest.MonkeyPatch
+    scheduler: Scheduler, time: Time
 ) -> None:
-    monkeypatch.setattr(gc, "collect", lambda: pytest.fail("a request would wait"))
+    scheduler.collect_garbage = lambda: pytest.fail("a request would wait")
     Client(scheduler, time, "a", pieces=2, cost_s=TURN_S, log=[]).begin()
     assert scheduler.is_busy
     scheduler._return_memory(3)
