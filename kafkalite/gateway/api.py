@@ -33,6 +33,12 @@ Their partitions have small records. Kafka serves a commit of up to 17,000 topic
 each, which has 34,000 elements, and creates 10,000 partitions whose replicas are given.
 """
 
+MAX_ELEMENTS_WITH_OWN_LIMITS = 300_000
+"""The same for requests whose handlers answer an error above limits of their own.
+
+A share session may have 250,000 partitions, and a heartbeat of a streams group 100,000 elements.
+"""
+
 
 class Eras(Generic[T]):
     """Traits by version: `Eras((0, a), (9, b))` has `a` for versions 0 to 8 and `b` from 9 on."""
@@ -89,8 +95,8 @@ class Api(NamedTuple):
     max_elements: int = MAX_LIST_ELEMENTS
     """The maximum number of elements in all lists of a request together.
 
-    Requests with more are refused. It is MAX_ELEMENTS_AT_ONCE or MAX_ELEMENTS_WITH_PARTITIONS if a
-    request is not handled one element at a time: others wait meanwhile.
+    Requests with more are refused. It is one of the constants above if a request is not handled
+    one element at a time: others wait meanwhile.
     """
 
     is_inline_with_short_lists: bool = False

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kafkalite.apis.blank_fields import check_not_blank
 from kafkalite.apis.groups.descriptions import describe_each
 from kafkalite.coordinator.contract import Event
-from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api, Eras
+from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, MAX_ELEMENTS_WITH_OWN_LIMITS, Api, Eras
 from kafkalite.gateway.overdue_calls import after_overdue_calls, sees_ended_sessions
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Client
 from kafkalite.groups.streams.descriptions import check_description_size
@@ -361,7 +361,7 @@ def refuse_streams_group_topology_description_update(
 APIS = (
     Api(
         key=StreamsGroupHeartbeatRequest.API_KEY,
-        max_elements=MAX_ELEMENTS_AT_ONCE,
+        max_elements=MAX_ELEMENTS_WITH_OWN_LIMITS,
         versions=Versions(0, 1),
         eras=Eras(
             (0, StreamsHeartbeatEra(reports_missing_tags=False, requests_descriptions=False)),

@@ -27,7 +27,7 @@ from kafkalite.apis.shares.reading import (
     response_limit_bytes,
     rotate,
 )
-from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
+from kafkalite.gateway.api import MAX_ELEMENTS_WITH_OWN_LIMITS, Api
 from kafkalite.ports.turns import in_steps
 from kafkalite.ports.waiting import Waiting, chain, gather
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
@@ -340,7 +340,7 @@ def refuse_share_fetch(
 APIS = (
     Api(
         key=ShareFetchRequest.API_KEY,
-        max_elements=MAX_ELEMENTS_AT_ONCE,
+        max_elements=MAX_ELEMENTS_WITH_OWN_LIMITS,
         versions=Versions(1, 2),
         handler=handle_share_fetch,
         refuse=refuse_share_fetch,

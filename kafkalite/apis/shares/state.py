@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
+from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, MAX_ELEMENTS_WITH_OWN_LIMITS, Api
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.delete_share_group_state import (
@@ -292,7 +292,7 @@ APIS = (
     ),
     Api(
         key=WriteShareGroupStateRequest.API_KEY,
-        max_elements=MAX_ELEMENTS_AT_ONCE,
+        max_elements=MAX_ELEMENTS_WITH_OWN_LIMITS,
         versions=Versions(0, 1),
         handler=handle_write_share_group_state,
         refuse=_refusal_builder(
