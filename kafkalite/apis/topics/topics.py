@@ -131,9 +131,9 @@ def _new_topic(topic: CreateTopicsRequest.CreatableTopic) -> NewTopic:
         replication_factor=topic.replication_factor,
         assignments=tuple(
             (assignment.partition_index, tuple(assignment.broker_ids))
-            for assignment in topic.assignments
+            for assignment in in_steps(topic.assignments)
         ),
-        configs={config.name: config.value for config in topic.configs},
+        configs={config.name: config.value for config in in_steps(topic.configs)},
     )
 
 
@@ -323,7 +323,7 @@ def handle_create_partitions(
             partitions=topic.count,
             assignments=None
             if topic.assignments is None
-            else tuple(tuple(assignment.broker_ids) for assignment in topic.assignments),
+            else tuple(tuple(assignment.broker_ids) for assignment in in_steps(topic.assignments)),
         )
         for topic in in_steps(request.topics)
         if topic.name not in duplicates
