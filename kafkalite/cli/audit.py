@@ -243,6 +243,7 @@ def _run(
     is_following: bool,  # noqa: FBT001
 ) -> Outcome | None:
     from kafkalite.ports.clock import AdjustableClock  # noqa: PLC0415 - see above
+    from kafkalite.traffic.spark.access_checks import check_paths_are_shared  # noqa: PLC0415
     from kafkalite.traffic.spark.jvm_output import filtered_stderr  # noqa: PLC0415
     from kafkalite.traffic.spark.locations import location  # noqa: PLC0415
     from kafkalite.traffic.spark.output_journal import locked  # noqa: PLC0415
@@ -254,6 +255,7 @@ def _run(
 
     _end_on_signal()
     # Invalid input is reported before output is written and before Spark starts.
+    check_paths_are_shared(master, (*job.inputs, job.out))
     size = _input_size(job, is_following=is_following)
     is_small = size is not None and master.startswith("local") and size < SMALL_BYTES
     with locked(location(job.out)):

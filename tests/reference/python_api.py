@@ -132,6 +132,7 @@ SECTIONS = (
         "[Audit tables](audit-tables.md) describes the tables.",
         {
             "traffic.spark.__init__": "register",
+            "traffic.spark.output_journal": "committed_files",
             "traffic.spark.sources.capture": "CaptureSource",
             "traffic.spark.sources.log": "LogSource",
         },

@@ -12,11 +12,12 @@ import pytest
 from kafkalite.protocol import codec
 from kafkalite.traffic.columnar.options import Options
 from kafkalite.traffic.scalar.reading import exchanges, read
-from kafkalite.traffic.spark import manifest, pipeline
+from kafkalite.traffic.spark import compaction, pipeline
 from kafkalite.traffic.spark.follow.stream import FollowedCapture, follow
 from kafkalite.traffic.spark.inputs import WorkerFiles
 from kafkalite.traffic.spark.locations import LocationError, location
-from kafkalite.traffic.spark.manifest import Manifest
+from kafkalite.traffic.spark.manifest import part_to_json
+from kafkalite.traffic.spark.output_journal import Output
 from kafkalite.traffic.spark.pipeline import Job, NothingToAuditError, Outcome, audit
 from kafkalite.traffic.spark.progress import SilentReporter
 from kafkalite.traffic.spark.requests import Requests
@@ -187,6 +188,27 @@ def test_output_of_changed_and_deleted_files_is_removed(
     assert envelopes_in(spark, out) == scalar_exchanges(*paths[:-1])
 
 
+def test_output_of_many_small_splits_is_merged(
+    spark: SparkSession, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    *earlier, last = sorted(captures.iterdir())
+    for path in earlier:
+        shutil.copy2(path, folder)
+    run_audit(spark, out, folder, split_bytes=1)
+    shutil.copy2(last, folder)
+    with monkeypatch.context() as patched:
+        patched.setattr(compaction, "MIN_SPLITS", len(earlier))
+        assert run_audit(spark, out, folder).files_read == 1
+    splits = Output(location(str(out)), ()).load().manifest.splits
+    assert sorted(len(split.inputs) for split in splits) == [1, len(earlier)]
+    assert envelopes_in(spark, out) == scalar_exchanges(captures)
+    (folder / earlier[0].name).unlink()
+    assert run_audit(spark, out, folder).files_read == len(earlier) - 1
+    assert envelopes_in(spark, out) == scalar_exchanges(*earlier[1:], last)
+
+
 def test_output_of_removed_files_stays_with_keep_removed_inputs(
     spark: SparkSession, captures: Path, tmp_path: Path
 ) -> None:
@@ -202,10 +224,10 @@ def test_output_of_removed_files_stays_with_keep_removed_inputs(
 
 def with_decoder(out: Path, decoder: str) -> None:
     """Change the manifest to that of another version of the decoder."""
-    path = out / manifest.NAME
-    read = Manifest.from_json(path.read_text())
-    splits = tuple(replace(split, decoder=decoder) for split in read.splits)
-    path.write_text(replace(read, splits=splits).to_json())
+    stored = Output(location(str(out)), ()).load()
+    for name, splits in stored.parts.items():
+        others = [replace(split, decoder=decoder) for split in splits]
+        (out / name).write_text(part_to_json(others))
 
 
 class Steps(SilentReporter):

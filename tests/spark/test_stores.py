@@ -15,19 +15,22 @@ from pyarrow import fs
 from kafkalite.traffic.columnar.options import Options, Table
 from kafkalite.traffic.columnar.reading import read_file
 from kafkalite.traffic.spark.locations import LocationError, find, location
-from kafkalite.traffic.spark.output_journal import commit, recover
 from kafkalite.traffic.spark.pipeline import Job, audit
 from tests.captures.split_captures import split_capture
 from tests.spark.stores.serving import Store, hdfs, s3
 from tests.spark.test_cluster import tables
 from tests.unit.traffic.spark.changes import (
-    CHANGE,
     NEW,
     OLD,
-    STEPS,
+    STAGED_COMMIT,
+    STAGED_STEPS,
+    WRITTEN_ONCE_COMMIT,
+    WRITTEN_ONCE_STEPS,
     Crash,
+    committed,
     crash_at,
-    read_output,
+    output_in,
+    write_change,
     write_old_output,
 )
 
@@ -109,33 +112,25 @@ def test_store_is_read_and_written_like_a_folder(store: Store, tmp_path: Path) -
     assert without_locations(tables(tmp_path / "fetched")) == without_locations(local)
 
 
-@pytest.mark.parametrize("step", range(STEPS))
-def test_interrupted_change_is_completed_in_a_store(
-    store: Store, monkeypatch: pytest.MonkeyPatch, step: int
-) -> None:
-    out = write_old_output(location(f"{store.url}/changed-{step}"))
-    with monkeypatch.context() as patched:
-        crash_at(patched, step)
-        with pytest.raises(Crash):
-            commit(out, CHANGE)
-    recover(out)
-    assert read_output(out) == (OLD if step == 0 else NEW)
-
-
-def test_move_interrupted_between_copy_and_delete_is_repeated(
+def test_interrupted_change_is_finished_or_undone_in_a_store(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = write_old_output(location(f"{store.url}/copied"))
-    with monkeypatch.context() as patched:
-        crash_at(patched, STEPS - 4)
-        with pytest.raises(Crash):
-            commit(out, CHANGE)
-    # Object stores implement a move as copy and delete.
-    source, target = CHANGE.moves[0]
-    with (out / target).create() as stream:
-        stream.write(((out / source).read_text() or "").encode())
-    recover(out)
-    assert read_output(out) == NEW
+    is_object = location(store.url).is_object
+    steps, commit = (
+        (WRITTEN_ONCE_STEPS, WRITTEN_ONCE_COMMIT) if is_object else (STAGED_STEPS, STAGED_COMMIT)
+    )
+    for step in range(len(steps)):
+        out = location(f"{store.url}/changed-{step}")
+        stored = write_old_output(out)
+        with monkeypatch.context() as patched:
+            done = crash_at(patched, step)
+            with pytest.raises(Crash):
+                write_change(out, stored)
+            assert tuple(done) == steps[:step]
+        output_in(out).recover()
+        files, manifest = committed(out)
+        expected = NEW if step >= commit else OLD
+        assert (files - {"report"}, manifest) == (expected[0] - {"report"}, expected[1])
 
 
 def test_error_for_a_missing_location_is_one_line(store: Store) -> None:

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JJavaError
 
-from kafkalite.traffic.spark.locations import LocationError
+from kafkalite.traffic.spark.locations import LocationError, location
+from kafkalite.traffic.spark.session import is_local_machine
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import SparkSession
 
     from kafkalite.traffic.spark.locations import Location
@@ -25,7 +28,23 @@ _JARS: Final = {
     "abfss": "hadoop-azure",
 }
 """URL scheme → artifact of Hadoop that contains the file system."""
+_HAS_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _PATTERN: Final = re.compile(r"[*?{}\[\]\\]")
+
+
+def check_paths_are_shared(master: str, urls: Iterable[str]) -> None:
+    """Raise LocationError if executors on other machines would not see a path of this machine.
+
+    A URL that begins with `file:` states that all machines have the path.
+    """
+    if is_local_machine(master):
+        return
+    for url in urls:
+        if not _HAS_SCHEME.match(url):
+            raise LocationError(
+                f"{url}: a path of this machine, which executors of {master} cannot open; use the"
+                f" URL of a store, or file://{location(url).path} if all nodes mount it there"
+            )
 
 
 def check_table_access(spark: SparkSession, out: Location) -> None:

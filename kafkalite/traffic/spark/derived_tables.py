@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyarrow import parquet
+from pyspark.sql.pandas.types import to_arrow_schema
 
+from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.traffic.spark.audits import AUDITS, STATES, TABLES
+from kafkalite.traffic.spark.inputs import REPORT_COLUMNS
 from kafkalite.traffic.spark.memory import audits_at_once
+from kafkalite.traffic.spark.stages.decoding import attempt_id, report_rows
 from kafkalite.traffic.spark.state.tables import in_memory_table
 from kafkalite.traffic.spark.state.time_range import TIME_RANGE
 
@@ -62,17 +67,17 @@ class DerivedTables:
         self._staged = staged
         self._options = options
         self._reporter = reporter
-        self.folders: list[str] = []
-        """Paths of the written tables below the staging folder."""
+        self.files: dict[str, tuple[str, ...]] = {}
+        """The written tables, and the paths of their files below `staged`."""
 
     def state(self, requests: Requests, name: str) -> DataFrame:
         """Compute and write a state table; return the written table."""
         self._reporter.step(f"state: {name}")
         computed = STATES[name](requests, self._options)
-        where = self._write(f"{STATE}/{name}", computed)
+        files = self._write(f"{STATE}/{name}", computed)
         if requests.are_few:
-            return load_into_memory(requests.spark, where, computed.schema)
-        return requests.spark.read.schema(computed.schema).parquet(where.url)
+            return load_into_memory(requests.spark, files, computed.schema)
+        return requests.spark.read.schema(computed.schema).parquet(*(each.url for each in files))
 
     def audit(self, requests: Requests, names: Iterable[str]) -> None:
         """Compute and write the tables of audits, in parallel: planning a query uses one core."""
@@ -90,18 +95,15 @@ class DerivedTables:
         for table, frame in audit.compute(requests, self._options).items():
             self._write(f"{AUDIT}/{table}", frame)
 
-    def moves(self) -> Iterator[tuple[str, str]]:
-        """Yield the written files: path below the staging folder, path below the output folder."""
-        for folder in self.folders:
-            for name in (self._staged / folder).walk():
-                if name.endswith(".parquet"):
-                    yield f"{folder}/{name}", f"{folder}/{name}"
-
-    def _write(self, folder: str, frame: DataFrame) -> Location:
+    def _write(self, folder: str, frame: DataFrame) -> list[Location]:
         where = self._staged / folder
-        frame.write.parquet(where.url)
-        self.folders.append(folder)
-        return where
+        if where.is_object:
+            names = write_once(frame, where, SystemEntropy().uuid4_text())
+        else:
+            frame.write.parquet(where.url)
+            names = [name for name in where.walk() if name.endswith(".parquet")]
+        self.files[folder] = tuple(f"{folder}/{name}" for name in names)
+        return [where / name for name in names]
 
 
 def choose_bucket_ms(max_ms: int, duration_ms: int) -> int:
@@ -118,14 +120,44 @@ def choose_bucket_ms(max_ms: int, duration_ms: int) -> int:
     )
 
 
-def load_into_memory(spark: SparkSession, where: Location, schema: StructType) -> DataFrame:
+def write_once(frame: DataFrame, where: Location, name: str) -> list[str]:
+    """Write a table to files with the prefix `name` in an object store; returns their names.
+
+    Spark's own writer creates temporary objects and moves them, which copies them.
+    """
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with_rows = (batch for batch in batches if batch.num_rows)
+        first = next(with_rows, None)
+        if first is None:
+            return
+        file = f"{name}-{attempt_id()}.parquet"
+        with (
+            (where / file).create() as stream,
+            parquet.ParquetWriter(stream, first.schema) as writer,
+        ):
+            for batch in chain([first], with_rows):
+                writer.write_batch(batch)
+        yield report_rows([file])
+
+    written = [row.report for row in frame.mapInArrow(write, REPORT_COLUMNS).collect()]
+    if not written:
+        written = [f"{name}.parquet"]
+        schema = to_arrow_schema(frame.schema, timezone="UTC")
+        with (where / written[0]).create() as stream:
+            parquet.write_table(schema.empty_table(), stream)
+    return sorted(written)
+
+
+def load_into_memory(
+    spark: SparkSession, files: Iterable[Location], schema: StructType
+) -> DataFrame:
     """Return a small written table as in-memory rows, which Spark knows when it plans a query.
 
     Spark removes empty tables from the plan, and does not read the files again for each query.
     """
     parts = []
-    for name in where.walk():
-        if name.endswith(".parquet"):
-            with where.files.open_input_file((where / name).path) as stream:
-                parts.append(parquet.read_table(stream))
+    for file in files:
+        with file.files.open_input_file(file.path) as stream:
+            parts.append(parquet.read_table(stream))
     return in_memory_table(spark, pa.concat_tables(parts), schema)

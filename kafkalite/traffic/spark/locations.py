@@ -14,16 +14,19 @@ import os
 import re
 import stat
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 from pyarrow import fs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+T = TypeVar("T")
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)(.*)", re.DOTALL)
 _FILE: Final = re.compile(r"file:(//)?(?=/)")
@@ -35,6 +38,8 @@ _CREDENTIALS: Final = re.compile(r"://[^/@]*:[^/@]*@|[^/]\?\w+=")
 """Matches passwords and settings in URLs."""
 _OBJECT_STORES: Final = ("s3a://", "gs://")
 """Object stores: they have no folders, and a written object appears atomically."""
+_THREADS: Final = 32
+"""Number of requests to a store at once."""
 _MAX_ERROR_LENGTH: Final = 160
 _PATTERN: Final = re.compile(r"[*?\[]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -95,7 +100,7 @@ class Location:
 
     def write_text(self, text: str) -> None:
         """Replace the file's content atomically."""
-        draft = self if self._is_object else self.with_path(f"{self.path}.draft")
+        draft = self if self.is_object else self.with_path(f"{self.path}.draft")
         with draft.create() as stream:
             stream.write(text.encode("utf-8"))
         if draft != self:
@@ -109,7 +114,7 @@ class Location:
     def move_to(self, target: Location) -> None:
         """Move the file to `target`, which is replaced."""
         target._create_folder()
-        if self.root and not self._is_object and target.exists():
+        if self.root and not self.is_object and target.exists():
             # HDFS does not replace files. The journal covers a crash between the two steps.
             self.files.delete_file(target.path)
         self.files.move(self.path, target.path)
@@ -122,12 +127,31 @@ class Location:
         elif kind != fs.FileType.NotFound:
             self.files.delete_file(self.path)
 
+    def move_below(self, target: Location, names: Collection[str]) -> None:
+        """Move files from this folder to another one, in parallel; no file may be there."""
+        if not self.is_object:
+            for folder in {name.rpartition("/")[0] for name in names}:
+                target.files.create_dir((target / folder).path, recursive=True)
+        in_parallel(lambda name: self.files.move((self / name).path, (target / name).path), names)
+
+    def delete_below(self, names: Collection[str]) -> None:
+        """Delete files below this folder, in parallel."""
+        in_parallel(lambda name: self.files.delete_file((self / name).path), names)
+
+    def delete_if_empty(self) -> bool:
+        """Delete the folder if it is empty; returns whether it is gone."""
+        if self.files.get_file_info(fs.FileSelector(self.path, allow_not_found=True)):
+            return False
+        self.delete()
+        return True
+
     @property
-    def _is_object(self) -> bool:
+    def is_object(self) -> bool:
+        """Whether this is in an object store, where a move is a copy."""
         return self.root.startswith(_OBJECT_STORES)
 
     def _create_folder(self) -> None:
-        if not self._is_object:
+        if not self.is_object:
             self.files.create_dir(self.path.rpartition("/")[0], recursive=True)
 
     def walk(self) -> Iterator[str]:
@@ -139,6 +163,13 @@ class Location:
             for info in self.files.get_file_info(below)
             if info.type == fs.FileType.File
         )
+
+
+def in_parallel(work: Callable[[T], object], items: Collection[T]) -> None:
+    """Call `work` with each item in threads; raises the first error."""
+    with ThreadPoolExecutor(max(1, min(_THREADS, len(items)))) as pool:
+        for _ in pool.map(work, items):
+            pass
 
 
 @cache

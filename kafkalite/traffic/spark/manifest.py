@@ -7,12 +7,16 @@ together.
 
 The output of files that are gone cannot be made again. Once a run has retained it on demand, no run
 deletes it: a run that would have to is refused.
+
+The manifest is stored as a small head, which each run replaces, and as parts, which have the splits
+and never change.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -24,10 +28,17 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.file_parts import FilePart
 
 NAME: Final = "_kafkalite/manifest.json"
-"""Path of the manifest below the output folder."""
+"""Path of the manifest's head below the output folder."""
+PARTS: Final = "_kafkalite/manifest"
+"""Folder of the manifest's parts below the output folder."""
 
-_VERSION: Final = 3
+PART_SPLITS: Final = 1_000
+"""Maximum number of splits of a part: about 2 MB."""
+
+_VERSION: Final = 4
 """Version of the form of the manifest."""
+_SINGLE_FILE: Final = 3
+"""The version whose manifests are one file and do not list the files of the audits."""
 _DECODER_PER_FOLDER: Final = 2
 """The version whose manifests have one text for the decoder and the selection of all splits."""
 _STORED_NAMES: Final = {"splits": "lots", "incomplete": "loose"}
@@ -84,46 +95,119 @@ class Manifest:
     """The output of joining the incomplete frames of all splits."""
     audited: str = ""
     """Identifies the audits, and their options, that the audit tables were made with."""
+    derived: tuple[str, ...] | None = ()
+    """Files of state and audit tables; None if an earlier version wrote them."""
 
     @property
     def outputs(self) -> frozenset[str]:
-        """All files that belong to the output."""
+        """All files of requests, problems and connections."""
         stitched = () if self.stitched is None else self.stitched.outputs
         return frozenset([*stitched, *(name for split in self.splits for name in split.outputs)])
 
-    def to_json(self) -> str:
-        """Return the manifest as JSON."""
-        fields = asdict(self, dict_factory=_stored_fields)
-        return json.dumps({"form": _VERSION, **fields}, separators=(",", ":"))
+    @property
+    def files(self) -> frozenset[str]:
+        """All files that belong to the output."""
+        return self.outputs.union(self.derived or ())
 
-    @classmethod
-    def from_json(cls, text: str | None) -> Manifest:
-        """Parse a manifest; returns an empty one for None; raises ValueError for an invalid text.
 
-        A manifest of a form that this version does not know is invalid, because its output cannot
-        be validated.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredManifest:
+    """A manifest and the parts that contain its splits."""
+
+    manifest: Manifest = Manifest()
+    parts: Mapping[str, tuple[InputSplit, ...]] = field(default_factory=dict)
+    """Path of each part below the output folder → its splits."""
+
+    def head(self) -> str:
+        """Return the head as JSON: all fields but the splits, and the paths of the parts."""
+        fields = asdict(replace(self.manifest, splits=()), dict_factory=_stored_fields)
+        del fields[_STORED_NAMES["splits"]]
+        return _to_json({"form": _VERSION, **fields, "parts": [*self.parts]})
+
+    def next(self, manifest: Manifest) -> StoredManifest:
+        """Return a changed manifest with its parts; parts with unchanged splits stay.
+
+        Small parts are merged with new splits, so there are few of them after many runs.
         """
-        if text is None:
-            return cls()
-        try:
-            fields = json.loads(text)
-            form = fields.pop("form")
-            if form == _DECODER_PER_FOLDER:
-                _split_decoder(fields)
-            elif form != _VERSION:
-                raise ValueError(
-                    f"written by another version of kafkalite (form {form}); use that version, or"
-                    " another --out"
-                )
-            stitched = fields.pop("stitched")
-            splits = tuple(_parse_split(split) for split in fields.pop(_STORED_NAMES["splits"]))
-            return cls(
-                splits=splits,
-                stitched=None if stitched is None else _parse_split(stitched),
-                **fields,
+        remaining = Counter(manifest.splits)
+        unchanged = {}
+        for name, splits in self.parts.items():
+            if all(remaining[split] >= count for split, count in Counter(splits).items()):
+                unchanged[name] = splits
+                remaining.subtract(splits)
+        if remaining.total():
+            for name, splits in list(unchanged.items()):
+                if len(splits) < PART_SPLITS // 2:
+                    remaining.update(unchanged.pop(name))
+        new = [split for split in manifest.splits if _take(remaining, split)]
+        parts = {
+            f"{PARTS}/{manifest.run:06}-{number:04}.json": tuple(new[first : first + PART_SPLITS])
+            for number, first in enumerate(range(0, len(new), PART_SPLITS))
+        }
+        return StoredManifest(manifest=manifest, parts={**unchanged, **parts})
+
+
+def part_to_json(splits: Sequence[InputSplit]) -> str:
+    """Return a part as JSON."""
+    return _to_json([asdict(split, dict_factory=_stored_fields) for split in splits])
+
+
+def part_names(head: str | None) -> tuple[str, ...]:
+    """Return the paths of the parts in a head; raises ValueError if it is invalid."""
+    fields = {} if head is None else json.loads(head)
+    try:
+        return tuple(fields.get("parts", ()))
+    except AttributeError as error:
+        raise ValueError(f"invalid manifest: {error!r}") from error
+
+
+def parse(head: str | None, parts: Mapping[str, str]) -> StoredManifest:
+    """Parse a manifest; returns an empty one for None; raises ValueError for invalid text.
+
+    A manifest of a form that this version does not know is invalid, because its output cannot be
+    validated.
+    """
+    if head is None:
+        return StoredManifest()
+    try:
+        fields = json.loads(head)
+        form = fields.pop("form")
+        if form == _DECODER_PER_FOLDER:
+            _split_decoder(fields)
+        elif form not in (_SINGLE_FILE, _VERSION):
+            raise ValueError(
+                f"written by another version of kafkalite (form {form}); use that version, or"
+                " another --out"
             )
-        except (AttributeError, KeyError, TypeError) as error:
-            raise ValueError(f"invalid manifest: {error!r}") from error
+        stitched = fields.pop("stitched")
+        stitched = None if stitched is None else _parse_split(stitched)
+        if form == _VERSION:
+            derived = tuple(fields.pop("derived"))
+            by_part = {name: _parse_part(name, parts[name]) for name in fields.pop("parts")}
+            splits = tuple(split for each in by_part.values() for split in each)
+        else:
+            derived, by_part = None, {}
+            splits = tuple(map(_parse_split, fields.pop(_STORED_NAMES["splits"])))
+        manifest = Manifest(splits=splits, stitched=stitched, derived=derived, **fields)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"invalid manifest: {error!r}") from error
+    return StoredManifest(manifest=manifest, parts=by_part)
+
+
+def _parse_part(name: str, text: str) -> tuple[InputSplit, ...]:
+    if not text:
+        raise ValueError(f"{name} is missing")
+    return tuple(map(_parse_split, json.loads(text)))
+
+
+def _take(remaining: Counter[InputSplit], split: InputSplit) -> bool:
+    """Whether a split remains; it is removed."""
+    remaining[split] -= 1
+    return remaining[split] >= 0
+
+
+def _to_json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 class RetainedOutputError(Exception):

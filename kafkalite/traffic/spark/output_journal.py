@@ -1,80 +1,232 @@
-"""The journal that replaces the output of a run atomically by that of the next run.
+"""The commit of a run's output: the manifest and its files change at one moment, or not at all.
 
-New files are staged first. Then the journal is written, with all moves and deletions. From then on
-the change cannot be lost: this run or the next one carries it out.
+Where a move is cheap, new files are staged. The journal has the new head of the manifest. Once it
+is written, this run or the next one moves the files.
+
+In an object store a move is a copy, so files are written once, with unique names, where they stay.
+Replacing the head of the manifest is the commit. The journal marks that the folders may have files
+that are not committed, from the first write until these files are deleted.
+
+Nothing here depends on Spark.
 """
 
 from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.ports.locks import lock_file
 from kafkalite.traffic.spark import manifest
-from kafkalite.traffic.spark.locations import LocationError
+from kafkalite.traffic.spark.locations import LocationError, in_parallel, location
+from kafkalite.traffic.spark.manifest import Manifest, StoredManifest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from kafkalite.traffic.spark.locations import Location
 
 STAGING: Final = "_kafkalite/staging"
 """Path of staged files below the output folder."""
-
-_JOURNAL: Final = "_kafkalite/journal.json"
+JOURNAL: Final = "_kafkalite/journal.json"
+"""Path of the journal below the output folder."""
 LOCK: Final = "_kafkalite/lock"
 """Path of the lock file below the output folder."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """Moves and deletions that replace output; paths are below the output folder."""
-
-    moves: tuple[tuple[str, str], ...] = ()
-    """(staged path, final path) of files."""
-    deletes: tuple[str, ...] = ()
-    """Files and folders deleted before the moves, except for targets of moves."""
-    manifest: str = ""
-    """The new text of the manifest."""
+_WRITING: Final = '{"writing": true}'
+"""The journal of a run in an object store."""
 
 
-def commit(out: Location, change: Change) -> None:
-    """Carry out `change`; if this is interrupted, `recover` finishes it.
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An output folder, and the folders and files below it whose content the manifest decides."""
 
-    Raises LocationError, with nothing changed, if a staged file is missing.
-    """
-    for source, _ in change.moves:
-        if not (out / source).exists():
-            raise LocationError(f"{(out / source).url}: was written but is missing now")
-    (out / _JOURNAL).write_text(json.dumps(asdict(change)))
-    _carry_out(out, change, change.moves)
+    out: Location
+    folders: tuple[str, ...]
+    """Folders of tables that the manifest lists; no other program writes there."""
+    derived: tuple[str, ...] = ()
+    """Folders of state and audit tables."""
+    report: str = "report.html"
+    """A file that is deleted with each change, because it describes the tables before it."""
 
+    def load(self) -> StoredManifest:
+        """Return the committed manifest; raises LocationError if it is invalid."""
+        return self._parse((self.out / manifest.NAME).read_text(), self.out / manifest.NAME)
 
-def recover(out: Location) -> None:
-    """Finish an interrupted change, and delete staged files that were not committed.
+    def begin(self) -> Location:
+        """Return the folder to which a run writes its files before it commits them."""
+        if self.out.is_object:
+            (self.out / JOURNAL).write_text(_WRITING)
+            return self.out
+        return self.out / STAGING
 
-    Raises LocationError if the journal is invalid, because no other file records the moves,
-    or if a file is neither at its staged nor at its final path.
-    """
-    journal = out / _JOURNAL
-    text = journal.read_text()
-    if text is not None:
+    def commit(
+        self, stored: StoredManifest, done: Manifest, new: Collection[str]
+    ) -> StoredManifest:
+        """Replace the manifest `stored` by `done`; `new` are the written files.
+
+        If this is interrupted, `recover` finishes it. Files that `done` does not list are deleted.
+        Raises LocationError, with nothing changed, if a new file is missing.
+        """
+        following = stored.next(done)
+        if not self.out.is_object:
+            staged = {*(self.out / STAGING).walk()}
+            for name in new:
+                if name not in staged:
+                    missing = (self.out / STAGING / name).url
+                    raise LocationError(f"{missing}: was written but is missing now")
+        self._write_parts(stored, following)
+        if self.out.is_object:
+            (self.out / manifest.NAME).write_text(following.head())
+            self._delete_others(following)
+            self._delete_parts(following)
+        else:
+            (self.out / JOURNAL).write_text(following.head())
+            self._carry_out(following)
+        (self.out / JOURNAL).delete()
+        return following
+
+    def recover(self) -> StoredManifest:
+        """Finish an interrupted change, and delete files that were not committed.
+
+        Returns the committed manifest. Raises LocationError if the journal is invalid, because no
+        other file has the change, or if a committed file is missing.
+        """
+        text = (self.out / JOURNAL).read_text()
+        if text is not None and text != _WRITING:
+            self._carry_out(self._changed(text))
+        stored = self.load()
+        if text is not None:
+            self._delete_others(stored)
+            (self.out / JOURNAL).delete()
+        self._delete_parts(stored)
+        (self.out / STAGING).delete()
+        return stored
+
+    def _changed(self, text: str) -> StoredManifest:
+        """Return the manifest of an interrupted change."""
+        journal = self.out / JOURNAL
         try:
-            change = _parse_change(json.loads(text))
+            fields = json.loads(text)
+            if "moves" in fields:
+                return self._of_earlier_version(fields)
         except (ValueError, TypeError, KeyError) as error:
-            raise LocationError(
-                f"{journal.url}: not a valid journal ({error}); delete {out.url} to start over"
+            raise self._invalid(journal, error) from error
+        return self._parse(text, journal)
+
+    def _of_earlier_version(self, fields: Mapping[str, object]) -> StoredManifest:
+        """Return the manifest of a journal that lists moves and deletions."""
+        moves, deletes = fields["moves"], fields["deletes"]
+        if not (isinstance(moves, list) and isinstance(deletes, list)):
+            raise TypeError("no list")
+        changed = manifest.parse(str(fields["manifest"]), {}).manifest
+        deleted = (*deletes, *(f"{name}/" for name in deletes))
+        derived = [name for name in self._walk_derived() if not name.startswith(deleted)]
+        moved = [target for _, target in moves if target not in changed.outputs]
+        done = replace(changed, derived=tuple(sorted({*derived, *moved})))
+        following = StoredManifest().next(done)
+        self._write_parts(StoredManifest(), following)
+        return following
+
+    def _parse(self, head: str | None, source: Location) -> StoredManifest:
+        try:
+            names = manifest.part_names(head)
+            texts: dict[str, str] = {}
+
+            def read(name: str) -> None:
+                texts[name] = (self.out / name).read_text() or ""
+
+            in_parallel(read, names)
+            stored = manifest.parse(head, texts)
+        except ValueError as error:
+            raise (
+                LocationError(f"{source.url}: {error}")
+                if source.path.endswith(manifest.NAME)
+                else self._invalid(source, error)
             ) from error
-        _carry_out(out, change, [move for move in change.moves if _is_pending(out, *move)])
-    (out / STAGING).delete()
+        if stored.manifest.derived is None:
+            derived = tuple(self._walk_derived())
+            return replace(stored, manifest=replace(stored.manifest, derived=derived))
+        return stored
+
+    def _invalid(self, journal: Location, error: Exception) -> LocationError:
+        return LocationError(
+            f"{journal.url}: not a valid journal ({error}); delete {self.out.url} to start over"
+        )
+
+    def _write_parts(self, stored: StoredManifest, following: StoredManifest) -> None:
+        new = [(name, each) for name, each in following.parts.items() if name not in stored.parts]
+        in_parallel(
+            lambda part: (self.out / part[0]).write_text(manifest.part_to_json(part[1])), new
+        )
+
+    def _carry_out(self, following: StoredManifest) -> None:
+        """Move staged files and replace the manifest; some of this may be done already."""
+        committed = following.manifest.files
+        staged = committed.intersection((self.out / STAGING).walk())
+        present = {*self._walk()}
+        missing = min(committed - staged - present, default=None)
+        if missing is not None:
+            raise LocationError(
+                f"{(self.out / STAGING / missing).url}: missing, and not at {missing}; delete"
+                f" {self.out.url} to start over"
+            )
+        self._delete(present - (committed - staged))
+        (self.out / STAGING).move_below(self.out, staged)
+        (self.out / manifest.NAME).write_text(following.head())
+        self._delete_parts(following)
+        (self.out / STAGING).delete()
+
+    def _delete_others(self, stored: StoredManifest) -> None:
+        """Delete files that are not committed."""
+        present = {*self._walk()}
+        self._delete(present - stored.manifest.files)
+
+    def _delete_parts(self, stored: StoredManifest) -> None:
+        others = [f"{manifest.PARTS}/{name}" for name in (self.out / manifest.PARTS).walk()]
+        self.out.delete_below([name for name in others if name not in stored.parts])
+
+    def _delete(self, names: Collection[str]) -> None:
+        """Delete files, folders of tables that become empty, and the report."""
+        (self.out / self.report).delete()
+        self.out.delete_below(names)
+        if not self.out.is_object:
+            for name in sorted({name.rpartition("/")[0] for name in names}):
+                folder = self.out / name
+                while folder.path != self.out.path and folder.delete_if_empty():
+                    folder = folder.with_path(folder.path.rpartition("/")[0])
+
+    def _walk(self) -> Iterator[str]:
+        """Yield the files of all tables."""
+        for folder in self.folders:
+            yield from (f"{folder}/{name}" for name in (self.out / folder).walk())
+        yield from self._walk_derived()
+
+    def _walk_derived(self) -> Iterator[str]:
+        """Yield the files of state and audit tables; other folders may be next to theirs."""
+        within = tuple(f"{name}/" for name in self.derived)
+        for root in sorted({name.partition("/")[0] for name in self.derived}):
+            names = (f"{root}/{name}" for name in (self.out / root).walk())
+            yield from (name for name in names if name.startswith(within))
 
 
-def _parse_change(fields: Mapping[str, Any]) -> Change:
-    moves = tuple((source, target) for source, target in fields["moves"])
-    return Change(moves=moves, deletes=tuple(fields["deletes"]), manifest=fields["manifest"])
+def committed_files(out: str, table: str) -> list[str]:
+    """Return the paths or URLs of the Parquet files of a table, such as "audits/ghosts".
+
+    `out` is the output folder of an audit; folders below a table, such as those of days, are
+    included. All files are of the same run, also while another run writes. Raises LocationError if
+    no run has written there.
+    """
+    folder = location(out)
+    stored = Output(folder, ()).load()
+    if not stored.manifest.run:
+        raise LocationError(f"{folder.url}: has no tables of a run")
+    within = f"{table.strip('/')}/"
+    return [
+        (folder / name).url for name in sorted(stored.manifest.files) if name.startswith(within)
+    ]
 
 
 @contextmanager
@@ -99,37 +251,3 @@ def locked(out: Location) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def _is_pending(out: Location, source: str, target: str) -> bool:
-    """Whether a file has not been moved yet."""
-    if (out / source).exists():
-        return True
-    if (out / target).exists():
-        return False
-    raise LocationError(
-        f"{(out / source).url}: missing, and not at {target}; delete {out.url} to start over"
-    )
-
-
-def _carry_out(out: Location, change: Change, remaining: Iterable[tuple[str, str]]) -> None:
-    """Carry out a change; some of its moves may be done already."""
-    for name in _paths_to_delete(out, change):
-        (out / name).delete()
-    for source, target in remaining:
-        (out / source).move_to(out / target)
-    if change.manifest:
-        (out / manifest.NAME).write_text(change.manifest)
-    (out / _JOURNAL).delete()
-
-
-def _paths_to_delete(out: Location, change: Change) -> Iterator[str]:
-    """Yield the paths to delete, without files that may have been moved there already."""
-    targets = {target for _, target in change.moves}
-    folders = {str(parent) for target in targets for parent in PurePosixPath(target).parents}
-    for name in change.deletes:
-        if name in folders:
-            below = (f"{name}/{path}" for path in (out / name).walk())
-            yield from (path for path in below if path not in targets)
-        elif name not in targets:
-            yield name

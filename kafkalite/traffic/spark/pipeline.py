@@ -11,6 +11,9 @@ The output folder contains:
     tables.md                                             descriptions of all columns
     _kafkalite/                                           the manifest and other internal files
 
+In an object store, the folders may also have files that are not committed while
+`_kafkalite/journal.json` exists. `output_journal` describes the commit.
+
 The output depends only on the current input. A second run does nothing, a run with new files reads
 only these files, and an interrupted run changes nothing. Tables of audits that a run does not
 include stay as long as the input is unchanged.
@@ -20,19 +23,27 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.traffic.columnar.options import DEFAULT_OPTIONS
 from kafkalite.traffic.spark import manifest, output_journal, table_descriptions
 from kafkalite.traffic.spark.access_checks import check_table_access
 from kafkalite.traffic.spark.audits import AUDITS, AuditOptions
+from kafkalite.traffic.spark.compaction import groups_to_merge, merge, merge_in_task
 from kafkalite.traffic.spark.connection_stitching import stitch
 from kafkalite.traffic.spark.derived_tables import FOLDERS, DerivedTables
 from kafkalite.traffic.spark.identity import audits_hash, decoder_hash
-from kafkalite.traffic.spark.inputs import SparkFiles, WorkerFiles, check_output_folder
+from kafkalite.traffic.spark.inputs import (
+    REPORT_COLUMNS,
+    SparkFiles,
+    WorkerFiles,
+    check_output_folder,
+)
 from kafkalite.traffic.spark.locations import LocationError, location
 from kafkalite.traffic.spark.manifest import InputSplit, Manifest, RetainedOutputError
-from kafkalite.traffic.spark.output_journal import Change
+from kafkalite.traffic.spark.output_journal import Output
 from kafkalite.traffic.spark.progress import SilentReporter
 from kafkalite.traffic.spark.report import write_report
 from kafkalite.traffic.spark.requests import Requests, api_key
@@ -43,10 +54,13 @@ from kafkalite.traffic.spark.stages.decoding import (
     PROBLEMS,
     REQUESTS,
     Task,
+    TaskReport,
 )
 from kafkalite.traffic.spark.tuning import scan_settings, settings_for_size, single_task_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import SparkSession
 
     from kafkalite.traffic.columnar.options import Options
@@ -57,8 +71,6 @@ REPORT: Final = "report.html"
 
 _TABLES: Final = (REQUESTS.rstrip("/"), PROBLEMS, CONNECTIONS, INCOMPLETE)
 """Folders whose files the manifest lists."""
-_DERIVED: Final = (*FOLDERS, REPORT)
-"""Paths of the output of all audits."""
 
 
 class NothingToAuditError(Exception):
@@ -125,8 +137,9 @@ class _Run:
         self._reporter = reporter
         self._files_read = 0
         self._bytes_read = 0
-        output_journal.recover(out)
-        self._manifest = self._read_manifest()
+        self._output = Output(out, _TABLES, FOLDERS, REPORT)
+        self._stored = self._output.recover()
+        self._check_manifest()
         self._audited_before = self._manifest.audited
 
     def run(self) -> Outcome:
@@ -177,14 +190,18 @@ class _Run:
             raise LocationError(f"{self._out.url}: {error}") from error
         return plan
 
-    def _read_manifest(self) -> Manifest:
-        text = (self._out / manifest.NAME).read_text()
-        if text is None and any(True for name in _TABLES for _ in (self._out / name).walk()):
+    @property
+    def _manifest(self) -> Manifest:
+        return self._stored.manifest
+
+    def _check_manifest(self) -> None:
+        """Raise LocationError if there are tables that no manifest lists."""
+        if not self._manifest.run and any(
+            True for name in _TABLES for _ in (self._out / name).walk()
+        ):
             raise LocationError(f"{self._out.url}: contains tables but no manifest of kafkalite")
-        try:
-            return Manifest.from_json(text)
-        except ValueError as error:
-            raise LocationError(f"{(self._out / manifest.NAME).url}: {error}") from error
+        if self._manifest.splits and not self._stored.parts:
+            self._reporter.step("the manifest of an earlier version is converted")
 
     def _reason_to_audit_again(self, settings: str) -> str:
         if not self._manifest.audited:
@@ -199,8 +216,10 @@ class _Run:
 
     def _decode(self, source: WorkerFiles | SparkFiles, plan: manifest.Plan) -> None:
         run = self._manifest.run + 1
-        staged = self._out / output_journal.STAGING
-        task = Task(staged=staged, name=f"{run:06}", options=self._job.options)
+        staged = self._output.begin()
+        # Unique, because a task of an interrupted run may still write.
+        name = f"{run:06}.{SystemEntropy().uuid4_text()[:8]}"
+        task = Task(staged=staged, name=name, options=self._job.options)
         new: list[InputSplit] = []
         if plan.read:
             self._files_read, self._bytes_read = (
@@ -213,37 +232,44 @@ class _Run:
             ]
             if not plan.keep:
                 _raise_if_nothing_readable(plan.read, new)
-        splits = (*plan.keep, *new)
-        stitched = stitch(self._spark, splits, new, self._out, task, self._reporter)
+        unchanged, merged = self._compact(plan.keep, task)
+        splits, written = (*unchanged, *merged, *new), [*merged, *new]
+        stitched = stitch(self._spark, splits, written, self._out, task, self._reporter)
         manifest_ = Manifest(
             selection=_selection(self._job.options), run=run, splits=splits, stitched=stitched
         )
-        self._commit(manifest_, staged)
+        self._commit(manifest_)
 
-    def _commit(self, manifest_: Manifest, staged: Location) -> None:
-        outputs = manifest_.outputs
-        outdated = [
-            f"{folder}/{name}"
-            for folder in _TABLES
-            for name in (self._out / folder).walk()
-            if f"{folder}/{name}" not in outputs
+    def _compact(
+        self, splits: Sequence[InputSplit], task: Task
+    ) -> tuple[list[InputSplit], list[InputSplit]]:
+        """Merge small splits; return the splits that stay, and the merged ones."""
+        groups = groups_to_merge(splits, self._job.split_bytes)
+        if not groups:
+            return list(splits), []
+        count = sum(map(len, groups))
+        self._reporter.step(f"merging the output of {count:,} small splits")
+        numbers = self._spark.range(0, len(groups), 1, numPartitions=len(groups))
+        work = partial(merge_in_task, out=self._out, task=task, groups=groups)
+        reports = [row.report for row in numbers.mapInArrow(work, REPORT_COLUMNS).collect()]
+        merged = [
+            merge(group, TaskReport.from_json(report))
+            for group, report in zip(groups, reports, strict=True)
         ]
+        replaced = {id(split) for group in groups for split in group}
+        return [split for split in splits if id(split) not in replaced], merged
+
+    def _commit(self, manifest_: Manifest) -> None:
         # The tasks' reports are used, because a listing of the folder would not show a missing
-        # file.
-        new = sorted(outputs - self._manifest.outputs)
-        moves = [(f"{output_journal.STAGING}/{name}", name) for name in new]
-        # Of another input: a run that fails later must not leave them next to the new tables.
-        outdated += _DERIVED
-        output_journal.commit(
-            self._out,
-            Change(moves=tuple(moves), deletes=tuple(outdated), manifest=manifest_.to_json()),
-        )
-        staged.delete()
-        apis = {name.split("/")[1].removeprefix("api=") for name in outputs if "/api=" in name}
+        # file. Tables of audits are of another input, so they are deleted.
+        new = manifest_.outputs - self._manifest.outputs
+        self._stored = self._output.commit(self._stored, manifest_, sorted(new))
+        apis = {
+            name.split("/")[1].removeprefix("api=") for name in manifest_.outputs if "/api=" in name
+        }
         (self._out / table_descriptions.FILE).write_text(
             table_descriptions.describe_tables(map(api_key, apis))
         )
-        self._manifest = manifest_
 
     def _audit(self) -> str:
         settings = json.dumps(
@@ -255,8 +281,7 @@ class _Run:
             return report.url
         if self._audited_before:
             self._reporter.step(self._reason_to_audit_again(settings))
-        staged = self._out / output_journal.STAGING
-        derived = DerivedTables(staged, self._job.audit_options, self._reporter)
+        derived = DerivedTables(self._output.begin(), self._job.audit_options, self._reporter)
         requests = Requests.read(self._spark, self._out, derived.state)
         with (
             single_task_settings(self._spark)
@@ -264,19 +289,14 @@ class _Run:
             else scan_settings(self._spark, requests.parquet_bytes_per_task)
         ):
             derived.audit(requests, self._job.audits)
-        moves = [
-            (f"{output_journal.STAGING}/{source}", target) for source, target in derived.moves()
-        ]
-        done = replace(self._manifest, audited=settings)
         # After a change of the input, the tables of other audits are outdated.
-        outdated = (*derived.folders, REPORT) if self._manifest.audited else _DERIVED
-        output_journal.commit(
-            self._out,
-            # The audits are repeated if writing the report fails.
-            Change(moves=tuple(moves), deletes=outdated, manifest=done.to_json()),
-        )
-        self._manifest = done
-        staged.delete()
+        written = tuple(f"{folder}/" for folder in derived.files)
+        others = (self._manifest.derived or ()) if self._manifest.audited else ()
+        unchanged = [name for name in others if not name.startswith(written)]
+        new = [name for names in derived.files.values() for name in names]
+        done = replace(self._manifest, audited=settings, derived=tuple(sorted([*unchanged, *new])))
+        # The audits are repeated if writing the report fails.
+        self._stored = self._output.commit(self._stored, done, new)
         self._reporter.step("report")
         write_report(self._spark, self._out)
         return report.url

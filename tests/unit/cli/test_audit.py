@@ -61,6 +61,7 @@ def test_defaults_equal_those_of_audit_options() -> None:
         (["--offset-retention", "a week"], "--offset-retention"),
         (["--rebalance-storm-threshold", "0"], "--rebalance-storm-threshold"),
         (["--task-mib", "0"], "--task-mib"),
+        (["--master", "spark://elsewhere:7077"], "executors of spark://elsewhere:7077 cannot open"),
     ],
 )
 def test_invalid_arguments_are_rejected_before_spark_starts(

@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.traffic.spark.derived_tables import choose_bucket_ms, load_into_memory
+from kafkalite.traffic.spark.derived_tables import (
+    choose_bucket_ms,
+    load_into_memory,
+    write_once,
+)
 from kafkalite.traffic.spark.locations import location
 
 if TYPE_CHECKING:
@@ -32,14 +36,24 @@ def test_bucket_is_not_longer_than_configured() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("is_object", [False, True])
 @pytest.mark.parametrize("rows", [[], [("g", None, ["a", None]), (None, None, None)]])
 def test_written_table_is_read_back_unchanged(
-    spark: SparkSession, tmp_path: Path, rows: list[tuple[object, ...]]
+    spark: SparkSession,
+    tmp_path: Path,
+    rows: list[tuple[object, ...]],
+    is_object: bool,  # noqa: FBT001
 ) -> None:
     where = location(str(tmp_path / "table"))
     made = spark.createDataFrame(rows, SCHEMA)
-    made.write.parquet(where.url)
-    read = load_into_memory(spark, where, made.schema)
+    if is_object:
+        files = write_once(made, where, "name")
+        assert all(name.startswith("name") for name in files)
+        assert sorted(where.walk()) == files
+    else:
+        made.write.parquet(where.url)
+        files = [name for name in where.walk() if name.endswith(".parquet")]
+    read = load_into_memory(spark, [where / name for name in files], made.schema)
     assert read.schema == made.schema
     assert sorted(map(str, read.collect())) == sorted(map(str, made.collect()))
     assert read.rdd.getNumPartitions() <= 1

@@ -15,11 +15,16 @@ from kafkalite.traffic.columnar.packet_index import ScannerState
 from kafkalite.traffic.spark import manifest
 from kafkalite.traffic.spark.locations import InputFile
 from kafkalite.traffic.spark.manifest import (
+    PART_SPLITS,
     InputSplit,
     Manifest,
     Piece,
     Reason,
     RetainedOutputError,
+    StoredManifest,
+    parse,
+    part_names,
+    part_to_json,
     split_evenly,
     split_inputs,
 )
@@ -71,34 +76,93 @@ def plan(
     )
 
 
+def stored_texts(stored: StoredManifest) -> tuple[str, dict[str, str]]:
+    return stored.head(), {name: part_to_json(each) for name, each in stored.parts.items()}
+
+
+def former_fields(form: int) -> dict[str, Any]:
+    """Return the manifest as an earlier version wrote it, in one file."""
+    fields = json.loads(StoredManifest(manifest=MANIFEST).head())
+    del fields["parts"], fields["derived"]
+    return {**fields, "form": form, "lots": json.loads(part_to_json(MANIFEST.splits))}
+
+
 def test_manifest_is_read_back_unchanged() -> None:
-    assert Manifest.from_json(MANIFEST.to_json()) == MANIFEST
-    assert Manifest.from_json(None) == Manifest()
+    stored = StoredManifest().next(MANIFEST)
+    head, parts = stored_texts(stored)
+    assert parse(head, parts) == stored
+    assert part_names(head) == ("_kafkalite/manifest/000003-0000.json",)
+    assert parse(None, {}) == StoredManifest()
+
+
+def test_manifest_in_one_file_is_read() -> None:
+    earlier = json.dumps(former_fields(3))
+    assert part_names(earlier) == ()
+    assert parse(earlier, {}).manifest == replace(MANIFEST, derived=None)
 
 
 def test_manifest_with_one_decoder_for_all_output_is_read() -> None:
-    fields = json.loads(MANIFEST.to_json())
+    fields = former_fields(2)
     del fields["selection"]
     for split in (*fields["lots"], fields["stitched"]):
         del split["decoder"], split["is_retained"]
-    earlier = json.dumps({**fields, "form": 2, "decoder": "9.2.0 [[], null, null, null]"})
-    converted = Manifest.from_json(earlier)
+    earlier = json.dumps({**fields, "decoder": "9.2.0 [[], null, null, null]"})
+    converted = parse(earlier, {}).manifest
     assert converted.selection == "[[], null, null, null]"
     splits = tuple(replace(split, decoder="kafkalite 9.2.0") for split in MANIFEST.splits)
-    assert replace(converted, selection="all") == replace(MANIFEST, splits=splits)
+    assert replace(converted, selection="all") == replace(MANIFEST, splits=splits, derived=None)
 
 
-@pytest.mark.parametrize("form", [1, 4])
+@pytest.mark.parametrize("form", [1, 5])
 def test_manifest_of_an_unknown_form_is_refused(form: int) -> None:
-    other = json.dumps({**json.loads(MANIFEST.to_json()), "form": form})
+    other = json.dumps({**former_fields(3), "form": form})
     with pytest.raises(ValueError, match=f"another version of kafkalite .form {form}.; use that"):
-        Manifest.from_json(other)
+        parse(other, {})
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"form": 2}', '{"form": 3}', "null"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"form": 2}', '{"form": 3}', '{"form": 4}', "null"]
+)
 def test_invalid_manifest_is_refused(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - json's own error is one too
-        Manifest.from_json(text)
+        parse(text, dict.fromkeys(part_names(text), "[]"))
+
+
+def splits_of(run: int, count: int) -> tuple[InputSplit, ...]:
+    return tuple(InputSplit(inputs=(file(f"{run}/{number}"),)) for number in range(count))
+
+
+def test_run_writes_only_parts_that_changed() -> None:
+    first = StoredManifest().next(Manifest(run=1, splits=splits_of(1, 2 * PART_SPLITS + 1)))
+    assert [len(splits) for splits in first.parts.values()] == [PART_SPLITS, PART_SPLITS, 1]
+    full, changed, small = first.parts
+    audited = first.next(replace(first.manifest, audited="all"))
+    assert audited.parts == first.parts
+    unchanged = [split for split in first.manifest.splits if split != first.parts[changed][7]]
+    second = first.next(Manifest(run=2, splits=(*unchanged, *splits_of(2, 3))))
+    assert set(second.parts) & set(first.parts) == {full}
+    assert sorted(split.inputs for splits in second.parts.values() for split in splits) == sorted(
+        split.inputs for split in second.manifest.splits
+    )
+    assert small not in second.parts
+
+
+def test_many_small_runs_have_few_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest, "PART_SPLITS", 20)
+    stored, written = StoredManifest(), 0
+    for run in range(1, 41):
+        after = stored.next(Manifest(run=run, splits=(*stored.manifest.splits, *splits_of(run, 2))))
+        written += sum(len(after.parts[name]) for name in set(after.parts) - set(stored.parts))
+        stored = after
+    assert len(stored.parts) <= 8
+    assert written <= 40 * 20
+
+
+def test_equal_splits_are_stored_as_often_as_they_occur() -> None:
+    part_split = InputSplit(inputs=(file("a"),))
+    stored = StoredManifest().next(Manifest(run=1, splits=(part_split, part_split)))
+    [splits] = stored.next(Manifest(run=2, splits=(part_split,))).parts.values()
+    assert splits == (part_split,)
 
 
 def test_outputs_are_all_written_files() -> None:

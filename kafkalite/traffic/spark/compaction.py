@@ -1,0 +1,97 @@
+"""Merges the output of many small splits, so that the number of files stays small after many runs.
+
+A split is the unit whose output is deleted together, so whole splits are merged: the result has the
+input files of all of them. Nothing here depends on Spark.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pyarrow import parquet
+
+from kafkalite.traffic.spark.stages.decoding import TaskReport, attempt_id, report_rows
+from kafkalite.traffic.spark.stages.writing import TableWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from kafkalite.traffic.spark.locations import Location
+    from kafkalite.traffic.spark.manifest import InputSplit
+    from kafkalite.traffic.spark.stages.decoding import Task
+
+MIN_SPLITS: Final = 32
+"""Minimum number of splits that are merged, so that a row is seldom written again."""
+
+
+def groups_to_merge(
+    splits: Iterable[InputSplit], largest_bytes: int
+) -> list[tuple[InputSplit, ...]]:
+    """Return groups of at least `MIN_SPLITS` splits with at most `largest_bytes` of input each.
+
+    The splits of a group were written by the same decoder, so that their tables have the same
+    columns.
+    """
+    groups: list[tuple[InputSplit, ...]] = []
+    by_kind: defaultdict[tuple[str, bool], list[InputSplit]] = defaultdict(list)
+    for split in splits:
+        group = by_kind[split.decoder, split.is_retained]
+        if group and _input_bytes(group) + _input_bytes([split]) > largest_bytes:
+            groups.append(tuple(group))
+            group.clear()
+        if _input_bytes([split]) <= largest_bytes // MIN_SPLITS * 2:
+            group.append(split)
+    groups.extend(map(tuple, by_kind.values()))
+    return [group for group in groups if len(group) >= MIN_SPLITS]
+
+
+def _input_bytes(splits: Iterable[InputSplit]) -> int:
+    return sum(file.size for split in splits for file in split.inputs)
+
+
+def merge(group: Sequence[InputSplit], report: TaskReport) -> InputSplit:
+    """Return the split of the merged files that a task reports."""
+    return replace(
+        group[0],
+        inputs=tuple(file for split in group for file in split.inputs),
+        requests=report.requests,
+        problems=report.problems,
+        connections=report.connections,
+        incomplete=report.incomplete,
+        rows=sum(split.rows for split in group),
+        quarantined=tuple(dict.fromkeys(name for split in group for name in split.quarantined)),
+    )
+
+
+def write_merged(
+    group: Sequence[InputSplit], out: Location, task: Task, number: int, attempt: int
+) -> TaskReport:
+    """Write one file for each table and day of a group; returns the paths by kind."""
+    by_kind: dict[str, Any] = {}
+    with TableWriter(task.staged, f"{task.name}-merged-{number:05}-{attempt}") as writer:
+        for kind in ("requests", "problems", "connections", "incomplete"):
+            first = len(writer.written)
+            for path in sorted(path for split in group for path in getattr(split, kind)):
+                file = out / path
+                with file.files.open_input_file(file.path) as stream:
+                    for batch in parquet.ParquetFile(stream).iter_batches():
+                        writer.write(path.rpartition("/")[0], batch)
+            by_kind[kind] = tuple(writer.written[first:])
+    return TaskReport(**by_kind)
+
+
+def merge_in_task(
+    batches: Iterable[pa.RecordBatch],
+    out: Location,
+    task: Task,
+    groups: Sequence[Sequence[InputSplit]],
+) -> Iterator[pa.RecordBatch]:
+    """Merge the groups whose indexes are in the first column; yields reports in this order."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            report = write_merged(groups[number], out, task, number, attempt_id())
+            yield report_rows([report.to_json()])
