@@ -30,6 +30,12 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Return all nodes of the syntax tree of one module, which several rules read."""
+    return tuple(ast.walk(tree_of(path)))
+
+
 def module_name(path: Path) -> str:
     """Return a module's dotted name."""
     parts = path.relative_to(ROOT).with_suffix("").parts

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.protocol.api_keys import ApiKey
-from tests.architecture.source import PACKAGE, hand_written_modules, layer_of, tree_of
+from tests.architecture.source import PACKAGE, hand_written_modules, layer_of, nodes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -86,7 +86,7 @@ def key_parameters() -> dict[str, set[int]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         if "_generated" in path.parts:
             continue
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 names = [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args)]
                 names = names[1:] if names[:1] in (["self"], ["cls"]) else names
@@ -100,9 +100,9 @@ def key_parameters() -> dict[str, set[int]]:
     return positions_of
 
 
-def findings(module: str, tree: ast.AST) -> Iterator[str]:
+def findings(module: str, nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the places in a module where an integer is used as an API key."""
-    for node in ast.walk(tree):
+    for node in nodes:
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.Compare):
             if _is_keyed_by_number(node):
@@ -177,7 +177,7 @@ def test_api_keys_outside_protocol_are_not_numbers() -> None:
         for path in hand_written_modules()
         if layer_of(path) != "protocol"
         for finding in findings(
-            ".".join(path.relative_to(PACKAGE).with_suffix("").parts), tree_of(path)
+            ".".join(path.relative_to(PACKAGE).with_suffix("").parts), nodes_of(path)
         )
     ]
     assert problems == []
@@ -188,7 +188,7 @@ def test_every_exception_is_needed() -> None:
         (path.stem, table)
         for path in hand_written_modules()
         if layer_of(path) != "protocol"
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if (table := _numbers_of_table(node))
     }
     assert OTHER_NUMBERS.keys() - existing == set()
@@ -225,7 +225,7 @@ def test_every_exception_is_needed() -> None:
     ],
 )
 def test_numeric_api_key_is_found(sample: str) -> None:
-    assert list(findings("traffic.sample", ast.parse(sample)))
+    assert list(findings("traffic.sample", ast.walk(ast.parse(sample))))
 
 
 @pytest.mark.parametrize(
@@ -246,4 +246,4 @@ def test_numeric_api_key_is_found(sample: str) -> None:
     ],
 )
 def test_other_numbers_may_be_written(sample: str) -> None:
-    assert list(findings("traffic.sample", ast.parse(sample))) == []
+    assert list(findings("traffic.sample", ast.walk(ast.parse(sample)))) == []

@@ -7,11 +7,14 @@ import re
 import sys
 import tomllib
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.architecture.source import PACKAGE, ROOT, hand_written_modules, layer_of, tree_of
+from tests.architecture.source import PACKAGE, ROOT, hand_written_modules, layer_of, nodes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 EXTRAS: Final = {
     "traffic.formats": "capture",
@@ -71,10 +74,10 @@ def distribution_name(requirement: str) -> str:
     return match[0].lower()
 
 
-def imported(tree: ast.Module) -> set[str]:
+def imported(nodes: Iterable[ast.AST]) -> set[str]:
     """Return the distributions that a module imports, at its top or in functions."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -88,7 +91,7 @@ def test_every_imported_library_is_declared() -> None:
         str(path.relative_to(ROOT)): missing
         for path in hand_written_modules()
         if (
-            missing := imported(tree_of(path))
+            missing := imported(nodes_of(path))
             - declared(EXTRAS.get(layer_of(path), ""))
             - OPTIONAL.keys()
         )
@@ -99,7 +102,7 @@ def test_every_imported_library_is_declared() -> None:
 @pytest.mark.parametrize("layer", EXTRAS)
 def test_every_extra_is_needed_by_its_package(layer: str) -> None:
     modules = [path for path in hand_written_modules() if layer_of(path) == layer]
-    assert any(imported(tree_of(path)) - declared() for path in modules)
+    assert any(imported(nodes_of(path)) - declared() for path in modules)
 
 
 def test_the_wheel_has_the_marker_of_typed_packages() -> None:

@@ -15,6 +15,7 @@ from tests.architecture.source import (
     hand_written_modules,
     layer_of,
     module_name,
+    nodes_of,
     tree_of,
 )
 
@@ -48,7 +49,7 @@ def test_functions_have_a_limited_length() -> None:
     long = {
         f"{relative(path)}:{node.name}": length
         for path in hand_written_modules()
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES
     }
@@ -61,7 +62,7 @@ def test_api_versions_are_looked_up_and_not_compared() -> None:
     for path in hand_written_modules():
         if layer_of(path) in MAY_READ_VERSIONS or path in MAY_READ_VERSIONS_MODULES:
             continue
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             operands: list[ast.expr] = []
             if isinstance(node, ast.Compare):
                 operands = [node.left, *node.comparators]
@@ -89,7 +90,7 @@ def test_machines_and_handlers_are_synchronous() -> None:
         f"{relative(path)}:{node.lineno}"
         for path in hand_written_modules()
         if layer_of(path) in LOWER_HALF or layer_of(path) == "apis"
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith)
     ]
     assert waiting == []
@@ -102,7 +103,7 @@ def test_time_randomness_and_disk_are_accessed_through_ports() -> None:
     for path in paths:
         if layer_of(path) == "ports":
             continue
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.Import) and {alias.name for alias in node.names} & banned:
                 violations.append(f"{relative(path)}:{node.lineno} imports a clock or randomness")
             if isinstance(node, ast.ImportFrom) and node.module in banned:
@@ -143,7 +144,7 @@ def test_delays_use_the_clock_of_the_broker() -> None:
     violations = []
     for path in hand_written_modules():
         name = path.relative_to(PACKAGE).as_posix()
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             imported = getattr(node, "module", None) if isinstance(node, ast.ImportFrom) else None
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if "time" in {imported, *names} and name not in OWN_TIME:
@@ -233,7 +234,7 @@ def test_only_the_pipeline_and_large_captures_import_columnar_libraries() -> Non
     for path in hand_written_modules():
         if layer_of(path) in {"traffic.columnar", "traffic.spark"} or path in exempt:
             continue
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom):
                 names = [f"{node.module}.{alias.name}" for alias in node.names]

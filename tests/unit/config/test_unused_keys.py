@@ -6,7 +6,7 @@ import ast
 import re
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -20,7 +20,7 @@ from kafkalite.config.keys import (
 )
 from kafkalite.config.log_config import LogConfig
 from kafkalite.config.unused_keys import NO_EFFECT, keys_without_effect, reason_without_effect
-from tests.architecture.source import PACKAGE, hand_written_modules, tree_of
+from tests.architecture.source import PACKAGE, hand_written_modules, nodes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -64,15 +64,14 @@ def _files() -> Iterator[Path]:
             yield path
 
 
-def _pattern(node: ast.AST) -> str | None:
-    """Return a regular expression of a literal's possible values, None for other nodes."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return re.escape(node.value)
-    if isinstance(node, ast.JoinedStr):
-        parts = (_pattern(part) or ".+" for part in node.values)
-        found = "".join(parts)
-        return found if found.count("\\.") > 1 else None
-    return None
+def _pattern(node: ast.JoinedStr) -> str | None:
+    """Return a regular expression of the possible values; None for a text without two dots."""
+    parts = (
+        re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".+"
+        for part in node.values
+    )
+    found = "".join(parts)
+    return found if found.count("\\.") > 1 else None
 
 
 def _imported_texts(node: ast.ImportFrom) -> Iterator[str]:
@@ -84,31 +83,50 @@ def _imported_texts(node: ast.ImportFrom) -> Iterator[str]:
                 yield value
 
 
+class Mentioned(NamedTuple):
+    """What code outside of the configuration mentions."""
+
+    texts: frozenset[str]
+    pattern: re.Pattern[str]
+    """Matches the possible values of texts with replaced parts."""
+    attributes: frozenset[str]
+
+    def has(self, key: str) -> bool:
+        return key in self.texts or self.pattern.fullmatch(key) is not None
+
+
 @cache
-def mentioned_names() -> tuple[re.Pattern[str], frozenset[str]]:
-    """Return names in the code outside of the configuration: texts with dots, and attributes."""
-    literals: set[str] = set()
+def mentioned() -> Mentioned:
+    """Return the texts with dots and the attributes in the code outside of the configuration."""
+    texts: set[str] = set()
+    patterns: set[str] = set()
     attributes: set[str] = set()
     for path in _files():
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.Attribute):
                 attributes.add(node.attr)
+            elif isinstance(node, ast.Constant):
+                if isinstance(node.value, str):
+                    texts.add(node.value)
             elif isinstance(node, ast.ImportFrom):
-                literals.update(map(re.escape, _imported_texts(node)))
-            elif (literal := _pattern(node)) is not None:
-                literals.add(literal)
-    pattern = re.compile("|".join(f"(?:{literal})" for literal in literals if "\\." in literal))
-    return pattern, frozenset(attributes)
+                texts.update(_imported_texts(node))
+            elif isinstance(node, ast.JoinedStr) and (pattern := _pattern(node)) is not None:
+                patterns.add(pattern)
+    return Mentioned(
+        frozenset(text for text in texts if "." in text),
+        re.compile("|".join(f"(?:{pattern})" for pattern in patterns)),
+        frozenset(attributes),
+    )
 
 
 @cache
 def read_keys() -> frozenset[str]:
     """Return the broker keys that code outside of the configuration mentions, or their synonyms."""
-    pattern, attributes = mentioned_names()
-    found = {key for key in broker_keys() if pattern.fullmatch(key)} - _MENTIONED_BUT_NOT_READ
+    names = mentioned()
+    found = {key for key in broker_keys() if names.has(key)} - _MENTIONED_BUT_NOT_READ
     for key in group_config_keys():
         synonym = group_synonym(key)
-        if synonym is not None and pattern.fullmatch(key):
+        if synonym is not None and names.has(key):
             kind, subject = key.split(".", 1)
             bounds = (
                 f"group.{kind}.{end}.{subject.removeprefix('num.')}" for end in ("min", "max")
@@ -116,7 +134,7 @@ def read_keys() -> frozenset[str]:
             found |= {synonym, *(bound for bound in bounds if bound in broker_keys())}
     for key, synonyms in TOPIC_SYNONYMS.items():
         field = key.replace(".", "_")
-        if field in LogConfig._fields and field in attributes:
+        if field in LogConfig._fields and field in names.attributes:
             found |= {synonym for synonym, _ in synonyms}
     return frozenset(found | _READ_BY_SETTINGS)
 
@@ -129,10 +147,10 @@ def test_every_key_is_either_read_or_in_the_table() -> None:
 
 def _is_read(key: str) -> bool:
     """Whether code outside of the configuration reads a key of a topic or a group."""
-    pattern, attributes = mentioned_names()
+    names = mentioned()
     field = key.replace(".", "_")
-    is_of_log = field in LogConfig._fields and field in attributes
-    return is_of_log or key in _READ_BY_TOPIC_SETTINGS or bool(pattern.fullmatch(key))
+    is_of_log = field in LogConfig._fields and field in names.attributes
+    return is_of_log or key in _READ_BY_TOPIC_SETTINGS or names.has(key)
 
 
 def _has_reason(key: str) -> bool:
