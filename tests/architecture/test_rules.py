@@ -192,24 +192,22 @@ def test_each_module_can_be_imported_alone(
     assert completed.returncode == 0, completed.stderr[-2000:]
 
 
-HEAVY = (
+HEAVY = frozenset((
     "construct", "rich", "yaml", "javaproperties", "re2", "cramjam", "crc32c", "structlog",
     "shutil", "tempfile", "pathlib", "secrets", "kafkalite.groups.shard",
     "kafkalite.shares.shard", "numpy", "numba", "kafkalite.protocol.api_keys",
     "kafkalite.protocol.catalogue", "cryptography",
-)  # fmt: skip
+))  # fmt: skip
 
 
-@pytest.mark.parametrize("heavy", HEAVY)
-def test_the_start_path_imports_nothing_heavy(heavy: str) -> None:
-    program = (
-        "import sys, kafkalite.server.broker, kafkalite.cli.main\n"
-        f"sys.exit({heavy!r} in sys.modules)"
-    )
+def test_the_start_path_imports_nothing_heavy() -> None:
+    program = "import sys, kafkalite.server.broker, kafkalite.cli.main; print(*sys.modules)"
     completed = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert completed.returncode == 0, completed.stderr or f"{heavy} is imported at start"
+    imported = set(completed.stdout.split())
+    assert "kafkalite.server.broker" in imported
+    assert imported & HEAVY == set()
 
 
 def test_only_the_pipeline_and_large_captures_import_columnar_libraries() -> None:

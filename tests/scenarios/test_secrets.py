@@ -36,6 +36,7 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
+from kafkalite.cli.main import main
 from kafkalite.control import http as control_http
 from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeRequest
@@ -422,13 +423,13 @@ def test_tracebacks_have_no_secrets(style: str, monkeypatch: pytest.MonkeyPatch)
         ("--control-token", CONTROL_TOKEN),
     ],
 )
-def test_errors_about_options_have_no_secrets(options: tuple[str, ...]) -> None:
-    command = [sys.executable, "-m", "kafkalite", "serve", "--listen", "SASL_PLAINTEXT://:0"]
-    if any("keystore" in option for option in options):
-        command[-1] = "SSL://127.0.0.1:0"
-    done = subprocess.run(
-        [*command, *options], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
-    )
-    assert done.returncode == 2, done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert found_secrets(f"{done.stdout}{done.stderr}".encode()) == []
+def test_errors_about_options_have_no_secrets(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    protocol = "SSL" if any("keystore" in option for option in options) else "SASL_PLAINTEXT"
+    with pytest.raises(SystemExit) as exited:
+        main(["serve", "--listen", f"{protocol}://127.0.0.1:0", *options])
+    printed = capsys.readouterr()
+    assert exited.value.code == 2, printed.err
+    assert len(printed.err.splitlines()) == 1
+    assert found_secrets(f"{printed.out}{printed.err}".encode()) == []

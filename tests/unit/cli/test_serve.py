@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from kafkalite import __version__
 from kafkalite.cli.broker_options import add_broker_options
+from kafkalite.cli.main import main
 from kafkalite.cli.serve import describe_stand_in, prepared_from, print_ready
 from kafkalite.config.options import STAND_IN_OPTIONS
 from kafkalite.server.broker import Broker
@@ -354,10 +355,8 @@ def test_config_option_takes_precedence_over_the_properties_file(tmp_path: Path)
         (("--topic", "no-partitions"), "NAME:PARTITIONS"),
         (("--topic", "t:0"), "NAME:PARTITIONS"),
         (("--topic", "bad name:1"), "bad name"),
-        (("--data-dir", "/dev/null/data"), "/dev/null"),
         (("--properties", "/nowhere/server.properties"), "/nowhere/server.properties"),
         (("--listen", "no-port"), "HOST:PORT"),
-        (("--listen", "no-such-host.invalid:0"), "no-such-host.invalid"),
         (("--advertise", "a:1", "--advertise", "b:2"), "b:2"),
         (("--no-such-option",), "--no-such-option"),
         (("a-word",), "a-word"),
@@ -376,7 +375,6 @@ def test_config_option_takes_precedence_over_the_properties_file(tmp_path: Path)
         (("--oidc", "0"), "--oidc needs a listener with SASL"),
         (("--oidc", "0", "--oidc-client", "a"), "--oidc-client: a client is ID:SECRET"),
         (("--oidc-client", "a:s3cr3t"), "--oidc-client needs --oidc"),
-        (("--control", "no-such-host.invalid:0"), "no-such-host.invalid"),
         (("--control-token", "a-token-of-tests"), "--control-token needs --control"),
         (("--control-tls", "on"), "--control-tls needs --control"),
         (("--control", "0", "--control-token", "short"), "a token has 8 to 1024 letters"),
@@ -384,7 +382,28 @@ def test_config_option_takes_precedence_over_the_properties_file(tmp_path: Path)
         (("--control", "0", "--control-tls", "on"), "--control-tls on needs a certificate"),
     ],
 )
-def test_invalid_option_is_rejected_in_one_line(arguments: tuple[str, ...], output: str) -> None:
+def test_invalid_option_is_rejected_in_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], output: str
+) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(["serve", "--listen=127.0.0.1:0", *arguments])
+    assert exited.value.code == USAGE_STATUS
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert line.startswith("kafkalite: ")
+    assert output in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "output"),
+    [
+        (("--data-dir", "/dev/null/data"), "/dev/null"),
+        (("--listen", "no-such-host.invalid:0"), "no-such-host.invalid"),
+        (("--control", "no-such-host.invalid:0"), "no-such-host.invalid"),
+    ],
+)
+def test_failed_start_is_rejected_in_one_line(arguments: tuple[str, ...], output: str) -> None:
     done = run("serve", "--listen=127.0.0.1:0", *arguments)
     assert done.returncode == USAGE_STATUS
     assert done.stdout == ""
