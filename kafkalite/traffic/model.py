@@ -69,6 +69,9 @@ class Frame:
     """Path of the capture file in which the frame begins."""
     offset: int
     """File offset of the packet in which the frame begins."""
+    request_seq: int | None = None
+    """A TCP sequence number of the client. For a request, that of the last segment's first byte;
+    for a response, the number that its last segment acknowledges. None if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,8 @@ class Exchange:
     client_id: str | None
     sent_ns: int
     answered_ns: int | None
-    """Time of the response; None if the capture has none."""
+    """Time of the response, or of the request if that was captured later; None if the capture has
+    no response."""
     request: bytes
     """The frame without its length: header and body."""
     request_start: int

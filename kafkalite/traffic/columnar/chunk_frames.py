@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kafkalite.traffic.columnar.arrays import ReusableArray, byte_array
+from kafkalite.traffic.columnar.arrays import (
+    ReusableArray,
+    byte_array,
+    read_uint32_be,
+    true_indexes,
+)
 from kafkalite.traffic.columnar.connection_state import (
     FIRST_ROW,
     FRAME_ROW,
@@ -24,8 +29,9 @@ from kafkalite.traffic.columnar.connection_state import (
     RECOGNIZED,
     PartialFrame,
 )
-from kafkalite.traffic.columnar.frame_index import FrameBuffer, FrameIndex
+from kafkalite.traffic.columnar.frame_index import UNKNOWN_SEQ, FrameBuffer, FrameIndex
 from kafkalite.traffic.columnar.frames import advance_connections, find_frames, link_segments
+from kafkalite.traffic.columnar.packets import ACK, ACKNOWLEDGMENT_OFFSET
 from kafkalite.traffic.scalar.framing import LENGTH_BYTES, MAX_FRAME_BYTES, Verdict
 from kafkalite.traffic.scalar.kafka_detection import check_first_request
 
@@ -151,8 +157,19 @@ class ChunkFrames:
             size=size,
             offset=offset,
             at_ns=self._at_ns[last],
+            request_seq=self._request_seqs(direction, last),
             packet=chunk.segments.packet[last],
         )
+
+    def _request_seqs(self, direction: Ints, last: Ints) -> Ints:
+        """Return the column `request_seq` of frames whose last segments are in the rows `last`."""
+        data, segments = self._chunk.data, self._chunk.segments
+        seqs = segments.seq[last]
+        responses = true_indexes(direction == 1)
+        rows = last[responses]
+        acknowledged = read_uint32_be(data, segments.tcp_start[rows] + ACKNOWLEDGMENT_OFFSET)
+        seqs[responses] = np.where(segments.flags[rows] & ACK, acknowledged, UNKNOWN_SEQ)
+        return seqs
 
     def _advance(self, partial: Bytes, bounds: Ints) -> None:
         """Advance the connections, and store their partial frames."""

@@ -39,9 +39,10 @@ MARKS, CONNECTION_LAST_CHUNK, IS_IRREGULAR, IS_RESET, LAST_NS = range(5)
 """Columns per connection: marks; the last chunk with segments; whether the connection is irregular
 and whether it was reset in this chunk; the approximate time of the last packet."""
 
-RECOGNIZED, HAS_FRAMES, CLOSED, IRREGULAR, FINISHED = 1, 2, 4, 8, 16
+RECOGNIZED, HAS_FRAMES, CLOSED, IRREGULAR, FINISHED, PAIRED = 1, 2, 4, 8, 16, 64
 """Bits of MARKS: the connection's first bytes are a request; it has frames; it has ended; it is
-processed segment by segment; the client has sent FIN. Twice FINISHED: the broker has sent FIN."""
+processed segment by segment; the client has sent FIN; one of its requests has a response. Twice
+FINISHED: the broker has sent FIN."""
 BOTH_FINISHED: Final = FINISHED | 2 * FINISHED
 """Bits of MARKS: client and broker have sent FIN."""
 

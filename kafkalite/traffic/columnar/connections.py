@@ -48,11 +48,15 @@ class ChunkPackets(NamedTuple):
 class Connections:
     """Every connection of one file, and the flows of both directions."""
 
-    def __init__(self, file: str, *, is_later_part: bool = False) -> None:
+    def __init__(
+        self, file: str, *, is_later_part: bool = False, has_later_part: bool = False
+    ) -> None:
         """Create an empty table; `file` is part of the ids of connections without an opening."""
         self.states = ConnectionStates()
         self.is_later_part = is_later_part
         """Whether this is a later part of a file, so that most connections began before it."""
+        self.has_later_part = has_later_part
+        """Whether the file has a later part, in which most connections continue."""
         self._file = file
         self._flows = Flows()
         self._direction_ids = np.empty(0, np.int64)

@@ -9,27 +9,31 @@ import numpy as np
 
 from kafkalite.traffic.columnar.arrays import byte_array, read_only, stable_order, true_indexes
 from kafkalite.traffic.columnar.byte_columns import concatenate_ranges
-from kafkalite.traffic.columnar.connection_state import CLOSED, MARKS
+from kafkalite.traffic.columnar.connection_state import CLOSED, MARKS, PAIRED
 from kafkalite.traffic.columnar.frame_index import EARLIER_CHUNK, FrameIndex
 from kafkalite.traffic.columnar.options import Options, Table
 from kafkalite.traffic.columnar.pairing import Frames, pair_frames
 from kafkalite.traffic.columnar.sasl_tokens import exclude_tokens
 from kafkalite.traffic.columnar.table_rows import ParsedFrames, RequestRows, TableWriter
 from kafkalite.traffic.model import Problem, ProblemKind
+from kafkalite.traffic.scalar.pairing import MAX_WAITING_RESPONSE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
-    from kafkalite.traffic.columnar.arrays import Bytes, Ints
+    from kafkalite.traffic.columnar.arrays import Bytes, Ints, Mask
     from kafkalite.traffic.columnar.connection_state import ConnectionStates
     from kafkalite.traffic.columnar.frame_index import FrameBuffer
     from kafkalite.traffic.columnar.pairing import PairedFrames
 
 
 class ExchangeBatches:
-    """Pairs the frames of one file; open requests are carried to the next chunk."""
+    """Pairs the frames of one file.
+
+    Open requests and waiting responses are carried to the next chunk.
+    """
 
     def __init__(
         self,
@@ -51,48 +55,60 @@ class ExchangeBatches:
     def open_requests(self, number: int) -> list[bytes]:
         """Return the open requests of a connection, each with its length."""
         requests = []
-        for row in true_indexes(self._open.connection_index == number).tolist():
+        is_request = self._open.direction == 0
+        for row in true_indexes((self._open.connection_index == number) & is_request).tolist():
             start, size = int(self._open.start[row]), int(self._open.size[row])
             requests.append(size.to_bytes(4) + self._open_bytes[start : start + size].tobytes())
         return requests
 
     def open_frames(self) -> tuple[FrameIndex, Bytes]:
         """Return the open requests, and the bytes that contain them."""
-        return self._open, self._open_bytes
+        return self._open.select(self._open.direction == 0), self._open_bytes
 
     def process(
         self, new_frames: FrameIndex, buffer: FrameBuffer
     ) -> Iterator[tuple[Table, pa.RecordBatch]]:
         """Yield the rows of a chunk's frames."""
-        frames = self._add_open_requests(self._select_clients(new_frames), buffer)
+        frames = self._add_open_frames(self._select_clients(new_frames), buffer)
         if not len(frames):
             return
         parsed = ParsedFrames(buffer.all_bytes(), frames)
-        pairs = self._pair(parsed)
-        self._carry_over(parsed, pairs.open)
+        pairs = self._limit_waiting(frames, self._pair(parsed))
+        self._carry_over(parsed, np.sort(np.concatenate([pairs.open, pairs.waiting])))
         parsed.set_responses(pairs.request, pairs.response)
         if Table.FRAMES in self._options.tables:
             yield from self._writer.frames(parsed, true_indexes(frames.packet != EARLIER_CHUNK))
         yield from self._orphan_rows(parsed, pairs.orphans)
+        unpaired = self._answered_in_earlier_file(frames, pairs)
+        yield from self._writer.unpaired(parsed, unpaired)
+        self._states.connection_rows[frames.connection_index[pairs.request], MARKS] |= PAIRED
         answers = np.full(len(frames), -1)
         answers[pairs.request] = pairs.response
         is_row = (
             (frames.direction == 0) & parsed.headers.is_valid & ~parsed.headers.expects_response
         )
         is_row[pairs.request] = is_row[pairs.unanswered] = True
+        is_row[unpaired] = False
         requests = true_indexes(is_row)
         yield from self._writer.pairs(parsed, RequestRows(requests, answers[requests]))
 
     def finish(self) -> Iterator[tuple[Table, pa.RecordBatch]]:
-        """Yield the open requests; those of closed connections are pairs, the others unpaired."""
-        if len(self._open):
-            parsed = ParsedFrames(self._open_bytes, self._open)
-            is_finished = (
-                self._states.connection_rows[parsed.frames.connection_index, MARKS] & CLOSED != 0
-            )
-            closed, still_open = true_indexes(is_finished), true_indexes(~is_finished)
-            yield from self._writer.pairs(parsed, RequestRows(closed, np.full(len(closed), -1)))
-            yield from self._writer.unpaired(parsed, still_open)
+        """Yield the frames that have no counterpart in this file.
+
+        Those of closed connections can have none in another file if this file has the opening, or
+        for requests if an earlier one has a response.
+        """
+        if not len(self._open):
+            return
+        parsed = ParsedFrames(self._open_bytes, self._open)
+        connections, is_request = self._open.connection_index, self._open.direction == 0
+        marks = self._states.connection_rows[connections, MARKS]
+        has_opening = self._has_opening(connections)
+        is_finished = (marks & CLOSED != 0) & (has_opening | (is_request & (marks & PAIRED != 0)))
+        finished = true_indexes(is_finished & is_request)
+        yield from self._writer.pairs(parsed, RequestRows(finished, np.full(len(finished), -1)))
+        yield from self._orphan_rows(parsed, true_indexes(is_finished & ~is_request))
+        yield from self._writer.unpaired(parsed, true_indexes(~is_finished))
 
     def _select_clients(self, frames: FrameIndex) -> FrameIndex:
         pattern = self._options.clients
@@ -105,12 +121,12 @@ class ExchangeBatches:
         excluded = [number for number, selected in self._is_selected.items() if not selected]
         return frames.select(~np.isin(frames.connection_index, excluded))
 
-    def _add_open_requests(self, new_frames: FrameIndex, buffer: FrameBuffer) -> FrameIndex:
-        """Add the open requests, and sort the frames by time."""
+    def _add_open_frames(self, new_frames: FrameIndex, buffer: FrameBuffer) -> FrameIndex:
+        """Add the open frames, and sort all frames by time."""
         at = buffer.add(self._open_bytes)
         open_frames = FrameIndex(
             self._open.connection_index, self._open.direction, self._open.start + at,
-            self._open.size, self._open.offset, self._open.at_ns,
+            self._open.size, self._open.offset, self._open.at_ns, self._open.request_seq,
             np.full(len(self._open), EARLIER_CHUNK),
         )  # fmt: skip
         frames = FrameIndex.concatenate([open_frames, new_frames])
@@ -132,12 +148,46 @@ class ExchangeBatches:
             parsed, unknown_versions, ProblemKind.UNKNOWN_VERSION, "unknown versions"
         )
         return pair_frames(
-            Frames(frames.connection_index, frames.direction, headers.correlation_id, is_pairable),
+            Frames(
+                frames.connection_index, frames.direction, headers.correlation_id,
+                frames.request_seq, is_pairable,
+            ),
             len(self._states),
+        )  # fmt: skip
+
+    def _limit_waiting(self, frames: FrameIndex, pairs: PairedFrames) -> PairedFrames:
+        """Treat the oldest waiting responses above the limit as responses without a request."""
+        sizes = frames.size[pairs.waiting]
+        newer_bytes = np.cumsum(sizes[::-1])[::-1]
+        fits = newer_bytes <= MAX_WAITING_RESPONSE_BYTES
+        if fits.all():
+            return pairs
+        orphans = np.sort(np.concatenate([pairs.orphans, pairs.waiting[~fits]]))
+        return pairs._replace(orphans=orphans, waiting=pairs.waiting[fits])
+
+    def _answered_in_earlier_file(self, frames: FrameIndex, pairs: PairedFrames) -> Ints:
+        """Return the unanswered requests whose response may have been captured in an earlier file.
+
+        These are the ones before the first pair of a connection whose opening is not in this file.
+        """
+        rows, states = pairs.unanswered, self._states
+        if len(rows):
+            rows = rows[states.connection_rows[frames.connection_index[rows], MARKS] & PAIRED == 0]
+            rows = rows[~self._has_opening(frames.connection_index[rows])]
+        if len(rows):
+            first_pairs = np.full(len(states), len(frames))
+            np.minimum.at(first_pairs, frames.connection_index[pairs.request], pairs.request)
+            rows = rows[rows < first_pairs[frames.connection_index[rows]]]
+        return rows
+
+    def _has_opening(self, connections: Ints) -> Mask:
+        """Return for each connection index whether this file has the opening of the connection."""
+        return np.array(
+            [self._states[number].has_opening for number in connections.tolist()], np.bool_
         )
 
     def _carry_over(self, parsed: ParsedFrames, rows: Ints) -> None:
-        """Store the open requests for the next chunk."""
+        """Store the open frames for the next chunk."""
         self._open = parsed.frames.select(rows)
         self._open_bytes = read_only(
             concatenate_ranges(parsed.data, self._open.start, self._open.size)
@@ -150,8 +200,7 @@ class ExchangeBatches:
         """Report responses without a request; yield those whose request may be in another file."""
         if not len(rows):
             return
-        states = parsed.frames.connection_index[rows].tolist()
-        has_opening = np.array([self._states[number].has_opening for number in states])
+        has_opening = self._has_opening(parsed.frames.connection_index[rows])
         self._report_problem(
             parsed, rows[has_opening], ProblemKind.NO_REQUEST, "responses without a request"
         )

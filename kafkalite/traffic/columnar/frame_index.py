@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 EARLIER_CHUNK: Final = -1
 """Value of `FrameIndex.packet` for a frame that an earlier chunk completed."""
+UNKNOWN_SEQ: Final = -1
+"""Represents an unknown sequence number in `FrameIndex.request_seq`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class FrameIndex(Columns):
     offset: Ints = field(default_factory=empty_ints)
     """File offset of the packet in which the frame begins."""
     at_ns: Ints = field(default_factory=empty_ints)
+    request_seq: Ints = field(default_factory=empty_ints)
+    """As in `traffic.model.Frame`, UNKNOWN_SEQ if it is unknown."""
     packet: Ints = field(default_factory=empty_ints)
     """Index, in the chunk, of the packet that completed the frame."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from struct import pack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kafkalite.traffic.columnar.arrays import true_indexes
 from kafkalite.traffic.columnar.connection_state import (
     CLOSED,
     HAS_FRAMES,
@@ -17,6 +18,7 @@ from kafkalite.traffic.columnar.connection_state import (
     UNKNOWN,
     PartialFrame,
 )
+from kafkalite.traffic.columnar.frame_index import UNKNOWN_SEQ
 from kafkalite.traffic.columnar.partial_frames import Fragment, Head
 from kafkalite.traffic.model import Closed, Frame, Opened
 from kafkalite.traffic.scalar.flows import Flow
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from kafkalite.traffic.scalar.flows import FlowState
 
 _SEQ_MASK: Final = 0xFFFFFFFF
-_FIRST_REQUEST: Final = pack(">ihhih", 10, 18, 0, -1, -1)
+FIRST_REQUEST: Final = pack(">ihhih", 10, 18, 0, -1, -1)
 """Stands for the first request of a connection that is known to be Kafka."""
 
 
@@ -46,6 +48,8 @@ class ReassembledFrame(NamedTuple):
     body: bytes
     offset: int
     at_ns: int
+    request_seq: int
+    """As in `FrameIndex`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +57,9 @@ class RegularState:
     """The state of a regular connection, from which segment processing can continue."""
 
     interface: Interface
-    open_requests: Sequence[bytes]
-    """The requests without a response, each with its length."""
+    requests: Sequence[bytes]
+    """The requests without a response, each with its length. If the connection is known to be
+    Kafka, `FIRST_REQUEST` precedes them."""
 
 
 class IrregularConnection:
@@ -95,10 +100,7 @@ class IrregularConnection:
     def _restore(self, regular_state: RegularState) -> None:
         """Set the state as if the connection had been processed by segment from its beginning."""
         state = self._state
-        requests: tuple[list[bytes], list[bytes]] = (
-            [_FIRST_REQUEST, *regular_state.open_requests],
-            [],
-        )
+        requests: tuple[Sequence[bytes], Sequence[bytes]] = (regular_state.requests, ())
         first_seqs = [
             (
                 int(state.next_seqs[side])
@@ -109,7 +111,7 @@ class IrregularConnection:
             for side in (0, 1)
         ]
         at_ns = state.first_ns if state.opened_ns is None else state.opened_ns
-        for side in (0, 1):
+        for side in true_indexes(state.next_seqs >= 0).tolist():
             syn_flags = SYN | ACK if side else SYN
             parts = [(b"", syn_flags, first_seqs[side] - 1, at_ns, 0)]
             seq = first_seqs[side]
@@ -127,6 +129,7 @@ class IrregularConnection:
                     self._flow = Flow(segment, self._context)
                 self._flow.process(segment, side)
         assert self._flow is not None
+        self._flow.initial_seqs = [None if seq < 0 else seq for seq in state.initial_seqs.tolist()]
         self._flow.take_events()
 
     def process(self, segment: Segment) -> list[ReassembledFrame]:
@@ -175,6 +178,9 @@ class IrregularConnection:
                 # The other direction may have no data, and no acknowledgements.
                 self._store_flow_state(flow_state)
             self._add_remaining_fragments()
+        if self._connections.has_later_part:
+            # Acknowledged bytes that are not in this part can be in the later one.
+            self._flow.forget_acknowledgements()
         self._flow.finish(now_ns, is_closed=False)
         frames = self._frames(self._flow.take_events())
         if not is_known:
@@ -251,7 +257,7 @@ class IrregularConnection:
         self.fragments += [
             Fragment(
                 self._state.number, direction, True, seq, payload, segment.offset,
-                segment.at_ns, segment.at_ns,
+                segment.at_ns, segment.at_ns, segment.ack if segment.flags & ACK else None,
             )
             for seq, payload, segment in head
         ]  # fmt: skip
@@ -265,8 +271,11 @@ class IrregularConnection:
                 number = self._state.number
                 if self._heads:
                     self._add_head_fragments(event)
+                seq = UNKNOWN_SEQ if event.request_seq is None else event.request_seq
                 frames.append(
-                    ReassembledFrame(number, event.direction, event.body, event.offset, event.at_ns)
+                    ReassembledFrame(
+                        number, event.direction, event.body, event.offset, event.at_ns, seq
+                    )
                 )
             elif isinstance(event, Closed):
                 self._state.mark(CLOSED)

@@ -10,8 +10,12 @@ import numpy as np
 from kafkalite.traffic.columnar.arrays import read_uint32_be, true_indexes
 from kafkalite.traffic.columnar.connection_state import CLOSED, RECOGNIZED
 from kafkalite.traffic.columnar.frame_index import FrameIndex
-from kafkalite.traffic.columnar.irregular_connections import IrregularConnection, RegularState
-from kafkalite.traffic.columnar.packets import Segments
+from kafkalite.traffic.columnar.irregular_connections import (
+    FIRST_REQUEST,
+    IrregularConnection,
+    RegularState,
+)
+from kafkalite.traffic.columnar.packets import ACKNOWLEDGMENT_OFFSET, Segments
 from kafkalite.traffic.columnar.pcapng import comment_of
 from kafkalite.traffic.formats import capture_files
 from kafkalite.traffic.scalar.conversation import CaptureContext
@@ -138,12 +142,16 @@ class IrregularSegments:
 
     def _regular_state(self, state: ConnectionState, chunk: ChunkPackets) -> RegularState | None:
         """Return the state of a connection that was regular until now; None for a new one."""
-        is_known = state.next_seqs.min() >= 0 and state.is_marked(RECOGNIZED)
-        if not is_known or not len(chunk.packets):
-            return None
-        return RegularState(
-            self._interfaces[int(chunk.packets.interface[0])], self._open_requests(state.number)
+        is_known = state.is_marked(RECOGNIZED)
+        has_state = (
+            state.next_seqs.min() >= 0
+            if is_known
+            else state.has_opening and state.next_seqs[0] >= 0  # only SYN segments until now
         )
+        if not has_state or not len(chunk.packets):
+            return None
+        requests = [FIRST_REQUEST, *self._open_requests(state.number)] if is_known else []
+        return RegularState(self._interfaces[int(chunk.packets.interface[0])], requests)
 
     def _segments(
         self,
@@ -167,7 +175,7 @@ class IrregularSegments:
         )
         order = np.argsort(segments.packet, kind="stable")
         segments, segment_direction_ids = segments.select(order), segment_direction_ids[order]
-        acks = read_uint32_be(chunk.data, segments.tcp_start + 8).tolist()
+        acks = read_uint32_be(chunk.data, segments.tcp_start + ACKNOWLEDGMENT_OFFSET).tolist()
         packets, data = chunk.packets, chunk.data
         states = self._connections.states
         # The next frame may swap client and broker, so their flows are looked up first.
@@ -278,6 +286,7 @@ class _SortedFrames:
                     len(frame.body),
                     frame.offset,
                     frame.at_ns,
+                    frame.request_seq,
                     position,
                 )
             )

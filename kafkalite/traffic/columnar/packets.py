@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.pcapng import Report
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
+ACKNOWLEDGMENT_OFFSET: Final = 8
+"""Offset of the acknowledgment number in a TCP header."""
 
 _NO_PROTOCOL_FIELD, _UNKNOWN_LINK_TYPE = -1, -2
 _LINK_LAYOUTS: Final[Mapping[int, tuple[int, int]]] = {

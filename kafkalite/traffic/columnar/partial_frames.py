@@ -40,6 +40,8 @@ class Fragment(NamedTuple):
     offset: int
     at_ns: int
     until_ns: int
+    acknowledged: int | None = None
+    """The number that its packet acknowledges; None if it is unknown."""
 
 
 class Piece(NamedTuple):
@@ -154,5 +156,6 @@ def fragment_batches(
             ),
             "seq": pa.array(int_column("seq")),
             "payload": pa.array([each.payload for each in part_fragments], pa.binary()),
+            "acknowledged": pa.array([each.acknowledged for each in part_fragments], pa.int64()),
         }
         yield table_batch(FRAGMENTS, columns)

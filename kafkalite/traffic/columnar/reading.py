@@ -108,7 +108,9 @@ class CaptureReader:
         """File offset up to which the file was read."""
         self.problems = ProblemCollector(name, is_later_part=start > 0)
         self.connections = Connections(
-            f"{name} from {start}" if start else name, is_later_part=start > 0
+            f"{name} from {start}" if start else name,
+            is_later_part=start > 0,
+            has_later_part=part is not None and part.stop is not None,
         )
         report = self.problems.report_connection
         self.exchange_batches = ExchangeBatches(name, options, self.connections.states, report)
@@ -169,8 +171,12 @@ class CaptureReader:
             for each in fragment_batches(self._name, states.endpoints, fragments, options):
                 yield Table.FRAGMENTS, each
         head_connections = {head.connection_index for head in heads}
+        included = set(head_connections)
+        if self.connections.has_later_part:
+            # The later part needs the sequence numbers of connections that have just opened.
+            included |= {state.number for state in states if state.has_opening}
         if Table.CONNECTIONS in options.tables and states:
-            yield Table.CONNECTIONS, connection_table(self._name, states, head_connections)
+            yield Table.CONNECTIONS, connection_table(self._name, states, included)
         names = {states[number].endpoint_names for number in head_connections}
         for problem in self.problems.doubtful:
             ends = tuple((problem.connection or "").split(" > "))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.traffic.columnar.arrays import true_indexes
+from kafkalite.traffic.columnar.pairing import acknowledges
 from kafkalite.traffic.scalar.messages import is_request
 
 if TYPE_CHECKING:
@@ -40,18 +41,29 @@ def _exclude_in_connection(
     frames = parsed.frames
     rows = true_indexes(frames.connection_index == number)
     open_requests: deque[int | None] = deque()
+    early_responses: deque[int] = deque()
     for row in rows.tolist():
         start = int(frames.start[row])
         if frames.direction[row] == 0:
             body = parsed.data[start : start + int(frames.size[row])].tobytes()
             if number in authenticating and not is_request(body):
-                open_requests.append(_TOKEN)
                 is_pairable[row] = parsed.is_message[row] = parsed.headers.expects_response[row] = (
                     False
                 )
+                if early_responses:
+                    response = early_responses.popleft()
+                    is_pairable[response] = parsed.is_message[response] = False
+                else:
+                    open_requests.append(_TOKEN)
                 continue
             authenticating.discard(number)
-            if parsed.headers.expects_response[row]:
+            early = next((each for each in early_responses if _answers(parsed, each, row)), None)
+            if early is not None:
+                while early_responses.popleft() != early:
+                    pass
+                open_requests.clear()
+                _note_handshake(parsed, number, row, early, authenticating)
+            elif parsed.headers.expects_response[row]:
                 open_requests.append(row)
         elif open_requests and open_requests[0] is _TOKEN:
             open_requests.popleft()
@@ -59,11 +71,29 @@ def _exclude_in_connection(
         else:
             request = _take_answered_request(parsed, row, open_requests)
             if request is None:
-                continue
-            api_and_version = (parsed.headers.api_key[request], parsed.headers.version[request])
-            if api_and_version == (_HANDSHAKE, _HANDSHAKE_VERSION):
-                error = parsed.data[start : start + int(frames.size[row])][_ERROR_CODE].tobytes()
-                (authenticating.add if error == b"\0\0" else authenticating.discard)(number)
+                early_responses.append(row)
+            else:
+                early_responses.clear()
+                _note_handshake(parsed, number, request, row, authenticating)
+
+
+def _note_handshake(
+    parsed: ParsedFrames, number: int, request: int, response: int, authenticating: set[int]
+) -> None:
+    """Update `authenticating` if the request is a handshake after which tokens follow."""
+    api_and_version = (parsed.headers.api_key[request], parsed.headers.version[request])
+    if api_and_version == (_HANDSHAKE, _HANDSHAKE_VERSION):
+        start, size = int(parsed.frames.start[response]), int(parsed.frames.size[response])
+        error = parsed.data[start : start + size][_ERROR_CODE].tobytes()
+        (authenticating.add if error == b"\0\0" else authenticating.discard)(number)
+
+
+def _answers(parsed: ParsedFrames, response: int, request: int) -> bool:
+    """Whether a response that was captured before a request belongs to it."""
+    ids, seqs = parsed.headers.correlation_id, parsed.frames.request_seq
+    return bool(ids[response] == ids[request]) and acknowledges(
+        int(seqs[response]), int(seqs[request])
+    )
 
 
 def _take_answered_request(

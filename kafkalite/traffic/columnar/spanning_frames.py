@@ -119,7 +119,8 @@ def _add_frames(state: DirectionState, head: Row, direction: int, frames: list[R
         body = data[at + LENGTH_BYTES : stop]
         frames.append(
             {**frame_origin, "direction": direction, "payload": body, "ts": head["end_ts"],
-             "connection": head["connection"]}
+             "connection": head["connection"],
+             "request_seq": head["acknowledged"] if direction else head["seq"]}
         )  # fmt: skip
         at, frame_origin = stop, head
     state.partial, state.frame_origin = data[at:], frame_origin

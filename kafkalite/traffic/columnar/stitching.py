@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from kafkalite.traffic.columnar.arrays import byte_array
 from kafkalite.traffic.columnar.endpoints import EndpointColumns
-from kafkalite.traffic.columnar.frame_index import FrameIndex
+from kafkalite.traffic.columnar.frame_index import UNKNOWN_SEQ, FrameIndex
 from kafkalite.traffic.columnar.options import Options
 from kafkalite.traffic.columnar.pairing import Frames, pair_frames
 from kafkalite.traffic.columnar.spanning_frames import (
@@ -38,12 +38,21 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.spanning_frames import DirectionStates, ProblemRows, Row
 
 MAX_PENDING_BYTES: Final = 64 << 20
-"""Maximum size of pending requests; above it, the earliest are treated as unanswered."""
+"""Maximum size of pending frames; above it, the earliest are treated as without counterpart."""
 
 
 PENDING_FRAMES: Final = pa.schema(
     UNPAIRED.field(name)
-    for name in ("file", "offset", "ts", "connection", "direction", "payload", "frame_number")
+    for name in (
+        "file",
+        "offset",
+        "ts",
+        "connection",
+        "direction",
+        "payload",
+        "frame_number",
+        "request_seq",
+    )
 )
 """The columns of a frame that are needed to pair it."""
 
@@ -57,7 +66,7 @@ class Pending:
     fragments: pa.Table = field(default_factory=FRAGMENTS.empty_table)
     """Partial frames."""
     requests: pa.Table = field(default_factory=PENDING_FRAMES.empty_table)
-    """Requests that have no response yet."""
+    """Requests that have no response yet, and responses captured before their requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +74,7 @@ class PendingLimits:
     """Limits for pending rows."""
 
     requests_since_ns: int
-    """Earlier requests are treated as unanswered."""
+    """Earlier requests are treated as unanswered, and earlier responses as without a request."""
     connections_since_ns: int
     """Connections without packets since then are dropped."""
     growing: frozenset[str] = frozenset()
@@ -228,23 +237,23 @@ class _UnpairedFrames:
 
 
 class _PendingPolicy(NamedTuple):
-    """Decides which open requests stay pending."""
+    """Decides which unpaired frames stay pending."""
 
     requests_since_ns: int
     connections: Mapping[int, Row]
 
-    def split(self, frames: pa.Table, open_requests: Ints) -> tuple[Ints, Ints]:
-        """Split open requests into pending and unanswered ones."""
-        rows = frames.take(pa.array(open_requests)).select(["connection", "ts"])
+    def split(self, frames: pa.Table, unpaired: Ints) -> tuple[Ints, Ints]:
+        """Split unpaired frames into those that stay pending, and the others."""
+        rows = frames.take(pa.array(unpaired)).select(["connection", "ts"])
         closed = [self.connections[each]["is_closed"] for each in rows["connection"].to_pylist()]
         sent_ns = rows["ts"].cast(pa.int64()).to_numpy() * 1000
         is_pending = (sent_ns >= self.requests_since_ns) & ~np.array(closed, np.bool_)
         # If there are too many, the latest ones stay pending.
-        sizes = pc.binary_length(frames["payload"].take(pa.array(open_requests))).to_numpy()
+        sizes = pc.binary_length(frames["payload"].take(pa.array(unpaired))).to_numpy()
         latest = np.argsort(-sent_ns, kind="stable")
-        fits = np.empty(len(open_requests), np.bool_)
+        fits = np.empty(len(unpaired), np.bool_)
         fits[latest] = np.cumsum(sizes[latest]) <= MAX_PENDING_BYTES
-        return open_requests[is_pending & fits], open_requests[~(is_pending & fits)]
+        return unpaired[is_pending & fits], unpaired[~(is_pending & fits)]
 
 
 def _pair_unpaired(
@@ -261,17 +270,21 @@ def _pair_unpaired(
     frames = parsed.frames
     is_pairable, ids = parsed.headers.is_valid, parsed.headers.correlation_id
     found = pair_frames(
-        Frames(frames.connection_index, frames.direction, ids, is_pairable), len(endpoints)
+        Frames(frames.connection_index, frames.direction, ids, frames.request_seq, is_pairable),
+        len(endpoints),
     )
     parsed.set_responses(found.request, found.response)
-    pending, expired = found.open[:0], found.open
+    expired = np.sort(np.concatenate([found.open, found.waiting]))
+    pending = expired[:0]
     if policy is not None:
-        pending, expired = policy.split(table, found.open)
-    without_response = np.concatenate([found.unanswered, expired])
+        pending, expired = policy.split(table, expired)
+    is_request = frames.direction[expired] == 0
+    without_response = np.concatenate([found.unanswered, expired[is_request]])
+    without_request = np.concatenate([found.orphans, expired[~is_request]])
     request = np.concatenate([found.request, without_response])
     responses = np.concatenate([found.response, np.full(len(without_response), -1)])
     order = np.argsort(frames.packet[request], kind="stable")
-    for row in found.orphans.tolist():
+    for row in without_request.tolist():
         connection = endpoints[frames.connection_index[row]]
         problems.append(
             (
@@ -307,6 +320,7 @@ def _parse_frames(table: pa.Table, endpoints: Sequence[ConnectionEndpoints]) -> 
         size=np.diff(offsets),
         offset=table["offset"].to_numpy().astype(np.int64),
         at_ns=table["ts"].cast(pa.int64()).to_numpy() * 1000,
+        request_seq=table["request_seq"].fill_null(UNKNOWN_SEQ).to_numpy().astype(np.int64),
         packet=np.arange(table.num_rows),
     )
     return ParsedFrames(data, frames)

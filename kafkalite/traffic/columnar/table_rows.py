@@ -11,6 +11,7 @@ import pyarrow as pa
 from kafkalite.traffic.columnar import headers
 from kafkalite.traffic.columnar.arrays import Bytes, Ints, Mask, stable_order, true_indexes
 from kafkalite.traffic.columnar.byte_columns import bytes_column, text_column
+from kafkalite.traffic.columnar.frame_index import UNKNOWN_SEQ
 from kafkalite.traffic.columnar.options import Options, Table
 from kafkalite.traffic.columnar.tables import FRAMES, PAIRS, TIME, UNPAIRED
 
@@ -146,6 +147,10 @@ class TableWriter:
                     parsed.headers.body_offset[part].astype(np.int32), mask=is_response
                 ),
                 "frame_number": pa.array(self._unpaired_count + np.arange(len(part))),
+                "request_seq": pa.array(
+                    parsed.frames.request_seq[part],
+                    mask=parsed.frames.request_seq[part] == UNKNOWN_SEQ,
+                ),
             }
             self._unpaired_count += len(part)
             yield Table.UNPAIRED, table_batch(UNPAIRED, columns)
@@ -168,6 +173,8 @@ def pair_columns(
     if mask.any():
         response = np.where(mask, 0, response)
     sent, answered = frames.at_ns[row] // _NS_PER_US, frames.at_ns[response] // _NS_PER_US
+    # A response can be captured before its request.
+    answered = np.maximum(answered, sent)
     api_key, version = parsed_headers.api_key[row], parsed_headers.version[row]
     body = np.empty(len(row), np.int64)
     response_sizes = frames.size[response]

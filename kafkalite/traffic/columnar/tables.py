@@ -35,7 +35,7 @@ FRAMES: Final = pa.schema(
 ENVELOPE: Final = pa.schema(
     [
         pa.field("ts", TIME, nullable=False),  # when the request's last byte arrived
-        pa.field("response_ts", TIME),  # when the response's last byte arrived; null without one
+        pa.field("response_ts", TIME),  # of the response's last byte, not before ts; null without
         pa.field("latency_us", pa.int64()),
         pa.field("connection", pa.int64(), nullable=False),
         pa.field("client", pa.string(), nullable=False),
@@ -70,6 +70,7 @@ UNPAIRED: Final = pa.schema(
         pa.field("client_id", pa.string()),  # of a request
         pa.field("start", pa.int32()),  # offset of a request's body in the payload
         pa.field("frame_number", pa.int64(), nullable=False),  # in this table
+        pa.field("request_seq", pa.int64()),  # as in `traffic.model.Frame`
     ]
 )
 """Frames to be paired with frames of other files: the last requests, the first responses."""
@@ -88,6 +89,7 @@ FRAGMENTS: Final = pa.schema(
         pa.field("is_before_first_frame", pa.bool_(), nullable=False),
         pa.field("seq", pa.int64(), nullable=False),  # TCP sequence number of the first byte
         pa.field("payload", pa.binary(), nullable=False),
+        pa.field("acknowledged", pa.int64()),  # by its packet; null if unknown
     ]
 )
 """Incomplete frames of a file: bytes before its first frame or after its last one."""

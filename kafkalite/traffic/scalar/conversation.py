@@ -306,13 +306,14 @@ class Conversation:
 
     def _add_frame(self, direction: Direction, frame: CompleteFrame) -> None:
         connection = self._connection or self._create_connection(frame)
+        body, at_ns, file, offset, last_piece = frame
         if direction is Direction.REQUEST:
-            self._track_request(frame.body)
+            self._track_request(body)
+            request_seq = last_piece.seq
         else:
-            self._track_response(frame.body)
-        self.events.append(
-            Frame(frame.at_ns, connection, direction, frame.body, frame.file, frame.offset)
-        )
+            self._track_response(body)
+            request_seq = last_piece.acknowledged
+        self.events.append(Frame(at_ns, connection, direction, body, file, offset, request_seq))
 
     def _create_connection(self, frame: CompleteFrame) -> Connection:
         """Create the connection at its first frame."""

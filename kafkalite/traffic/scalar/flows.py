@@ -150,6 +150,11 @@ class Flow:
         if self._is_ending and self._is_at_end():
             self.finish(now_ns, is_closed=True)
 
+    def forget_acknowledgements(self) -> None:
+        """Do not treat acknowledged bytes after the last received ones as missing."""
+        for stream in self._streams:
+            stream.acknowledged = None
+
     def finish(self, at_ns: int, *, is_closed: bool) -> None:
         """End the connection, and release the buffered bytes."""
         if self.is_finished:

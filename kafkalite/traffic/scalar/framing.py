@@ -40,6 +40,8 @@ class CompleteFrame(NamedTuple):
     at_ns: int
     file: str
     offset: int
+    last_piece: Piece
+    """The piece that completed it."""
 
 
 class PartialFrame(NamedTuple):
@@ -281,7 +283,9 @@ class Framer:
                 needed_bytes = stop - position
                 break
             body = data[position + LENGTH_BYTES : stop]
-            frames.append(CompleteFrame(body, piece.at_ns, first_piece.file, first_piece.offset))
+            frames.append(
+                CompleteFrame(body, piece.at_ns, first_piece.file, first_piece.offset, piece)
+            )
             position = stop
             first_piece = piece
         self._buffered_bytes = size - position

@@ -1,4 +1,14 @@
-"""`Pairing`: pairs requests with their responses, which come in order on each connection."""
+"""`Pairing`: pairs requests with their responses, which come in order on each connection.
+
+A response belongs to the first open request with its correlation id. The open requests before that
+one get no response, because a broker answers in order.
+
+A capture can contain a response before its request. A response without an open request therefore
+waits for one. It belongs to a later request with its correlation id only if it acknowledges bytes
+of that request. Without this condition, a response whose request is not in the capture would get
+the next request of a client that uses its correlation ids again. A waiting response is dropped when
+a later response gets its request, or when a request follows of which it acknowledges nothing.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +38,19 @@ if TYPE_CHECKING:
 
 MAX_PENDING_REQUESTS: Final = 100_000
 """Maximum pending requests of a connection; beyond it the oldest are treated as unanswered."""
+MAX_WAITING_RESPONSES: Final = 1024
+"""Maximum waiting responses of a connection; beyond it the oldest are dropped."""
+MAX_WAITING_RESPONSE_BYTES: Final = 64 << 20
+"""Maximum bytes of the waiting responses of all connections; beyond it, those of one are dropped.
+"""
 
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 _HANDSHAKES_WITH_BARE_TOKENS: Final = frozenset(((int(ApiKey.SASL_HANDSHAKE), 0),))
 """SaslHandshake v0, after which tokens of the mechanism follow in frames without headers."""
 _NO_ERROR: Final = b"\0\0"
 _unpack_correlation_id = Struct(">i").unpack_from
+_SEQ_MASK: Final = 0xFFFFFFFF
+_HALF_SEQ_RANGE: Final = 0x80000000
 
 
 class _Pending(NamedTuple):
@@ -51,10 +68,12 @@ _TOKEN: Final = None
 class _RequestQueue:
     """The pending requests of one connection, and the number of requests that it has sent."""
 
-    __slots__ = ("is_authenticating", "pending_requests", "request_count")
+    __slots__ = ("is_authenticating", "pending_requests", "request_count", "waiting_responses")
 
     def __init__(self) -> None:
         self.pending_requests: deque[_Pending | None] = deque()
+        self.waiting_responses: deque[Frame] = deque()
+        """Responses that were captured before their requests, or without them."""
         self.request_count = 0
         self.is_authenticating = False
 
@@ -62,11 +81,12 @@ class _RequestQueue:
 class Pairing:
     """Pairs the frames of all connections, event by event."""
 
-    __slots__ = ("_queues", "_report")
+    __slots__ = ("_queues", "_report", "_waiting_bytes")
 
     def __init__(self, report: Reporter) -> None:
         self._report = report
         self._queues: dict[int, _RequestQueue] = {}
+        self._waiting_bytes = 0
 
     def process(self, event: Event) -> Sequence[Exchange]:
         """Return the exchanges that an event completes."""
@@ -80,19 +100,28 @@ class Pairing:
             return self._add_response(queue, event)
         if isinstance(event, Closed):
             queue = self._queues.pop(event.connection.number, None)
-            return () if queue is None else _unanswered_exchanges(queue.pending_requests)
+            return () if queue is None else self._finish(queue)
         return ()
 
     def finish(self) -> Iterator[Exchange]:
         """Yield the unanswered requests."""
         for queue in self._queues.values():
-            yield from _unanswered_exchanges(queue.pending_requests)
+            yield from self._finish(queue)
         self._queues.clear()
 
+    def _finish(self, queue: _RequestQueue) -> Sequence[Exchange]:
+        self._drop_waiting(queue, len(queue.waiting_responses))
+        return _unanswered_exchanges(queue.pending_requests)
+
     def _add_request(self, queue: _RequestQueue, frame: Frame) -> Sequence[Exchange]:
+        if queue.waiting_responses:
+            self._drop_outdated(queue, frame.request_seq)
         if queue.is_authenticating:
             if not is_request(frame.body):
-                queue.pending_requests.append(_TOKEN)
+                if queue.waiting_responses:
+                    self._take_waiting(queue, 0)
+                else:
+                    queue.pending_requests.append(_TOKEN)
                 return ()
             queue.is_authenticating = False
         try:
@@ -110,6 +139,13 @@ class Pairing:
         queue.request_count += 1
         if header.api_key == _PRODUCE and not _expects_response(frame.body, header):
             return (_make_exchange(pending, None, 0),)
+        if queue.waiting_responses:
+            index = _index_of_response(queue.waiting_responses, pending)
+            if index >= 0:
+                unanswered = _unanswered_exchanges(queue.pending_requests)
+                queue.pending_requests.clear()
+                response = self._take_waiting(queue, index)
+                return (*unanswered, self._pair(queue, pending, response))
         queue.pending_requests.append(pending)
         return (
             ()
@@ -122,29 +158,73 @@ class Pairing:
         if pending_requests and pending_requests[0] is _TOKEN:
             pending_requests.popleft()
             return ()
-        if len(frame.body) < CORRELATION_BYTES:
+        if len(frame.body) < CORRELATION_BYTES and not queue.is_authenticating:
             self._report_problem(
                 ProblemKind.MALFORMED, frame, f"a response of {len(frame.body)} bytes"
             )
             return ()
-        (correlation_id,) = _unpack_correlation_id(frame.body)
-        index = _index_of(pending_requests, correlation_id)
-        if index < 0:
-            self._report_problem(ProblemKind.NO_REQUEST, frame, f"correlation id {correlation_id}")
+        index = _index_of(pending_requests, frame)
+        if index < 0 and frame.request_seq is None:
+            self._report_without_request(frame)
             return ()
+        if index < 0:
+            self._wait(queue, frame)
+            return ()
+        if queue.waiting_responses:
+            self._drop_waiting(queue, len(queue.waiting_responses))
         unanswered = [pending_requests.popleft() for _ in range(index)]
         pending = pending_requests.popleft()
         assert pending is not None
-        header = pending.header
-        try:
-            start = response_start(frame.body, header.api_key, header.api_version)
-        except ProtocolViolation as violation:
-            self._report_problem(ProblemKind.MALFORMED, frame, violation.reason)
-            start = len(frame.body)
-        if (header.api_key, header.api_version) in _HANDSHAKES_WITH_BARE_TOKENS:
-            queue.is_authenticating = frame.body[start : start + 2] == _NO_ERROR
-        exchange = _make_exchange(pending, frame, start)
+        exchange = self._pair(queue, pending, frame)
         return (*_unanswered_exchanges(unanswered), exchange) if unanswered else (exchange,)
+
+    def _pair(self, queue: _RequestQueue, pending: _Pending, response: Frame) -> Exchange:
+        header, body = pending.header, response.body
+        try:
+            start = response_start(body, header.api_key, header.api_version)
+        except ProtocolViolation as violation:
+            self._report_problem(ProblemKind.MALFORMED, response, violation.reason)
+            start = len(body)
+        if (header.api_key, header.api_version) in _HANDSHAKES_WITH_BARE_TOKENS:
+            queue.is_authenticating = body[start : start + 2] == _NO_ERROR
+        return _make_exchange(pending, response, start)
+
+    # -- responses that wait for their requests ------------------------------------------------
+
+    def _wait(self, queue: _RequestQueue, response: Frame) -> None:
+        queue.waiting_responses.append(response)
+        self._waiting_bytes += len(response.body)
+        count = len(queue.waiting_responses)
+        if self._waiting_bytes > MAX_WAITING_RESPONSE_BYTES:
+            self._drop_waiting(queue, count)
+        elif count > MAX_WAITING_RESPONSES:
+            self._drop_waiting(queue, 1)
+
+    def _drop_outdated(self, queue: _RequestQueue, seq: int | None) -> None:
+        """Drop the first responses that acknowledge nothing of a request at `seq`."""
+        while (
+            seq is not None
+            and queue.waiting_responses
+            and not acknowledges(queue.waiting_responses[0].request_seq, seq)
+        ):
+            self._drop_waiting(queue, 1)
+
+    def _take_waiting(self, queue: _RequestQueue, index: int) -> Frame:
+        """Remove and return a waiting response; the ones before it have no request."""
+        self._drop_waiting(queue, index)
+        response = queue.waiting_responses.popleft()
+        self._waiting_bytes -= len(response.body)
+        return response
+
+    def _drop_waiting(self, queue: _RequestQueue, count: int) -> None:
+        for _ in range(count):
+            response = queue.waiting_responses.popleft()
+            self._waiting_bytes -= len(response.body)
+            self._report_without_request(response)
+
+    def _report_without_request(self, response: Frame) -> None:
+        detail = f"correlation id {_correlation_id(response)}"
+        self._report_problem(ProblemKind.NO_REQUEST, response, detail)
 
     def _report_problem(self, kind: ProblemKind, frame: Frame, detail: str) -> None:
         self._report(
@@ -158,8 +238,38 @@ class Pairing:
         )
 
 
-def _index_of(pending_requests: deque[_Pending | None], correlation_id: int) -> int:
-    """Return the index of the request with this correlation id, -1 if there is none."""
+def acknowledges(acknowledged: int | None, seq: int | None) -> bool:
+    """Whether a response that acknowledges a number was sent after the bytes at `seq` arrived.
+
+    False if one of them is unknown.
+    """
+    if acknowledged is None or seq is None:
+        return False
+    return 0 < (acknowledged - seq) & _SEQ_MASK < _HALF_SEQ_RANGE
+
+
+def _correlation_id(response: Frame) -> int | None:
+    """Return the correlation id of a response, None if it is too short."""
+    if len(response.body) < CORRELATION_BYTES:
+        return None
+    correlation_id: int = _unpack_correlation_id(response.body)[0]
+    return correlation_id
+
+
+def _index_of_response(responses: deque[Frame], request: _Pending) -> int:
+    """Return the index of the waiting response to a request, -1 if there is none."""
+    seq = request.frame.request_seq
+    for index, response in enumerate(responses):
+        if _correlation_id(response) == request.header.correlation_id and acknowledges(
+            response.request_seq, seq
+        ):
+            return index
+    return -1
+
+
+def _index_of(pending_requests: deque[_Pending | None], response: Frame) -> int:
+    """Return the index of the request with a response's correlation id, -1 if there is none."""
+    correlation_id = _correlation_id(response)
     for index, pending in enumerate(pending_requests):
         if pending is not None and pending.header.correlation_id == correlation_id:
             return index
@@ -192,7 +302,7 @@ def _make_exchange(pending: _Pending, response: Frame | None, response_start: in
         correlation_id=header.correlation_id,
         client_id=header.client_id,
         sent_ns=frame.at_ns,
-        answered_ns=None if response is None else response.at_ns,
+        answered_ns=None if response is None else max(response.at_ns, frame.at_ns),
         request=frame.body,
         request_start=header.start,
         response=None if response is None else response.body,

@@ -10,6 +10,8 @@ from __future__ import annotations
 from bisect import insort
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from kafkalite.traffic.scalar.packets import ACK
+
 if TYPE_CHECKING:
     from kafkalite.traffic.scalar.packets import Segment
 
@@ -38,6 +40,10 @@ class Piece(NamedTuple):
     at_ns: int
     file: str
     offset: int
+    seq: int | None = None
+    """TCP sequence number of its first byte; it does not change if the piece is cut."""
+    acknowledged: int | None = None
+    """The number that its segment acknowledges; None if it acknowledges nothing."""
 
 
 class MissingBytes(NamedTuple):
@@ -113,10 +119,11 @@ class Stream:
         payload = segment.payload
         if self._next_seq == seq and not self._waiting and not segment.missing:
             size = len(payload)
+            piece = self._piece(segment, payload)
             self._position += size
             self._next_seq = (seq + size) & _SEQ_MASK
             self._restart_segments = 0
-            return (self._piece(segment, payload),)
+            return (piece,)
         self.begin(seq)
         distance = self._distance(seq)
         if distance <= -_MIN_RESTART_DISTANCE_BYTES and not self._restart_if_repeated(seq):
@@ -209,7 +216,10 @@ class Stream:
         at_ns = segment.at_ns
         if not 0 <= self._latest_ns - at_ns < MAX_WAIT_NS:
             self._latest_ns = at_ns
-        return Piece(data, self._latest_ns, segment.file, segment.offset)
+        acknowledged = segment.ack if segment.flags & ACK else None
+        return Piece(
+            data, self._latest_ns, segment.file, segment.offset, self._next_seq, acknowledged
+        )
 
     def _skip(self, size: int) -> None:
         assert self._next_seq is not None

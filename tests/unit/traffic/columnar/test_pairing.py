@@ -2,64 +2,108 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalite.traffic.columnar.pairing import Frames, PairedFrames, pair_frames
+from kafkalite.traffic.scalar.pairing import MAX_WAITING_RESPONSES
 
-FrameRows = list[tuple[int, int, int]]
-"""Connection, direction and correlation id of frames, sorted by time."""
+FrameRows = list[tuple[int, int, int, int]]
+"""Connection, direction, correlation id and `request_seq` of frames, sorted by time."""
 
 
 def pair(frames: FrameRows) -> PairedFrames:
     columns = np.array(frames, np.int64).T
-    connection, direction, correlation = (np.ascontiguousarray(column) for column in columns)
+    connection, direction, correlation, seq = (np.ascontiguousarray(column) for column in columns)
     return pair_frames(
-        Frames(connection, direction, correlation, np.ones(len(frames), np.bool_)), 3
+        Frames(connection, direction, correlation, seq, np.ones(len(frames), np.bool_)), 3
     )
 
 
-def pair_one_by_one(frames: FrameRows) -> dict[str, list[object]]:
-    by_connection: dict[int, list[int]] = {}
-    found: dict[str, list[object]] = {"pairs": [], "open": [], "unanswered": [], "orphans": []}
-    for row, (connection, direction, correlation) in enumerate(frames):
-        open_requests = by_connection.setdefault(connection, [])
+@dataclass
+class Connection:
+    """The frames of one connection that have no counterpart yet, as (row, id, seq)."""
+
+    requests: list[tuple[int, int, int]] = field(default_factory=list)
+    responses: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+def pair_one_by_one(frames: FrameRows) -> dict[str, list[Any]]:
+    connections: defaultdict[int, Connection] = defaultdict(Connection)
+    found: defaultdict[str, list[Any]] = defaultdict(list)
+    for row, (connection, direction, correlation, seq) in enumerate(frames):
+        own = connections[connection]
         if direction == 0:
-            open_requests.append(row)
+            while seq >= 0 and own.responses and own.responses[0][2] <= seq:
+                found["orphans"].append(own.responses.pop(0)[0])
+            matches = (place for place, (_, id_, acknowledged) in enumerate(own.responses)
+                       if id_ == correlation and 0 <= seq < acknowledged)  # fmt: skip
+            place = next(matches, None)
+            if place is None:
+                own.requests.append((row, correlation, seq))
+                continue
+            found["orphans"] += [each for each, _, _ in own.responses[:place]]
+            found["unanswered"] += [each for each, _, _ in own.requests]
+            found["pairs"].append((row, own.responses[place][0]))
+            own.requests, own.responses = [], own.responses[place + 1 :]
             continue
-        ids = [frames[each][2] for each in open_requests]
-        if correlation not in ids:
+        ids = [each for _, each, _ in own.requests]
+        if correlation in ids:
+            place = ids.index(correlation)
+            found["orphans"] += [each for each, _, _ in own.responses]
+            found["unanswered"] += [each for each, _, _ in own.requests[:place]]
+            found["pairs"].append((own.requests[place][0], row))
+            own.requests, own.responses = own.requests[place + 1 :], []
+        elif seq < 0:
             found["orphans"].append(row)
-            continue
-        index = ids.index(correlation)
-        found["unanswered"] += open_requests[:index]
-        found["pairs"].append((open_requests[index], row))
-        del open_requests[: index + 1]
-    found["open"] = [row for open_requests in by_connection.values() for row in open_requests]
+        else:
+            own.responses.append((row, correlation, seq))
+    for own in connections.values():
+        found["open"] += [each for each, _, _ in own.requests]
+        found["waiting"] += [each for each, _, _ in own.responses]
     return found
 
 
+@pytest.mark.parametrize("many", [0, 80])
 @given(
-    st.lists(
-        st.tuples(st.integers(0, 2), st.integers(0, 1), st.integers(0, 4)), min_size=1, max_size=24
+    frames=st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 1), st.integers(0, 4), st.integers(-1, 9)),
+        min_size=1,
+        max_size=24,
     )
 )
-def test_kernel_pairs_like_a_simple_loop(frames: FrameRows) -> None:
-    found, expected = pair(frames), pair_one_by_one(frames)
+def test_compiled_loops_pair_like_a_simple_loop(frames: FrameRows, many: int) -> None:
+    """Many open requests are not paired by the kernel."""
+    frames = [(1, 0, 9 + number, -1) for number in range(many)] + frames
+    found = pair(frames)
+    expected = pair_one_by_one(frames)
     pairs = list(zip(found.request.tolist(), found.response.tolist(), strict=True))
-    assert sorted(pairs) == sorted(expected["pairs"])  # type: ignore[type-var]
-    assert sorted(found.open.tolist()) == sorted(expected["open"])  # type: ignore[type-var]
-    assert sorted(found.unanswered.tolist()) == sorted(expected["unanswered"])  # type: ignore[type-var]
-    assert sorted(found.orphans.tolist()) == sorted(expected["orphans"])  # type: ignore[type-var]
+    assert sorted(pairs) == sorted(expected["pairs"])
+    for kind in ("open", "unanswered", "orphans", "waiting"):
+        assert sorted(getattr(found, kind).tolist()) == sorted(expected[kind]), kind
 
 
 def test_many_open_requests_are_paired() -> None:
-    frames = [(1, 0, number) for number in range(300)] + [(1, 1, 250), (1, 1, 7), (1, 1, 251)]
-    frames += [(0, 0, 1), (0, 1, 1)]
+    frames = [(1, 0, number, 0) for number in range(300)]
+    frames += [(1, 1, 250, -1), (1, 1, 7, -1), (1, 1, 251, -1), (0, 0, 1, 0), (0, 1, 1, -1)]
     found = pair(frames)
     assert found.request.tolist() == [250, 251, 303]
     assert found.response.tolist() == [300, 302, 304]
     assert found.unanswered.tolist() == list(range(250))
     assert found.orphans.tolist() == [301]
     assert found.open.tolist() == list(range(252, 300))
+
+
+@pytest.mark.parametrize("many", [0, 80])
+def test_the_oldest_waiting_responses_are_dropped(many: int) -> None:
+    responses = [(0, 1, number, 100) for number in range(MAX_WAITING_RESPONSES + 2)]
+    found = pair([*((0, 0, -1, -1) for _ in range(many)), *responses, (0, 0, 2, 0)])
+    assert found.orphans.tolist() == [many, many + 1]
+    assert found.response.tolist() == [many + 2]
+    assert len(found.waiting) == MAX_WAITING_RESPONSES - 1

@@ -36,21 +36,23 @@ class Script:
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def request(self, frame: bytes) -> None:
-        self._add(Direction.REQUEST, frame)
+    def request(self, frame: bytes, seq: int | None = None) -> None:
+        self._add(Direction.REQUEST, frame, seq)
 
-    def response(self, frame: bytes) -> None:
-        self._add(Direction.RESPONSE, frame)
+    def response(self, frame: bytes, acknowledged: int | None = None) -> None:
+        self._add(Direction.RESPONSE, frame, acknowledged)
 
-    def _add(self, direction: Direction, frame: bytes) -> None:
+    def _add(self, direction: Direction, frame: bytes, request_seq: int | None) -> None:
         at_ns = len(self.events)
-        self.events.append(Frame(at_ns, HERE, direction, frame, "f", 10 * at_ns))
+        self.events.append(Frame(at_ns, HERE, direction, frame, "f", 10 * at_ns, request_seq))
 
-    def commit_request(self, correlation_id: int) -> None:
-        self.request(traffic.request_frame(8, 8, correlation_id, traffic.commit_request("g", 1)))
+    def commit_request(self, correlation_id: int, seq: int | None = None) -> None:
+        message = traffic.commit_request("g", 1)
+        self.request(traffic.request_frame(8, 8, correlation_id, message), seq)
 
-    def commit_response(self, correlation_id: int) -> None:
-        self.response(traffic.response_frame(8, 8, correlation_id, traffic.commit_response()))
+    def commit_response(self, correlation_id: int, acknowledged: int | None = None) -> None:
+        message = traffic.commit_response()
+        self.response(traffic.response_frame(8, 8, correlation_id, message), acknowledged)
 
     def pair(self) -> tuple[list[Exchange], list[Problem]]:
         found: list[Problem] = []
@@ -110,6 +112,52 @@ def test_response_without_request_is_reported() -> None:
     ]
 
 
+def test_response_before_its_request_is_paired_and_not_earlier() -> None:
+    script = Script()
+    script.commit_response(7, acknowledged=100)
+    script.commit_request(7, seq=0)
+    (found,), problems = script.pair()
+    assert (found.sent_ns, found.answered_ns) == (1, 1)
+    assert problems == []
+
+
+def test_response_that_acknowledges_nothing_of_a_request_is_not_paired_with_it() -> None:
+    """A client that uses a correlation id again; the first request is not in the capture."""
+    script = Script()
+    script.commit_response(7, acknowledged=100)
+    script.commit_response(7, acknowledged=200)
+    script.commit_request(7, seq=100)
+    script.commit_request(7, seq=200)
+    found, problems = script.pair()
+    assert summarize(found) == [(0, 7, True), (1, 7, False)]
+    assert found[0].response_start == 5
+    assert [(each.kind, each.offset) for each in problems] == [(ProblemKind.NO_REQUEST, 0)]
+
+
+def test_requests_and_responses_before_an_early_pair_have_no_counterpart() -> None:
+    script = Script()
+    script.commit_request(1, seq=0)
+    for number in (8, 9, 3):
+        script.commit_response(number, acknowledged=300)
+    script.commit_request(3, seq=200)
+    found, problems = script.pair()
+    assert summarize(found) == [(0, 1, False), (1, 3, True)]
+    assert [each.offset for each in problems] == [10, 20]
+
+
+def test_waiting_responses_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, limit in (("MAX_WAITING_RESPONSES", 2), ("MAX_WAITING_RESPONSE_BYTES", 100)):
+        monkeypatch.setattr(pairing, name, limit)
+        script = Script()
+        for number in range(4):
+            script.commit_response(number, acknowledged=100)
+        script.commit_request(1, seq=0)
+        found, problems = script.pair()
+        assert summarize(found) == [(0, 1, False)]
+        assert len(problems) == 4
+        monkeypatch.undo()
+
+
 def test_produce_with_acks_0_expects_no_response() -> None:
     script = Script()
     script.request(traffic.request_frame(0, 9, 1, traffic.produce_request(0, b"r")))
@@ -139,6 +187,22 @@ def test_bare_tokens_after_old_handshake_are_no_requests() -> None:
         script.response(b"")
     script.commit_request(2)
     script.commit_response(2)
+    found, problems = script.pair()
+    assert summarize(found) == [(0, 1, True), (1, 2, True)]
+    assert problems == []
+
+
+def test_answers_to_bare_tokens_can_be_captured_before_the_tokens() -> None:
+    script = Script()
+    handshake = codec.request_class(17)(mechanism="PLAIN")
+    accepted = codec.response_class(17)(mechanisms=["PLAIN"])
+    script.response(traffic.response_frame(17, 0, 1, accepted), 10)
+    script.request(traffic.request_frame(17, 0, 1, handshake), 0)
+    for seq, token in ((100, b"n,,n=user,r=abc"), (200, b"c=biws,r=abcdef,p=xyz")):
+        script.response(b"", seq + 10)
+        script.request(token, seq)
+    script.commit_response(2, 310)
+    script.commit_request(2, 300)
     found, problems = script.pair()
     assert summarize(found) == [(0, 1, True), (1, 2, True)]
     assert problems == []
