@@ -155,6 +155,23 @@ FIELD_RULES: Mapping[tuple[str, str], FieldRule] = {
             "last_fetched_epoch",
         )
     },
+    ("Fetch", "responses.partitions.diverging_epoch.epoch"): _mapped_rule(
+        ValueKind.LEADER_EPOCH, _LEADER
+    ),
+    # Epochs that clients, or the nodes of one cluster, choose.
+    **{
+        (ANY, name): FieldRule(Treatment.EXACT, reason)
+        for name, reason in {
+            "session_epoch": "a client counts the requests of a session",
+            "share_session_epoch": "a client counts the requests of a session",
+            "epoch": "clients choose the epochs of topologies",
+            "topology_epoch": "clients choose the epochs of topologies",
+            "endpoint_information_epoch": "counts the changes of endpoints, from the first member",
+            "replica_epoch": "sent by brokers only",
+            "coordinator_epoch": "sent by brokers only",
+            "state_epoch": "sent by brokers only",
+        }.items()
+    },
     (ANY, "incarnation_epoch"): _mapped_rule(ValueKind.INCARNATION_EPOCH, _INCARNATION),
     (ANY, "max_incarnation_epoch"): _presence_rule(_INCARNATION),
     # Nodes, addresses and disks.

@@ -80,6 +80,23 @@ def was_refused(api_key: int, shape: Shape, response: Any) -> bool:  # noqa: ANN
     return _are_all_refused(RETRIABLE_ERRORS[api_key], shape, response)
 
 
+_OLD_EPOCH_ERRORS = frozenset(
+    (
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.FENCED_LEADER_EPOCH,
+    )
+)
+
+
+def has_old_epoch(shape: Shape, response: Any) -> bool:  # noqa: ANN401 - any response
+    """Whether a recorded response refuses its request completely because of an old epoch."""
+    return _are_all_refused(_OLD_EPOCH_ERRORS, shape, response)
+
+
 RETRY_LIMITS: Mapping[int, int] = {
     **dict.fromkeys(_TRANSACTION_ERRORS, 12),
     ErrorCode.LEADER_NOT_AVAILABLE: 12,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kafkalite.traffic.replay.rewriting.id_mapping import IdMapping, Scope, ValueKind
 
 _GROUP_FIELDS = ("group_id",)
+_MEMBER_FIELDS = ("member_id",)
 _TOPIC_FIELDS = ("name", "topic", "topic_name", "topic_id")
 _PARTITION_FIELDS = ("partition_index", "partition", "index", "partition_id")
 _PRODUCER_FIELDS = (
@@ -77,6 +78,8 @@ class Shape:
     branches: tuple[Branch, ...]
     group_fields: tuple[str, ...]
     """Names of the fields with a group id."""
+    member_fields: tuple[str, ...]
+    """Names of the fields with a member id."""
     topic_fields: tuple[str, ...]
     """Names of the fields with a topic name or id."""
     partition_fields: tuple[str, ...]
@@ -91,6 +94,8 @@ class Shape:
         scope = outer
         for name in self.group_fields:
             scope = scope._replace(group=getattr(message, name) or scope.group)
+        for name in self.member_fields:
+            scope = scope._replace(member=getattr(message, name) or scope.member)
         for name in self.topic_fields:
             topic = getattr(message, name)
             if topic and topic != _NO_ID:
@@ -163,6 +168,7 @@ class _Compiler:
             tuple(leaves),
             tuple(branches),
             _select_names(_GROUP_FIELDS, plain_names),
+            _select_names(_MEMBER_FIELDS, plain_names),
             _select_names(_TOPIC_FIELDS, plain_names),
             _select_names(_PARTITION_FIELDS, plain_names),
             _select_names(_PRODUCER_FIELDS, plain_names),

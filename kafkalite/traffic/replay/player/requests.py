@@ -14,15 +14,22 @@ from kafkalite.traffic.replay.comparison.refusals import (
     REFUSED_WITH_RETRIABLE_ERROR,
     RETRIABLE_ERRORS,
     SECRET_APIS,
+    has_old_epoch,
     was_refused,
 )
 from kafkalite.traffic.replay.comparison.shapes import shape_of
 from kafkalite.traffic.replay.rewriting.requests import RequestRewriter, build_frame
-from kafkalite.traffic.scalar.messages import is_known, parse_request, parse_response
+from kafkalite.traffic.scalar.messages import (
+    is_known,
+    parse_request,
+    parse_response,
+    response_version,
+)
 
 if TYPE_CHECKING:
     from kafkalite.protocol.message import Message
     from kafkalite.traffic.model import Exchange
+    from kafkalite.traffic.replay.comparison.shapes import Shape
     from kafkalite.traffic.replay.rewriting.id_mapping import IdMapping
 
 
@@ -93,7 +100,9 @@ class OutgoingRequests:
         ):
             return exchange.request
         request = parse_request(exchange)
-        is_changed = self._rewriter.rewrite(shape, request)
+        is_changed = self._rewriter.rewrite(
+            shape, request, is_outdated=self._has_old_epoch(exchange, shape)
+        )
         if may_shorten:
             is_changed |= self._shorten(exchange, request)
         if must_limit_replicas:
@@ -109,6 +118,17 @@ class OutgoingRequests:
             exchange.api_key,
             exchange.api_version,
         )
+
+    def _has_old_epoch(self, exchange: Exchange, shape: Shape) -> bool:
+        """Whether the recorded broker refused the request because of an old epoch."""
+        if exchange.response is None or not self._rewriter.has_changed_epochs(shape):
+            return False
+        try:
+            response = parse_response(exchange)
+        except ProtocolViolation:
+            return False
+        version = response_version(exchange.response, exchange.api_key, exchange.api_version)
+        return has_old_epoch(shape_of(exchange.api_key, version, Direction.RESPONSE), response)
 
     def _limit_replicas(self, request: Any) -> bool:  # noqa: ANN401 - a CreateTopicsRequest
         """Reduce the number of replicas to the target's number of nodes."""

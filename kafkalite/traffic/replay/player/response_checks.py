@@ -141,7 +141,7 @@ class ResponseChecker:
         return self._comparison.compare(shape, recorded, target, self._scope(exchange))
 
     def _scope(self, exchange: Exchange) -> Scope:
-        """Return the scope of counters in a response: the group or producer in its request."""
+        """Return the scope of a response: the group, member or producer in its request."""
         shape = shape_of(exchange.api_key, exchange.api_version, Direction.REQUEST)
         if not (shape.group_fields or shape.producer_fields):
             return Scope()

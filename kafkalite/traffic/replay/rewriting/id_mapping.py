@@ -1,9 +1,14 @@
 """`IdMapping`: maps ids and counters of the recorded broker to those of the target.
 
 Ids (of members, producers, topics, incarnations of partitions, sessions) map one to one: a recorded
-id maps to the id that the target returned in its place. Counters (generations, epochs, offsets) map
-by a constant difference. Offsets use the difference of the first pair of values, other counters
-that of the latest pair.
+id maps to the id that the target returned in its place. Counters map by a constant difference.
+Offsets use the difference of the first pair of values, other counters that of the latest pair.
+
+Generations and epochs map by the order in which the brokers returned them, for each member,
+producer or partition. A broker may increase an epoch one request earlier than the other. Then one
+recorded value belongs to two values of the target. If it is the latest one that the recorded client
+had received, it maps to the target's latest one. If it is an earlier one, it maps to one before the
+latest, so that an epoch that the recorded broker refused as old is also old at the target.
 """
 
 from __future__ import annotations
@@ -49,9 +54,8 @@ ID_KINDS = frozenset(
         ValueKind.INCARNATION_EPOCH,
     )
 )
-COUNTER_KINDS = frozenset(
-    (ValueKind.GROUP_EPOCH, ValueKind.PRODUCER_EPOCH, ValueKind.LEADER_EPOCH, ValueKind.OFFSET)
-)
+EPOCH_KINDS = frozenset((ValueKind.GROUP_EPOCH, ValueKind.PRODUCER_EPOCH, ValueKind.LEADER_EPOCH))
+COUNTER_KINDS = EPOCH_KINDS | {ValueKind.OFFSET}
 
 _NO_ID_VALUES: ReadOnly[ValueKind, frozenset[object]] = defaultdict(
     lambda: frozenset(("", None, -1, bytes(16))),
@@ -63,6 +67,8 @@ _LOWEST_COUNTER_VALUE: ReadOnly[ValueKind, int] = defaultdict(int, {ValueKind.GR
 """The lowest normal value of a counter. Lower values have special meanings, such as joining,
 leaving or unknown."""
 
+MAX_EPOCHS = 256
+"""Maximum number of stored epochs of a member, producer or partition; the oldest are dropped."""
 MAX_SEARCHED_MEMBERS = 4096
 """Maximum number of members; with more, bytes of clients are not searched for member ids."""
 
@@ -84,6 +90,13 @@ class Scope(NamedTuple):
             return (self.producer,)
         return (self.topic, self.partition)
 
+    def history_keys(self, kind: ValueKind) -> list[tuple[object, ...]]:
+        """Return the keys of the histories of an epoch: the member's first, then the group's."""
+        key = self.key(kind)
+        return (
+            [(*key, self.member), key] if kind is ValueKind.GROUP_EPOCH and self.member else [key]
+        )
+
 
 class Shift(NamedTuple):
     """A counter whose values at the target differ by a constant."""
@@ -93,12 +106,57 @@ class Shift(NamedTuple):
     difference: int
 
 
+class _EpochHistory:
+    """The epochs that the two brokers returned in the same responses."""
+
+    __slots__ = ("_latest", "_previous_target", "_values")
+
+    def __init__(self) -> None:
+        self._previous_target: int | None = None
+        """The target's epoch before its latest one."""
+        self._values: dict[int, tuple[int, int]] = {}
+        """Recorded epoch → the first and the last epoch of the target in its place."""
+        self._latest = 0
+
+    def add(self, recorded: int, target: int) -> None:
+        _, latest = self._values.get(self._latest, (target, target))
+        if latest != target:
+            self._previous_target = latest
+        first, _ = self._values.pop(recorded, (target, target))
+        self._values[recorded] = first, target
+        self._latest = recorded
+        if len(self._values) > MAX_EPOCHS:
+            del self._values[next(iter(self._values))]
+
+    def values(self, recorded: int) -> tuple[int, ...]:
+        """Return the epochs that the target returned in place of a recorded one."""
+        return self._values.get(recorded, ())
+
+    def translate(self, recorded: int, lowest: int, *, is_outdated: bool) -> int | None:
+        """Return the target's epoch, None if the recorded broker did not return this one.
+
+        An earlier epoch than the latest recorded one is translated to an earlier one than the
+        latest of the target, if that has returned one. If `is_outdated`, it is at least `lowest`.
+        """
+        pair = self._values.get(recorded)
+        if pair is None:
+            return None
+        first, last = pair
+        if recorded == self._latest and not is_outdated:
+            return last
+        _, latest = self._values[self._latest]
+        for earlier in (last, first, self._previous_target):
+            if earlier is not None and earlier < latest:
+                return earlier
+        return latest - 1 if is_outdated and latest > lowest else first
+
+
 class IdMapping:
     """Maps recorded values to those of the target. The mapping is learned during the replay."""
 
     def __init__(self) -> None:
         self._ids: dict[ValueKind, dict[Id, Id]] = {kind: {} for kind in ID_KINDS}
-        self._counter_values: dict[tuple[ValueKind, tuple[object, ...], int], int] = {}
+        self._histories: dict[tuple[ValueKind, tuple[object, ...]], _EpochHistory] = {}
         self._shifts: dict[tuple[ValueKind, tuple[object, ...]], int] = {}
         self.topic_names: dict[bytes, str] = {}
         """Recorded topic id → name, for the ids with a known name."""
@@ -107,8 +165,13 @@ class IdMapping:
         self.changed_kinds: set[ValueKind] = set()
         """The kinds with at least one value that differs at the target."""
 
-    def translate(self, kind: ValueKind, scope: Scope, value: Id) -> Id:
-        """Return the target's value for a recorded value; the same value if nothing is known."""
+    def translate(
+        self, kind: ValueKind, scope: Scope, value: Id, *, is_outdated: bool = False
+    ) -> Id:
+        """Return the target's value for a recorded value; the same value if nothing is known.
+
+        `is_outdated` means that the recorded broker knew a later epoch.
+        """
         if kind not in self.changed_kinds:
             return value
         if kind in ID_KINDS:
@@ -116,9 +179,18 @@ class IdMapping:
         assert isinstance(value, int)
         if value < _LOWEST_COUNTER_VALUE[kind]:
             return value
-        key = scope.key(kind)
-        exact = self._counter_values.get((kind, key, value))
-        return value + self._shifts.get((kind, key), 0) if exact is None else exact
+        for history in self._known_histories(kind, scope):
+            epoch = history.translate(value, _LOWEST_COUNTER_VALUE[kind], is_outdated=is_outdated)
+            if epoch is not None:
+                return epoch
+        return value + self._shifts.get((kind, scope.key(kind)), 0)
+
+    def _known_histories(self, kind: ValueKind, scope: Scope) -> list[_EpochHistory]:
+        return [
+            history
+            for key in scope.history_keys(kind)
+            if (history := self._histories.get((kind, key))) is not None
+        ]
 
     def translate_bytes(self, data: bytes) -> bytes:
         """Return bytes of a client with member ids translated.
@@ -156,7 +228,7 @@ class IdMapping:
             return self._match_id(kind, recorded, target, learn=learn)
         assert isinstance(recorded, int)
         assert isinstance(target, int)
-        return self._match_counter(kind, scope.key(kind), recorded, target, learn=learn)
+        return self._match_counter(kind, scope, recorded, target, learn=learn)
 
     def _match_id(self, kind: ValueKind, recorded: Id, target: Id, *, learn: bool) -> bool:
         no_id_values = _NO_ID_VALUES[kind]
@@ -172,18 +244,24 @@ class IdMapping:
         return mapped is None
 
     def _match_counter(
-        self, kind: ValueKind, key: tuple[object, ...], recorded: int, target: int, *, learn: bool
+        self, kind: ValueKind, scope: Scope, recorded: int, target: int, *, learn: bool
     ) -> bool:
         lowest = _LOWEST_COUNTER_VALUE[kind]
         if recorded < lowest or target < lowest:
             return recorded == target
+        key = scope.key(kind)
         shift = self._shifts.get((kind, key))
         if not learn:
-            exact = self._counter_values.get((kind, key, recorded))
-            return target in (exact, recorded + (shift or 0))
+            histories = self._known_histories(kind, scope)
+            return target == recorded + (shift or 0) or any(
+                target in history.values(recorded) for history in histories
+            )
         difference = target - recorded
-        if kind is not ValueKind.OFFSET:
-            self._counter_values[(kind, key, recorded)] = target
+        if kind in EPOCH_KINDS:
+            for history_key in scope.history_keys(kind):
+                self._histories.setdefault((kind, history_key), _EpochHistory()).add(
+                    recorded, target
+                )
         elif shift is not None:
             # The first pair of offsets sets the shift; later offsets must agree with it.
             return shift == difference

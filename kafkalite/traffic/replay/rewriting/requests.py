@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.protocol import codec
 from kafkalite.storage.batch import HEADER_SIZE, LENGTH_END, NO_PRODUCER_ID, BatchView
 from kafkalite.storage.crc import crc32c
-from kafkalite.traffic.replay.rewriting.id_mapping import Scope, ValueKind
+from kafkalite.traffic.replay.rewriting.id_mapping import EPOCH_KINDS, Scope, ValueKind
 
 if TYPE_CHECKING:
     from kafkalite.protocol.message import Message
@@ -29,11 +29,12 @@ _MAGIC_2 = 2
 class RequestRewriter:
     """Translates recorded requests by an id mapping."""
 
-    __slots__ = ("_changed", "_mapping")
+    __slots__ = ("_changed", "_is_outdated", "_mapping")
 
     def __init__(self, mapping: IdMapping) -> None:
         self._mapping = mapping
         self._changed = False
+        self._is_outdated = False
 
     def may_change(self, shape: Shape) -> bool:
         """Whether requests of a shape can contain a value that differs at the target."""
@@ -47,9 +48,21 @@ class RequestRewriter:
             or (ValueKind.RECORDS in kinds and bool(changed & _BATCH_KINDS))
         )
 
-    def rewrite(self, shape: Shape, request: Message) -> bool:
-        """Translate a parsed request in place; return whether anything changed."""
+    def has_changed_epochs(self, shape: Shape) -> bool:
+        """Whether requests of a shape can contain an epoch that differs at the target."""
+        changed = self._mapping.changed_kinds & EPOCH_KINDS
+        return bool(changed) and (
+            not shape.kinds.isdisjoint(changed)
+            or (ValueKind.RECORDS in shape.kinds and ValueKind.PRODUCER_EPOCH in changed)
+        )
+
+    def rewrite(self, shape: Shape, request: Message, *, is_outdated: bool = False) -> bool:
+        """Translate a parsed request in place; return whether anything changed.
+
+        `is_outdated` means that the recorded broker refused the request's epoch as old.
+        """
         self._changed = False
+        self._is_outdated = is_outdated
         self._rewrite_struct(shape, request, Scope())
         return self._changed
 
@@ -79,7 +92,7 @@ class RequestRewriter:
             return mapping.translate_bytes(bytes(value))
         if leaf.is_list:
             return [mapping.translate(kind, scope, number) for number in value]
-        return mapping.translate(kind, scope, value)
+        return mapping.translate(kind, scope, value, is_outdated=self._is_outdated)
 
     def rewrite_batches(self, data: bytes) -> bytes:
         """Return record batches with translated producer ids and epochs, and new checksums."""
@@ -101,7 +114,9 @@ class RequestRewriter:
         scope = Scope(producer=batch.producer_id)
         translate = self._mapping.translate
         producer_id = translate(ValueKind.PRODUCER_ID, scope, batch.producer_id)
-        epoch = translate(ValueKind.PRODUCER_EPOCH, scope, batch.producer_epoch)
+        epoch = translate(
+            ValueKind.PRODUCER_EPOCH, scope, batch.producer_epoch, is_outdated=self._is_outdated
+        )
         if (producer_id, epoch) == (batch.producer_id, batch.producer_epoch):
             return
         crc_start = position + _CRC_DATA_OFFSET

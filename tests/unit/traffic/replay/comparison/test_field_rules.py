@@ -56,6 +56,19 @@ def test_every_rule_has_an_existing_field_and_a_reason() -> None:
         assert rule.reason, path
 
 
+def test_every_epoch_has_a_rule() -> None:
+    no_rule = field_rule("Heartbeat", "no_such_field")
+    missing = {
+        (api, path)
+        for api, paths in PATHS.items()
+        for path in paths
+        if {"epoch", "generation"} & {*path.rpartition(".")[2].split("_")}
+        and field_rule(api, path) == no_rule
+        and not any(other.startswith(f"{path}.") for other in paths)
+    }
+    assert missing == set()
+
+
 def test_field_with_a_kind_is_mapped_or_compared_by_presence() -> None:
     allowed = {Treatment.MAPPED, Treatment.PRESENCE, Treatment.RECORDS}
     assert all(rule.treatment in allowed for rule in FIELD_RULES.values() if rule.kind is not None)
