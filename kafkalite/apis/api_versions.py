@@ -155,7 +155,7 @@ def new_api_versions_api(
         key=API_VERSIONS_KEY,
         versions=VERSIONS,
         handler=handler.handle_api_versions,
-        refuse=handler.refuse_api_versions,
+        refusal=handler.refuse_api_versions,
         eras=ERAS,
     )
 

@@ -9,7 +9,7 @@ from kafkalite.apis.authorized_operations import NOT_REQUESTED, cluster_operatio
 from kafkalite.apis.timeouts import check_timeout
 from kafkalite.gateway.api import Api
 from kafkalite.metadata.leadership import ElectionType
-from kafkalite.ports.turns import in_steps, pause
+from kafkalite.ports.turns import pause
 from kafkalite.protocol._generated.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -78,15 +78,6 @@ def handle_describe_cluster(call: Call, request: DescribeClusterRequest) -> Desc
     )
 
 
-def refuse_describe_cluster(
-    request: DescribeClusterRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,
-) -> DescribeClusterResponse:
-    """Return the response with one error for the whole request."""
-    return DescribeClusterResponse(error_code=code, error_message=message or code.message)
-
-
 def handle_unregister_broker(
     call: Call, request: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
@@ -99,15 +90,6 @@ def handle_unregister_broker(
     call.node.cluster.metadata.unregister_broker(request.broker_id)
     # Kafka's response has no null here.
     return UnregisterBrokerResponse(error_message="")
-
-
-def refuse_unregister_broker(
-    request: UnregisterBrokerRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,
-) -> UnregisterBrokerResponse:
-    """Return the response with an error."""
-    return UnregisterBrokerResponse(error_code=code, error_message=message or code.message)
 
 
 def _partitions_to_elect(call: Call, request: ElectLeadersRequest) -> Iterator[tuple[str, int]]:
@@ -156,45 +138,21 @@ def handle_elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeade
     return ElectLeadersResponse(replica_election_results=list(results.values()))
 
 
-def refuse_elect_leaders(
-    request: ElectLeadersRequest, code: ErrorCode, message: str | None
-) -> ElectLeadersResponse:
-    """Return the response with one error for the whole request and for each partition in it."""
-    return ElectLeadersResponse(
-        error_code=code,
-        replica_election_results=[
-            ElectLeadersResponse.ReplicaElectionResult(
-                topic=topic.topic,
-                partition_result=[
-                    ElectLeadersResponse.PartitionResult(
-                        partition_id=index, error_code=code, error_message=message
-                    )
-                    for index in in_steps(topic.partitions)
-                ],
-            )
-            for topic in in_steps(request.topic_partitions or ())
-        ],
-    )
-
-
 APIS = (
     Api(
         key=DescribeClusterRequest.API_KEY,
         versions=Versions(0, 2),
         handler=handle_describe_cluster,
-        refuse=refuse_describe_cluster,
     ),
     Api(
         key=ElectLeadersRequest.API_KEY,
         versions=Versions(0, 2),
         handler=handle_elect_leaders,
         inline_bytes=0,
-        refuse=refuse_elect_leaders,
     ),
     Api(
         key=UnregisterBrokerRequest.API_KEY,
         versions=Versions(0, 0),
         handler=handle_unregister_broker,
-        refuse=refuse_unregister_broker,
     ),
 )

@@ -84,22 +84,12 @@ def _update_one_by_one(
     return UpdateFeaturesResponse(error_message="", results=rows)
 
 
-def refuse_update_features(
-    request: UpdateFeaturesRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,
-) -> UpdateFeaturesResponse:
-    """Return the response with one error for the whole request."""
-    return UpdateFeaturesResponse(error_code=code, error_message=message)
-
-
 APIS = (
     Api(
         key=UpdateFeaturesRequest.API_KEY,
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 2),
         handler=handle_update_features,
-        refuse=refuse_update_features,
         eras=ERAS,
     ),
 )

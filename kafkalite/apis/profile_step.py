@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.apis.authorization.checks import MAX_REPORTED, with_fields
+from kafkalite.apis.authorization.checks import MAX_REPORTED
 from kafkalite.config import profiles
 from kafkalite.config.profiles import Kind
 from kafkalite.coordinator.contract import SubjectKind
@@ -23,6 +23,7 @@ from kafkalite.ports.waiting import chain
 from kafkalite.protocol.api_names import known_api_name, not_served_message
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.message import with_fields
 from kafkalite.storage.batch import COMPRESSION_MASK, HEADER_SIZE
 from kafkalite.storage.compression import CODEC_NUMBERS
 

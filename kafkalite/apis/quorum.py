@@ -133,15 +133,6 @@ def _voter_nodes(cluster: Cluster) -> list[DescribeQuorumResponse.Node]:
     return [DescribeQuorumResponse.Node(node_id=controller.id, listeners=listeners)]
 
 
-def refuse_describe_quorum(
-    request: DescribeQuorumRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,
-) -> DescribeQuorumResponse:
-    """Return the response with one error for the whole request."""
-    return DescribeQuorumResponse(error_code=code, error_message=message)
-
-
 def handle_add_raft_voter(call: Call, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
     """Refuse the request: a voter must be a controller that reads the metadata log.
 
@@ -197,15 +188,6 @@ def _endpoint_text(endpoint: tuple[str, tuple[str, int]]) -> str:
     return f"ListenerName({name})={host}/<unresolved>:{port}"
 
 
-def refuse_add_raft_voter(
-    request: AddRaftVoterRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,
-) -> AddRaftVoterResponse:
-    """Return the response with an error."""
-    return AddRaftVoterResponse(error_code=code, error_message=message or code.message)
-
-
 def handle_remove_raft_voter(
     call: Call, request: RemoveRaftVoterRequest
 ) -> RemoveRaftVoterResponse:
@@ -221,15 +203,6 @@ def handle_remove_raft_voter(
         ErrorCode.VOTER_NOT_FOUND,
         f"Cannot remove voter {voter} from the set of voters [{voter_key(cluster)}]",
     )
-
-
-def refuse_remove_raft_voter(
-    request: RemoveRaftVoterRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,
-) -> RemoveRaftVoterResponse:
-    """Return the response with an error."""
-    return RemoveRaftVoterResponse(error_code=code, error_message=message or code.message)
 
 
 def _check_cluster(cluster: Cluster, requested_id: str | None) -> None:
@@ -283,39 +256,26 @@ def handle_unregister_controller(
     )
 
 
-def refuse_unregister_controller(
-    request: UnregisterControllerRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,
-) -> UnregisterControllerResponse:
-    """Return the response with an error."""
-    return UnregisterControllerResponse(error_code=code, error_message=message or code.message)
-
-
 APIS = (
     Api(
         key=DescribeQuorumRequest.API_KEY,
         versions=Versions(0, 2),
         handler=handle_describe_quorum,
-        refuse=refuse_describe_quorum,
     ),
     Api(
         key=AddRaftVoterRequest.API_KEY,
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 1),
         handler=handle_add_raft_voter,
-        refuse=refuse_add_raft_voter,
     ),
     Api(
         key=RemoveRaftVoterRequest.API_KEY,
         versions=Versions(0, 0),
         handler=handle_remove_raft_voter,
-        refuse=refuse_remove_raft_voter,
     ),
     Api(
         key=UnregisterControllerRequest.API_KEY,
         versions=Versions(0, 0),
         handler=handle_unregister_controller,
-        refuse=refuse_unregister_controller,
     ),
 )

@@ -66,15 +66,6 @@ def handle_get_telemetry_subscriptions(
     )
 
 
-def refuse_get_telemetry_subscriptions(
-    request: GetTelemetrySubscriptionsRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,  # noqa: ARG001 - the response has no field for it
-) -> GetTelemetrySubscriptionsResponse:
-    """Return the response with an error."""
-    return GetTelemetrySubscriptionsResponse(error_code=code)
-
-
 def handle_push_telemetry(call: Call, request: PushTelemetryRequest) -> PushTelemetryResponse:
     """Store the metrics of a client.
 
@@ -130,15 +121,6 @@ def _decode(call: Call, request: PushTelemetryRequest) -> Sequence[DecodedMetric
         ) from error
 
 
-def refuse_push_telemetry(
-    request: PushTelemetryRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,  # noqa: ARG001 - the response has no field for it
-) -> PushTelemetryResponse:
-    """Return the response with an error."""
-    return PushTelemetryResponse(error_code=code)
-
-
 def _instances(call: Call) -> Instances:
     """Return the instances of the node, with its present subscriptions."""
     node = call.node
@@ -173,14 +155,12 @@ APIS = (
         key=GetTelemetrySubscriptionsRequest.API_KEY,
         versions=Versions(0, 0),
         handler=handle_get_telemetry_subscriptions,
-        refuse=refuse_get_telemetry_subscriptions,
         may_take_long=_may_take_long,
     ),
     Api(
         key=PushTelemetryRequest.API_KEY,
         versions=Versions(0, 0),
         handler=handle_push_telemetry,
-        refuse=refuse_push_telemetry,
         may_take_long=_may_take_long,
     ),
 )

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kafkalite.protocol import codec
 from kafkalite.protocol.codec_helpers import MAX_LIST_ELEMENTS
+from kafkalite.protocol.rows import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kafkalite.protocol.error_codes import ErrorCode
     from kafkalite.protocol.versions import Versions
 
 T = TypeVar("T")
@@ -58,14 +60,17 @@ class Api(NamedTuple):
     """One API as served.
 
     `handler(call, request)` returns the response, a Waiting for it, or None if the protocol has no
-    answer. `refuse(request, code, message)` builds the response with an error in the API's own
-    fields; it is called when the handler raises KafkaError.
+    answer. It raises KafkaError to refuse the request.
     """
 
     key: int
     versions: Versions
     handler: Callable[..., Any]
-    refuse: Callable[..., Any]
+    refusal: Callable[..., Any] | None = None
+    """(request, code, message) → the response with an error for the whole request.
+
+    None if it follows from the rows in the catalogue, which is the normal case.
+    """
     eras: Eras[Any] | None = None
     lift: Callable[[Any, int], Any] | None = None
     """(request, version) → the request in the structure of the latest version."""
@@ -109,3 +114,9 @@ class Api(NamedTuple):
     def name(self) -> str:
         """Kafka's name of the API."""
         return codec.api_name(self.key)
+
+    def refuse(self, request: object, code: ErrorCode, message: str | None) -> Any:  # noqa: ANN401 - any response
+        """Return the response with an error in the API's own fields."""
+        if self.refusal is not None:
+            return self.refusal(request, code, message)
+        return refusal(self.key, request, code, message)

@@ -170,6 +170,40 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+class ErrorPlace(Enum):
+    """The fields that contain an error for a whole request."""
+
+    REQUEST = "the fields of the response for the whole request"
+    ROWS = "the fields of every row"
+    BOTH = "both"
+
+
+class Rows(NamedTuple):
+    """The lists in requests whose rows are answered one by one, and the lists with the answers.
+
+    Lists inside the rows of other lists come after a dot: "topics.partitions". An answer repeats
+    `copied` fields of its row. If they have different names, "partition_index=partition" has that
+    in the answer first. "partition_index=" is for rows that are plain values. An error is in the
+    outermost of these lists whose rows have a field for it.
+    """
+
+    requested: str
+    answered: str
+    copied: tuple[str, ...]
+    """The fields in the rows of each list."""
+    error_place: ErrorPlace = ErrorPlace.ROWS
+
+
+class RefusalText(Enum):
+    """The error message of a refused request or row, if the response has a field for it."""
+
+    GIVEN = "the message of the error, if it has one"
+    STANDARD = "the message of the error, or else the standard message of its code"
+    STANDARD_IF_EXPECTED = "the same, but none for UNKNOWN_SERVER_ERROR"
+    NOT_NULL = "the message of the error, or else an empty text"
+    NONE = "none"
+
+
 class Row(NamedTuple):
     """The properties of one API."""
 
@@ -180,6 +214,10 @@ class Row(NamedTuple):
     quota: Quota = Quota.REQUEST
     request: Fields = Fields()
     response: Fields = Fields()
+    rows: Rows | None = None
+    refused: Mapping[str, object] = {}
+    """Places in a response → the value in a refusal, if it is not the default of the field."""
+    refusal_text: RefusalText = RefusalText.GIVEN
     errors: str = ""
     """Places of error codes in a response."""
     messages: str = ""
@@ -295,6 +333,10 @@ ROWS: Final[Mapping[int, Row]] = {
                 "responses.partition_responses.current_leader.leader_id node_endpoints.node_id"
             ),
         ),
+        rows=Rows(
+            "topic_data.partition_data", "responses.partition_responses", ("name topic_id", "index")
+        ),
+        refused={"responses.partition_responses.base_offset": -1},
         errors="responses.partition_responses.error_code",
         messages=(
             "responses.partition_responses.record_errors.batch_index_error_message "
@@ -329,6 +371,13 @@ ROWS: Final[Mapping[int, Row]] = {
             ),
             records="responses.partitions.records",
         ),
+        rows=Rows(
+            "topics.partitions",
+            "responses.partitions",
+            ("topic topic_id", "partition_index=partition"),
+            ErrorPlace.BOTH,
+        ),
+        refused={"responses.partitions.high_watermark": -1},
         errors="error_code responses.partitions.error_code",
         generates={GeneratedValue.SESSION: "session_id"},
         endpoints="node_endpoints.host",
@@ -343,6 +392,7 @@ ROWS: Final[Mapping[int, Row]] = {
             topic="topics.name", partition="topics.partitions.partition_index", broker="replica_id"
         ),
         response=Fields(topic="topics.name", partition="topics.partitions.partition_index"),
+        rows=Rows("topics.partitions", "topics.partitions", ("name", "partition_index")),
         errors="topics.partitions.error_code",
     ),
     ApiKey.METADATA: Row(
@@ -360,6 +410,7 @@ ROWS: Final[Mapping[int, Row]] = {
                 "topics.partitions.offline_replicas"
             ),
         ),
+        rows=Rows("topics", "topics", ("name topic_id",), ErrorPlace.BOTH),
         errors="topics.error_code topics.partitions.error_code error_code",
         generates={
             GeneratedValue.TOPIC_ID: "topics.topic_id",
@@ -387,6 +438,7 @@ ROWS: Final[Mapping[int, Row]] = {
             topic_id="topics.topic_id",
             partition="topics.partitions.partition_index",
         ),
+        rows=Rows("topics.partitions", "topics.partitions", ("name topic_id", "partition_index")),
         errors="topics.partitions.error_code",
     ),
     ApiKey.OFFSET_FETCH: Row(
@@ -408,6 +460,11 @@ ROWS: Final[Mapping[int, Row]] = {
                 "topics.partitions.partition_index groups.topics.partitions.partition_index"
             ),
         ),
+        rows=Rows(
+            "groups.topics.partition_indexes",
+            "groups.topics.partitions",
+            ("group_id", "name topic_id", "partition_index="),
+        ),
         errors=(
             "topics.partitions.error_code error_code "
             "groups.topics.partitions.error_code groups.error_code"
@@ -422,6 +479,9 @@ ROWS: Final[Mapping[int, Row]] = {
             transactional_id="key?key_type=1 coordinator_keys?key_type=1",
         ),
         response=Fields(broker="node_id coordinators.node_id"),
+        rows=Rows("coordinator_keys", "coordinators", ("key=",)),
+        refused={"coordinators.node_id": -1, "coordinators.port": -1},
+        refusal_text=RefusalText.NOT_NULL,
         errors="error_code coordinators.error_code",
         messages="error_message coordinators.error_message",
         endpoints="host coordinators.host",
@@ -456,6 +516,7 @@ ROWS: Final[Mapping[int, Row]] = {
             instance="members.group_instance_id",
         ),
         response=Fields(member="members.member_id", instance="members.group_instance_id"),
+        rows=Rows("members", "members", ("member_id group_instance_id",), ErrorPlace.REQUEST),
         errors="error_code members.error_code",
     ),
     ApiKey.SYNC_GROUP: Row(
@@ -477,6 +538,8 @@ ROWS: Final[Mapping[int, Row]] = {
             member="groups.members.member_id",
             instance="groups.members.group_instance_id",
         ),
+        rows=Rows("groups", "groups", ("group_id=",)),
+        refusal_text=RefusalText.NONE,
         errors="groups.error_code",
         messages="groups.error_message",
     ),
@@ -512,6 +575,7 @@ ROWS: Final[Mapping[int, Row]] = {
             setting="topics.configs",
         ),
         response=Fields(topic="topics.name", topic_id="topics.topic_id", setting="topics.configs"),
+        rows=Rows("topics", "topics", ("name",)),
         errors="topics.error_code topics.topic_config_error_code",
         messages="topics.error_message",
         generates={GeneratedValue.TOPIC_ID: "topics.topic_id"},
@@ -523,6 +587,7 @@ ROWS: Final[Mapping[int, Row]] = {
         quota=Quota.CONTROLLER_MUTATION,
         request=Fields(topic="topics.name topic_names", topic_id="topics.topic_id"),
         response=Fields(topic="responses.name", topic_id="responses.topic_id"),
+        rows=Rows("topics", "responses", ("name topic_id",)),
         errors="responses.error_code",
         messages="responses.error_message",
     ),
@@ -532,6 +597,8 @@ ROWS: Final[Mapping[int, Row]] = {
         access=(_DELETE_TOPIC,),
         request=Fields(topic="topics.name", partition="topics.partitions.partition_index"),
         response=Fields(topic="topics.name", partition="topics.partitions.partition_index"),
+        rows=Rows("topics.partitions", "topics.partitions", ("name", "partition_index")),
+        refused={"topics.partitions.low_watermark": -1},
         errors="topics.partitions.error_code",
     ),
     ApiKey.INIT_PRODUCER_ID: Row(
@@ -544,6 +611,7 @@ ROWS: Final[Mapping[int, Row]] = {
         ),
         request=Fields(transactional_id="transactional_id", producer_id="producer_id"),
         response=Fields(producer_id="producer_id ongoing_txn_producer_id"),
+        refused={"producer_epoch": -1},
         errors="error_code",
         generates={
             GeneratedValue.PRODUCER_ID: "producer_id",
@@ -558,6 +626,7 @@ ROWS: Final[Mapping[int, Row]] = {
             topic="topics.topic", partition="topics.partitions.partition", broker="replica_id"
         ),
         response=Fields(topic="topics.topic", partition="topics.partitions.partition"),
+        rows=Rows("topics.partitions", "topics.partitions", ("topic", "partition")),
         errors="topics.partitions.error_code",
     ),
     ApiKey.ADD_PARTITIONS_TO_TXN: Row(
@@ -580,6 +649,12 @@ ROWS: Final[Mapping[int, Row]] = {
                 "results_by_transaction.topic_results.results_by_partition.partition_index "
                 "results_by_topic_v3_and_below.results_by_partition.partition_index"
             ),
+        ),
+        rows=Rows(
+            "transactions.topics.partitions",
+            "results_by_transaction.topic_results.results_by_partition",
+            ("transactional_id", "name", "partition_index="),
+            ErrorPlace.BOTH,
         ),
         errors=(
             "error_code "
@@ -623,6 +698,11 @@ ROWS: Final[Mapping[int, Row]] = {
             topic="markers.topics.name",
             partition="markers.topics.partitions.partition_index",
         ),
+        rows=Rows(
+            "markers.topics.partition_indexes",
+            "markers.topics.partitions",
+            ("producer_id", "name", "partition_index="),
+        ),
         errors="markers.topics.partitions.error_code",
     ),
     ApiKey.TXN_OFFSET_COMMIT: Row(
@@ -644,6 +724,7 @@ ROWS: Final[Mapping[int, Row]] = {
             topic_id="topics.topic_id",
             partition="topics.partitions.partition_index",
         ),
+        rows=Rows("topics.partitions", "topics.partitions", ("name topic_id", "partition_index")),
         errors="topics.partitions.error_code",
     ),
     ApiKey.DESCRIBE_ACLS: Row(
@@ -657,6 +738,7 @@ ROWS: Final[Mapping[int, Row]] = {
         AnsweringNode.CONTROLLER,
         ChangedState.SECURITY,
         access=(_ALTER_CLUSTER,),
+        rows=Rows("creations", "results", ("",)),
         errors="results.error_code",
         messages="results.error_message",
     ),
@@ -664,6 +746,7 @@ ROWS: Final[Mapping[int, Row]] = {
         AnsweringNode.CONTROLLER,
         ChangedState.SECURITY,
         access=(_ALTER_CLUSTER,),
+        rows=Rows("filters", "filter_results", ("",)),
         errors="filter_results.error_code filter_results.matching_acls.error_code",
         messages=("filter_results.error_message filter_results.matching_acls.error_message"),
     ),
@@ -681,6 +764,8 @@ ROWS: Final[Mapping[int, Row]] = {
             config_resource="resources.resource_name",
         ),
         response=Fields(setting="results.configs"),
+        rows=Rows("resources", "results", ("resource_type resource_name",)),
+        refusal_text=RefusalText.STANDARD,
         errors="results.error_code",
         messages="results.error_message",
     ),
@@ -698,6 +783,8 @@ ROWS: Final[Mapping[int, Row]] = {
             config_resource="resources.resource_name",
             setting="resources.configs",
         ),
+        rows=Rows("resources", "responses", ("resource_type resource_name",)),
+        refusal_text=RefusalText.STANDARD_IF_EXPECTED,
         errors="responses.error_code",
         messages="responses.error_message",
     ),
@@ -725,6 +812,7 @@ ROWS: Final[Mapping[int, Row]] = {
         quota=Quota.EXEMPT,
         request=Fields(credentials="auth_bytes"),
         response=Fields(credentials="auth_bytes"),
+        refusal_text=RefusalText.STANDARD,
         errors="error_code",
         messages="error_message",
         is_authentication=True,
@@ -736,6 +824,7 @@ ROWS: Final[Mapping[int, Row]] = {
         quota=Quota.CONTROLLER_MUTATION,
         request=Fields(topic="topics.name", broker="topics.assignments.broker_ids"),
         response=Fields(topic="results.name"),
+        rows=Rows("topics", "results", ("name",)),
         errors="results.error_code",
         messages="results.error_message",
     ),
@@ -773,6 +862,7 @@ ROWS: Final[Mapping[int, Row]] = {
         access=(_DELETE_GROUP,),
         request=Fields(group="groups_names"),
         response=Fields(group="results.group_id"),
+        rows=Rows("groups_names", "results", ("group_id=",)),
         errors="results.error_code",
         messages="results.error_message",
     ),
@@ -784,6 +874,12 @@ ROWS: Final[Mapping[int, Row]] = {
         response=Fields(
             topic="replica_election_results.topic",
             partition="replica_election_results.partition_result.partition_id",
+        ),
+        rows=Rows(
+            "topic_partitions.partitions",
+            "replica_election_results.partition_result",
+            ("topic", "partition_id="),
+            ErrorPlace.BOTH,
         ),
         errors="error_code replica_election_results.partition_result.error_code",
         messages="replica_election_results.partition_result.error_message",
@@ -802,6 +898,8 @@ ROWS: Final[Mapping[int, Row]] = {
             config_resource="resources.resource_name",
             setting="resources.configs",
         ),
+        rows=Rows("resources", "responses", ("resource_type resource_name",)),
+        refusal_text=RefusalText.STANDARD_IF_EXPECTED,
         errors="responses.error_code",
         messages="responses.error_message",
     ),
@@ -815,6 +913,12 @@ ROWS: Final[Mapping[int, Row]] = {
             broker="topics.partitions.replicas",
         ),
         response=Fields(topic="responses.name", partition="responses.partitions.partition_index"),
+        rows=Rows(
+            "topics.partitions",
+            "responses.partitions",
+            ("name", "partition_index"),
+            ErrorPlace.BOTH,
+        ),
         errors="error_code responses.partitions.error_code",
         messages="error_message responses.partitions.error_message",
     ),
@@ -831,6 +935,12 @@ ROWS: Final[Mapping[int, Row]] = {
                 "topics.partitions.removing_replicas"
             ),
         ),
+        rows=Rows(
+            "topics.partition_indexes",
+            "topics.partitions",
+            ("name", "partition_index="),
+            ErrorPlace.BOTH,
+        ),
         errors="error_code",
         messages="error_message",
     ),
@@ -842,12 +952,19 @@ ROWS: Final[Mapping[int, Row]] = {
             group="group_id", topic="topics.name", partition="topics.partitions.partition_index"
         ),
         response=Fields(topic="topics.name", partition="topics.partitions.partition_index"),
+        rows=Rows(
+            "topics.partitions",
+            "topics.partitions",
+            ("name", "partition_index"),
+            ErrorPlace.REQUEST,
+        ),
         errors="error_code topics.partitions.error_code",
     ),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: Row(
         AnsweringNode.ANY,
         ChangedState.NOTHING,
         access=(_DESCRIBE_CONFIGS_CLUSTER,),
+        refused={"entries": None},
         errors="error_code",
         messages="error_message",
     ),
@@ -863,6 +980,7 @@ ROWS: Final[Mapping[int, Row]] = {
         ChangedState.NOTHING,
         access=(_DESCRIBE_CLUSTER,),
         request=Fields(user="users.name"),
+        rows=Rows("users", "results", ("",), ErrorPlace.BOTH),
         errors="error_code results.error_code",
         messages="error_message results.error_message",
     ),
@@ -891,6 +1009,12 @@ ROWS: Final[Mapping[int, Row]] = {
                 "topics.partitions.observers.replica_id nodes.node_id"
             ),
         ),
+        rows=Rows(
+            "topics.partitions",
+            "topics.partitions",
+            ("topic_name", "partition_index"),
+            ErrorPlace.REQUEST,
+        ),
         errors="error_code topics.partitions.error_code",
         messages="error_message topics.partitions.error_message",
     ),
@@ -898,6 +1022,7 @@ ROWS: Final[Mapping[int, Row]] = {
         AnsweringNode.CONTROLLER,
         ChangedState.FEATURES,
         access=(_ALTER_CLUSTER,),
+        rows=Rows("feature_updates", "results", ("feature",), ErrorPlace.REQUEST),
         errors="error_code results.error_code",
         messages="error_message results.error_message",
     ),
@@ -906,6 +1031,7 @@ ROWS: Final[Mapping[int, Row]] = {
         ChangedState.NOTHING,
         access=(_DESCRIBE_CLUSTER_IF_AUTHORIZED_OPERATIONS,),
         response=Fields(broker="controller_id brokers.broker_id"),
+        refusal_text=RefusalText.STANDARD,
         errors="error_code",
         messages="error_message",
         endpoints="brokers.host",
@@ -921,6 +1047,7 @@ ROWS: Final[Mapping[int, Row]] = {
             topic="topics.name",
             partition="topics.partitions.partition_index",
         ),
+        rows=Rows("topics.partition_indexes", "topics.partitions", ("name", "partition_index=")),
         errors="topics.partitions.error_code",
         messages="topics.partitions.error_message",
     ),
@@ -929,6 +1056,7 @@ ROWS: Final[Mapping[int, Row]] = {
         ChangedState.BROKERS,
         access=(_ALTER_CLUSTER,),
         request=Fields(broker="broker_id"),
+        refusal_text=RefusalText.STANDARD,
         errors="error_code",
         messages="error_message",
     ),
@@ -943,6 +1071,7 @@ ROWS: Final[Mapping[int, Row]] = {
             topic="transaction_states.topics.topic",
             partition="transaction_states.topics.partitions",
         ),
+        rows=Rows("transactional_ids", "transaction_states", ("transactional_id=",)),
         errors="transaction_states.error_code",
     ),
     ApiKey.LIST_TRANSACTIONS: Row(
@@ -1001,6 +1130,7 @@ ROWS: Final[Mapping[int, Row]] = {
                 "groups.members.target_assignment.topic_partitions.partitions"
             ),
         ),
+        rows=Rows("group_ids", "groups", ("group_id=",)),
         errors="groups.error_code",
         messages="groups.error_message",
     ),
@@ -1043,6 +1173,7 @@ ROWS: Final[Mapping[int, Row]] = {
                 "topics.partitions.offline_replicas"
             ),
         ),
+        rows=Rows("topics", "topics", ("name",)),
         errors="topics.error_code topics.partitions.error_code",
         generates={
             GeneratedValue.TOPIC_ID: "topics.topic_id",
@@ -1079,6 +1210,7 @@ ROWS: Final[Mapping[int, Row]] = {
             topic_id="groups.members.assignment.topic_partitions.topic_id",
             partition="groups.members.assignment.topic_partitions.partitions",
         ),
+        rows=Rows("group_ids", "groups", ("group_id=",)),
         errors="groups.error_code",
         messages="groups.error_message",
     ),
@@ -1101,6 +1233,13 @@ ROWS: Final[Mapping[int, Row]] = {
             broker=("responses.partitions.current_leader.leader_id node_endpoints.node_id"),
             records="responses.partitions.records",
         ),
+        rows=Rows(
+            "topics.partitions",
+            "responses.partitions",
+            ("topic_id", "partition_index"),
+            ErrorPlace.REQUEST,
+        ),
+        refusal_text=RefusalText.NONE,
         errors=(
             "error_code responses.partitions.error_code responses.partitions.acknowledge_error_code"
         ),
@@ -1127,6 +1266,13 @@ ROWS: Final[Mapping[int, Row]] = {
             partition="responses.partitions.partition_index",
             broker=("responses.partitions.current_leader.leader_id node_endpoints.node_id"),
         ),
+        rows=Rows(
+            "topics.partitions",
+            "responses.partitions",
+            ("topic_id", "partition_index"),
+            ErrorPlace.REQUEST,
+        ),
+        refusal_text=RefusalText.NONE,
         errors="error_code responses.partitions.error_code",
         messages="error_message responses.partitions.error_message",
         endpoints="node_endpoints.host",
@@ -1136,6 +1282,7 @@ ROWS: Final[Mapping[int, Row]] = {
         ChangedState.BROKERS,
         access=(_ALTER_CLUSTER,),
         request=Fields(broker="voter_id"),
+        refusal_text=RefusalText.STANDARD,
         errors="error_code",
         messages="error_message",
     ),
@@ -1144,6 +1291,7 @@ ROWS: Final[Mapping[int, Row]] = {
         ChangedState.BROKERS,
         access=(_ALTER_CLUSTER,),
         request=Fields(broker="voter_id"),
+        refusal_text=RefusalText.STANDARD,
         errors="error_code",
         messages="error_message",
     ),
@@ -1155,6 +1303,7 @@ ROWS: Final[Mapping[int, Row]] = {
             group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
         ),
         response=Fields(topic_id="results.topic_id", partition="results.partitions.partition"),
+        rows=Rows("topics.partitions", "results.partitions", ("topic_id", "partition")),
         errors="results.partitions.error_code",
         messages="results.partitions.error_message",
     ),
@@ -1166,6 +1315,7 @@ ROWS: Final[Mapping[int, Row]] = {
             group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
         ),
         response=Fields(topic_id="results.topic_id", partition="results.partitions.partition"),
+        rows=Rows("topics.partitions", "results.partitions", ("topic_id", "partition")),
         errors="results.partitions.error_code",
         messages="results.partitions.error_message",
     ),
@@ -1177,6 +1327,7 @@ ROWS: Final[Mapping[int, Row]] = {
             group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
         ),
         response=Fields(topic_id="results.topic_id", partition="results.partitions.partition"),
+        rows=Rows("topics.partitions", "results.partitions", ("topic_id", "partition")),
         errors="results.partitions.error_code",
         messages="results.partitions.error_message",
     ),
@@ -1188,6 +1339,7 @@ ROWS: Final[Mapping[int, Row]] = {
             group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
         ),
         response=Fields(topic_id="results.topic_id", partition="results.partitions.partition"),
+        rows=Rows("topics.partitions", "results.partitions", ("topic_id", "partition")),
         errors="results.partitions.error_code",
         messages="results.partitions.error_message",
     ),
@@ -1199,6 +1351,7 @@ ROWS: Final[Mapping[int, Row]] = {
             group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
         ),
         response=Fields(topic_id="results.topic_id", partition="results.partitions.partition"),
+        rows=Rows("topics.partitions", "results.partitions", ("topic_id", "partition")),
         errors="results.partitions.error_code",
         messages="results.partitions.error_message",
     ),
@@ -1259,6 +1412,7 @@ ROWS: Final[Mapping[int, Row]] = {
                 "groups.topology_description.global_stores.processor.sink_topic"
             ),
         ),
+        rows=Rows("group_ids", "groups", ("group_id=",)),
         errors="groups.error_code",
         messages="groups.error_message",
     ),
@@ -1277,6 +1431,11 @@ ROWS: Final[Mapping[int, Row]] = {
             topic_id="groups.topics.topic_id",
             partition="groups.topics.partitions.partition_index",
         ),
+        rows=Rows(
+            "groups.topics.partitions",
+            "groups.topics.partitions",
+            ("group_id", "topic_name", "partition_index="),
+        ),
         errors="groups.topics.partitions.error_code groups.error_code",
         messages="groups.topics.partitions.error_message groups.error_message",
     ),
@@ -1294,6 +1453,13 @@ ROWS: Final[Mapping[int, Row]] = {
             topic_id="responses.topic_id",
             partition="responses.partitions.partition_index",
         ),
+        rows=Rows(
+            "topics.partitions",
+            "responses.partitions",
+            ("topic_name", "partition_index"),
+            ErrorPlace.REQUEST,
+        ),
+        refusal_text=RefusalText.STANDARD,
         errors="error_code responses.partitions.error_code",
         messages="error_message responses.partitions.error_message",
     ),
@@ -1303,6 +1469,8 @@ ROWS: Final[Mapping[int, Row]] = {
         access=(_DELETE_GROUP, _READ_TOPIC),
         request=Fields(group="group_id", topic="topics.topic_name"),
         response=Fields(topic="responses.topic_name", topic_id="responses.topic_id"),
+        rows=Rows("topics", "responses", ("topic_name",), ErrorPlace.REQUEST),
+        refusal_text=RefusalText.STANDARD,
         errors="error_code responses.error_code",
         messages="error_message responses.error_message",
     ),
@@ -1329,6 +1497,7 @@ ROWS: Final[Mapping[int, Row]] = {
         AnsweringNode.CONTROLLER,
         ChangedState.BROKERS,
         access=(_ALTER_CLUSTER,),
+        refusal_text=RefusalText.STANDARD,
         errors="error_code",
         messages="error_message",
     ),

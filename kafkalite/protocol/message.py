@@ -1,4 +1,4 @@
-"""Message, the base class of all messages: equality by value, and a readable repr; `copy_views`.
+"""Message, the base class of all messages: equality by value, and a readable repr; copies.
 
 Message classes are plain slotted classes, because a codec creates an instance without `__init__`
 and fills its slots one by one: this is three times as fast as any `__init__`.
@@ -6,6 +6,7 @@ and fills its slots one by one: this is three times as fast as any `__init__`.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, ClassVar, Final
 
 NEW: Final[Any] = object()
@@ -50,3 +51,11 @@ def copy_views(message: Message) -> None:
                     setattr(part, name, bytes(value))
                 elif isinstance(value, list | Message):
                     pending.append(value)
+
+
+def with_fields(message: Any, **fields: object) -> Any:  # noqa: ANN401 - any message
+    """Return a copy of a message with other values of some fields."""
+    changed = copy(message)
+    for name, value in fields.items():
+        setattr(changed, name, value)
+    return changed

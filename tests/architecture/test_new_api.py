@@ -71,16 +71,11 @@ def greet_group(call, request):
     return GreetGroupResponse(error_message=f"hello {request.group_id}")
 
 
-def refuse(request, code, message):
-    return GreetGroupResponse(error_code=code, error_message=message)
-
-
 APIS = (
     Api(
         key=GreetGroupRequest.API_KEY,
         versions=Versions(0, 0),
         handler=greet_group,
-        refuse=refuse,
     ),
 )
 '''

@@ -6,7 +6,6 @@ transactional id in a request.
 
 from __future__ import annotations
 
-from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -142,11 +141,3 @@ def report_refused_topics(call: Call, api: str, operation: Operation, names: Ite
 def cluster_message(api: str, operation: Operation) -> str:
     """Return the message of a request that needs a permission on the cluster."""
     return f"Request {api} needs {operation.name} permission."
-
-
-def with_fields(message: Any, **fields: object) -> Any:  # noqa: ANN401 - any message
-    """Return a copy of a message with other values of some fields."""
-    changed = copy(message)
-    for name, value in fields.items():
-        setattr(changed, name, value)
-    return changed

@@ -17,7 +17,6 @@ from kafkalite.apis.authorization.checks import (
     check,
     cluster_message,
     refusal,
-    with_fields,
 )
 from kafkalite.gateway.refusals import warn_about_denial
 from kafkalite.metadata.image import ResourceType
@@ -28,6 +27,7 @@ from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+from kafkalite.protocol.message import with_fields
 from kafkalite.protocol.uuids import ZERO_UUID
 from kafkalite.security.acls import CLUSTER_NAME
 

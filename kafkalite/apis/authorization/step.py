@@ -21,7 +21,6 @@ from kafkalite.apis.authorization.checks import (
     checks_of,
     cluster_message,
     refusal,
-    with_fields,
 )
 from kafkalite.apis.authorization.rules import (
     CONTROLLER_RULES,
@@ -41,6 +40,7 @@ from kafkalite.ports.waiting import chain
 from kafkalite.protocol.acl_operations import Resource
 from kafkalite.protocol.catalogue import AnsweringNode, row
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.message import with_fields
 from kafkalite.security.acls import CLUSTER_NAME
 from kafkalite.security.permissions import PermissionsTable, permission_key
 

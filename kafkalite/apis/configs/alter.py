@@ -182,19 +182,6 @@ def _incremental_result(
     )
 
 
-def refuse_incremental_alter_configs(
-    request: IncrementalAlterConfigsRequest, code: ErrorCode, message: str | None
-) -> IncrementalAlterConfigsResponse:
-    """Return the response with one error for every resource of a request."""
-    error = KafkaError(code, message)
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            _incremental_result((resource.resource_type, resource.resource_name), error)
-            for resource in in_steps(request.resources)
-        ]
-    )
-
-
 def handle_alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Replace all settings of resources; settings that the request omits are deleted."""
     counts = Counter(
@@ -241,32 +228,17 @@ def _alter_result(
     )
 
 
-def refuse_alter_configs(
-    request: AlterConfigsRequest, code: ErrorCode, message: str | None
-) -> AlterConfigsResponse:
-    """Return the response with one error for every resource of a request."""
-    error = KafkaError(code, message)
-    return AlterConfigsResponse(
-        responses=[
-            _alter_result((resource.resource_type, resource.resource_name), error)
-            for resource in in_steps(request.resources)
-        ]
-    )
-
-
 APIS = (
     Api(
         key=AlterConfigsRequest.API_KEY,
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 2),
         handler=handle_alter_configs,
-        refuse=refuse_alter_configs,
     ),
     Api(
         key=IncrementalAlterConfigsRequest.API_KEY,
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 1),
         handler=handle_incremental_alter_configs,
-        refuse=refuse_incremental_alter_configs,
     ),
 )

@@ -204,23 +204,6 @@ _DESCRIBERS: Mapping[int, Callable[[Node, MetadataImage, str], Iterable[ConfigEn
 }
 
 
-def refuse_describe_configs(
-    request: DescribeConfigsRequest, code: ErrorCode, message: str | None
-) -> DescribeConfigsResponse:
-    """Return the response with one error for every resource of a request."""
-    return DescribeConfigsResponse(
-        results=[
-            DescribeConfigsResponse.DescribeConfigsResult(
-                error_code=code,
-                error_message=message or code.message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in in_steps(request.resources)
-        ]
-    )
-
-
 _LISTABLE_TYPES = (
     ResourceType.TOPIC,
     ResourceType.BROKER,
@@ -263,28 +246,17 @@ def handle_list_config_resources(
     )
 
 
-def refuse_list_config_resources(
-    request: ListConfigResourcesRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,  # noqa: ARG001 - there is no field for it
-) -> ListConfigResourcesResponse:
-    """Return the response with one error for the whole request."""
-    return ListConfigResourcesResponse(error_code=code)
-
-
 APIS = (
     Api(
         key=DescribeConfigsRequest.API_KEY,
         versions=Versions(1, 4),
         handler=handle_describe_configs,
         inline_bytes=0,
-        refuse=refuse_describe_configs,
     ),
     Api(
         key=ListConfigResourcesRequest.API_KEY,
         versions=Versions(0, 1),
         handler=handle_list_config_resources,
-        refuse=refuse_list_config_resources,
         eras=LISTING_ERAS,
     ),
 )

@@ -175,31 +175,10 @@ def _partition_error(
     )
 
 
-def refuse_delete_records(
-    request: DeleteRecordsRequest,
-    code: ErrorCode,
-    message: str | None,  # noqa: ARG001 - there is no field for it
-) -> DeleteRecordsResponse:
-    """Return the response with one error for every partition of a request."""
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsResponse.DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[
-                    _partition_error(each.partition_index, code)
-                    for each in in_steps(topic.partitions)
-                ],
-            )
-            for topic in in_steps(request.topics)
-        ]
-    )
-
-
 APIS = (
     Api(
         key=DeleteRecordsRequest.API_KEY,
         versions=Versions(0, 2),
         handler=handle_delete_records,
-        refuse=refuse_delete_records,
     ),
 )

@@ -22,6 +22,9 @@ from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResp
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.message import with_fields
+from kafkalite.protocol.rows import refusal
+from kafkalite.protocol.uuids import ZERO_UUID
 from kafkalite.protocol.versions import Versions
 from kafkalite.security.acls import CLUSTER_NAME
 
@@ -509,30 +512,21 @@ def _partition_error(index: int, code: ErrorCode) -> FetchResponse.PartitionData
     )
 
 
-def refuse_fetch(
-    request: FetchRequest,
-    code: ErrorCode,
-    message: str | None,  # noqa: ARG001 - there is no field for it
-) -> FetchResponse:
+def refuse_fetch(request: FetchRequest, code: ErrorCode, message: str | None) -> FetchResponse:
     """Return the response with one error for the request, and for its partitions.
 
     For errors of the fetch session, partitions are omitted. The oldest versions have no field for
-    the whole request. Topics have names before version 13 only.
+    the whole request. Topics have names before version 13 only; later ones are omitted.
     """
     if code in _SESSION_ERRORS:
         return FetchResponse(error_code=code)
-    refused = [
-        FetchResponse.FetchableTopicResponse(
-            topic=topic.topic,
-            partitions=[
-                _partition_error(requested.partition, code)
-                for requested in in_steps(topic.partitions)
-            ],
-        )
-        for topic in in_steps(request.topics)
-        if topic.topic
+    named = [
+        with_fields(topic, topic_id=ZERO_UUID) for topic in in_steps(request.topics) if topic.topic
     ]
-    return FetchResponse(error_code=code, responses=refused)
+    response: FetchResponse = refusal(
+        FetchRequest.API_KEY, with_fields(request, topics=named), code, message
+    )
+    return response
 
 
 APIS = (
@@ -542,7 +536,7 @@ APIS = (
         handler=handle_fetch,
         inline_bytes=8 * 1024,
         may_take_long=_has_large_fetch_session,
-        refuse=refuse_fetch,
+        refusal=refuse_fetch,
         eras=FETCH_ERAS,
     ),
 )

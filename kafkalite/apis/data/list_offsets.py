@@ -193,26 +193,6 @@ def _partition_error(
     return ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=index, error_code=code)
 
 
-def refuse_list_offsets(
-    request: ListOffsetsRequest,
-    code: ErrorCode,
-    message: str | None,  # noqa: ARG001 - there is no field for it
-) -> ListOffsetsResponse:
-    """Return the response with one error for every partition of a request."""
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsResponse.ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _partition_error(each.partition_index, code)
-                    for each in in_steps(topic.partitions)
-                ],
-            )
-            for topic in in_steps(request.topics)
-        ]
-    )
-
-
 def handle_offset_for_leader_epoch(
     call: Call, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
@@ -254,37 +234,16 @@ def _epoch_error(index: int, code: ErrorCode) -> OffsetForLeaderEpochResponse.Ep
     return OffsetForLeaderEpochResponse.EpochEndOffset(partition=index, error_code=code)
 
 
-def refuse_offset_for_leader_epoch(
-    request: OffsetForLeaderEpochRequest,
-    code: ErrorCode,
-    message: str | None,  # noqa: ARG001 - there is no field for it
-) -> OffsetForLeaderEpochResponse:
-    """Return the response with one error for every partition of a request."""
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[
-                    _epoch_error(each.partition, code) for each in in_steps(topic.partitions)
-                ],
-            )
-            for topic in in_steps(request.topics)
-        ]
-    )
-
-
 APIS = (
     Api(
         key=ListOffsetsRequest.API_KEY,
         versions=Versions(0, 11),
         handler=handle_list_offsets,
-        refuse=refuse_list_offsets,
         eras=LIST_OFFSETS_ERAS,
     ),
     Api(
         key=OffsetForLeaderEpochRequest.API_KEY,
         versions=Versions(2, 4),
         handler=handle_offset_for_leader_epoch,
-        refuse=refuse_offset_for_leader_epoch,
     ),
 )

@@ -85,15 +85,6 @@ def _partition(partition: Partition) -> DescribeLogDirsResponse.DescribeLogDirsP
     )
 
 
-def refuse_describe_log_dirs(
-    request: DescribeLogDirsRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,  # noqa: ARG001 - there is no field for it
-) -> DescribeLogDirsResponse:
-    """Return the response with one error for the whole request."""
-    return DescribeLogDirsResponse(error_code=code)
-
-
 def handle_alter_replica_log_dirs(
     call: Call, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
@@ -170,13 +161,12 @@ APIS = (
         versions=Versions(1, 5),
         handler=handle_describe_log_dirs,
         inline_bytes=0,
-        refuse=refuse_describe_log_dirs,
     ),
     Api(
         key=AlterReplicaLogDirsRequest.API_KEY,
         versions=Versions(1, 2),
         handler=handle_alter_replica_log_dirs,
         inline_bytes=0,
-        refuse=refuse_alter_replica_log_dirs,
+        refusal=refuse_alter_replica_log_dirs,
     ),
 )

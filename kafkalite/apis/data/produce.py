@@ -578,21 +578,6 @@ def _partition_answers(
         yield from topic.partition_responses
 
 
-def refuse_produce(
-    request: ProduceRequest, code: ErrorCode, message: str | None
-) -> ProduceResponse:
-    """Return the response with one error for every partition of a request."""
-    response = ProduceResponse()
-    for topic in in_steps(request.topic_data):
-        answers = ProduceResponse.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
-        for data in in_steps(topic.partition_data):
-            answer = _partition_error(data.index, code)
-            answer.error_message = message
-            answers.partition_responses.append(answer)
-        response.responses.append(answers)
-    return response
-
-
 APIS = (
     Api(
         key=ProduceRequest.API_KEY,
@@ -601,7 +586,6 @@ APIS = (
         inline_bytes=32 * 1024,
         is_inline_with_short_lists=True,
         may_take_long=_may_take_long,
-        refuse=refuse_produce,
         eras=PRODUCE_ERAS,
     ),
 )

@@ -23,6 +23,7 @@ from kafkalite.protocol._generated.messages.list_groups import ListGroupsRespons
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.rows import refusal
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
@@ -84,14 +85,6 @@ def _state_filter_name(state: str) -> str:
     return "not_ready" if state == "NotReady" else state.lower()
 
 
-def refuse_list_groups(
-    request: ListGroupsRequest, code: ErrorCode, message: str | None
-) -> ListGroupsResponse:
-    """Return an error of ListGroups, which has no field for a message."""
-    del request, message
-    return ListGroupsResponse(error_code=code, groups=[])
-
-
 @sees_ended_sessions
 def handle_describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe classic groups; groups of other types have state Dead."""
@@ -137,16 +130,6 @@ def _description_with_error(group_id: str, code: ErrorCode) -> DescribedGroup:
         protocol_type="",
         protocol_data="",
         members=[],
-    )
-
-
-def refuse_describe_groups(
-    request: DescribeGroupsRequest, code: ErrorCode, message: str | None
-) -> DescribeGroupsResponse:
-    """Return an error for every requested group."""
-    del message
-    return DescribeGroupsResponse(
-        groups=[_description_with_error(group_id, code) for group_id in in_steps(request.groups)]
     )
 
 
@@ -208,15 +191,9 @@ def refuse_delete_groups(
     Only GROUP_DELETION_FAILED has a message. In Kafka it means that a plug-in for descriptions of
     topologies failed; here it is the error of a fault.
     """
-    text = None
-    if code is ErrorCode.GROUP_DELETION_FAILED:
-        text = message or code.message
-    return DeleteGroupsResponse(
-        results=[
-            DeletableGroupResult(group_id=group_id, error_code=code, error_message=text)
-            for group_id in in_steps(request.groups_names)
-        ]
-    )
+    text = message or code.message if code is ErrorCode.GROUP_DELETION_FAILED else None
+    response: DeleteGroupsResponse = refusal(ApiKey.DELETE_GROUPS, request, code, text)
+    return response
 
 
 _HAS_DELETION_ERROR: Final = Eras((0, False), (3, True))
@@ -238,7 +215,6 @@ APIS = (
         versions=Versions(0, 6),
         handler=handle_describe_groups,
         inline_bytes=0,
-        refuse=refuse_describe_groups,
         eras=DESCRIBE_GROUPS_ERAS,
     ),
     Api(
@@ -246,14 +222,13 @@ APIS = (
         versions=Versions(0, 5),
         handler=handle_list_groups,
         inline_bytes=0,
-        refuse=refuse_list_groups,
     ),
     Api(
         key=ApiKey.DELETE_GROUPS,
         versions=Versions(0, 3),
         handler=handle_delete_groups,
         inline_bytes=0,
-        refuse=refuse_delete_groups,
+        refusal=refuse_delete_groups,
         lower=lower_delete_groups,
     ),
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api, Eras
 from kafkalite.gateway.overdue_calls import after_overdue_calls
 from kafkalite.groups.classic.member import Caller
-from kafkalite.groups.classic.responses import join_error_response, sync_error_response
+from kafkalite.groups.classic.responses import join_error_response
 from kafkalite.ports.waiting import when
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatResponse
 from kafkalite.protocol._generated.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -184,14 +184,6 @@ def handle_sync_group(
     return shard.write(lambda machine, now_ms: machine.sync(request, now_ms))
 
 
-def refuse_sync_group(
-    request: SyncGroupRequest, code: ErrorCode, message: str | None
-) -> SyncGroupResponse:
-    """Return an error of SyncGroup, which has no field for a message."""
-    del request, message
-    return sync_error_response(code)
-
-
 # Heartbeat
 
 _NONE = ErrorCode.NONE
@@ -240,14 +232,6 @@ def handle_leave_group(
     return shard.write(lambda machine, now_ms: machine.leave(request, now_ms))
 
 
-def refuse_leave_group(
-    request: LeaveGroupRequest, code: ErrorCode, message: str | None
-) -> LeaveGroupResponse:
-    """Return an error of LeaveGroup, which has no field for a message."""
-    del request, message
-    return LeaveGroupResponse(error_code=code, members=[])
-
-
 def lift_leave_group(request: LeaveGroupRequest, version: int) -> LeaveGroupRequest:
     """Convert the single member of earlier versions to a list."""
     if not LEAVE_GROUP_ERAS.at(version).has_member_list:
@@ -273,7 +257,7 @@ APIS = (
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 9),
         handler=handle_join_group,
-        refuse=refuse_join_group,
+        refusal=refuse_join_group,
         eras=JOIN_GROUP_ERAS,
         lift=lift_join_group,
         lower=lower_join_group,
@@ -282,7 +266,7 @@ APIS = (
         key=ApiKey.HEARTBEAT,
         versions=Versions(0, 4),
         handler=handle_heartbeat,
-        refuse=refuse_heartbeat,
+        refusal=refuse_heartbeat,
         is_repeated=True,
     ),
     Api(
@@ -290,7 +274,6 @@ APIS = (
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 5),
         handler=handle_leave_group,
-        refuse=refuse_leave_group,
         eras=LEAVE_GROUP_ERAS,
         lift=lift_leave_group,
         lower=lower_leave_group,
@@ -300,7 +283,6 @@ APIS = (
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 5),
         handler=handle_sync_group,
-        refuse=refuse_sync_group,
         eras=SYNC_GROUP_ERAS,
     ),
 )

@@ -192,15 +192,6 @@ def _invalid(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
-def refuse_consumer_group_heartbeat(
-    request: ConsumerGroupHeartbeatRequest,  # noqa: ARG001 - every refusal has this shape
-    code: ErrorCode,
-    message: str | None,
-) -> ConsumerGroupHeartbeatResponse:
-    """Return an error response."""
-    return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)
-
-
 @sees_ended_sessions
 def handle_consumer_group_describe(
     call: Call, request: ConsumerGroupDescribeRequest
@@ -226,14 +217,6 @@ def _description_with_error(
     )
 
 
-def refuse_consumer_group_describe(
-    request: ConsumerGroupDescribeRequest, code: ErrorCode, message: str | None
-) -> ConsumerGroupDescribeResponse:
-    """Return the same error for every requested group."""
-    groups = [_description_with_error(group_id, code, message) for group_id in request.group_ids]
-    return ConsumerGroupDescribeResponse(groups=groups)
-
-
 APIS = (
     Api(
         key=ConsumerGroupHeartbeatRequest.API_KEY,
@@ -241,7 +224,6 @@ APIS = (
         versions=Versions(0, 1),
         handler=handle_consumer_group_heartbeat,
         inline_bytes=8 * 1024,
-        refuse=refuse_consumer_group_heartbeat,
         eras=HEARTBEAT_ERAS,
         is_repeated=True,
     ),
@@ -250,6 +232,5 @@ APIS = (
         versions=Versions(0, 1),
         handler=handle_consumer_group_describe,
         inline_bytes=0,
-        refuse=refuse_consumer_group_describe,
     ),
 )

@@ -159,17 +159,6 @@ def _coordinator_error(key: str, code: ErrorCode, message: str | None) -> Coordi
     )
 
 
-def refuse_find_coordinator(
-    request: FindCoordinatorRequest, code: ErrorCode, message: str | None
-) -> FindCoordinatorResponse:
-    """Return an error for every key."""
-    return FindCoordinatorResponse(
-        coordinators=[
-            _coordinator_error(key, code, message) for key in in_steps(request.coordinator_keys)
-        ]
-    )
-
-
 def lift_find_coordinator(request: FindCoordinatorRequest, version: int) -> FindCoordinatorRequest:
     """Return the request in the structure of the latest version."""
     lift = FIND_COORDINATOR_ERAS.at(version).lift
@@ -189,7 +178,6 @@ APIS = (
         key=ApiKey.FIND_COORDINATOR,
         versions=Versions(0, 6),
         handler=handle_find_coordinator,
-        refuse=refuse_find_coordinator,
         eras=FIND_COORDINATOR_ERAS,
         lift=lift_find_coordinator,
         lower=lower_find_coordinator,

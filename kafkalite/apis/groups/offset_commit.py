@@ -194,28 +194,6 @@ def _commit(
     return when(result, set_error_codes)
 
 
-def refuse_offset_commit(
-    request: OffsetCommitRequest, code: ErrorCode, message: str | None
-) -> OffsetCommitResponse:
-    """Return an error for every partition; the response has no other error field."""
-    del message
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponse.OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponse.OffsetCommitResponsePartition(
-                        partition_index=requested.partition_index, error_code=code
-                    )
-                    for requested in in_steps(topic.partitions)
-                ],
-            )
-            for topic in in_steps(request.topics)
-        ]
-    )
-
-
 # OffsetDelete
 
 
@@ -256,14 +234,6 @@ def handle_offset_delete(
     return when(result, set_error_codes)
 
 
-def refuse_offset_delete(
-    request: OffsetDeleteRequest, code: ErrorCode, message: str | None
-) -> OffsetDeleteResponse:
-    """Return an error of OffsetDelete, which has no field for a message."""
-    del request, message
-    return OffsetDeleteResponse(error_code=code, topics=[])
-
-
 APIS = (
     Api(
         key=ApiKey.OFFSET_COMMIT,
@@ -271,7 +241,6 @@ APIS = (
         versions=Versions(1, 10),
         handler=handle_offset_commit,
         inline_bytes=8 * 1024,
-        refuse=refuse_offset_commit,
         eras=OFFSET_COMMIT_ERAS,
         is_batched=True,
     ),
@@ -280,6 +249,5 @@ APIS = (
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 0),
         handler=handle_offset_delete,
-        refuse=refuse_offset_delete,
     ),
 )

@@ -284,15 +284,6 @@ def _create_topics(node: Node, topics: Sequence[InternalTopic]) -> list[str]:
     ]
 
 
-def refuse_streams_group_heartbeat(
-    request: StreamsGroupHeartbeatRequest,  # noqa: ARG001 - every refusal has this shape
-    code: ErrorCode,
-    message: str | None,
-) -> StreamsGroupHeartbeatResponse:
-    """Return an error response."""
-    return StreamsGroupHeartbeatResponse(error_code=code, error_message=message)
-
-
 @sees_ended_sessions
 def handle_streams_group_describe(
     call: Call, request: StreamsGroupDescribeRequest
@@ -320,14 +311,6 @@ def _description_with_error(
     )
 
 
-def refuse_streams_group_describe(
-    request: StreamsGroupDescribeRequest, code: ErrorCode, message: str | None
-) -> StreamsGroupDescribeResponse:
-    """Return the same error for every requested group."""
-    groups = [_description_with_error(group_id, code, message) for group_id in request.group_ids]
-    return StreamsGroupDescribeResponse(groups=groups)
-
-
 def handle_streams_group_topology_description_update(
     call: Call, request: StreamsGroupTopologyDescriptionUpdateRequest
 ) -> (
@@ -349,15 +332,6 @@ def handle_streams_group_topology_description_update(
     return when(stored, lambda _: StreamsGroupTopologyDescriptionUpdateResponse())
 
 
-def refuse_streams_group_topology_description_update(
-    request: StreamsGroupTopologyDescriptionUpdateRequest,  # noqa: ARG001 - every refusal has this shape
-    code: ErrorCode,
-    message: str | None,
-) -> StreamsGroupTopologyDescriptionUpdateResponse:
-    """Return an error response."""
-    return StreamsGroupTopologyDescriptionUpdateResponse(error_code=code, error_message=message)
-
-
 APIS = (
     Api(
         key=StreamsGroupHeartbeatRequest.API_KEY,
@@ -369,20 +343,17 @@ APIS = (
         ),
         handler=handle_streams_group_heartbeat,
         inline_bytes=8 * 1024,
-        refuse=refuse_streams_group_heartbeat,
     ),
     Api(
         key=StreamsGroupDescribeRequest.API_KEY,
         versions=Versions(0, 1),
         handler=handle_streams_group_describe,
         inline_bytes=0,
-        refuse=refuse_streams_group_describe,
     ),
     Api(
         key=StreamsGroupTopologyDescriptionUpdateRequest.API_KEY,
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 0),
         handler=handle_streams_group_topology_description_update,
-        refuse=refuse_streams_group_topology_description_update,
     ),
 )

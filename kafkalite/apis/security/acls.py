@@ -122,16 +122,6 @@ def _creation_result(error: KafkaError | None) -> CreateAclsResponse.AclCreation
     return CreateAclsResponse.AclCreationResult(error_code=error.code, error_message=error.message)
 
 
-def refuse_create_acls(
-    request: CreateAclsRequest, code: ErrorCode, message: str | None
-) -> CreateAclsResponse:
-    """Return the response with one error for every ACL."""
-    error = KafkaError(code, message)
-    return CreateAclsResponse(
-        results=[_creation_result(error) for _ in in_steps(request.creations)]
-    )
-
-
 # DescribeAcls
 
 
@@ -183,15 +173,6 @@ def describe_acls(
         )
     # Kafka's response has no null here.
     return DescribeAclsResponse(error_message="", resources=list(resources.values()))
-
-
-def refuse_describe_acls(
-    request: DescribeAclsRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,
-) -> DescribeAclsResponse:
-    """Return the response with an error."""
-    return DescribeAclsResponse(error_code=code, error_message=message)
 
 
 # DeleteAcls
@@ -304,30 +285,18 @@ def _deletion_result(deleted: Iterable[Acl]) -> DeleteAclsResponse.DeleteAclsFil
     )
 
 
-def refuse_delete_acls(
-    request: DeleteAclsRequest, code: ErrorCode, message: str | None
-) -> DeleteAclsResponse:
-    """Return the response with one error for every filter."""
-    error = KafkaError(code, message)
-    return DeleteAclsResponse(
-        filter_results=[_filter_error_result(error) for _ in in_steps(request.filters)]
-    )
-
-
 APIS = (
     Api(
         key=DescribeAclsRequest.API_KEY,
         versions=Versions(1, 3),
         handler=handle_describe_acls,
         inline_bytes=0,
-        refuse=refuse_describe_acls,
     ),
     Api(
         key=CreateAclsRequest.API_KEY,
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(1, 3),
         handler=handle_create_acls,
-        refuse=refuse_create_acls,
     ),
     Api(
         key=DeleteAclsRequest.API_KEY,
@@ -335,6 +304,5 @@ APIS = (
         versions=Versions(1, 3),
         handler=handle_delete_acls,
         inline_bytes=0,
-        refuse=refuse_delete_acls,
     ),
 )

@@ -140,15 +140,6 @@ def _in_order(entity: QuotaEntity) -> list[tuple[str, str | None]]:
     return sorted(entity, key=place)
 
 
-def refuse_describe_client_quotas(
-    request: DescribeClientQuotasRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,
-) -> DescribeClientQuotasResponse:
-    """Return the response with an error."""
-    return DescribeClientQuotasResponse(error_code=code, error_message=message, entries=None)
-
-
 # AlterClientQuotas
 
 
@@ -204,13 +195,12 @@ APIS = (
         versions=Versions(0, 1),
         handler=handle_describe_client_quotas,
         inline_bytes=0,
-        refuse=refuse_describe_client_quotas,
     ),
     Api(
         key=AlterClientQuotasRequest.API_KEY,
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 1),
         handler=handle_alter_client_quotas,
-        refuse=refuse_alter_client_quotas,
+        refusal=refuse_alter_client_quotas,
     ),
 )

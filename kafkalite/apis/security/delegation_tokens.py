@@ -167,15 +167,6 @@ def handle_renew_delegation_token(
     return RenewDelegationTokenResponse(expiry_timestamp_ms=expires_at_ms)
 
 
-def refuse_renew_delegation_token(
-    request: RenewDelegationTokenRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,  # noqa: ARG001 - the response has no message
-) -> RenewDelegationTokenResponse:
-    """Return the response with an error."""
-    return RenewDelegationTokenResponse(error_code=code)
-
-
 # ExpireDelegationToken
 
 
@@ -191,15 +182,6 @@ def handle_expire_delegation_token(
         bytes(request.hmac), call.principal, request.expiry_time_period_ms
     )
     return ExpireDelegationTokenResponse(expiry_timestamp_ms=expires_at_ms)
-
-
-def refuse_expire_delegation_token(
-    request: ExpireDelegationTokenRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,  # noqa: ARG001 - the response has no message
-) -> ExpireDelegationTokenResponse:
-    """Return the response with an error."""
-    return ExpireDelegationTokenResponse(error_code=code)
 
 
 # DescribeDelegationToken
@@ -265,40 +247,28 @@ def _describe(token: DelegationToken, secret_key: str) -> _Described:
     )
 
 
-def refuse_describe_delegation_token(
-    request: DescribeDelegationTokenRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,  # noqa: ARG001 - the response has no message
-) -> DescribeDelegationTokenResponse:
-    """Return the response with an error."""
-    return DescribeDelegationTokenResponse(error_code=code)
-
-
 APIS = (
     Api(
         key=CreateDelegationTokenRequest.API_KEY,
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(1, 3),
         handler=handle_create_delegation_token,
-        refuse=refuse_create_delegation_token,
+        refusal=refuse_create_delegation_token,
     ),
     Api(
         key=RenewDelegationTokenRequest.API_KEY,
         versions=Versions(1, 2),
         handler=handle_renew_delegation_token,
-        refuse=refuse_renew_delegation_token,
     ),
     Api(
         key=ExpireDelegationTokenRequest.API_KEY,
         versions=Versions(1, 2),
         handler=handle_expire_delegation_token,
-        refuse=refuse_expire_delegation_token,
     ),
     Api(
         key=DescribeDelegationTokenRequest.API_KEY,
         versions=Versions(1, 3),
         handler=handle_describe_delegation_token,
         inline_bytes=0,
-        refuse=refuse_describe_delegation_token,
     ),
 )

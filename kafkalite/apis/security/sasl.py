@@ -73,15 +73,6 @@ def handle_sasl_handshake(
     return response if waiting is None else waiting.map(lambda _: response)
 
 
-def refuse_sasl_handshake(
-    request: SaslHandshakeRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,  # noqa: ARG001 - SaslHandshake has no field for it
-) -> SaslHandshakeResponse:
-    """Return the response with an error."""
-    return SaslHandshakeResponse(error_code=code)
-
-
 def handle_sasl_authenticate(
     call: Call, request: SaslAuthenticateRequest
 ) -> SaslAuthenticateResponse:
@@ -98,27 +89,16 @@ def handle_sasl_authenticate(
     return SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=session_lifetime_ms)
 
 
-def refuse_sasl_authenticate(
-    request: SaslAuthenticateRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,
-) -> SaslAuthenticateResponse:
-    """Return the response with an error."""
-    return SaslAuthenticateResponse(error_code=code, error_message=message or code.message)
-
-
 APIS = (
     Api(
         key=SaslHandshakeRequest.API_KEY,
         versions=Versions(0, 1),
         handler=handle_sasl_handshake,
-        refuse=refuse_sasl_handshake,
         eras=ERAS,
     ),
     Api(
         key=SaslAuthenticateRequest.API_KEY,
         versions=Versions(0, 2),
         handler=handle_sasl_authenticate,
-        refuse=refuse_sasl_authenticate,
     ),
 )

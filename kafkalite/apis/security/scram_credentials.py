@@ -76,22 +76,6 @@ def _describe(user: str, credentials: Mapping[ScramKey, ScramCredential]) -> _De
     )
 
 
-def refuse_describe_user_scram_credentials(
-    request: DescribeUserScramCredentialsRequest,
-    code: ErrorCode,
-    message: str | None,
-) -> DescribeUserScramCredentialsResponse:
-    """Return the response with an error for the request, and for each user in it."""
-    return DescribeUserScramCredentialsResponse(
-        error_code=code,
-        error_message=message,
-        results=[
-            _Described(error_code=code, error_message=message)  # without a name, as in Kafka
-            for _ in in_steps(request.users or ())
-        ],
-    )
-
-
 def handle_alter_user_scram_credentials(
     call: Call, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
@@ -146,13 +130,12 @@ APIS = (
         versions=Versions(0, 0),
         handler=handle_describe_user_scram_credentials,
         inline_bytes=0,
-        refuse=refuse_describe_user_scram_credentials,
     ),
     Api(
         key=AlterUserScramCredentialsRequest.API_KEY,
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 0),
         handler=handle_alter_user_scram_credentials,
-        refuse=refuse_alter_user_scram_credentials,
+        refusal=refuse_alter_user_scram_credentials,
     ),
 )

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from kafkalite.apis.shares.acknowledgements import AcknowledgeResult
     from kafkalite.gateway.call import Call
     from kafkalite.ports.waiting import Waiting
-    from kafkalite.protocol.error_codes import ErrorCode
     from kafkalite.shares.sessions import SessionKey, TopicPartition
 
 PartitionData = ShareAcknowledgeResponse.PartitionData
@@ -86,22 +85,12 @@ def _response(
     )
 
 
-def refuse_share_acknowledge(
-    request: ShareAcknowledgeRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,  # noqa: ARG001 - Kafka sends none here
-) -> ShareAcknowledgeResponse:
-    """Return the response with one error for the whole request."""
-    return ShareAcknowledgeResponse(error_code=code)
-
-
 APIS = (
     Api(
         key=ShareAcknowledgeRequest.API_KEY,
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(1, 2),
         handler=handle_share_acknowledge,
-        refuse=refuse_share_acknowledge,
         eras=SHARE_ERAS,
     ),
 )

@@ -328,22 +328,12 @@ class _WaitingFetch:
             each.log.unwatch(self)
 
 
-def refuse_share_fetch(
-    request: ShareFetchRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,  # noqa: ARG001 - Kafka sends none here
-) -> ShareFetchResponse:
-    """Return the response with one error for the whole request."""
-    return ShareFetchResponse(error_code=code)
-
-
 APIS = (
     Api(
         key=ShareFetchRequest.API_KEY,
         max_elements=MAX_ELEMENTS_WITH_OWN_LIMITS,
         versions=Versions(1, 2),
         handler=handle_share_fetch,
-        refuse=refuse_share_fetch,
         eras=SHARE_ERAS,
     ),
 )

@@ -97,15 +97,6 @@ def _invalid(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
-def refuse_share_group_heartbeat(
-    request: ShareGroupHeartbeatRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,
-) -> ShareGroupHeartbeatResponse:
-    """Return the response with an error and no other field."""
-    return ShareGroupHeartbeatResponse(error_code=code, error_message=message)
-
-
 @sees_ended_sessions
 def handle_share_group_describe(
     call: Call, request: ShareGroupDescribeRequest
@@ -131,14 +122,6 @@ def _description_with_error(
     )
 
 
-def refuse_share_group_describe(
-    request: ShareGroupDescribeRequest, code: ErrorCode, message: str | None
-) -> ShareGroupDescribeResponse:
-    """Return the response with one error for every group."""
-    groups = [_description_with_error(group_id, code, message) for group_id in request.group_ids]
-    return ShareGroupDescribeResponse(groups=groups)
-
-
 APIS = (
     Api(
         key=ShareGroupHeartbeatRequest.API_KEY,
@@ -146,7 +129,6 @@ APIS = (
         versions=Versions(1, 1),
         handler=handle_share_group_heartbeat,
         inline_bytes=8 * 1024,
-        refuse=refuse_share_group_heartbeat,
         is_repeated=True,
     ),
     Api(
@@ -154,6 +136,5 @@ APIS = (
         versions=Versions(1, 1),
         handler=handle_share_group_describe,
         inline_bytes=0,
-        refuse=refuse_share_group_describe,
     ),
 )

@@ -199,18 +199,6 @@ def _describe_partition(
     return row
 
 
-def refuse_describe_share_group_offsets(
-    request: DescribeShareGroupOffsetsRequest, code: ErrorCode, message: str | None
-) -> DescribeShareGroupOffsetsResponse:
-    """Return the response with one error for every group."""
-    return DescribeShareGroupOffsetsResponse(
-        groups=[
-            DescribedGroup(group_id=group.group_id, error_code=code, error_message=message)
-            for group in in_steps(request.groups)
-        ]
-    )
-
-
 # AlterShareGroupOffsets
 
 
@@ -302,15 +290,6 @@ def _altered_topic(
     return AlteredTopic(topic_name=topic.topic_name, topic_id=topic_id, partitions=rows)
 
 
-def refuse_alter_share_group_offsets(
-    request: AlterShareGroupOffsetsRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,
-) -> AlterShareGroupOffsetsResponse:
-    """Return the response with one error for the whole request."""
-    return AlterShareGroupOffsetsResponse(error_code=code, error_message=message or code.message)
-
-
 # DeleteShareGroupOffsets
 
 
@@ -375,35 +354,23 @@ def _deletion_rows(
     return rows
 
 
-def refuse_delete_share_group_offsets(
-    request: DeleteShareGroupOffsetsRequest,  # noqa: ARG001 - the response does not depend on it
-    code: ErrorCode,
-    message: str | None,
-) -> DeleteShareGroupOffsetsResponse:
-    """Return the response with one error for the whole request."""
-    return DeleteShareGroupOffsetsResponse(error_code=code, error_message=message or code.message)
-
-
 APIS = (
     Api(
         key=DescribeShareGroupOffsetsRequest.API_KEY,
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 1),
         handler=handle_describe_share_group_offsets,
-        refuse=refuse_describe_share_group_offsets,
     ),
     Api(
         key=AlterShareGroupOffsetsRequest.API_KEY,
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 0),
         handler=handle_alter_share_group_offsets,
-        refuse=refuse_alter_share_group_offsets,
     ),
     Api(
         key=DeleteShareGroupOffsetsRequest.API_KEY,
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 0),
         handler=handle_delete_share_group_offsets,
-        refuse=refuse_delete_share_group_offsets,
     ),
 )

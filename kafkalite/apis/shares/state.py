@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalite.gateway.call import Call
-    from kafkalite.protocol.error_codes import ErrorCode
     from kafkalite.shares.coordinator import ShareCoordinator
 
 _MAX_REPORTED = 10
@@ -248,74 +247,35 @@ def handle_read_share_group_state_summary(
     )
 
 
-def _refusal_builder(response: Any, topic_result: Any) -> Callable[..., Any]:  # noqa: ANN401 - see _handle_partitions
-    """Return a function that builds the response with one error for every partition."""
-
-    def refuse(request: Any, code: ErrorCode, message: str | None) -> Any:  # noqa: ANN401
-        return response(
-            results=[
-                topic_result(
-                    topic_id=topic.topic_id,
-                    partitions=[
-                        response.PartitionResult(
-                            partition=row.partition, error_code=code, error_message=message
-                        )
-                        for row in in_steps(topic.partitions)
-                    ],
-                )
-                for topic in in_steps(request.topics)
-            ]
-        )
-
-    return refuse
-
-
 APIS = (
     Api(
         key=InitializeShareGroupStateRequest.API_KEY,
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 0),
         handler=handle_initialize_share_group_state,
-        refuse=_refusal_builder(
-            InitializeShareGroupStateResponse,
-            InitializeShareGroupStateResponse.InitializeStateResult,
-        ),
     ),
     Api(
         key=ReadShareGroupStateRequest.API_KEY,
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 0),
         handler=handle_read_share_group_state,
-        refuse=_refusal_builder(
-            ReadShareGroupStateResponse, ReadShareGroupStateResponse.ReadStateResult
-        ),
     ),
     Api(
         key=WriteShareGroupStateRequest.API_KEY,
         max_elements=MAX_ELEMENTS_WITH_OWN_LIMITS,
         versions=Versions(0, 1),
         handler=handle_write_share_group_state,
-        refuse=_refusal_builder(
-            WriteShareGroupStateResponse, WriteShareGroupStateResponse.WriteStateResult
-        ),
     ),
     Api(
         key=DeleteShareGroupStateRequest.API_KEY,
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 0),
         handler=handle_delete_share_group_state,
-        refuse=_refusal_builder(
-            DeleteShareGroupStateResponse, DeleteShareGroupStateResponse.DeleteStateResult
-        ),
     ),
     Api(
         key=ReadShareGroupStateSummaryRequest.API_KEY,
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 1),
         handler=handle_read_share_group_state_summary,
-        refuse=_refusal_builder(
-            ReadShareGroupStateSummaryResponse,
-            ReadShareGroupStateSummaryResponse.ReadStateSummaryResult,
-        ),
     ),
 )

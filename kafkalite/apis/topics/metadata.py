@@ -21,6 +21,7 @@ from kafkalite.protocol._generated.messages.metadata import MetadataRequest, Met
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.rows import refusal
 from kafkalite.protocol.uuids import ZERO_UUID
 from kafkalite.protocol.versions import Versions
 from kafkalite.security.acls import CLUSTER_NAME
@@ -299,20 +300,16 @@ def _partition(
 
 
 def refuse_metadata(
-    request: MetadataRequest,
-    code: ErrorCode,
-    message: str | None,  # noqa: ARG001 - there is no field for it
+    request: MetadataRequest, code: ErrorCode, message: str | None
 ) -> MetadataResponse:
-    """Return the response with one error for the whole request and for each topic in it."""
-    return MetadataResponse(
-        topics=[
-            MetadataResponse.MetadataResponseTopic(
-                error_code=code, name=topic.name or "", topic_id=topic.topic_id
-            )
-            for topic in in_steps(request.topics or ())
-        ],
-        error_code=code,
-    )
+    """Return the response with one error for the whole request and for each topic in it.
+
+    Topics that are requested by their ids have an empty name, not a null.
+    """
+    response: MetadataResponse = refusal(MetadataRequest.API_KEY, request, code, message)
+    for topic in in_steps(response.topics):
+        topic.name = topic.name or ""
+    return response
 
 
 APIS = (
@@ -321,7 +318,7 @@ APIS = (
         versions=Versions(0, 13),
         handler=handle_metadata,
         inline_bytes=0,
-        refuse=refuse_metadata,
+        refusal=refuse_metadata,
         eras=METADATA_ERAS,
     ),
 )

@@ -82,30 +82,6 @@ def _partition_response(
     )
 
 
-def refuse_alter_partition_reassignments(
-    request: AlterPartitionReassignmentsRequest, code: ErrorCode, message: str | None
-) -> AlterPartitionReassignmentsResponse:
-    """Return the response with one error for the whole request and for each partition in it."""
-    return AlterPartitionReassignmentsResponse(
-        error_code=code,
-        error_message=message,
-        responses=[
-            AlterPartitionReassignmentsResponse.ReassignableTopicResponse(
-                name=topic.name,
-                partitions=[
-                    AlterPartitionReassignmentsResponse.ReassignablePartitionResponse(
-                        partition_index=partition.partition_index,
-                        error_code=code,
-                        error_message=message,
-                    )
-                    for partition in in_steps(topic.partitions)
-                ],
-            )
-            for topic in in_steps(request.topics)
-        ],
-    )
-
-
 def handle_list_partition_reassignments(
     call: Call, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
@@ -152,41 +128,17 @@ def _add_reassignments(
         )
 
 
-def refuse_list_partition_reassignments(
-    request: ListPartitionReassignmentsRequest, code: ErrorCode, message: str | None
-) -> ListPartitionReassignmentsResponse:
-    """Return the response with one error for the whole request; it repeats the partitions."""
-    return ListPartitionReassignmentsResponse(
-        error_code=code,
-        error_message=message,
-        topics=[
-            ListPartitionReassignmentsResponse.OngoingTopicReassignment(
-                name=topic.name,
-                partitions=[
-                    ListPartitionReassignmentsResponse.OngoingPartitionReassignment(
-                        partition_index=index
-                    )
-                    for index in in_steps(topic.partition_indexes)
-                ],
-            )
-            for topic in in_steps(request.topics or ())
-        ],
-    )
-
-
 APIS = (
     Api(
         key=AlterPartitionReassignmentsRequest.API_KEY,
         versions=Versions(0, 1),
         handler=handle_alter_partition_reassignments,
         inline_bytes=0,
-        refuse=refuse_alter_partition_reassignments,
     ),
     Api(
         key=ListPartitionReassignmentsRequest.API_KEY,
         versions=Versions(0, 0),
         handler=handle_list_partition_reassignments,
         inline_bytes=0,
-        refuse=refuse_list_partition_reassignments,
     ),
 )

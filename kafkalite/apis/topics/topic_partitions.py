@@ -162,28 +162,11 @@ def _partition(
     )
 
 
-def refuse_describe_topic_partitions(
-    request: DescribeTopicPartitionsRequest,
-    code: ErrorCode,
-    message: str | None,  # noqa: ARG001 - there is no field for it
-) -> DescribeTopicPartitionsResponse:
-    """Return the response with one error for every topic."""
-    return DescribeTopicPartitionsResponse(
-        topics=[
-            DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
-                error_code=code, name=topic.name
-            )
-            for topic in in_steps(request.topics)
-        ]
-    )
-
-
 APIS = (
     Api(
         key=DescribeTopicPartitionsRequest.API_KEY,
         versions=Versions(0, 0),
         handler=handle_describe_topic_partitions,
         inline_bytes=0,
-        refuse=refuse_describe_topic_partitions,
     ),
 )

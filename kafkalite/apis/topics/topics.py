@@ -157,20 +157,6 @@ def _creation_result(
     )
 
 
-def refuse_create_topics(
-    request: CreateTopicsRequest, code: ErrorCode, message: str | None
-) -> CreateTopicsResponse:
-    """Return the response with one error for every topic of a request."""
-    return CreateTopicsResponse(
-        topics=[
-            CreateTopicsResponse.CreatableTopicResult(
-                name=topic.name, error_code=code, error_message=message
-            )
-            for topic in in_steps(request.topics)
-        ]
-    )
-
-
 DELETION_ERAS = Eras(
     # TOPIC_DELETION_DISABLED was added in v3.
     (0, ErrorCode.INVALID_REQUEST),
@@ -292,23 +278,6 @@ def _resolve(
     return topic.name, topic.topic_id
 
 
-def refuse_delete_topics(
-    request: DeleteTopicsRequest, code: ErrorCode, message: str | None
-) -> DeleteTopicsResponse:
-    """Return the response with one error for every topic of a request."""
-    return DeleteTopicsResponse(
-        responses=[
-            DeleteTopicsResponse.DeletableTopicResult(
-                name=state.name,
-                topic_id=state.topic_id,
-                error_code=code,
-                error_message=message,
-            )
-            for state in in_steps(request.topics)
-        ]
-    )
-
-
 def handle_create_partitions(
     call: Call, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
@@ -349,20 +318,6 @@ def handle_create_partitions(
     )
 
 
-def refuse_create_partitions(
-    request: CreatePartitionsRequest, code: ErrorCode, message: str | None
-) -> CreatePartitionsResponse:
-    """Return the response with one error for every topic of a request."""
-    return CreatePartitionsResponse(
-        results=[
-            CreatePartitionsResponse.CreatePartitionsTopicResult(
-                name=topic.name, error_code=code, error_message=message
-            )
-            for topic in in_steps(request.topics)
-        ]
-    )
-
-
 APIS = (
     Api(
         key=CreateTopicsRequest.API_KEY,
@@ -370,14 +325,12 @@ APIS = (
         versions=Versions(2, 7),
         handler=handle_create_topics,
         inline_bytes=0,
-        refuse=refuse_create_topics,
     ),
     Api(
         key=DeleteTopicsRequest.API_KEY,
         versions=Versions(1, 6),
         handler=handle_delete_topics,
         inline_bytes=0,
-        refuse=refuse_delete_topics,
         eras=DELETION_ERAS,
         lift=lift_delete_topics,
     ),
@@ -387,7 +340,6 @@ APIS = (
         versions=Versions(0, 3),
         handler=handle_create_partitions,
         inline_bytes=0,
-        refuse=refuse_create_partitions,
     ),
 )
 

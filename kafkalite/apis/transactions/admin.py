@@ -86,19 +86,6 @@ def _by_topic(
     ]
 
 
-def refuse_describe_transactions(
-    request: DescribeTransactionsRequest, code: ErrorCode, message: str | None
-) -> DescribeTransactionsResponse:
-    """Return the response with one error for every id."""
-    del message
-    return DescribeTransactionsResponse(
-        transaction_states=[
-            Described(transactional_id=transactional_id, error_code=code)
-            for transactional_id in in_steps(request.transactional_ids)
-        ]
-    )
-
-
 def handle_list_transactions(
     call: Call, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
@@ -145,27 +132,17 @@ def _build_filter(now_ms: int, request: ListTransactionsRequest) -> Callable[[Tr
     return matches_filters
 
 
-def refuse_list_transactions(
-    request: ListTransactionsRequest, code: ErrorCode, message: str | None
-) -> ListTransactionsResponse:
-    """Return the response with an error; there is no field for a message."""
-    del request, message
-    return ListTransactionsResponse(error_code=code)
-
-
 APIS = (
     Api(
         key=ApiKey.DESCRIBE_TRANSACTIONS,
         versions=Versions(0, 0),
         handler=handle_describe_transactions,
         inline_bytes=0,
-        refuse=refuse_describe_transactions,
     ),
     Api(
         key=ApiKey.LIST_TRANSACTIONS,
         versions=Versions(0, 2),
         handler=handle_list_transactions,
         inline_bytes=0,
-        refuse=refuse_list_transactions,
     ),
 )

@@ -95,30 +95,11 @@ def _partition_error(
     )
 
 
-def refuse_describe_producers(
-    request: DescribeProducersRequest, code: ErrorCode, message: str | None
-) -> DescribeProducersResponse:
-    """Return the response with one error for every partition of a request."""
-    return DescribeProducersResponse(
-        topics=[
-            DescribeProducersResponse.TopicResponse(
-                name=topic.name,
-                partitions=[
-                    _partition_error(index, code, message)
-                    for index in in_steps(topic.partition_indexes)
-                ],
-            )
-            for topic in in_steps(request.topics)
-        ]
-    )
-
-
 APIS = (
     Api(
         key=DescribeProducersRequest.API_KEY,
         versions=Versions(0, 0),
         handler=handle_describe_producers,
         inline_bytes=0,
-        refuse=refuse_describe_producers,
     ),
 )

@@ -110,14 +110,6 @@ def _record_event(
     node.history.add(event, node.clock.now_ms())
 
 
-def refuse_init_producer_id(
-    request: InitProducerIdRequest, code: ErrorCode, message: str | None
-) -> InitProducerIdResponse:
-    """Return the response with an error and no producer id."""
-    del request, message
-    return InitProducerIdResponse(error_code=code, producer_id=_UNSET, producer_epoch=_UNSET)
-
-
 def lower_init_producer_id(
     response: InitProducerIdResponse, version: int
 ) -> InitProducerIdResponse:
@@ -130,7 +122,6 @@ APIS = (
         key=InitProducerIdRequest.API_KEY,
         versions=Versions(0, 5),
         handler=handle_init_producer_id,
-        refuse=refuse_init_producer_id,
         eras=INIT_PRODUCER_ID_ERAS,
         lower=lower_init_producer_id,
     ),

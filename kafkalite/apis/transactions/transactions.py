@@ -212,25 +212,6 @@ def _topic_results(
     ]
 
 
-def refuse_add_partitions_to_txn(
-    request: AddPartitionsToTxnRequest, code: ErrorCode, message: str | None
-) -> AddPartitionsToTxnResponse:
-    """Return the response with one error for all partitions; there is no field for a message."""
-    del message
-    return AddPartitionsToTxnResponse(
-        error_code=code,
-        results_by_transaction=[
-            Result(
-                transactional_id=transaction.transactional_id,
-                topic_results=_topic_results(
-                    transaction, dict.fromkeys(_partitions_of(transaction), code)
-                ),
-            )
-            for transaction in in_steps(request.transactions)
-        ],
-    )
-
-
 def lift_add_partitions_to_txn(
     request: AddPartitionsToTxnRequest, version: int
 ) -> AddPartitionsToTxnRequest:
@@ -268,14 +249,6 @@ def handle_add_offsets_to_txn(
         )
     )
     return AddOffsetsToTxnResponse(error_code=ErrorCode.NONE)
-
-
-def refuse_add_offsets_to_txn(
-    request: AddOffsetsToTxnRequest, code: ErrorCode, message: str | None
-) -> AddOffsetsToTxnResponse:
-    """Return the response with an error; there is no field for a message."""
-    del request, message
-    return AddOffsetsToTxnResponse(error_code=code)
 
 
 def lower_add_offsets_to_txn(
@@ -326,12 +299,6 @@ def handle_end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse:
     )
 
 
-def refuse_end_txn(request: EndTxnRequest, code: ErrorCode, message: str | None) -> EndTxnResponse:
-    """Return the response with an error and no producer id."""
-    del request, message
-    return EndTxnResponse(error_code=code)
-
-
 def lower_end_txn(response: EndTxnResponse, version: int) -> EndTxnResponse:
     """Return the response with error codes that this version knows."""
     return lower_fencing_error(response, END_TXN_ERAS.at(version))
@@ -342,7 +309,6 @@ APIS = (
         key=ApiKey.ADD_PARTITIONS_TO_TXN,
         versions=Versions(0, 5),
         handler=handle_add_partitions_to_txn,
-        refuse=refuse_add_partitions_to_txn,
         eras=ADD_PARTITIONS_ERAS,
         lift=lift_add_partitions_to_txn,
         lower=lower_add_partitions_to_txn,
@@ -351,7 +317,6 @@ APIS = (
         key=ApiKey.ADD_OFFSETS_TO_TXN,
         versions=Versions(0, 4),
         handler=handle_add_offsets_to_txn,
-        refuse=refuse_add_offsets_to_txn,
         eras=ADD_OFFSETS_ERAS,
         lower=lower_add_offsets_to_txn,
     ),
@@ -359,7 +324,6 @@ APIS = (
         key=ApiKey.END_TXN,
         versions=Versions(0, 5),
         handler=handle_end_txn,
-        refuse=refuse_end_txn,
         eras=END_TXN_ERAS,
         lower=lower_end_txn,
     ),

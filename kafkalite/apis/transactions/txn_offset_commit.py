@@ -310,26 +310,6 @@ def _commit(
         raise
 
 
-def refuse_txn_offset_commit(
-    request: TxnOffsetCommitRequest, code: ErrorCode, message: str | None
-) -> TxnOffsetCommitResponse:
-    """Return the response with one error for every partition; there is no other field."""
-    del message
-    return TxnOffsetCommitResponse(
-        topics=[
-            _Topic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    _Answer(partition_index=each.partition_index, error_code=code)
-                    for each in in_steps(topic.partitions)
-                ],
-            )
-            for topic in in_steps(request.topics)
-        ]
-    )
-
-
 def lower_txn_offset_commit(
     response: TxnOffsetCommitResponse, version: int
 ) -> TxnOffsetCommitResponse:
@@ -348,7 +328,6 @@ APIS = (
         max_elements=MAX_ELEMENTS_WITH_PARTITIONS,
         versions=Versions(0, 6),
         handler=handle_txn_offset_commit,
-        refuse=refuse_txn_offset_commit,
         eras=TXN_OFFSET_COMMIT_ERAS,
         lower=lower_txn_offset_commit,
     ),

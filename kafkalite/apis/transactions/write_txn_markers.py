@@ -183,6 +183,6 @@ APIS = (
         key=ApiKey.WRITE_TXN_MARKERS,
         versions=Versions(1, 2),
         handler=handle_write_txn_markers,
-        refuse=refuse_write_txn_markers,
+        refusal=refuse_write_txn_markers,
     ),
 )

@@ -88,6 +88,24 @@ def test_no_other_apis_are_served() -> None:
     assert set(APIS) == set(REQUIRED_VERSIONS)
 
 
+def test_few_apis_have_a_refusal_of_their_own() -> None:
+    reasons = {
+        "AlterClientQuotas": "the answer repeats a list of structs",
+        "AlterReplicaLogDirs": "topics are requested by directory, and answered in one list",
+        "AlterUserScramCredentials": "users are requested in two lists, and answered once",
+        "ApiVersions": "UNSUPPORTED_VERSION has the versions of ApiVersions",
+        "CreateDelegationToken": "principals and times have other values than without an error",
+        "DeleteGroups": "only one error has a message",
+        "Fetch": "rows depend on the error and on the names of topics",
+        "Heartbeat": "COORDINATOR_LOAD_IN_PROGRESS is no error",
+        "JoinGroup": "the member id is repeated",
+        "Metadata": "a topic without a name has an empty one",
+        "OffsetFetch": "old versions have the error of a group in each partition",
+        "WriteTxnMarkers": "the markers of a producer are answered together",
+    }
+    assert {api.name for api in APIS.values() if api.refusal is not None} == reasons.keys()
+
+
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 def test_a_refusal_can_be_encoded_in_every_version(api: Api) -> None:
     for version in range(api.versions.lowest, api.versions.highest + 1):

@@ -43,7 +43,7 @@ class Served:
             key=HEARTBEAT,
             versions=Versions(0, 4),
             handler=self.handle,
-            refuse=row.pop("refuse", refuse),
+            refusal=row.pop("refusal", refuse),
             **row,
         )
         self.gateway = Gateway({HEARTBEAT: api}.get, lambda _, fault: self.faults.append(fault))

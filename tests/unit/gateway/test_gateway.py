@@ -320,7 +320,7 @@ def future_client(version: int, content: bytes, *, is_flexible: bool) -> ApiVers
         asked.append(request)
         return ApiVersionsResponse(error_code=code)
 
-    api = Api(key=API_VERSIONS, versions=Versions(0, 4), handler=alive, refuse=refuse)
+    api = Api(key=API_VERSIONS, versions=Versions(0, 4), handler=alive, refusal=refuse)
     gateway = Gateway({api.key: api}.get, lambda *_: None)
     context = ConnectionContext(node=cast("Node", None), listener="A", client_host="/")
     head = header(API_VERSIONS, version, correlation_id=8, is_flexible=is_flexible)
@@ -352,7 +352,7 @@ def test_known_versions_of_api_versions_reach_its_handler() -> None:
         key=API_VERSIONS,
         versions=Versions(0, 4),
         handler=lambda *_: ApiVersionsResponse(),
-        refuse=refuse,
+        refusal=refuse,
     )
     out: list[bytes | memoryview] = []
     context = ConnectionContext(node=cast("Node", None), listener="A", client_host="/")
@@ -399,7 +399,7 @@ class Batching:
         self.shard = Shard(self.window)
         self.steps = self.shard.steps
         served = Served(self.handle, is_batched=True)
-        other = Api(key=API_VERSIONS, versions=Versions(0, 4), handler=self.other, refuse=refuse)
+        other = Api(key=API_VERSIONS, versions=Versions(0, 4), handler=self.other, refusal=refuse)
         served.gateway = Gateway(
             {HEARTBEAT: served.api, API_VERSIONS: other}.get,
             lambda _, fault: served.faults.append(fault),
@@ -543,7 +543,7 @@ def test_other_clients_may_be_served_while_refusals_are_built() -> None:
         turns.pause()
         return HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)
 
-    batching.served.api = batching.served.api._replace(refuse=refuse_in_steps)
+    batching.served.api = batching.served.api._replace(refusal=refuse_in_steps)
     batching.served.gateway = Gateway(
         {HEARTBEAT: batching.served.api}.get, lambda *_: None, batching.window
     )

@@ -31,6 +31,7 @@ from kafkalite.protocol.catalogue import (
     Entity,
     Fields,
     Row,
+    Rows,
     TopicPartition,
     endpoints,
     entities_in_request,
@@ -123,6 +124,72 @@ def problems(key: ApiKey, entry: Row) -> Iterator[str]:
         since = min(answered[each].versions.lowest for each in hosts)
         if since != entry.endpoints_since:
             yield f"endpoints since {since}"
+
+
+_ANSWERED_IN_OTHER_ROWS = {
+    ApiKey.ALTER_REPLICA_LOG_DIRS: "topics are requested by directory, and answered in one list",
+    ApiKey.ALTER_CLIENT_QUOTAS: "the answer repeats a list of structs",
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: "users are requested in two lists, and answered once",
+    ApiKey.DESCRIBE_LOG_DIRS: "directories are answered, which are not requested",
+}
+"""APIs with errors in lists whose elements are not answers to rows of the request."""
+
+
+def row_problems(key: ApiKey, entry: Row) -> Iterator[str]:
+    """Yield the differences between the lists of rows and the schema of an API."""
+    requested = fields_by_path(spec_of(key, "request"))
+    answered = fields_by_path(spec_of(key, "response"))
+    rows = entry.rows
+    if rows is None:
+        in_lists = [
+            place
+            for place in entry.errors.split()
+            if any(answered[each].is_array for each in owners_of(place))
+        ]
+        if in_lists and key not in _ANSWERED_IN_OTHER_ROWS:
+            yield f"there are no rows for {in_lists}"
+        return
+    depths = {len(rows.requested.split(".")), len(rows.answered.split(".")), len(rows.copied)}
+    if len(depths) > 1:
+        yield f"lists of different depths: {rows}"
+    for question, answer, copied in zip(
+        owners_of(f"{rows.requested}."), owners_of(f"{rows.answered}."), rows.copied, strict=True
+    ):
+        if not (requested[question].is_array and answered[answer].is_array):
+            yield f"{question} or {answer} is no list"
+        for each in copied.split():
+            name, mark, source = each.partition("=")
+            place = f"{question}.{source if mark else name}".rstrip(".")
+            if place not in requested or f"{answer}.{name}" not in answered:
+                yield f"{each} is not in {question} and {answer}"
+            elif requested[place].type != answered[f"{answer}.{name}"].type:
+                yield f"{place} has another type than {answer}.{name}"
+    yield from (f"there is no {place}" for place in entry.refused if place not in answered)
+
+
+def owners_of(place: str) -> list[str]:
+    """Return the places of the structs around a place, the outermost first."""
+    steps = place.split(".")
+    return [".".join(steps[:depth]) for depth in range(1, len(steps))]
+
+
+@pytest.mark.parametrize("key", ApiKey, ids=lambda key: key.name)
+def test_the_rows_of_an_api_fit_its_schema(key: ApiKey) -> None:
+    assert list(row_problems(key, row(key))) == []
+
+
+def test_wrong_rows_are_detected() -> None:
+    key = ApiKey.DELETE_RECORDS
+    fitting = row(key)
+    assert list(row_problems(key, fitting._replace(rows=None))) == [
+        "there are no rows for ['topics.partitions.error_code']"
+    ]
+    wrong = Rows("topics.partitions", "topics.partitions", ("topic", "partition_index=offset"))
+    assert list(row_problems(key, fitting._replace(rows=wrong, refused={"offset": 1}))) == [
+        "topic is not in topics and topics",
+        "topics.partitions.offset has another type than topics.partitions.partition_index",
+        "there is no offset",
+    ]
 
 
 def test_every_api_has_a_row_and_no_other() -> None:

@@ -8,7 +8,7 @@ from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol._generated.records.consumer_group_member_metadata import (
     ConsumerGroupMemberMetadataValue,
 )
-from kafkalite.protocol.message import copy_views
+from kafkalite.protocol.message import copy_views, with_fields
 
 
 def test_messages_are_equal_by_value() -> None:
@@ -59,3 +59,9 @@ def test_views_are_replaced_by_copies() -> None:
     copy_views(ProduceRequest(topic_data=[topic]))
     received[:] = b"xyz"
     assert data.records == b"abc"
+
+
+def test_a_changed_copy_leaves_the_message_as_it_was() -> None:
+    request = HeartbeatRequest(group_id="g", member_id="m")
+    changed = with_fields(request, group_id="h")
+    assert (request.group_id, changed.group_id, changed.member_id) == ("g", "h", "m")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.apis.authorization.checks import check, checks_of, with_fields
+from kafkalite.apis.authorization.checks import check, checks_of
 from kafkalite.protocol import catalogue
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol.acl_operations import Operation, Resource
@@ -71,9 +71,3 @@ def test_an_allowed_operation_raises_nothing() -> None:
     settings = AuthorizerSettings(frozenset({"User:x"}))
     permissions = PermissionsTable(settings).find(1, {b"1": DENY_G}, "User:x", "127.0.0.1")
     check(permissions, Operation.READ, Resource.GROUP, "g")
-
-
-def test_a_changed_copy_leaves_the_message_as_it_was() -> None:
-    request = HeartbeatRequest(group_id="g", member_id="m")
-    changed = with_fields(request, group_id="h")
-    assert (request.group_id, changed.group_id, changed.member_id) == ("g", "h", "m")

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.apis.data.delete_records import APIS, refuse_delete_records
+from kafkalite.apis.data.delete_records import APIS
 from kafkalite.protocol._generated.messages.delete_records import DeleteRecordsRequest
+from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.rows import refusal
 from tests.unit.data_plane import DataPlane
 
 if TYPE_CHECKING:
@@ -106,6 +108,8 @@ def test_records_of_an_offline_log_are_not_deleted(plane: DataPlane) -> None:
 
 
 def test_a_refusal_lists_every_partition() -> None:
-    response = refuse_delete_records(request_of(1), ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
+    response = refusal(
+        ApiKey.DELETE_RECORDS, request_of(1), ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None
+    )
     answer = response.topics[0].partitions[0]
     assert (answer.error_code, answer.low_watermark) == (31, -1)

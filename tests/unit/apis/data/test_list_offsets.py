@@ -16,8 +16,6 @@ from kafkalite.apis.data.list_offsets import (
     LATEST,
     LATEST_TIERED,
     MAX_TIMESTAMP,
-    refuse_list_offsets,
-    refuse_offset_for_leader_epoch,
 )
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.protocol._generated.messages.list_offsets import (
@@ -27,7 +25,9 @@ from kafkalite.protocol._generated.messages.list_offsets import (
 from kafkalite.protocol._generated.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
 )
+from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.rows import refusal
 from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
 from kafkalite.storage.crc import crc32c
 from tests.unit.apis.cluster_wire import ClusterWire
@@ -177,7 +177,9 @@ def test_a_repeated_partition_is_refused_once(plane: DataPlane) -> None:
 
 
 def test_a_refusal_lists_every_partition() -> None:
-    response = refuse_list_offsets(request_of(LATEST), ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    response = refusal(
+        ApiKey.LIST_OFFSETS, request_of(LATEST), ErrorCode.UNKNOWN_SERVER_ERROR, None
+    )
     answer = response.topics[0].partitions[0]
     assert (answer.error_code, answer.offset, answer.timestamp) == (-1, -1, -1)
 
@@ -237,8 +239,8 @@ def test_an_offline_log_is_an_error(tmp_path: Path) -> None:
 
 
 def test_an_epoch_refusal_lists_every_partition() -> None:
-    response = refuse_offset_for_leader_epoch(
-        epoch_request(1), ErrorCode.UNKNOWN_SERVER_ERROR, None
+    response = refusal(
+        ApiKey.OFFSET_FOR_LEADER_EPOCH, epoch_request(1), ErrorCode.UNKNOWN_SERVER_ERROR, None
     )
     answer = response.topics[0].partitions[0]
     assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (-1, -1, -1)

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 
-from kafkalite.apis.data.produce import APIS, refuse_produce
+from kafkalite.apis.data.produce import APIS
 from kafkalite.gateway.steps import DisconnectError
 from kafkalite.partitions.former_leader import FormerLeader
 from kafkalite.partitions.replicas import Leader
 from kafkalite.ports.turns import ThreadCall, Worker
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
+from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+from kafkalite.protocol.rows import refusal
 from kafkalite.storage.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL, BatchView, Producer
 from kafkalite.storage.compression import CODEC_NUMBERS
 from kafkalite.storage.transaction_marker import TransactionMarker
@@ -398,7 +400,7 @@ def test_the_order_of_two_clients_is_preserved(plane: DataPlane) -> None:
 
 
 def test_a_refusal_lists_every_partition() -> None:
-    response = refuse_produce(request_of(b"", b""), ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    response = refusal(ApiKey.PRODUCE, request_of(b"", b""), ErrorCode.UNKNOWN_SERVER_ERROR, None)
     answers = response.responses[0].partition_responses
     assert [(one.index, one.error_code, one.base_offset) for one in answers] == [
         (0, -1, -1),

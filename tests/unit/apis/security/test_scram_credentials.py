@@ -8,7 +8,6 @@ from kafkalite.apis.security.scram_credentials import (
     handle_alter_user_scram_credentials,
     handle_describe_user_scram_credentials,
     refuse_alter_user_scram_credentials,
-    refuse_describe_user_scram_credentials,
 )
 from kafkalite.protocol._generated.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -17,7 +16,9 @@ from kafkalite.protocol._generated.messages.describe_user_scram_credentials impo
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
+from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.rows import refusal
 from kafkalite.security.sasl.scram_credentials import (
     SCRAM_MECHANISMS,
     SCRAM_SHA_256,
@@ -132,8 +133,11 @@ def test_a_refused_description_has_the_error_for_each_user() -> None:
     users = [DescribeUserScramCredentialsRequest.UserName(name="alice")]
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     for request in (DescribeUserScramCredentialsRequest(users=users), None):
-        response = refuse_describe_user_scram_credentials(
-            request or DescribeUserScramCredentialsRequest(users=None), code, None
+        response = refusal(
+            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+            request or DescribeUserScramCredentialsRequest(users=None),
+            code,
+            None,
         )
         assert (response.error_code, response.error_message) == (code, None)
         assert [(each.user, each.error_code) for each in response.results] == (

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.apis.duplicates import MAX_DUPLICATES
-from kafkalite.apis.transactions.describe_producers import APIS, refuse_describe_producers
+from kafkalite.apis.transactions.describe_producers import APIS
 from kafkalite.protocol._generated.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
 )
+from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.rows import refusal
 from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
 from kafkalite.storage.transaction_marker import TransactionMarker
 from tests.unit.data_plane import DataPlane, batch_of
@@ -125,7 +127,7 @@ def test_an_offline_partition_has_an_error(plane: DataPlane) -> None:
 def test_a_refusal_lists_every_partition() -> None:
     topic = DescribeProducersRequest.TopicRequest(name="t", partition_indexes=[0, 1])
     request = DescribeProducersRequest(topics=[topic])
-    response = refuse_describe_producers(request, ErrorCode.UNKNOWN_SERVER_ERROR, "why")
+    response = refusal(ApiKey.DESCRIBE_PRODUCERS, request, ErrorCode.UNKNOWN_SERVER_ERROR, "why")
     assert [
         (one.partition_index, one.error_code, one.error_message)
         for one in response.topics[0].partitions

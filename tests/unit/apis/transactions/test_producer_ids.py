@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.apis.transactions.producer_ids import APIS, refuse_init_producer_id
+from kafkalite.apis.transactions.producer_ids import APIS
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+from kafkalite.protocol.rows import refusal
 from kafkalite.transactions.state import Producer
 from tests.unit.apis.transaction_wire import TransactionWire
 from tests.unit.data_plane import DataPlane
@@ -69,7 +71,7 @@ def test_invalid_requests_are_refused(
     with pytest.raises(KafkaError) as caught:
         plane.ask(API, request_)
     assert caught.value.code == code
-    answer = refuse_init_producer_id(request_, caught.value.code, None)
+    answer = refusal(ApiKey.INIT_PRODUCER_ID, request_, caught.value.code, None)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
 
 
