@@ -114,6 +114,9 @@ def _add_rule_options(parser: ArgumentParser) -> None:
     match.add_argument("--group", metavar="ID", help="group that the request names")
     match.add_argument("--topic", metavar="NAME", help="topic that the request names")
     match.add_argument(
+        "--partition", metavar="N", type=whole_number, help="partition that the request names"
+    )
+    match.add_argument(
         "--transactional-id", metavar="ID", help="transactional id that the request names"
     )
     match.add_argument(
@@ -330,7 +333,16 @@ def _rule(arguments: Namespace) -> Mapping[str, Mapping[str, object]]:
     from kafkalite.control.times import duration_ms  # noqa: PLC0415 - see above
 
     fields = {
-        "match": ("api", "client_id", "group", "topic", "transactional_id", "node", "listener"),
+        "match": (
+            "api",
+            "client_id",
+            "group",
+            "topic",
+            "partition",
+            "transactional_id",
+            "node",
+            "listener",
+        ),
         "trigger": ("times", "after", "every", "nth", "probability"),
         "action": ("error", "disconnect"),
     }

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.repeated import RepeatedRequest
     from kafkalite.gateway.throttling import MutationQuota
     from kafkalite.protocol._generated.messages.fetch import FetchResponse
+    from kafkalite.protocol.error_codes import ErrorCode
     from kafkalite.security.permissions import Permissions
     from kafkalite.security.sasl.authenticator import Authenticator
 
@@ -153,6 +154,7 @@ class Call:
         "mutation_quota",
         "node",
         "request_bytes",
+        "row_fault",
     )  # fmt: skip
 
     def __init__(
@@ -165,6 +167,7 @@ class Call:
         may_pause: bool = False,
         mutation_quota: MutationQuota | None = None,
         fetch_quota: Callable[[FetchResponse], bool] | None = None,
+        row_fault: Callable[[str, int], ErrorCode | None] | None = None,
     ) -> None:
         self.context: Final = context
         self.node: Final = context.node
@@ -181,6 +184,8 @@ class Call:
         """The quota of a request that creates or deletes partitions, if there is one."""
         self.fetch_quota: Final = fetch_quota
         """Whether a Fetch response exceeds a quota, so that the client gets no records."""
+        self.row_fault: Final = row_fault
+        """Returns the error by which a fault refuses a partition of a fetch, if there is one."""
 
     def without_pauses(self) -> Call:
         """Return the context for a request that is handled later, by no worker."""
@@ -193,6 +198,10 @@ class Call:
     ) -> Call:
         """Return the context of the same request with its quotas."""
         return self._replace(mutation_quota=mutation_quota, fetch_quota=fetch_quota)
+
+    def with_row_fault(self, row_fault: Callable[[str, int], ErrorCode | None]) -> Call:
+        """Return the context of the same request, some of whose partitions a fault refuses."""
+        return self._replace(row_fault=row_fault)
 
     def _replace(self, **changes: Any) -> Call:  # noqa: ANN401 - any attribute
         call = Call.__new__(Call)

@@ -1,4 +1,4 @@
-"""Fault rules: the requests that a fault selects, the condition to fire, and the effect.
+"""Fault rules: the requests and rows that a fault selects, the condition to fire, and the effect.
 
 A rule is data. It is parsed from JSON, and every error names the field and the allowed values.
 """
@@ -26,6 +26,7 @@ MAX_NAME_CHARACTERS: Final = 32_767
 """The maximum length of a name, because a string in a request has at most as many bytes."""
 MAX_COUNT: Final = 1_000_000_000
 MAX_NODE: Final = 2**31 - 1
+MAX_PARTITION: Final = 2**31 - 1
 
 _PROBABILITY_RESOLUTION: Final = 1_000_000
 """Probabilities are multiples of 1 / _PROBABILITY_RESOLUTION."""
@@ -52,12 +53,17 @@ class Disconnect(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """The requests that a fault selects: those that match every field that is set."""
+    """The requests that a fault selects: those that match every field that is set.
+
+    If a request has rows for the topics, partitions, groups or transactional ids, a row must match.
+    """
 
     api: ApiKey | None = None
     client_id: str | None = None
     group: str | None = None
     topic: str | None = None
+    partition: int | None = None
+    """The index of a partition, of `topic` if that is set."""
     transactional_id: str | None = None
     node: int | None = None
     listener: str | None = None
@@ -94,6 +100,7 @@ class Trigger:
 class Action:
     """The effect on a request: a delay, and then an error or a disconnection.
 
+    The error is for the rows that match, or for the request if none of the fields selects rows.
     With only a delay, the request is handled as usual afterwards.
     """
 
@@ -128,13 +135,16 @@ def parse_rule(body: object) -> Rule:
 
 def _parse_match(value: object) -> Match:
     match = _parse_object("match", value, _field_names(Match))
-    api, node = match.get("api"), match.get("node")
+    api, node, partition = match.get("api"), match.get("node"), match.get("partition")
     listener = _parse_text("match.listener", match.get("listener"))
     return Match(
         api=None if api is None else _parse_api(api),
         client_id=_parse_text("match.client_id", match.get("client_id")),
         group=_parse_text("match.group", match.get("group")),
         topic=_parse_text("match.topic", match.get("topic")),
+        partition=None
+        if partition is None
+        else _parse_integer("match.partition", partition, 0, MAX_PARTITION),
         transactional_id=_parse_text("match.transactional_id", match.get("transactional_id")),
         node=None if node is None else _parse_integer("match.node", node, 0, MAX_NODE),
         listener=None if listener is None else listener.upper(),

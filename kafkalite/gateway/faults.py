@@ -5,6 +5,7 @@ added and removed while clients are connected. A rule affects only the routes of
 may select.
 """
 
+# ruff: noqa: ANN401 - requests and responses of any API
 from __future__ import annotations
 
 from itertools import islice
@@ -13,22 +14,22 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.gateway.deferred_request import DeferredRequest
 from kafkalite.gateway.fault_rules import Disconnect, FaultError, UnknownFaultError, describe_rule
-from kafkalite.gateway.refusals import REFUSED, report_refusal
+from kafkalite.gateway.fault_selection import ENTITIES, Selection, has_entity, may_select
+from kafkalite.gateway.refusals import REFUSED, report_refusal, report_refusal_of_request
 from kafkalite.gateway.steps import DisconnectError
-from kafkalite.ports.waiting import Waiting
+from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import Entity, entities_in_request, row
 from kafkalite.protocol.codec import api_name
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.message import copy_views
-from kafkalite.shares.sessions import SessionKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.call import Call
-    from kafkalite.gateway.fault_rules import Match, Rule
+    from kafkalite.gateway.fault_rules import Rule
     from kafkalite.gateway.gateway import Gateway
     from kafkalite.gateway.steps import Handler
     from kafkalite.ports.clock import Timer
@@ -42,22 +43,19 @@ RULE: Final = "fault"
 """The `rule` in the facts of a refusal that a fault caused."""
 
 _PRODUCE, _FETCH = ApiKey.PRODUCE, ApiKey.FETCH
-_SHARE_SESSION_APIS: Final = frozenset((ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE))
+_READ_WITH_SESSIONS: Final = frozenset((_FETCH, ApiKey.SHARE_FETCH))
+"""APIs whose handlers refuse partitions, because requests do not name all that they read."""
+_ANSWERED_WITHOUT_ROWS: Final = frozenset((ApiKey.METADATA, ApiKey.SHARE_ACKNOWLEDGE))
+"""APIs that are handled even if all rows are refused: the answer or the session needs it."""
 
 _SUBJECTS: Final = (
     (SubjectKind.GROUP, Entity.GROUP, "group_id"),
     (SubjectKind.TRANSACTIONAL_ID, Entity.TRANSACTIONAL_ID, "transactional_id"),
 )
 """Kinds of events, with the entity that they are about and the request field with a single id."""
+_REFUSED: Final = object()
 _MAX_EVENTS_PER_REQUEST: Final = 64
 """Maximum number of groups and transactional ids that get an event for one request."""
-
-_ENTITIES: Final = {
-    "group": (Entity.GROUP,),
-    "topic": (Entity.TOPIC, Entity.TOPIC_ID),
-    "transactional_id": (Entity.TRANSACTIONAL_ID,),
-}
-"""Field of a match → the entities of a request that it is compared with."""
 
 
 class FaultState(NamedTuple):
@@ -178,8 +176,8 @@ class Faults:
         if all(gateway.find_api(api) is None for gateway in gateways):
             place = "this broker" if name is None else f"listener {name}"
             raise FaultError(f"match.api {api_name(api)} is not served by {place}")
-        for field in _ENTITIES:
-            if getattr(match, field) is not None and not _has_entity(api, field):
+        for field in ENTITIES:
+            if getattr(match, field) is not None and not has_entity(api, field):
                 raise FaultError(
                     f"match.{field} selects no request: requests of {api_name(api)} have no {field}"
                 )
@@ -201,7 +199,11 @@ class FaultStep:
     def wrap(self, api: Api, version: int, handler: Handler) -> Handler:  # noqa: ARG002 - see Step
         """Return a handler that applies the faults for this API and then calls `handler`."""
         key = ApiKey(api.key)
-        faults = tuple(each for each in self._faults if _may_select(each.rule.match, key))
+        faults = tuple(
+            (each, Selection(key, each.rule.match))
+            for each in self._faults
+            if may_select(each.rule.match, key)
+        )
         return _FaultyHandler(key, faults, handler, self._entropy).handle if faults else handler
 
 
@@ -247,28 +249,32 @@ class _FaultyHandler:
     __slots__ = ("_entropy", "_faults", "_handler", "_key")
 
     def __init__(
-        self, key: ApiKey, faults: Sequence[_Fault], handler: Handler, entropy: Entropy
+        self,
+        key: ApiKey,
+        faults: Sequence[tuple[_Fault, Selection]],
+        handler: Handler,
+        entropy: Entropy,
     ) -> None:
         self._key = key
         self._faults = faults
         self._handler = handler
         self._entropy = entropy
 
-    def handle(self, call: Call, request: Any) -> Any:  # noqa: ANN401 - as every handler
+    def handle(self, call: Call, request: Any) -> Any:
         """Apply the first fault that fires to a request, or call the handler if none fires."""
-        for fault in self._faults:
-            if _selects(fault.rule.match, self._key, call, request) and fault.fires(self._entropy):
+        for fault, selection in self._faults:
+            if selection.selects(call, request) and fault.fires(self._entropy):
                 if fault.rule.action.delay_ms:
                     # The records of a Produce are views of the shared receive buffer.
                     copy_views(request)
-                    return self._delay(fault, call.without_pauses(), request)
-                return self._apply_action(fault, call, request)
+                    return self._delay(fault, selection, call.without_pauses(), request)
+                return self._apply_action(fault, selection, call, request)
         return self._handler(call, request)
 
-    def _delay(self, fault: _Fault, call: Call, request: Any) -> Waiting[Any]:  # noqa: ANN401 - see handle
+    def _delay(self, fault: _Fault, selection: Selection, call: Call, request: Any) -> Waiting[Any]:
         """Apply the action after the delay, or when the fault is removed."""
         deferred: DeferredRequest[Any] = DeferredRequest(
-            lambda _: self._apply_action(fault, call, request)
+            lambda _: self._apply_action(fault, selection, call, request)
         )
         deferred.wait(lambda: fault.drop(deferred))
         clock = call.node.clock
@@ -277,12 +283,17 @@ class _FaultyHandler:
         )
         return deferred.waiting
 
-    def _apply_action(self, fault: _Fault, call: Call, request: Any) -> Any:  # noqa: ANN401 - see handle
+    def _apply_action(self, fault: _Fault, selection: Selection, call: Call, request: Any) -> Any:
         """Perform the action of a fault after its delay."""
         action = fault.rule.action
         name = api_name(self._key)
         if action.error is not None:
             text = f"{name} refused by fault {fault.id} ({action.error.name})"
+            if selection.has_rows:
+                rows_text = f"{text} for {selection.rows_text}"
+                error = KafkaError(action.error, None, {"rule": RULE, RULE: fault.id}, rows_text)
+                if (answer := self._refuse_rows(error, selection, call, request)) is not _REFUSED:
+                    return answer
             if self._key is _PRODUCE and not request.acks:
                 # With acks=0 no answer can carry the error, so Kafka closes the connection.
                 self._record_disconnection(fault, call, request, text)
@@ -301,6 +312,33 @@ class _FaultyHandler:
         if is_after:
             return _unanswered(self._handler, call, request, text)
         raise DisconnectError(text)
+
+    def _refuse_rows(
+        self, error: KafkaError, selection: Selection, call: Call, request: Any
+    ) -> Any:
+        """Return the answer with an error in the selected rows; _REFUSED if it needs no handler."""
+        key = self._key
+        if key in _READ_WITH_SESSIONS:
+            self._report_rows(error, selection, call, request)
+            return self._handler(call.with_row_fault(selection.row_fault(error.code)), request)
+        split = selection.split(call, request, error)
+        if not split.has_rows and selection.stands_for_request:
+            return _REFUSED
+        self._report_rows(error, selection, call, request)
+        if key is _PRODUCE and not request.acks:
+            # As in Kafka, the other partitions are written, and the connection is closed.
+            return _unanswered(self._handler, call, split.request, error.explanation or "")
+        if not split.has_rows and key not in _ANSWERED_WITHOUT_ROWS:
+            return split.merge(split.empty_response())
+        return chain(self._handler(call, split.request), split.merge)
+
+    def _report_rows(
+        self, error: KafkaError, selection: Selection, call: Call, request: Message
+    ) -> None:
+        name = api_name(self._key)
+        for kind, subject in selection.subjects:
+            report_refusal(call, name, subject, error, request, kind=kind)
+        report_refusal_of_request(call, name, error, request)
 
     def _record_disconnection(self, fault: _Fault, call: Call, request: Message, text: str) -> None:
         """Add a disconnection to the history of the groups and transactional ids in the request."""
@@ -337,57 +375,3 @@ def _unanswered(handler: Handler, call: Call, request: object, reason: str) -> W
     unanswered: Waiting[Any] = Waiting(on_abandon=answer.abandon)
     answer.then(lambda _: unanswered.refuse(DisconnectError(reason)))
     return unanswered
-
-
-# Selection of requests by a match
-
-
-def _may_select(match: Match, key: ApiKey) -> bool:
-    """Return whether a match may select requests of an API."""
-    if match.api is not None and match.api is not key:
-        return False
-    return all(getattr(match, field) is None or _has_entity(key, field) for field in _ENTITIES)
-
-
-def _has_entity(key: ApiKey, field: str) -> bool:
-    """Return whether requests of an API have the entity that a field of a match refers to."""
-    fields = row(key).request
-    return any(getattr(fields, entity.value) for entity in _ENTITIES[field])
-
-
-def _selects(match: Match, key: ApiKey, call: Call, request: Message) -> bool:
-    """Return whether a match selects a request of an API for which `_may_select` is true."""
-    if match.client_id is not None and call.client_id != match.client_id:
-        return False
-    if match.node is not None and call.node.id != match.node:
-        return False
-    if match.listener is not None and call.listener != match.listener:
-        return False
-    if match.group is not None and match.group not in entities_in_request(
-        key, Entity.GROUP, request
-    ):
-        return False
-    transactional_id = match.transactional_id
-    if transactional_id is not None and transactional_id not in entities_in_request(
-        key, Entity.TRANSACTIONAL_ID, request
-    ):
-        return False
-    return match.topic is None or match.topic in _topics(key, call, request)
-
-
-def _topics(key: ApiKey, call: Call, request: Any) -> Iterator[str]:  # noqa: ANN401 - any request
-    """Yield the names of the topics of a request, including those of its fetch session."""
-    yield from entities_in_request(key, Entity.TOPIC, request)
-    node = call.node
-    by_id = node.image.topics_by_id
-    topics = list(entities_in_request(key, Entity.TOPIC_ID, request))
-    if key is _FETCH and request.session_epoch > 0:
-        topics += node.partitions.fetch_sessions(node.id).topics_of(request.session_id)
-    elif key in _SHARE_SESSION_APIS and request.share_session_epoch > 0:
-        session = SessionKey(request.group_id, request.member_id)
-        topics += node.share_partitions.sessions(node.id).topics_of(session)
-    for topic in topics:
-        if isinstance(topic, str):  # the session of a client that uses topic names
-            yield topic
-        elif topic in by_id:
-            yield by_id[topic].name

@@ -244,10 +244,10 @@ class FetchSessions:
         session = self._sessions.get(session_id)
         return 0 if session is None else len(session.requested)
 
-    def topics_of(self, session_id: int) -> set[str | bytes]:
-        """Return the topics of a session, as names or ids, as the client sent them."""
+    def partitions_of(self, session_id: int) -> list[PartitionKey]:
+        """Return the partitions of a session, with names or ids of topics, as the client sent."""
         session = self._sessions.get(session_id)
-        return set() if session is None else {topic for topic, _ in session.requested}
+        return [] if session is None else list(session.requested)
 
     def begin(
         self,

@@ -11,11 +11,13 @@ from kafkalite.ports.turns import in_steps
 from kafkalite.protocol.catalogue import ROWS, ErrorPlace, RefusalText
 from kafkalite.protocol.codec import response_class
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.message import with_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.protocol.catalogue import Row
+    from kafkalite.protocol.errors import KafkaError
 
 _ERROR_FIELDS: Final = ("error_code", "partition_error_code")
 _MESSAGE_FIELD: Final = "error_message"
@@ -43,6 +45,98 @@ def refusal(key: int, request: Any, code: ErrorCode, message: str | None) -> Any
         rows = getattr(request, level.requested) or ()
         fields[level.answered] = [level.refuse(each, code, text) for each in in_steps(rows)]
     return described.response(**fields)
+
+
+class SplitRequest(NamedTuple):
+    """A request without some of its rows, and the answers to those."""
+
+    key: int
+    request: Any
+    """A copy of the request with the other rows."""
+    has_rows: bool
+    """Whether the request has other rows."""
+    refused: list[Any]
+    """The answers to the rows that were removed; rows around them have no error."""
+
+    def merge(self, response: Any) -> Any:
+        """Return a response to the request with the answers to the rows that were removed."""
+        level = _described(self.key).level
+        assert level is not None
+        answers = level.merge(getattr(response, level.answered), self.refused)
+        return with_fields(response, **{level.answered: answers})
+
+    def empty_response(self) -> Any:
+        """Return a response without rows and without an error."""
+        described = _described(self.key)
+        fields = dict(described.values) | described.fields.of(ErrorCode.NONE, None)
+        return described.response(**fields)
+
+
+def split(
+    key: int, request: Any, depth: int, error_of: Callable[[Sequence[Any]], KafkaError | None]
+) -> SplitRequest:
+    """Remove the rows with an error from a request, and answer them with it.
+
+    `error_of` returns the error of a row at a depth, or None; its argument has the rows around the
+    row, the outermost first, and the row itself.
+    """
+    described = _described(key)
+    level = described.level
+    assert level is not None
+
+    def refuse(level: _Level, path: tuple[Any, ...], rows: Collection[Any]) -> tuple[Any, Any]:
+        remaining, refused = [], []
+        for row in in_steps(rows):
+            here = (*path, row)
+            inner = level.inner
+            if len(here) > depth:
+                error = error_of(here)
+                if error is None:
+                    remaining.append(row)
+                else:
+                    text = described.text_of(error.code, error.message)
+                    refused.append(level.refuse(row, error.code, text))
+                continue
+            assert inner is not None
+            inside, answers = refuse(inner, here, getattr(row, inner.requested) or ())
+            if not answers:
+                remaining.append(row)
+                continue
+            refused.append(level.answer(**level.copies(row), **{inner.answered: answers}))
+            if inside:
+                remaining.append(with_fields(row, **{inner.requested: inside}))
+        return remaining, refused
+
+    remaining, refused = refuse(level, (), getattr(request, level.requested) or ())
+    changed = with_fields(request, **{level.requested: remaining}) if refused else request
+    return SplitRequest(key, changed, bool(remaining), refused)
+
+
+def depths_with_errors(key: int) -> set[int]:
+    """Return the depths whose rows can have an error, in themselves or in the rows inside them."""
+    level, depth, deepest = _described(key).level, 0, -1
+    while level is not None:
+        deepest = depth if level.fields.code else deepest
+        level, depth = level.inner, depth + 1
+    return set(range(deepest + 1))
+
+
+def paths_of_rows(key: int, request: Any, depth: int) -> Iterator[tuple[Any, ...]]:
+    """Yield each row of a request at a depth, after the rows around it."""
+    level = _described(key).level
+    assert level is not None
+    paths: Iterable[tuple[Any, ...]] = ((row,) for row in getattr(request, level.requested) or ())
+    for _ in range(depth):
+        assert level.inner is not None
+        level = level.inner
+        paths = _inner_paths(paths, level.requested)
+    yield from paths
+
+
+def _inner_paths(paths: Iterable[tuple[Any, ...]], name: str) -> Iterator[tuple[Any, ...]]:
+    for path in paths:
+        for row in getattr(path[-1], name) or ():
+            yield (*path, row)
 
 
 class _ErrorFields(NamedTuple):
@@ -75,15 +169,37 @@ class _Level(NamedTuple):
 
     def refuse(self, row: Any, code: ErrorCode, text: str | None) -> Any:
         """Return the answer to a row with an error, which may be in the rows inside it."""
-        fields = {
-            name: getattr(row, source) if source else row for name, source in self.copied
-        } | self.fields.of(code, text)
+        fields = self.copies(row) | self.fields.of(code, text)
         fields.update(self.values)
         inner = self.inner
         if inner is not None and not self.fields.code:
             rows = getattr(row, inner.requested) or ()
             fields[inner.answered] = [inner.refuse(each, code, text) for each in in_steps(rows)]
         return self.answer(**fields)
+
+    def copies(self, row: Any) -> dict[str, object]:
+        """Return the fields of an answer that are copies of those of the row."""
+        return {name: getattr(row, source) if source else row for name, source in self.copied}
+
+    def merge(self, answers: Sequence[Any], refused: Sequence[Any]) -> list[Any]:
+        """Return answers with those to refused rows, which are added inside the same rows."""
+        merged = list(answers)
+        inner = self.inner
+        positions = {}
+        if inner is not None:
+            positions = {self._identity(each): index for index, each in enumerate(merged)}
+        for each in refused:
+            position = positions.get(self._identity(each))
+            if inner is None or position is None:
+                merged.append(each)
+                continue
+            name = inner.answered
+            inside = inner.merge(getattr(merged[position], name), getattr(each, name))
+            merged[position] = with_fields(merged[position], **{name: inside})
+        return merged
+
+    def _identity(self, answer: Any) -> tuple[object, ...]:
+        return tuple(getattr(answer, name) for name, _ in self.copied)
 
 
 class _Described(NamedTuple):

@@ -113,10 +113,10 @@ class ShareSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def topics_of(self, key: SessionKey) -> set[bytes]:
-        """Return the ids of the topics in a session."""
+    def partitions_of(self, key: SessionKey) -> list[TopicPartition]:
+        """Return the partitions of a session."""
         session = self._sessions.get(key)
-        return set() if session is None else {each.topic_id for each in session.topic_names}
+        return [] if session is None else list(session.topic_names)
 
     def begin_fetch(
         self,

@@ -85,6 +85,7 @@ class BrokerFaults:
         client_id: str | None = None,
         group: str | None = None,
         topic: str | None = None,
+        partition: int | None = None,
         transactional_id: str | None = None,
         node: int | None = None,
         listener: str | None = None,
@@ -101,14 +102,16 @@ class BrokerFaults:
 
         `api` to `listener` select requests; all that are given must match. `times` to `probability`
         define for which of the selected requests the fault fires. `error`, `delay_ms` and
-        `disconnect` define the effect on those requests. Raises ValueError, with one sentence, for
-        an invalid fault.
+        `disconnect` define the effect on those requests. An error of a fault with `group`, `topic`,
+        `partition` or `transactional_id` affects only the rows of a request that match. Raises
+        ValueError, with one sentence, for an invalid fault.
         """
         match = {
             "api": api,
             "client_id": client_id,
             "group": group,
             "topic": topic,
+            "partition": partition,
             "transactional_id": transactional_id,
             "node": node,
             "listener": listener,

@@ -222,18 +222,26 @@ class _Fetch:
         find = table.topic_by_id if self._era.uses_topic_ids else table.topic
         self._readable.clear()
         refused: list[PartitionAnswer] = []
-        has_offline_partition = False
-        permissions = self._permissions
+        has_failed_partition = False
+        permissions, row_fault = self._permissions, self._call.row_fault
         all_requested = self._session.requested
         for requested in in_steps(all_requested) if self._may_pause else all_requested:
             topic = find(requested.topic)  # type: ignore[arg-type]  # an id or a name
             if permissions is not None and not self._may_read(permissions, topic, requested.topic):
                 refused.append(self._refuse(topic, requested))
                 continue
+            if row_fault is not None:
+                # An unknown topic id has no name that a fault could select.
+                name = requested.topic if topic is None else topic.name
+                code = row_fault(str(name), requested.index)
+                if code is not None:
+                    has_failed_partition = True
+                    refused.append((requested, _partition_error(requested.index, code)))
+                    continue
             try:
                 partition = None if topic is None else topic.partition(requested.index)
             except KafkaError:
-                has_offline_partition = True
+                has_failed_partition = True
                 answer = _partition_error(requested.index, self._storage_error())
                 answer.aborted_transactions = None
                 refused.append((requested, answer))
@@ -254,7 +262,7 @@ class _Fetch:
                     )
                 )
         # As in Kafka, a fetch waits if partitions are unknown, but not if one is offline.
-        self.may_wait = bool(self._readable) and not has_offline_partition
+        self.may_wait = bool(self._readable) and not has_failed_partition
         return refused
 
     def _may_read(

@@ -119,7 +119,7 @@ def locate(
     known.
     """
     table = call.node.partitions
-    permissions = call.permissions
+    permissions, row_fault = call.permissions, call.row_fault
     located: list[RequestedSharePartition] = []
     refused: dict[TopicPartition, ErrorCode] = {}
     forbidden: dict[str, None] = {}
@@ -134,6 +134,9 @@ def locate(
         if permissions is not None and not permissions.allows(Operation.READ, Resource.TOPIC, name):
             refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             forbidden[name] = None
+            continue
+        if row_fault is not None and (code := row_fault(name, partition.index)) is not None:
+            refused[partition] = code
             continue
         try:
             log = table.get(partition.topic_id, partition.index)

@@ -161,13 +161,13 @@ def test_the_expected_incarnation_of_a_partition_changes_with_the_request() -> N
         assert [one.incarnation_epoch for one in context.requested] == [epoch]
 
 
-def test_the_topics_of_a_session_are_known() -> None:
+def test_the_partitions_of_a_session_are_known() -> None:
     broker = Broker()
     session_id, _ = finish(broker.begin(NO_SESSION, 0, ("a", 0, 0), ("a", 1, 0), ("b", 0, 0)))
-    assert broker.sessions.topics_of(session_id) == {"a", "b"}
+    assert broker.sessions.partitions_of(session_id) == [("a", 0), ("a", 1), ("b", 0)]
     broker.begin(session_id, 1, forgotten=(("b", 0),))
-    assert broker.sessions.topics_of(session_id) == {"a"}
-    assert broker.sessions.topics_of(NO_SESSION) == set()
+    assert broker.sessions.partitions_of(session_id) == [("a", 0), ("a", 1)]
+    assert broker.sessions.partitions_of(NO_SESSION) == []
 
 
 def test_session_without_partitions_is_closed() -> None:

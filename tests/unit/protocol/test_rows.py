@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafkalite.protocol._generated.messages.describe_share_group_offsets import (
@@ -16,13 +18,18 @@ from kafkalite.protocol._generated.messages.end_txn import EndTxnResponse
 from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
+from kafkalite.protocol._generated.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
 from kafkalite.protocol._generated.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
 )
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.rows import refusal
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.rows import depths_with_errors, paths_of_rows, refusal, split
 
 CODE = ErrorCode.NOT_CONTROLLER
 
@@ -86,3 +93,67 @@ def test_the_text_follows_from_the_error(code: ErrorCode, message: str, text: st
     (row,) = answer.responses
     assert (row.resource_type, row.resource_name) == (2, "t")
     assert (row.error_code, row.error_message) == (code, text)
+
+
+def list_offsets(**partitions: tuple[int, ...]) -> ListOffsetsRequest:
+    topic, partition = ListOffsetsRequest.ListOffsetsTopic, ListOffsetsRequest.ListOffsetsPartition
+    return ListOffsetsRequest(
+        topics=[
+            topic(name=name, partitions=[partition(partition_index=each) for each in indexes])
+            for name, indexes in partitions.items()
+        ]
+    )
+
+
+def listed(**partitions: dict[int, ErrorCode]) -> ListOffsetsResponse:
+    answer = ListOffsetsResponse.ListOffsetsPartitionResponse
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsResponse.ListOffsetsTopicResponse(
+                name=name,
+                partitions=[
+                    answer(partition_index=index, error_code=code) for index, code in codes.items()
+                ],
+            )
+            for name, codes in partitions.items()
+        ]
+    )
+
+
+def test_rows_with_an_error_are_removed_and_answered() -> None:
+    request = list_offsets(a=(0, 1), b=(0,), c=(2,))
+    refused = {("a", 1), ("b", 0)}
+
+    def error_of(path: Any) -> KafkaError | None:  # noqa: ANN401 - rows of any API
+        topic, partition = path
+        return KafkaError(CODE) if (topic.name, partition.partition_index) in refused else None
+
+    without = split(ApiKey.LIST_OFFSETS, request, 1, error_of)
+    assert without.has_rows
+    assert without.request == list_offsets(a=(0,), c=(2,))
+    assert request == list_offsets(a=(0, 1), b=(0,), c=(2,))
+    handled = listed(a={0: ErrorCode.NONE}, c={2: ErrorCode.NONE})
+    expected = listed(a={0: ErrorCode.NONE, 1: CODE}, c={2: ErrorCode.NONE}, b={0: CODE})
+    assert without.merge(handled) == expected
+    assert handled == listed(a={0: ErrorCode.NONE}, c={2: ErrorCode.NONE})
+
+
+def test_a_request_without_refused_rows_stays_as_it_is() -> None:
+    request = list_offsets(a=(0, 1))
+    without = split(ApiKey.LIST_OFFSETS, request, 0, lambda _: None)
+    assert without.request is request
+    assert without.refused == []
+    every = split(ApiKey.LIST_OFFSETS, request, 0, lambda _: KafkaError(CODE))
+    assert not every.has_rows
+    assert every.merge(every.empty_response()) == listed(a={0: CODE, 1: CODE})
+
+
+def test_rows_are_found_at_every_depth() -> None:
+    request = list_offsets(a=(0, 1), b=())
+    outer = list(paths_of_rows(ApiKey.LIST_OFFSETS, request, 0))
+    assert [topic.name for (topic,) in outer] == ["a", "b"]
+    inner = list(paths_of_rows(ApiKey.LIST_OFFSETS, request, 1))
+    assert [(topic.name, each.partition_index) for topic, each in inner] == [("a", 0), ("a", 1)]
+    assert depths_with_errors(ApiKey.LIST_OFFSETS) == {0, 1}
+    assert depths_with_errors(ApiKey.METADATA) == {0}
+    assert depths_with_errors(ApiKey.LIST_PARTITION_REASSIGNMENTS) == set()

@@ -63,14 +63,14 @@ def test_session_stores_its_partitions() -> None:
     assert stage.sessions.end(KEY) == ()
 
 
-def test_topics_of_a_session_are_returned() -> None:
+def test_partitions_of_a_session_are_returned() -> None:
     stage = Stage()
     other = TopicPartition(b"o" * 16, 0)
-    assert stage.sessions.topics_of(KEY) == set()
+    assert stage.sessions.partitions_of(KEY) == []
     stage.fetch(0, ONE, TWO, other)
-    assert stage.sessions.topics_of(KEY) == {ONE.topic_id, other.topic_id}
+    assert stage.sessions.partitions_of(KEY) == [ONE, TWO, other]
     stage.fetch(1, forgotten=(other,))
-    assert stage.sessions.topics_of(KEY) == {ONE.topic_id}
+    assert stage.sessions.partitions_of(KEY) == [ONE, TWO]
 
 
 def test_epoch_out_of_order_is_refused() -> None:

@@ -1,0 +1,220 @@
+"""The requests, and the rows in them, that the match of a fault selects.
+
+A match with a topic selects the rows of that topic if the API answers topics one by one, as the
+rows of the catalogue say. The same is true for partitions, groups and transactional ids. Other
+fields of a match, and all fields for other APIs, select whole requests.
+"""
+
+# ruff: noqa: ANN401 - requests and rows of any API
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.catalogue import Entity, ErrorPlace, entities_in_request, row
+from kafkalite.protocol.rows import depths_with_errors, paths_of_rows, split
+from kafkalite.shares.sessions import SessionKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kafkalite.gateway.call import Call
+    from kafkalite.gateway.fault_rules import Match
+    from kafkalite.protocol.error_codes import ErrorCode
+    from kafkalite.protocol.errors import KafkaError
+    from kafkalite.protocol.rows import SplitRequest
+
+ENTITIES: Final = {
+    "group": (Entity.GROUP,),
+    "topic": (Entity.TOPIC, Entity.TOPIC_ID),
+    "partition": (Entity.PARTITION,),
+    "transactional_id": (Entity.TRANSACTIONAL_ID,),
+}
+"""Field of a match → the entities of a request that it is compared with."""
+
+_SUBJECTS: Final = {
+    "group": SubjectKind.GROUP,
+    "topic": SubjectKind.TOPIC,
+    "transactional_id": SubjectKind.TRANSACTIONAL_ID,
+}
+
+
+def may_select(match: Match, key: ApiKey) -> bool:
+    """Return whether a match may select requests of an API."""
+    if match.api is not None and match.api is not key:
+        return False
+    return all(getattr(match, field) is None or has_entity(key, field) for field in ENTITIES)
+
+
+def has_entity(key: ApiKey, field: str) -> bool:
+    """Return whether requests of an API have the entity that a field of a match refers to."""
+    fields = row(key).request
+    return any(getattr(fields, entity.value) for entity in ENTITIES[field])
+
+
+class _RowField(NamedTuple):
+    """A field of rows that contains an entity."""
+
+    entity: Entity
+    depth: int
+    name: str
+    """Empty if rows are plain values."""
+    condition: tuple[str, int] | None
+    """A field of the same struct, and the value that it must have."""
+
+    def equals(self, value: object, call: Call, request: Any, path: Sequence[Any]) -> bool:
+        """Return whether a row, which is last but for the rows inside it, has an entity."""
+        found = path[self.depth]
+        struct = found
+        if self.name:
+            found = getattr(found, self.name)
+        else:
+            struct = path[self.depth - 1] if self.depth else request
+        if self.condition is not None and getattr(struct, self.condition[0]) != self.condition[1]:
+            return False
+        return (_topic_name(call, found) if self.entity is Entity.TOPIC_ID else found) == value
+
+
+class Selection:
+    """The requests and rows of one API that a match selects; `may_select` must be true."""
+
+    __slots__ = ("_key", "_match", "_request_fields", "_row_fields", "depth")
+
+    def __init__(self, key: ApiKey, match: Match) -> None:
+        self._key = key
+        self._match = match
+        fields = {
+            field: value for field in ENTITIES if (value := getattr(match, field)) is not None
+        }
+        found = {field: tuple(_fields_of_rows(key, field)) for field in fields}
+        self._row_fields = {
+            field: (fields[field], places) for field, places in found.items() if places
+        }
+        self._request_fields = {field: value for field, value in fields.items() if not found[field]}
+        self.depth = max(
+            (each.depth for _, places in self._row_fields.values() for each in places), default=-1
+        )
+        """The depth of the rows that are selected; -1 if whole requests are selected."""
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows are selected, and not whole requests."""
+        return self.depth >= 0
+
+    @property
+    def stands_for_request(self) -> bool:
+        """Whether an error in all rows is the error of a whole request."""
+        rows = row(self._key).rows
+        return rows is not None and rows.error_place is ErrorPlace.ROWS
+
+    @property
+    def rows_text(self) -> str:
+        """The selected rows, such as "topic orders partition 3"."""
+        return " ".join(
+            f"{field.replace('_', ' ')} {value}" for field, (value, _) in self._row_fields.items()
+        )
+
+    @property
+    def subjects(self) -> list[tuple[SubjectKind, str]]:
+        """The subjects of events about the selected rows."""
+        return [
+            (_SUBJECTS[field], value)
+            for field, (value, _) in self._row_fields.items()
+            if field in _SUBJECTS
+        ]
+
+    def selects(self, call: Call, request: Any) -> bool:
+        """Return whether the match selects a request, or at least one of its rows."""
+        match = self._match
+        if match.client_id is not None and call.client_id != match.client_id:
+            return False
+        if match.node is not None and call.node.id != match.node:
+            return False
+        if match.listener is not None and call.listener != match.listener:
+            return False
+        return self._has_request_fields(call, request) and (
+            not self.has_rows
+            or any(
+                self._selects_row(call, request, path)
+                for path in paths_of_rows(self._key, request, self.depth)
+            )
+            or any(
+                self._is_partition(_topic_name(call, topic), index)
+                for topic, index in self._partitions_of_session(call, request)
+            )
+        )
+
+    def split(self, call: Call, request: Any, error: KafkaError) -> SplitRequest:
+        """Return a request without the selected rows, which get an error."""
+
+        def error_of(path: Sequence[Any]) -> KafkaError | None:
+            return error if self._selects_row(call, request, path) else None
+
+        return split(self._key, request, self.depth, error_of)
+
+    def row_fault(self, code: ErrorCode) -> Callable[[str, int], ErrorCode | None]:
+        """Return a function for `Call.row_fault`: (topic, partition) → error code or None."""
+        return lambda topic, partition: code if self._is_partition(topic, partition) else None
+
+    def _is_partition(self, topic: str | None, partition: int) -> bool:
+        match = self._match
+        return match.topic in {None, topic} and match.partition in {None, partition}
+
+    def _selects_row(self, call: Call, request: Any, path: Sequence[Any]) -> bool:
+        return all(
+            any(each.equals(value, call, request, path) for each in places)
+            for value, places in self._row_fields.values()
+        )
+
+    def _has_request_fields(self, call: Call, request: Any) -> bool:
+        return all(
+            any(
+                self._is_entity(call, entity, each, value)
+                for entity in ENTITIES[field]
+                for each in entities_in_request(self._key, entity, request)
+            )
+            for field, value in self._request_fields.items()
+        )
+
+    def _is_entity(self, call: Call, entity: Entity, found: Any, value: object) -> bool:
+        if entity is Entity.PARTITION:
+            return self._is_partition(_topic_name(call, found.topic), found.partition)
+        return (_topic_name(call, found) if entity is Entity.TOPIC_ID else found) == value
+
+    def _partitions_of_session(self, call: Call, request: Any) -> Sequence[tuple[str | bytes, int]]:
+        """Return the partitions that a request reads without naming them."""
+        node = call.node
+        if self._key is ApiKey.FETCH and request.session_epoch > 0:
+            return node.partitions.fetch_sessions(node.id).partitions_of(request.session_id)
+        if self._key is ApiKey.SHARE_FETCH and request.share_session_epoch > 0:
+            session = SessionKey(request.group_id, request.member_id)
+            return node.share_partitions.sessions(node.id).partitions_of(session)
+        return ()
+
+
+def _topic_name(call: Call, topic: str | bytes) -> str | None:
+    """Return the name of a topic, which may be given by its id; None for an unknown id."""
+    if isinstance(topic, str):
+        return topic
+    found = call.node.image.topics_by_id.get(topic)
+    return None if found is None else found.name
+
+
+def _fields_of_rows(key: ApiKey, field: str) -> Iterator[_RowField]:
+    """Yield the fields of rows with errors that a field of a match is compared with."""
+    properties = row(key)
+    if properties.rows is None:
+        return
+    depths = depths_with_errors(key)
+    steps = properties.rows.requested.split(".")
+    lists = [".".join(steps[: depth + 1]) for depth in range(len(steps))]
+    for entity in ENTITIES[field]:
+        for place in getattr(properties.request, entity.value).split():
+            path, mark, condition = place.partition("?")
+            owner, _, last = path.rpartition(".")
+            required = condition.partition("=")
+            needed = (required[0], int(required[2])) if mark else None
+            rows, name = (path, "") if path in lists else (owner, last)
+            if rows in lists and lists.index(rows) in depths:
+                yield _RowField(entity, lists.index(rows), name, needed)

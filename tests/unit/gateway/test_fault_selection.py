@@ -1,0 +1,144 @@
+"""The rows of requests that a match selects: by names, ids, partitions and conditions."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.gateway.fault_rules import Match
+from kafkalite.gateway.fault_selection import Selection, has_entity, may_select
+from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
+from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
+from kafkalite.protocol._generated.messages.describe_log_dirs import DescribeLogDirsRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kafkalite.gateway.call import Call
+
+ORDERS = b"o" * 16
+CALL = cast(
+    "Call",
+    SimpleNamespace(
+        client_id="c",
+        listener="PLAINTEXT",
+        node=SimpleNamespace(
+            id=0, image=SimpleNamespace(topics_by_id={ORDERS: SimpleNamespace(name="orders")})
+        ),
+    ),
+)
+
+
+def offsets_of(*groups: str) -> OffsetFetchRequest:
+    """Return a request for two topics of each group, one of them by its id."""
+    named = OffsetFetchRequest.OffsetFetchRequestTopics(name="audit", partition_indexes=[0, 1])
+    by_id = OffsetFetchRequest.OffsetFetchRequestTopics(topic_id=ORDERS, partition_indexes=[1, 2])
+    return OffsetFetchRequest(
+        groups=[
+            OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=[named, by_id])
+            for group in groups
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("match", "depth", "remaining"),
+    [
+        (Match(group="g"), 0, [("h", [("", [0, 1]), ("orders", [1, 2])])]),
+        (
+            Match(topic="orders"),
+            1,
+            [("g", [("", [0, 1])]), ("h", [("", [0, 1])])],
+        ),
+        (
+            Match(group="h", topic="orders", partition=2),
+            2,
+            [("g", [("", [0, 1]), ("orders", [1, 2])]), ("h", [("", [0, 1]), ("orders", [1])])],
+        ),
+    ],
+)
+def test_rows_are_selected_at_their_depth(
+    match: Match, depth: int, remaining: list[tuple[str, list[tuple[str, list[int]]]]]
+) -> None:
+    selection = Selection(ApiKey.OFFSET_FETCH, match)
+    request = offsets_of("g", "h")
+    assert selection.selects(CALL, request)
+    assert (selection.depth, selection.has_rows) == (depth, True)
+    split = selection.split(CALL, request, KafkaError(ErrorCode.NOT_COORDINATOR))
+    names = {bytes(16): "", ORDERS: "orders"}
+    assert [
+        (group.group_id, [(names[each.topic_id], each.partition_indexes) for each in group.topics])
+        for group in split.request.groups
+    ] == remaining
+
+
+@pytest.mark.parametrize(
+    "match",
+    [
+        Match(group="x"),
+        Match(topic="x"),
+        Match(topic="audit", partition=2),
+        Match(group="g", client_id="x"),
+        Match(group="g", node=1),
+        Match(group="g", listener="X"),
+    ],
+)
+def test_a_request_without_a_matching_row_is_not_selected(match: Match) -> None:
+    assert not Selection(ApiKey.OFFSET_FETCH, match).selects(CALL, offsets_of("g"))
+
+
+def test_a_condition_of_the_request_or_of_the_row_applies() -> None:
+    group = Selection(ApiKey.FIND_COORDINATOR, Match(group="g"))
+    keys = ["f", "g"]
+    assert group.selects(CALL, FindCoordinatorRequest(key_type=0, coordinator_keys=keys))
+    assert not group.selects(CALL, FindCoordinatorRequest(key_type=1, coordinator_keys=keys))
+    topic = Selection(ApiKey.DESCRIBE_CONFIGS, Match(topic="orders"))
+    for kind, is_selected in ((2, True), (4, False)):
+        resource = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=kind, resource_name="orders"
+        )
+        request = DescribeConfigsRequest(resources=[resource])
+        assert topic.selects(CALL, request) is is_selected
+
+
+def test_entities_outside_rows_select_whole_requests() -> None:
+    topic = DescribeLogDirsRequest.DescribableLogDirTopic(topic="orders", partitions=[3])
+    selection = Selection(ApiKey.DESCRIBE_LOG_DIRS, Match(topic="orders", partition=3))
+    assert not selection.has_rows
+    assert selection.selects(CALL, DescribeLogDirsRequest(topics=[topic]))
+    other = Selection(ApiKey.DESCRIBE_LOG_DIRS, Match(topic="orders", partition=4))
+    assert not other.selects(CALL, DescribeLogDirsRequest(topics=[topic]))
+    # The answers of this API have partitions, but no errors for them.
+    assert not Selection(ApiKey.LIST_PARTITION_REASSIGNMENTS, Match(topic="orders")).has_rows
+
+
+def test_a_row_and_an_entity_outside_rows_must_both_match() -> None:
+    assignment = CreateTopicsRequest.CreatableReplicaAssignment(partition_index=1, broker_ids=[0])
+    topic = CreateTopicsRequest.CreatableTopic(name="orders", assignments=[assignment])
+    request: Any = CreateTopicsRequest(topics=[topic])
+    for partition, is_selected in ((1, True), (0, False)):
+        selection = Selection(ApiKey.CREATE_TOPICS, Match(topic="orders", partition=partition))
+        assert selection.has_rows
+        assert selection.selects(CALL, request) is is_selected
+
+
+def test_rows_have_a_text_and_subjects() -> None:
+    selection = Selection(ApiKey.OFFSET_FETCH, Match(group="g", topic="orders", partition=2))
+    assert selection.rows_text == "group g topic orders partition 2"
+    assert selection.subjects == [(SubjectKind.GROUP, "g"), (SubjectKind.TOPIC, "orders")]
+    row_fault = selection.row_fault(ErrorCode.NOT_COORDINATOR)
+    assert row_fault("orders", 2) is ErrorCode.NOT_COORDINATOR
+    assert row_fault("orders", 1) is row_fault("audit", 2) is None
+
+
+def test_an_api_is_selected_if_its_requests_have_the_entities() -> None:
+    assert may_select(Match(), ApiKey.HEARTBEAT)
+    assert not may_select(Match(api=ApiKey.PRODUCE), ApiKey.HEARTBEAT)
+    assert not may_select(Match(partition=0), ApiKey.HEARTBEAT)
+    assert has_entity(ApiKey.PRODUCE, "partition")
