@@ -465,6 +465,7 @@ ROWS: Final[Mapping[int, Row]] = {
             "groups.topics.partitions",
             ("group_id", "name topic_id", "partition_index="),
         ),
+        refused={"groups.topics.partitions.committed_offset": -1},
         errors=(
             "topics.partitions.error_code error_code "
             "groups.topics.partitions.error_code groups.error_code"
@@ -1436,6 +1437,7 @@ ROWS: Final[Mapping[int, Row]] = {
             "groups.topics.partitions",
             ("group_id", "topic_name", "partition_index="),
         ),
+        refused={"groups.topics.partitions.start_offset": -1},
         errors="groups.topics.partitions.error_code groups.error_code",
         messages="groups.topics.partitions.error_message groups.error_message",
     ),

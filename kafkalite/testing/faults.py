@@ -124,11 +124,8 @@ class BrokerFaults:
             "probability": probability,
         }
         action = {"error": error, "delay_ms": delay_ms, "disconnect": disconnect}
-        body = {
-            "match": _without_unset(match),
-            "trigger": _without_unset(trigger),
-            "action": _without_unset(action),
-        }
+        parts = {"match": match, "trigger": trigger, "action": action}
+        body = {name: _without_unset(fields) for name, fields in parts.items()}
         (state,) = self._perform(AddFault(parse_rule(body)))
         return InjectedFault(self._perform, state)
 

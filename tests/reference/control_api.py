@@ -183,6 +183,7 @@ RULE_FIELDS: dict[str, dict[str, str]] = {
         "client_id": "client id",
         "group": "group id that the request names",
         "topic": "topic that the request names",
+        "partition": "index of a partition that the request names",
         "transactional_id": "transactional id that the request names",
         "node": "id of the node that receives the request",
         "listener": "name of the listener that receives the request",

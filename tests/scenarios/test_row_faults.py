@@ -232,6 +232,7 @@ def test_nothing_is_handled_if_all_rows_are_refused(stage: Stage) -> None:
     request.topics.pop()
     codes = stage.codes(ApiKey.OFFSET_COMMIT, stage.call(request, 9))
     assert set(codes.values()) == {FAILED}
+    stage.broker.faults.add(api="OffsetFetch", partition=1, error=FAILED.name)
     (group,) = stage.call(offset_fetch(stage), 9).groups
     offsets = [each.committed_offset for topic in group.topics for each in topic.partitions]
     assert set(offsets) == {-1}

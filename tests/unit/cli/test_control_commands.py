@@ -147,6 +147,7 @@ def test_every_selector_of_a_fault_is_sent(broker: Broker) -> None:
         "api": "Produce",
         "client_id": "c",
         "topic": "t",
+        "partition": 3,
         "transactional_id": "x",
         "node": 1,
         "listener": "PLAINTEXT",
