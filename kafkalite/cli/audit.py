@@ -1,6 +1,7 @@
-"""`kafkalite audit`: write tables, audits and a report about captures, with Spark.
+"""`kafkalite audit`: write tables, audits and a report about captures.
 
-The exit status is 0 if the report was written, also if some files could not be read; 1 if Spark
+Spark computes them, or for small captures DuckDB in this process.
+The exit status is 0 if the report was written, also if some files could not be read; 1 if that
 failed; 2 for invalid arguments, for an input without captures, and if Spark or Java is missing.
 """
 
@@ -36,6 +37,13 @@ if TYPE_CHECKING:
 SIGNAL_STATUS_BASE = 128
 """Added to the number of a signal, this is the exit status, as in shells."""
 
+MAX_LOCAL_BYTES: Final = 100_000_000
+"""Below this size, the audits take less time than starting Spark."""
+
+_AUTO, _LOCAL, _SPARK = "auto", "local", "spark"
+_LOCAL_MASTER: Final = "local[*]"
+_COMPRESSED: Final = (".gz", ".zst", ".xz")
+_COMPRESSION_RATIO: Final = 8
 _MIB: Final = 1 << 20
 _NS_PER_MS: Final = 1_000_000
 _TABLES_ONLY: Final = "requests"
@@ -130,10 +138,16 @@ def add_audit(parser: ArgumentParser) -> None:
 
 
 def _add_spark(parser: ArgumentParser) -> None:
-    spark = parser.add_argument_group("Spark")
-    spark.add_argument(
-        "--master", default="local[*]", metavar="URL", help="master of Spark [local[*]]"
+    parser.add_argument(
+        "--engine",
+        choices=(_AUTO, _LOCAL, _SPARK),
+        default=_AUTO,
+        help="what computes the tables: `local` needs no Java and is faster for small captures; "
+        "`auto` is `local` for local files of less than 100 MB, if no option for Spark is given "
+        "[auto]",
     )
+    spark = parser.add_argument_group("Spark")
+    spark.add_argument("--master", metavar="URL", help="master of Spark [local[*]]")
     spark.add_argument(
         "--conf",
         action="append",
@@ -193,28 +207,87 @@ def audit(arguments: Namespace) -> None:
     open_closed_streams()
     try:
         # Imported here: a broker does not need them.
-        from kafkalite.ports.cache import cache_directory  # noqa: PLC0415
-        from kafkalite.traffic.spark.jvm import NoJavaError  # noqa: PLC0415
         from kafkalite.traffic.spark.locations import LocationError  # noqa: PLC0415
         from kafkalite.traffic.spark.pipeline import NothingToAuditError  # noqa: PLC0415
+
+        outcome = _choose_engine(arguments)()
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0]
         exit_with_error(USAGE_STATUS, f"audits need {missing}: {_INSTALL_COMMANDS}")
-    from py4j.protocol import Py4JError  # noqa: PLC0415
-    from pyspark.errors import PySparkException  # noqa: PLC0415
-
-    try:
-        job, conf = _job(arguments), _spark_conf(arguments.conf)
-    except ValueError as error:
+    except (NothingToAuditError, LocationError) as error:
         exit_with_error(USAGE_STATUS, str(error))
-    try:
-        outcome = _run(arguments.master, conf, job, cache_directory(os.environ), arguments.follow)
-    except (NoJavaError, NothingToAuditError, LocationError) as error:
-        exit_with_error(USAGE_STATUS, str(error))
-    except (PySparkException, Py4JError, OSError) as error:
-        exit_with_error(FAILED_STATUS, _failure_text(error, arguments.out))
+    except OSError as error:
+        exit_with_error(FAILED_STATUS, _system_failure_text(error, arguments.out))
     if outcome is not None:
         _print_outcome(outcome)
+
+
+def _choose_engine(arguments: Namespace) -> Callable[[], Outcome | None]:
+    """Return a function that runs the audits; the arguments and the names of files are valid."""
+    master = arguments.master or _LOCAL_MASTER
+    try:
+        job, conf = _job(arguments), _spark_conf(arguments.conf)
+        _end_on_signal()
+        # Invalid input is reported before output is written and before an engine starts.
+        size = _input_size(job, master, is_following=arguments.follow)
+        if _is_for_local_engine(arguments, job, size):
+            return partial(_run_locally, job)
+    except ValueError as error:
+        exit_with_error(USAGE_STATUS, str(error))
+    return partial(_run_with_spark, master, conf, job, size, is_following=arguments.follow)
+
+
+def _is_for_local_engine(arguments: Namespace, job: Job, size: int | None) -> bool:
+    """Whether the local engine runs the audits; raises ValueError if it was chosen but cannot."""
+    if arguments.engine == _SPARK:
+        return False
+    reasons = [
+        flag
+        for flag, is_given in (
+            ("--follow", arguments.follow),
+            ("--master", arguments.master is not None),
+            ("--conf", arguments.conf),
+            ("--read-with-spark", arguments.read_with_spark),
+        )
+        if is_given
+    ]
+    remote = [url for url in (*job.inputs, job.out) if "://" in url and not url.startswith("file:")]
+    if arguments.engine == _LOCAL and reasons:
+        raise ValueError(f"{reasons[0]} needs Spark, so it cannot be combined with --engine local")
+    if arguments.engine == _LOCAL and remote:
+        raise ValueError(f"{remote[0]}: --engine local reads and writes files of this machine only")
+    is_small = size is not None and size < MAX_LOCAL_BYTES
+    return arguments.engine == _LOCAL or (is_small and not reasons and not remote)
+
+
+def _run_locally(job: Job) -> Outcome:
+    from kafkalite.ports.clock import AdjustableClock  # noqa: PLC0415 - see above
+    from kafkalite.traffic.spark.dataframes import LocalEngineError, local_engine  # noqa: PLC0415
+    from kafkalite.traffic.spark.pipeline import audit as run  # noqa: PLC0415
+    from kafkalite.traffic.spark.progress import ConsoleReporter  # noqa: PLC0415
+
+    try:
+        with local_engine() as session:
+            return run(session, job, ConsoleReporter(sys.stderr, AdjustableClock().now_ms))
+    except LocalEngineError as error:
+        exit_with_error(FAILED_STATUS, f"the local engine failed: {error}; try --engine spark")
+
+
+def _run_with_spark(
+    master: str, conf: Mapping[str, str], job: Job, size: int | None, *, is_following: bool
+) -> Outcome | None:
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - see above
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    from kafkalite.ports.cache import cache_directory  # noqa: PLC0415
+    from kafkalite.traffic.spark.jvm import NoJavaError  # noqa: PLC0415
+
+    try:
+        return _run(master, conf, job, cache_directory(os.environ), size, is_following=is_following)
+    except NoJavaError as error:
+        exit_with_error(USAGE_STATUS, str(error))
+    except (PySparkException, Py4JError, OSError) as error:
+        exit_with_error(FAILED_STATUS, _failure_text(error, job.out))
 
 
 def _failure_text(error: Exception, out: str) -> str:
@@ -231,8 +304,14 @@ def _failure_text(error: Exception, out: str) -> str:
     if status is not None:
         return f"Spark failed: {failures.java_ended(status)}"
     if isinstance(error, OSError):
-        return f"{out}: {failures.DISK_FULL}" if error.errno in _DISK_FULL_ERRORS else str(error)
+        return _system_failure_text(error, out)
     return f"Spark failed: {failures.known_failure(str(error)) or _root_cause(error)}"
+
+
+def _system_failure_text(error: OSError, out: str) -> str:
+    from kafkalite.traffic.spark import failures  # noqa: PLC0415 - see above
+
+    return f"{out}: {failures.DISK_FULL}" if error.errno in _DISK_FULL_ERRORS else str(error)
 
 
 def _run(
@@ -240,10 +319,11 @@ def _run(
     conf: Mapping[str, str],
     job: Job,
     cache: Path,
-    is_following: bool,  # noqa: FBT001
+    size: int | None,
+    *,
+    is_following: bool,
 ) -> Outcome | None:
     from kafkalite.ports.clock import AdjustableClock  # noqa: PLC0415 - see above
-    from kafkalite.traffic.spark.access_checks import check_paths_are_shared  # noqa: PLC0415
     from kafkalite.traffic.spark.jvm_output import filtered_stderr  # noqa: PLC0415
     from kafkalite.traffic.spark.locations import location  # noqa: PLC0415
     from kafkalite.traffic.spark.output_journal import locked  # noqa: PLC0415
@@ -253,10 +333,6 @@ def _run(
     from kafkalite.traffic.spark.shipping import ship  # noqa: PLC0415
     from kafkalite.traffic.spark.tuning import SMALL_BYTES  # noqa: PLC0415
 
-    _end_on_signal()
-    # Invalid input is reported before output is written and before Spark starts.
-    check_paths_are_shared(master, (*job.inputs, job.out))
-    size = _input_size(job, is_following=is_following)
     is_small = size is not None and master.startswith("local") and size < SMALL_BYTES
     with locked(location(job.out)):
         pass
@@ -284,23 +360,29 @@ def _stop(session: SparkSession) -> None:
         session.stop()
 
 
-def _input_size(job: Job, *, is_following: bool) -> int | None:
+def _input_size(job: Job, master: str, *, is_following: bool) -> int | None:
     """Return the size of the input in bytes; None if only Spark can list it.
+
+    A compressed file counts as several times its size.
 
     Raises an error if a name of it cannot be read.
     """
+    from kafkalite.traffic.spark.access_checks import check_paths_are_shared  # noqa: PLC0415
     from kafkalite.traffic.spark.inputs import check_output_folder  # noqa: PLC0415 - see above
     from kafkalite.traffic.spark.locations import find, location  # noqa: PLC0415
     from kafkalite.traffic.spark.pipeline import NothingToAuditError  # noqa: PLC0415
 
     out = location(job.out)
+    check_paths_are_shared(master, (*job.inputs, job.out))
     check_output_folder(job.inputs, out)
     if job.read_with_spark:
         return None
     files = find(job.inputs, out)
     if not files and not (is_following or job.keep_removed_inputs):
         raise NothingToAuditError(f"{' '.join(job.inputs)}: no files found")
-    return sum(each.size for each in files)
+    return sum(
+        each.size * (_COMPRESSION_RATIO if each.url.endswith(_COMPRESSED) else 1) for each in files
+    )
 
 
 def _follow(session: SparkSession, job: Job, console: ConsoleReporter) -> None:

@@ -212,7 +212,7 @@ def test_the_start_path_imports_nothing_heavy() -> None:
 
 def test_only_the_pipeline_and_large_captures_import_columnar_libraries() -> None:
     """Brokers, recorders, `show` and replay neither need nor import the columnar libraries."""
-    libraries = ("numpy", "numba", "pyarrow", "pyspark")
+    libraries = ("numpy", "numba", "pyarrow", "pyspark", "duckdb")
     columnar = (
         *libraries,
         "kafkalite.traffic.columnar",

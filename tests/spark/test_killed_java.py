@@ -31,6 +31,7 @@ def test_killed_java_is_explained_in_one_line(tmp_path: Path) -> None:
     write(tmp_path / "in", 8_000_000)
     out = tmp_path / "out"
     command = [sys.executable, "-m", "kafkalite", "audit", str(tmp_path / "in"), "--out", str(out)]
+    command += ["--engine", "spark"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
         for line in running.stderr:

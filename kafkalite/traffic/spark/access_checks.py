@@ -9,10 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from py4j.protocol import Py4JJavaError
-
 from kafkalite.traffic.spark.locations import LocationError, location
-from kafkalite.traffic.spark.session import is_local_machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +34,10 @@ def check_paths_are_shared(master: str, urls: Iterable[str]) -> None:
 
     A URL that begins with `file:` states that all machines have the path.
     """
+    if master.startswith("local"):
+        return
+    from kafkalite.traffic.spark.session import is_local_machine  # noqa: PLC0415 - with Spark only
+
     if is_local_machine(master):
         return
     for url in urls:
@@ -62,6 +63,8 @@ def check_access(spark: SparkSession, url: str) -> None:
     context = getattr(spark, "sparkContext", None)
     if context is None:
         return  # with Spark Connect, only the server can check
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - with Spark only
+
     jvm = context._jvm  # noqa: SLF001 - PySpark has no public access
     hadoop = jvm.org.apache.hadoop
     try:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyarrow import parquet
-from pyspark.sql import functions as f
-from pyspark.sql.pandas.types import from_arrow_schema
 
+from kafkalite.traffic.spark.dataframes import functions as f
+from kafkalite.traffic.spark.dataframes import to_schema
 from kafkalite.traffic.spark.inputs import REPORT_COLUMNS
 from kafkalite.traffic.spark.manifest import InputSplit
 from kafkalite.traffic.spark.stages.decoding import INCOMPLETE, INCOMPLETE_TABLES, TaskReport
@@ -24,7 +24,7 @@ from kafkalite.traffic.spark.stages.stitching import (
     stitch_bucket,
     stitch_incomplete,
 )
-from kafkalite.traffic.spark.tuning import DRIVER_BYTES, cores, is_one_process
+from kafkalite.traffic.spark.tuning import cores, fits_in_driver
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,14 +63,14 @@ def stitch(  # noqa: PLR0917 - called once
         return InputSplit(inputs=())
     reporter.step(step_text(splits))
     size = sum(file.files.get_file_info(file.path).size for file in incomplete_files)
-    if size <= DRIVER_BYTES and is_one_process(spark):
+    if fits_in_driver(spark, size):
         return _to_split([stitch_incomplete(read_incomplete_frames(incomplete_files), task, 0, 0)])
     buckets = max(_BUCKETS_PER_CORE * cores(spark), size // _BUCKET_BYTES)
     tables = []
     for table in INCOMPLETE_TABLES:
         urls = [file.url for file in incomplete_files if f"{INCOMPLETE}/{table}/" in file.path]
         if urls:
-            rows = spark.read.schema(from_arrow_schema(SCHEMAS[table])).parquet(*urls)
+            rows = spark.read.schema(to_schema(SCHEMAS[table])).parquet(*urls)
             tables.append(
                 rows.select(
                     f.lit(str(table)).alias(TABLE),

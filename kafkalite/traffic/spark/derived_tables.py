@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyarrow import parquet
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.traffic.spark.audits import AUDITS, STATES, TABLES
+from kafkalite.traffic.spark.dataframes import is_local
 from kafkalite.traffic.spark.inputs import REPORT_COLUMNS
 from kafkalite.traffic.spark.memory import audits_at_once
 from kafkalite.traffic.spark.stages.decoding import attempt_id, report_rows
@@ -85,6 +85,10 @@ class DerivedTables:
             duration_ms = (row.last_us - row.first_us) // _US_PER_MS
             bucket_ms = choose_bucket_ms(self._options.bucket_ms, duration_ms)
             self._options = replace(self._options, bucket_ms=bucket_ms)
+        if is_local(requests.spark):
+            for name in names:
+                self._audit(requests, name)
+            return
         with ThreadPoolExecutor(audits_at_once(str(requests.spark.conf.get(*_HEAP)))) as pool:
             for future in [pool.submit(self._audit, requests, name) for name in names]:
                 future.result()
@@ -142,6 +146,8 @@ def write_once(frame: DataFrame, where: Location, name: str) -> list[str]:
 
     written = [row.report for row in frame.mapInArrow(write, REPORT_COLUMNS).collect()]
     if not written:
+        from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - with Spark only
+
         written = [f"{name}.parquet"]
         schema = to_arrow_schema(frame.schema, timezone="UTC")
         with (where / written[0]).create() as stream:

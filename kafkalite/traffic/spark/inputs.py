@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.traffic.model import Problem, ProblemKind
 from kafkalite.traffic.spark.access_checks import check_access
+from kafkalite.traffic.spark.dataframes import is_local
 from kafkalite.traffic.spark.locations import InputFile, LocationError, find, hadoop_url, location
 from kafkalite.traffic.spark.manifest import InputSplit, split_inputs
 from kafkalite.traffic.spark.progress import Amount, files_text
@@ -32,10 +33,9 @@ from kafkalite.traffic.spark.stages.file_splitting import (
     part_bytes,
 )
 from kafkalite.traffic.spark.tuning import (
-    DRIVER_BYTES,
     TASKS_PER_CORE,
     cores,
-    is_one_process,
+    fits_in_driver,
     temporary_settings,
 )
 
@@ -79,8 +79,10 @@ class WorkerFiles:
         Small inputs are decoded in this process.
         """
         size = sum(file.size for file in files)
-        if size <= min(DRIVER_BYTES, split_bytes) and is_one_process(self._spark):
-            with _report_progress(self._spark, files, reporter):
+        if size <= split_bytes and fits_in_driver(self._spark, size):
+            with _report_progress(self._spark, files, reporter) as progress:
+                if is_local(self._spark):
+                    task = replace(task, progress=progress)
                 report = decode(task, 0, 0, ((file.url, None) for file in files))
                 return [to_split(report, {file.url: file for file in files})]
         tasks = TASKS_PER_CORE * cores(self._spark)
@@ -199,6 +201,23 @@ class Progress:
         return Amount(self.files.value, self.size.value)
 
 
+@dataclass(slots=True)
+class LocalProgress:
+    """Counts finished files and bytes in this process."""
+
+    files: int = 0
+    size: int = 0
+
+    def __call__(self, files: int, size: int) -> None:
+        """Add finished files and bytes."""
+        self.files += files
+        self.size += size
+
+    def current(self) -> Amount:
+        """Return the sum."""
+        return Amount(self.files, self.size)
+
+
 def check_output_folder(urls: Iterable[str], out: Location) -> None:
     """Raise LocationError if an input is inside `out`, where output files would mix with it.
 
@@ -242,9 +261,13 @@ def to_split(report: TaskReport, by_url: Mapping[str, InputFile]) -> InputSplit:
 @contextmanager
 def _report_progress(
     spark: SparkSession, files: Sequence[InputFile], reporter: ProgressReporter
-) -> Iterator[Progress | None]:
-    # Spark Connect has no accumulators, so there is no progress until the end.
-    progress = None if getattr(spark, "sparkContext", None) is None else Progress(spark)
+) -> Iterator[Progress | LocalProgress | None]:
+    progress: Progress | LocalProgress | None = None
+    if is_local(spark):
+        progress = LocalProgress()
+    elif getattr(spark, "sparkContext", None) is not None:
+        # Spark Connect has no accumulators, so there is no progress until the end.
+        progress = Progress(spark)
     total = Amount(len(files), sum(file.size for file in files))
     with reporter.reading(
         "reading", total, lambda: None if progress is None else progress.current()

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyarrow import parquet
-from pyspark.sql import functions as f
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafkalite.protocol import codec
 from kafkalite.traffic.columnar import tables
+from kafkalite.traffic.spark.dataframes import functions as f
+from kafkalite.traffic.spark.dataframes import is_local, to_schema
 from kafkalite.traffic.spark.locations import find, location
 from kafkalite.traffic.spark.manifest import split_evenly
 from kafkalite.traffic.spark.stages.stitching import CONNECTION_IDS
@@ -120,7 +120,7 @@ class Requests:
 
         connection_ids = None
         if any((out / CONNECTIONS).walk()):
-            connection_ids = table(from_arrow_schema(CONNECTION_IDS), out / CONNECTIONS)
+            connection_ids = table(to_schema(CONNECTION_IDS), out / CONNECTIONS)
             connection_ids = f.broadcast(connection_ids)
 
         def rows_of(key: int) -> DataFrame:
@@ -129,7 +129,7 @@ class Requests:
 
         problems = None
         if any((out / PROBLEMS).walk()):
-            problems = table(from_arrow_schema(tables.PROBLEMS), out / PROBLEMS)
+            problems = table(to_schema(tables.PROBLEMS), out / PROBLEMS)
         envelopes = None
         if folders:
             # One scan of all files for the shared columns. Planning a union of one table per API
@@ -162,7 +162,7 @@ class Requests:
 
         Each task reduces the files that it reads. If `are_few`, this process reduces all files.
         """
-        schema = from_arrow_schema(projection.schema)
+        schema = to_schema(projection.schema)
         if projection.api_key not in self._by_api:
             return empty_table(self.spark, schema)
         if not self._files:
@@ -200,14 +200,14 @@ class Requests:
         columns = [*tables.ENVELOPE.names, _DATE.name]
         frames = [frame.select(*columns) for frame in self._by_api.values()]
         if not frames:
-            schema = from_arrow_schema(tables.ENVELOPE.append(_DATE))
+            schema = to_schema(tables.ENVELOPE.append(_DATE))
             return empty_table(self.spark, schema)
         return reduce(lambda left, common_id: left.unionByName(common_id), frames)
 
     def problems(self) -> DataFrame:
         """Return the problems of the captures."""
         if self._problems is None:
-            return empty_table(self.spark, from_arrow_schema(tables.PROBLEMS))
+            return empty_table(self.spark, to_schema(tables.PROBLEMS))
         return self._problems
 
     def state(self, name: str) -> DataFrame:
@@ -252,12 +252,12 @@ def api_key(api: str | int) -> int:
 
 def spark_schema(key: int) -> StructType:
     """Return the columns of one API's requests, and `date`, as a Spark schema."""
-    return from_arrow_schema(tables.requests(key).append(_DATE))
+    return to_schema(tables.requests(key).append(_DATE))
 
 
 def _are_few(spark: SparkSession, files: Mapping[int, Sequence[InputFile]]) -> bool:
     all_files = [file for api_files in files.values() for file in api_files]
-    return (
+    return is_local(spark) or (
         bool(files)
         and is_one_process(spark)
         and sum(file.size for file in all_files) <= DRIVER_BYTES
@@ -292,7 +292,7 @@ def _task_count(rows: int, core_count: int) -> int:
 
 def _envelope_schema() -> StructType:
     # Spark appends the partition columns, in the order of the folders: `api`, then `date`.
-    return from_arrow_schema(tables.ENVELOPE.append(pa.field("api", pa.string())).append(_DATE))
+    return to_schema(tables.ENVELOPE.append(pa.field("api", pa.string())).append(_DATE))
 
 
 def _with_connection_ids(rows: DataFrame, connection_ids: DataFrame) -> DataFrame:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.traffic.spark.dataframes import is_local
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -85,6 +87,9 @@ def settings(size: int, cores: int | None = None) -> dict[str, str]:
 @contextmanager
 def settings_for_size(spark: SparkSession, size: int) -> Iterator[None]:
     """Use the settings for an input size inside this block, unless the user chose others."""
+    if is_local(spark):
+        yield
+        return
     cores = spark.sparkContext.defaultParallelism if is_one_process(spark) else None
     with temporary_settings(spark, _not_chosen_by_user(spark, settings(size, cores))):
         yield
@@ -115,6 +120,9 @@ def cores(spark: SparkSession) -> int:
 @contextmanager
 def single_task_settings(spark: SparkSession) -> Iterator[None]:
     """Use the settings for single-task queries inside this block, unless the user chose others."""
+    if is_local(spark):
+        yield
+        return
     with temporary_settings(spark, _not_chosen_by_user(spark, _SINGLE_TASK_SETTINGS)):
         yield
 
@@ -150,7 +158,12 @@ def _current(spark: SparkSession, name: str) -> str | None:
     return str(spark.conf.get(name))
 
 
+def fits_in_driver(spark: SparkSession, size: int) -> bool:
+    """Whether the driver does work on an input of this size itself, without tasks."""
+    return is_local(spark) or (is_one_process(spark) and size <= DRIVER_BYTES)
+
+
 def is_one_process(spark: SparkSession) -> bool:
     """Whether all tasks run in the driver's process, so that the driver can do their work."""
     context = getattr(spark, "sparkContext", None)
-    return context is not None and str(context.master).startswith("local")
+    return is_local(spark) or (context is not None and str(context.master).startswith("local"))

@@ -6,17 +6,30 @@ import subprocess
 import sys
 from argparse import ArgumentParser
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.cli.audit import COUNTS, DURATIONS, _failure_text, _root_cause, add_audit
+from kafkalite.cli.audit import (
+    COUNTS,
+    DURATIONS,
+    MAX_LOCAL_BYTES,
+    _failure_text,
+    _input_size,
+    _is_for_local_engine,
+    _job,
+    _root_cause,
+    add_audit,
+)
 from kafkalite.cli.main import main
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from argparse import Namespace
 
 pyspark = pytest.importorskip("pyspark")
+
+CAPTURE = Path(__file__).parents[2] / "captures/kafka-4.3.1/java-share.pcapng.gz"
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -71,6 +84,80 @@ def test_invalid_arguments_are_rejected_before_spark_starts(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "size", "is_local"),
+    [
+        ([], MAX_LOCAL_BYTES - 1, True),
+        ([], MAX_LOCAL_BYTES, False),
+        ([], None, False),
+        (["--engine", "local"], MAX_LOCAL_BYTES, True),
+        (["--engine", "spark"], 1, False),
+        (["--follow"], 1, False),
+        (["--master", "local[1]"], 1, False),
+        (["--conf", "a=b"], 1, False),
+        (["--read-with-spark"], 1, False),
+    ],
+)
+def test_small_local_captures_need_no_spark(
+    options: list[str], size: int | None, *, is_local: bool
+) -> None:
+    arguments = _arguments("in", "--out", "out", *options)
+    assert _is_for_local_engine(arguments, _job(arguments), size) is is_local
+
+
+def test_stores_need_spark() -> None:
+    for names in (("s3a://bucket/in", "--out", "out"), ("in", "--out", "s3a://bucket/out")):
+        arguments = _arguments(*names)
+        assert not _is_for_local_engine(arguments, _job(arguments), 1)
+    arguments = _arguments("file:///in", "--out", "out")
+    assert _is_for_local_engine(arguments, _job(arguments), 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["in", "--follow"], "--follow needs Spark"),
+        (["in", "--master", "local[1]"], "--master needs Spark"),
+        (["in", "--conf", "a=b"], "--conf needs Spark"),
+        (["in", "--read-with-spark"], "--read-with-spark needs Spark"),
+        (["s3a://bucket/in"], "s3a://bucket/in: --engine local reads and writes files"),
+    ],
+)
+def test_local_engine_refuses_what_needs_spark(arguments: list[str], reason: str) -> None:
+    parsed = _arguments(*arguments, "--out", "out", "--engine", "local")
+    with pytest.raises(ValueError, match=reason):
+        _is_for_local_engine(parsed, _job(parsed), 1)
+
+
+def _arguments(*words: str) -> Namespace:
+    parser = ArgumentParser()
+    add_audit(parser)
+    return parser.parse_args(words)
+
+
+def test_compressed_files_count_as_more_than_their_size(tmp_path: Path) -> None:
+    for name in ("a.pcap", "b.pcap.gz"):
+        (tmp_path / name).write_bytes(bytes(10))
+    arguments = _arguments(str(tmp_path), "--out", str(tmp_path / "out"))
+    assert _input_size(_job(arguments), "local[*]", is_following=False) == 90
+
+
+@pytest.mark.spark
+def test_small_capture_is_audited_without_spark_and_java(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules['pyspark'] = sys.modules['py4j'] = None\n"
+        "from kafkalite.cli.main import main\n"
+        f"main(['audit', {str(CAPTURE)!r}, '--out', 'out'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "report: " in done.stdout
+    assert (tmp_path / "out/report.html").exists()
+    assert (tmp_path / "out/audits/latency/part-00000.parquet").exists()
+
+
 def test_former_flags_are_accepted_but_not_shown() -> None:
     parser = ArgumentParser()
     add_audit(parser)
@@ -119,8 +206,9 @@ def test_missing_spark_names_the_package_to_install(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['pyspark'] = None\n"
         "from kafkalite.cli.main import main\n"
-        "main(['audit', 'in', '--out', 'out'])"
+        "main(['audit', '.', '--out', 'out', '--engine', 'spark'])"
     )
+    (tmp_path / "capture.pcap").write_bytes(b"")
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )

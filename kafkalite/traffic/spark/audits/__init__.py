@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as f
-
 from kafkalite.traffic.spark.audits.classic import (
     BY_GENERATION,
     COMMIT_COUNTS,
@@ -37,6 +35,7 @@ from kafkalite.traffic.spark.audits.members import GHOSTS, MEMBERS, find_ghosts
 from kafkalite.traffic.spark.audits.metadata import METADATA
 from kafkalite.traffic.spark.audits.offsets import EXPIRY_CANDIDATES, OFFSETS, expiry_candidates
 from kafkalite.traffic.spark.audits.producers import PRODUCERS
+from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.accepted_offsets import ACCEPTED_OFFSETS, accepted_offsets
 from kafkalite.traffic.spark.state.assignments import ASSIGNMENTS, assignments
 from kafkalite.traffic.spark.state.connect import CONFIGURATIONS, configurations

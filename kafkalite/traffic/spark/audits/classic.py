@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as f
-
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.audits.commit_checks import (
     CLASSIFIED,
@@ -23,6 +21,7 @@ from kafkalite.traffic.spark.audits.commit_checks import (
     ZOMBIE,
 )
 from kafkalite.traffic.spark.audits.fencing_rules import ACCEPT, NOT_APPLICABLE, REFUSE, UNDECIDABLE
+from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.commits import by_partition
 from kafkalite.traffic.spark.state.tables import Table, table
 from kafkalite.traffic.spark.state.timing import UNANSWERED_US

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as f
-
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.audits.fencing_rules import (
     ACCEPT,
@@ -21,6 +19,7 @@ from kafkalite.traffic.spark.audits.fencing_rules import (
     UNDECIDABLE,
     decision_sql,
 )
+from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.commits import by_partition
 from kafkalite.traffic.spark.state.epochs import KNOWN, NOT_MEMBER
 from kafkalite.traffic.spark.state.tables import table

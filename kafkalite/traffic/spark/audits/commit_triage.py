@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as f
 
 from kafkalite.traffic.spark.audits.classic import GENERATION, SIMPLE, UNKNOWN
 from kafkalite.traffic.spark.audits.commit_checks import BY_EPOCH
+from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.commits import COMMITS, outcomes, project_commits, with_outcomes
 from kafkalite.traffic.spark.state.epochs import EPOCHS
 from kafkalite.traffic.spark.state.generations import GENERATIONS

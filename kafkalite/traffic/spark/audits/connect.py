@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as f
-
+from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.connect import LEADER, TASK_CONFIGURATIONS, TASK_COUNT
 from kafkalite.traffic.spark.state.producing import inits
 from kafkalite.traffic.spark.state.tables import table

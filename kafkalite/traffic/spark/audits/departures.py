@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as f
-
 from kafkalite.groups.session_rules import ENDED_CODES
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.heartbeats import LEAVE_TEMPORARILY_EPOCH
 from kafkalite.traffic.spark.state.liveness import (
     CLASSIC,

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as f
-
 from kafkalite.groups.modern.offset_commit_fencing import STRICT
 from kafkalite.traffic.spark.audits.classic import BY_GENERATION, COMMIT_COUNTS, GENERATION
 from kafkalite.traffic.spark.audits.commit_checks import (
@@ -24,6 +22,7 @@ from kafkalite.traffic.spark.audits.commit_checks import (
 from kafkalite.traffic.spark.audits.commit_triage import commits_to_check, counted_commits
 from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
 from kafkalite.traffic.spark.audits.fencing_rules import ACCEPT, REFUSE, RULE_COLUMNS, UNDECIDABLE
+from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.epochs import EPOCHS
 from kafkalite.traffic.spark.state.protocol_changes import (
     CLASSIC_INTERVALS,
@@ -145,16 +144,20 @@ def totals(classified_commits: DataFrame, ends: DataFrame) -> DataFrame:
         )
     )
     names = list(_total_aggregates(BROKER))
-    of_rules = ", ".join(
-        f"'{rule}', " + ", ".join(f"{column}_{name}" for name in names)
-        for rule, column in _COLUMNS.items()
+    of_rules = f.array(
+        *(
+            f.struct(
+                f.lit(rule).alias("rule"),
+                *(f.col(f"{column}_{name}").alias(name) for name in names),
+            )
+            for rule, column in _COLUMNS.items()
+        )
     )
     stacked = (
         _kinds(sums.sparkSession)
         .join(sums, "commit_kind", "left")
-        .selectExpr(
-            "commit_kind", f"stack({len(_COLUMNS)}, {of_rules}) as (rule, {', '.join(names)})"
-        )
+        .select("commit_kind", f.explode(of_rules).alias("r"))
+        .select("commit_kind", "r.*")
         .where(f"commit_kind = '{BY_EPOCH}' or rule in ('{STRICT}', '{BROKER}')")
     )
     return TOTALS.shape(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as f
-
 from kafkalite.protocol import codec
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
+from kafkalite.traffic.spark.dataframes import Window
+from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.errors import ERROR_NAMES, errors
 from kafkalite.traffic.spark.state.liveness import MEMBERSHIP_REQUESTS
 from kafkalite.traffic.spark.state.metadata_views import host
@@ -19,7 +18,7 @@ from kafkalite.traffic.spark.state.topics import with_topic_names
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from kafkalite.traffic.spark.requests import Requests
 

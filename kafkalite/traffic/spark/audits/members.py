@@ -12,9 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import Window
-from pyspark.sql import functions as f
-
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
 from kafkalite.traffic.spark.audits.departures import (
@@ -26,6 +23,8 @@ from kafkalite.traffic.spark.audits.departures import (
     membership_ends,
     rebalance_waits,
 )
+from kafkalite.traffic.spark.dataframes import Window
+from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.assignments import ASSIGNMENTS, assigned_to_owned_partitions
 from kafkalite.traffic.spark.state.generations import GENERATIONS
 from kafkalite.traffic.spark.state.liveness import (

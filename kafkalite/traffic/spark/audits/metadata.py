@@ -8,11 +8,7 @@ already returned the newer metadata.
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Final
-
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.audits import resets
@@ -23,6 +19,8 @@ from kafkalite.traffic.spark.audits.partition_epochs import (
     outdated_requests,
     recreated_topics,
 )
+from kafkalite.traffic.spark.dataframes import Window, union
+from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.high_watermarks import all_high_watermarks
 from kafkalite.traffic.spark.state.metadata_views import host, max_epochs, views
 from kafkalite.traffic.spark.state.partition_epochs import PARTITION_EPOCHS
@@ -33,7 +31,7 @@ from kafkalite.traffic.spark.state.windows import rows_before_current
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from kafkalite.traffic.spark.requests import Requests
 
@@ -283,7 +281,7 @@ def consequence_rows(requests: Requests, topics: DataFrame) -> DataFrame:
     The columns are host, client_id, topic, partition, after_us and consequence.
     """
     kinds = (_fetch_errors(requests), _offset_lookups(requests), _epoch_checks(requests))
-    events = with_topic_names(reduce(DataFrame.unionByName, kinds), topics).drop("topic_id")
+    events = with_topic_names(union(kinds), topics).drop("topic_id")
     # Clients look offsets up for many reasons. Only a lookup after OFFSET_OUT_OF_RANGE is a reset.
     by = ("host", "client_id", "topic", "partition")
     out_of_range_count = f.count_if(f.col("consequence") == _OUT_OF_RANGE).over(

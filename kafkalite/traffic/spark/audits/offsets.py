@@ -8,11 +8,7 @@ expire the retention time after their commit too. Old clients may request anothe
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Final
-
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
@@ -21,6 +17,8 @@ from kafkalite.traffic.spark.audits.retained_offsets import (
     retained_offsets,
     retention_us,
 )
+from kafkalite.traffic.spark.dataframes import functions as f
+from kafkalite.traffic.spark.dataframes import union
 from kafkalite.traffic.spark.state.accepted_offsets import ACCEPTED_OFFSETS
 from kafkalite.traffic.spark.state.group_presence import empty_intervals
 from kafkalite.traffic.spark.state.high_watermarks import high_watermarks
@@ -33,6 +31,8 @@ from kafkalite.traffic.spark.state.windows import ordered_rows, rows_up_to_curre
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame
 
     from kafkalite.traffic.spark.requests import Requests
 
@@ -152,7 +152,7 @@ def fetches(requests: Requests, topics: DataFrame) -> DataFrame:
             f.col("p.error_code").alias("error"),
         )
 
-    fetched = reduce(DataFrame.unionByName, (by_partition(old), by_partition(new)))
+    fetched = union((by_partition(old), by_partition(new)))
     return with_topic_names(fetched.where(f.col("error") == ErrorCode.NONE), topics).drop(
         "topic_id", "error"
     )
@@ -197,8 +197,7 @@ def unsubscribed_intervals(
     first_instants = topics.join(firsts, "group_id").withColumns(
         {"protocol": f.lit(None).cast("string"), "until_us": f.col("from_us")}
     )
-    covered = reduce(
-        DataFrame.unionByName,
+    covered = union(
         (subscribed_intervals, empty_by_topic, first_instants.select(*topics.columns, *_INTERVAL)),
     )
     order = ("from_us", "until_us")
@@ -260,7 +259,7 @@ def expirations(
         _to_expirations(kind, columns)
         for kind in (of_empty_groups, of_simple_groups, of_unsubscribed_topics)
     )
-    all_expirations = reduce(DataFrame.unionByName, kinds)
+    all_expirations = union(kinds)
     # An offset may expire in several intervals; the earliest counts. If two are equally early, the
     # empty group takes precedence, because it implies that no member subscribes to the topic.
     first = all_expirations.groupBy(*_PARTITION, "at_us").agg(

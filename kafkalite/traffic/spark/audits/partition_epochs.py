@@ -6,13 +6,11 @@ partition epochs show this; leader epochs do not, because they begin at 0 again.
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as f
-
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.spark.dataframes import Window, union
+from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.errors import ERROR_NAMES
 from kafkalite.traffic.spark.state.metadata_views import host
 from kafkalite.traffic.spark.state.tables import table
@@ -20,7 +18,7 @@ from kafkalite.traffic.spark.state.topics import with_topic_names
 from kafkalite.traffic.spark.state.windows import ordered_rows, rows_before_current
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from kafkalite.traffic.spark.requests import Requests
 
@@ -169,7 +167,7 @@ def outdated_requests(requests: Requests, topics: DataFrame, epochs: DataFrame) 
     `epochs` is the state table `partition_epochs`.
     """
     kinds = [rows(requests, fields) for fields in _APIS for rows in (_refused, _not_refused)]
-    named = with_topic_names(reduce(DataFrame.unionByName, kinds), topics).drop("topic_id")
+    named = with_topic_names(union(kinds), topics).drop("topic_id")
     events = named.withColumn("is_request", f.lit(True)).unionByName(
         epochs.select(
             *("host", "client_id", "topic", "partition", "at_us"),

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as f
-
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.audits import connect
 from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
+from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.connect import CONFIGURATIONS
 from kafkalite.traffic.spark.state.producing import inits, writes
 from kafkalite.traffic.spark.state.tables import table

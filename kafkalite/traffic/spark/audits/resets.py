@@ -7,18 +7,18 @@ the offset was valid and the broker was behind.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
-
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.spark.dataframes import functions as f
+from kafkalite.traffic.spark.dataframes import union
 from kafkalite.traffic.spark.state.metadata_views import host
 from kafkalite.traffic.spark.state.tables import table
 from kafkalite.traffic.spark.state.topics import with_topic_names
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from kafkalite.traffic.spark.requests import Requests
 
 BEHIND: Final = "broker behind"
@@ -130,7 +130,7 @@ def partition_errors(requests: Requests, topics: DataFrame) -> DataFrame:
     and the fetch offset of the request.
     """
     kinds = [_errors_in(requests, api_fields) for api_fields in _APIS]
-    return with_topic_names(reduce(DataFrame.unionByName, kinds), topics).drop("topic_id")
+    return with_topic_names(union(kinds), topics).drop("topic_id")
 
 
 def _errors_in(requests: Requests, api_fields: _ApiFields) -> DataFrame:

@@ -32,10 +32,7 @@ def _summary(written: dict[str, DataFrame]) -> dict[str, str]:
     first, last = reading.time_range(written["load"])
     if first is None:
         return {"requests": "no"}
-    latency = written["latency"].selectExpr(
-        "coalesce(sum(requests), 0) n", "coalesce(sum(bytes_in + bytes_out), 0) b", "count(1) apis"
-    )
-    totals = latency.collect()[0]
+    totals = reading.totals(written["latency"])
     return {
         "requests": f"{totals['n']:,}",
         "APIs": f"{totals['apis']}",

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import functions as f
-
+from kafkalite.traffic.columnar.tables import PROBLEMS
 from kafkalite.traffic.spark.audits import TABLES
 from kafkalite.traffic.spark.audits.departures import LEFT, LEFT_TEMPORARILY
 from kafkalite.traffic.spark.audits.partition_epochs import ACCEPTED
+from kafkalite.traffic.spark.dataframes import functions as f
+from kafkalite.traffic.spark.dataframes import to_schema
 from kafkalite.traffic.spark.report.formatting import MAX_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
     from kafkalite.traffic.spark.locations import Location
 
@@ -52,14 +53,19 @@ def _first_rows(*order: str) -> Callable[[DataFrame], DataFrame]:
             else f.col(column)
             for column in order
         ]
-        return frame.orderBy(*by).limit(MAX_ROWS)
+        return _first(frame, *by)
 
     return query
 
 
+def _first(frame: DataFrame, *order: Column | str, rows: int = MAX_ROWS) -> DataFrame:
+    """Return the first rows in an order; rows that are equal in it are ordered by all columns."""
+    return frame.orderBy(*order, *frame.columns).limit(rows)
+
+
 def _longest_blocking(ghosts: DataFrame) -> DataFrame:
     cost = f.col("partition_seconds_owned") + f.col("partition_seconds_unassigned")
-    return ghosts.orderBy(cost.desc(), "last_seen").limit(MAX_ROWS)
+    return _first(ghosts, cost.desc(), "last_seen")
 
 
 def _by_cause(departures: DataFrame) -> DataFrame:
@@ -67,11 +73,7 @@ def _by_cause(departures: DataFrame) -> DataFrame:
 
 
 def _unplanned(departures: DataFrame) -> DataFrame:
-    return (
-        departures.where(~f.col("cause").isin(LEFT, LEFT_TEMPORARILY))
-        .orderBy("ended_at")
-        .limit(MAX_ROWS)
-    )
+    return _first(departures.where(~f.col("cause").isin(LEFT, LEFT_TEMPORARILY)), "ended_at")
 
 
 def _zombies_first(cases: DataFrame) -> DataFrame:
@@ -80,18 +82,19 @@ def _zombies_first(cases: DataFrame) -> DataFrame:
         .when(f.col("classification") == "still owned", 1)
         .otherwise(2)
     )
-    return cases.orderBy(rank, f.col("at").desc()).limit(MAX_ROWS)
+    return _first(cases, rank, f.col("at").desc())
 
 
 def _accepted_first(outdated: DataFrame) -> DataFrame:
     is_accepted = f.coalesce(f.col("error") == ACCEPTED, f.lit(False))
-    return outdated.orderBy(is_accepted.desc(), "at").limit(MAX_ROWS)
+    return _first(outdated, is_accepted.desc(), "at")
 
 
 def _by_outcome(expiry: DataFrame) -> DataFrame:
-    return expiry.groupBy("outcome").agg(
+    by_outcome = expiry.groupBy("outcome").agg(
         f.count(f.lit(1)).alias("offsets"), f.count_distinct("group_id").alias("groups")
     )
+    return by_outcome.orderBy("outcome")
 
 
 def _retained(retained: DataFrame) -> DataFrame:
@@ -105,7 +108,7 @@ def _retained(retained: DataFrame) -> DataFrame:
 def _by_group(lag: DataFrame) -> DataFrame:
     """Sum each group's lag by bucket; return the largest sums."""
     sums = lag.groupBy("group_id", "at").agg(f.sum("lag").alias("lag"))
-    return sums.orderBy(f.col("lag").desc()).limit(_MAX_POINTS)
+    return _first(sums, f.col("lag").desc(), rows=_MAX_POINTS)
 
 
 def _by_broker(stale: DataFrame) -> DataFrame:
@@ -116,20 +119,21 @@ def _by_broker(stale: DataFrame) -> DataFrame:
             f.count_if(f.col("evidence") == "connection").alias("certain"),
             f.coalesce(f.sum("resets_after"), f.lit(0)).alias("resets"),
         )
-        .orderBy(f.col("answers").desc())
+        .orderBy(f.col("answers").desc(), "broker")
     )
 
 
 def _resets_by_cause(resets: DataFrame) -> DataFrame:
-    return resets.groupBy("cause").agg(
+    by_cause = resets.groupBy("cause").agg(
         f.count(f.lit(1)).alias("resets"),
         f.coalesce(f.sum("records_reread"), f.lit(0)).alias("again"),
         f.coalesce(f.sum("records_skipped"), f.lit(0)).alias("skipped"),
     )
+    return by_cause.orderBy("cause")
 
 
 def _count_by(column: str, name: str) -> Callable[[DataFrame], DataFrame]:
-    return lambda frame: frame.groupBy(column).agg(f.count(f.lit(1)).alias(name))
+    return lambda frame: frame.groupBy(column).agg(f.count(f.lit(1)).alias(name)).orderBy(column)
 
 
 def _takeovers(fences: DataFrame) -> DataFrame:
@@ -142,21 +146,20 @@ def _most_taken_over(fences: DataFrame) -> DataFrame:
         fences.where(f.col("kind") == "takeover")
         .groupBy("transactional_id")
         .agg(f.count(f.lit(1)).alias("n"))
-        .orderBy(f.col("n").desc())
-        .limit(MAX_ROWS // 10)
     )
-    return fences.join(f.broadcast(busiest), "transactional_id").orderBy("at").limit(MAX_ROWS)
+    most = f.broadcast(_first(busiest, f.col("n").desc(), rows=MAX_ROWS // 10))
+    return _first(fences.join(most, "transactional_id"), "at")
 
 
 def _open_transactions(transactions: DataFrame) -> DataFrame:
     open_ = transactions.where(f.col("outcome").isin("open", "overdue"))
-    return open_.orderBy(f.col("seconds").desc()).limit(MAX_ROWS)
+    return _first(open_, f.col("seconds").desc())
 
 
 _QUERIES: Final[Mapping[str, tuple[str, Callable[[DataFrame], DataFrame]]]] = {
-    "fencing_totals": ("fencing_totals", lambda frame: frame),
+    "fencing_totals": ("fencing_totals", _first_rows("commit_kind", "rule")),
     "fencing_cases": ("fencing_cases", _zombies_first),
-    "ghost_totals": ("ghost_totals", lambda frame: frame),
+    "ghost_totals": ("ghost_totals", _first_rows("kind")),
     "ghosts": ("ghosts", _longest_blocking),
     "departures_by_cause": ("departures", _by_cause),
     "departures": ("departures", _unplanned),
@@ -202,6 +205,16 @@ _QUERIES: Final[Mapping[str, tuple[str, Callable[[DataFrame], DataFrame]]]] = {
 """The query's name → (table, query)."""
 
 
+def totals(latency: DataFrame) -> Row:
+    """Return the number of requests `n`, of bytes `b`, and of APIs `apis`."""
+    size = f.col("bytes_in") + f.col("bytes_out")
+    return latency.agg(
+        f.coalesce(f.sum("requests"), f.lit(0)).alias("n"),
+        f.coalesce(f.sum(size), f.lit(0)).alias("b"),
+        f.count(f.lit(1)).alias("apis"),
+    ).collect()[0]
+
+
 def time_range(load: DataFrame) -> tuple[Any, Any]:
     """Return the times of the first and last bucket of requests; None if there are none."""
     row = load.agg(f.min("at").alias("first"), f.max("at").alias("last")).collect()[0]
@@ -212,8 +225,8 @@ def problems(spark: SparkSession, out: Location) -> list[dict[str, Any]]:
     """Return problems of the captures, summed by kind and file, most frequent first."""
     if not any((out / "problems").walk()):
         return []
-    rows = spark.read.parquet((out / "problems").url)
+    rows = spark.read.schema(to_schema(PROBLEMS)).parquet((out / "problems").url)
     summed = rows.groupBy("kind", "file").agg(
-        f.sum("count").alias("count"), f.first("detail").alias("detail")
+        f.sum("count").alias("count"), f.min("detail").alias("detail")
     )
-    return [row.asDict() for row in summed.orderBy(f.col("count").desc()).limit(MAX_ROWS).collect()]
+    return [row.asDict() for row in _first(summed, f.col("count").desc()).collect()]

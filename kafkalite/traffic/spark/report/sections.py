@@ -134,7 +134,7 @@ def _offsets(rows_by_query: Mapping[str, Rows]) -> Section:
     outcomes = {row["outcome"]: row for row in rows_by_query["expiry_by_outcome"]}
     lag = rows_by_query.get("lag_by_group", ())
     groups = {row["group_id"] for row in lag}
-    worst_first = sorted(groups, key=lambda group: -_max_lag(lag, group))[:_MAX_SERIES]
+    worst_first = sorted(groups, key=lambda group: (-_max_lag(lag, group), group))[:_MAX_SERIES]
     parts = [
         f"{count(outcomes[outcome]['offsets'], 'offset')}"
         f" of {count(outcomes[outcome]['groups'], 'group')} {text}"

@@ -7,6 +7,7 @@ and the rows read before the error stay.
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -245,6 +246,8 @@ def _partition_id() -> int:
 
 
 def _context() -> Any:  # noqa: ANN401 - a TaskContext or None
+    if sys.modules.get("pyspark") is None:
+        return None  # the local engine
     from pyspark import TaskContext  # noqa: PLC0415 - tasks only
 
     return TaskContext.get()

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Window
-from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.spark.dataframes import Window
+from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.requests import api_key
 from kafkalite.traffic.spark.stages.projection import Projection, is_valid, row_codes
 from kafkalite.traffic.spark.state.commits import (

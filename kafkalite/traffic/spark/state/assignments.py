@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as f
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.columnar.coordinator_records import decode_versioned
+from kafkalite.traffic.spark.dataframes import functions as f
+from kafkalite.traffic.spark.dataframes import to_schema
 from kafkalite.traffic.spark.state.liveness import SYNC_GROUP
 from kafkalite.traffic.spark.state.partition_ownership import OWNED_PARTITIONS
 from kafkalite.traffic.spark.state.tables import table
@@ -68,7 +68,7 @@ def assignments(requests: Requests) -> DataFrame:
         # mapInArrow would start a Python job even for an empty table.
         return ASSIGNMENTS.empty(requests.spark)
     rows = _from_leaders(requests).unionByName(_from_members(requests))
-    read = rows.mapInArrow(read_assignments, from_arrow_schema(_DECODED))
+    read = rows.mapInArrow(read_assignments, to_schema(_DECODED))
     return ASSIGNMENTS.shape(
         read.select(*_KEY_COLUMNS, "is_decoded", f.explode_outer("given").alias("g"))
         .select(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
 
+from kafkalite.traffic.spark.dataframes import functions as f
+from kafkalite.traffic.spark.dataframes import union
 from kafkalite.traffic.spark.requests import api_key
 from kafkalite.traffic.spark.stages.projection import Projection, column_types, is_valid
 from kafkalite.traffic.spark.state.tables import table
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     import numpy.typing as npt
+    from pyspark.sql import DataFrame
 
     from kafkalite.traffic.spark.requests import Requests
 
@@ -71,7 +71,7 @@ def commits(requests: Requests) -> DataFrame:
             *time_columns(), *(f.col(path).alias(name) for name, path in paths)
         )
         tables.append(_to_commits(rows, kind))
-    return reduce(DataFrame.unionByName, tables)
+    return union(tables)
 
 
 def project_commits(
@@ -88,7 +88,7 @@ def project_commits(
         schema = pa.schema([*column_types(key, fields).items(), *added])
         projection = Projection(api_key=key, fields=fields, reduce_rows=reduce_rows, schema=schema)
         tables.append(_to_commits(requests.project(projection), kind))
-    return reduce(DataFrame.unionByName, tables)
+    return union(tables)
 
 
 @dataclass(frozen=True, slots=True)

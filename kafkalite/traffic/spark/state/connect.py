@@ -10,11 +10,11 @@ import json
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark.sql import functions as f
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.columnar.records import read_column
+from kafkalite.traffic.spark.dataframes import functions as f
+from kafkalite.traffic.spark.dataframes import to_schema
 from kafkalite.traffic.spark.state.tables import table
 
 if TYPE_CHECKING:
@@ -90,9 +90,7 @@ def configurations(requests: Requests) -> DataFrame:
     if "Produce" not in requests or written.isEmpty():
         # Most captures have none; this avoids starting Python workers.
         return CONFIGURATIONS.empty(requests.spark)
-    return CONFIGURATIONS.shape(
-        written.mapInArrow(read_configurations, from_arrow_schema(_DECODED))
-    )
+    return CONFIGURATIONS.shape(written.mapInArrow(read_configurations, to_schema(_DECODED)))
 
 
 def read_configurations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import Window
-from pyspark.sql import functions as f
-
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.spark.dataframes import Window
+from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.heartbeats import JOIN_EPOCH, LEAVE_EPOCH
 from kafkalite.traffic.spark.state.tables import table
 from kafkalite.traffic.spark.state.windows import (
@@ -174,7 +173,9 @@ def _with_releases(changes: DataFrame) -> DataFrame:
     by = (*_MEMBER, "incarnation")
     earlier, up_to_current = rows_before_current(by, _ORDER), rows_up_to_current(by, _ORDER)
     # Descending: Spark takes quadratic time for frames of following rows, not for preceding ones.
-    later = Window.partitionBy(*by).orderBy(f.desc("step")).rowsBetween(_UNBOUNDED, -1)
+    later = (
+        Window.partitionBy(*by).orderBy(f.desc("step")).rowsBetween(Window.unboundedPreceding, -1)
+    )
     has_revoked = f.size("revoked") > 0
     with_pending = changes.withColumns(
         {
@@ -212,6 +213,3 @@ def _are_released(pending: str, epoch: str) -> Column:
         | (f.col("epoch") > f.col(epoch))
         | ~f.arrays_overlap("owned", pending)
     )
-
-
-_UNBOUNDED: Final = Window.unboundedPreceding

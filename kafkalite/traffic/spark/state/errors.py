@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
 
 from kafkalite.protocol import codec
 from kafkalite.protocol.catalogue import row
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.columnar.schema import message_type
 from kafkalite.traffic.model import Direction
+from kafkalite.traffic.spark.dataframes import functions as f
+from kafkalite.traffic.spark.dataframes import union
 from kafkalite.traffic.spark.state.tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
 
     from kafkalite.traffic.spark.requests import Requests
 
@@ -38,7 +39,7 @@ ERROR_NAMES: Final = {int(code): code.name for code in ErrorCode}
 def errors(requests: Requests) -> DataFrame:
     """Return the errors in all responses, as `ERRORS`."""
     tables = (_errors_of(requests, key) for key in requests.apis() if codes_sql(key) is not None)
-    return reduce(DataFrame.unionByName, tables, ERRORS.empty(requests.spark))
+    return union([ERRORS.empty(requests.spark), *tables])
 
 
 def _errors_of(requests: Requests, key: int) -> DataFrame:

@@ -7,16 +7,16 @@ Partitions are named as in heartbeats: "TOPIC ID IN HEX/PARTITION" in a consumer
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.spark.dataframes import functions as f
+from kafkalite.traffic.spark.dataframes import union
 from kafkalite.traffic.spark.requests import api_key
 from kafkalite.traffic.spark.stages.projection import (
     Projection,
@@ -38,7 +38,7 @@ from kafkalite.traffic.spark.state.timing import TIME_COLUMNS, time_columns
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from kafkalite.traffic.spark.requests import Requests
 
@@ -197,7 +197,7 @@ def _combine_protocols(kinds: Iterable[tuple[_Kind, DataFrame]]) -> DataFrame:
         )
         for kind, rows in kinds
     )
-    return reduce(DataFrame.unionByName, tables)
+    return union(tables)
 
 
 def _partition_names(path: str, partition: str) -> Column:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
-
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.spark.dataframes import functions as f
+from kafkalite.traffic.spark.dataframes import union
 from kafkalite.traffic.spark.state.tables import table
 from kafkalite.traffic.spark.state.topics import with_topic_names
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from kafkalite.traffic.spark.requests import Requests
 
 HIGH_WATERMARKS = table(
@@ -46,8 +46,7 @@ def all_high_watermarks(requests: Requests, topics: DataFrame) -> DataFrame:
 
 
 def _observed(requests: Requests) -> DataFrame:
-    return reduce(
-        DataFrame.unionByName,
+    return union(
         (_from_fetch(requests), _from_list_offsets(requests), _from_produce(requests)),
     )
 

@@ -6,12 +6,11 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as f
-
 from kafkalite.groups.session_rules import COMMIT_REFUSALS, ENDED_CODES, RENEWING_CODES
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.spark.dataframes import Window, union
+from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.heartbeats import (
     JOIN_EPOCH,
     LEAVE_TEMPORARILY_EPOCH,
@@ -33,7 +32,7 @@ from kafkalite.traffic.spark.state.windows import rows_up_to_current
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from kafkalite.traffic.spark.requests import Requests
 
@@ -98,7 +97,7 @@ def membership_requests(requests: Requests) -> DataFrame:
 def classic_membership_requests(requests: Requests) -> DataFrame:
     """Return all membership requests of the classic protocol, as `MEMBERSHIP_REQUESTS`."""
     kinds = (_join_requests(requests), *_syncs_and_heartbeats(requests), _leave_requests(requests))
-    requests_ = reduce(DataFrame.unionByName, kinds)
+    requests_ = union(kinds)
     # Requests that could not be decoded have no group id and are dropped.
     return _of_classic_members(requests_.where("group_id is not null"))
 

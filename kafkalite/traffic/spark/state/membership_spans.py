@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as f
 
+from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.stages.projection import row_codes
 from kafkalite.traffic.spark.state.epochs import KNOWN
 from kafkalite.traffic.spark.state.tables import table

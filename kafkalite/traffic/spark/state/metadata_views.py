@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
-
+from kafkalite.traffic.spark.dataframes import functions as f
+from kafkalite.traffic.spark.dataframes import union
 from kafkalite.traffic.spark.state.tables import table
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from kafkalite.traffic.spark.requests import Requests
 
@@ -51,7 +49,7 @@ def host() -> Column:
 
 def views(requests: Requests) -> DataFrame:
     """Return the metadata that clients received, as `VIEWS`."""
-    return reduce(DataFrame.unionByName, (_views_of(requests, *source) for source in _SOURCES))
+    return union(_views_of(requests, *source) for source in _SOURCES)
 
 
 def max_epochs(requests: Requests) -> DataFrame:

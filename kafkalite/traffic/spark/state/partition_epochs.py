@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
-
+from kafkalite.traffic.spark.dataframes import functions as f
+from kafkalite.traffic.spark.dataframes import union
 from kafkalite.traffic.spark.state.metadata_views import host
 from kafkalite.traffic.spark.state.tables import table
 from kafkalite.traffic.spark.state.topics import with_topic_names
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from kafkalite.traffic.spark.requests import Requests
 
 PARTITION_EPOCHS = table(
@@ -50,7 +50,7 @@ _SOURCES: Final = (
 
 def partition_epochs(requests: Requests, topics: DataFrame) -> DataFrame:
     """Return the partition epochs that clients received, as `PARTITION_EPOCHS`."""
-    rows = reduce(DataFrame.unionByName, (_epochs_in(requests, source) for source in _SOURCES))
+    rows = union(_epochs_in(requests, source) for source in _SOURCES)
     by = [column.name for column in PARTITION_EPOCHS.columns if column.name != "at_us"]
     # A connection returns the same epoch many times; the names of few rows are looked up.
     by_id = rows.groupBy(*by, "topic_id").agg(f.min("at_us").alias("at_us"))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
-
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.spark.dataframes import functions as f
+from kafkalite.traffic.spark.dataframes import union
 from kafkalite.traffic.spark.state.tables import table
 from kafkalite.traffic.spark.state.timing import TIME_COLUMNS, time_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from kafkalite.traffic.spark.requests import Requests
 
@@ -80,7 +78,7 @@ def writes(requests: Requests) -> DataFrame:
         _add_partitions_requests(requests),
         _produce_requests(requests),
     ]
-    return reduce(DataFrame.unionByName, (WRITES.shape(kind) for kind in kinds))
+    return union(WRITES.shape(kind) for kind in kinds)
 
 
 def _first_error(topics: str, partitions: str, code: str) -> str:

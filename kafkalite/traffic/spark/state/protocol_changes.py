@@ -8,13 +8,11 @@ group has no members with epochs.
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as f
-
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.spark.dataframes import Window, union
+from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.heartbeats import HEARTBEATS, JOIN_EPOCH, LEAVE_EPOCH
 from kafkalite.traffic.spark.state.liveness import (
     CLASSIC,
@@ -28,6 +26,8 @@ from kafkalite.traffic.spark.state.tables import table
 from kafkalite.traffic.spark.state.windows import ordered_rows, rows_up_to_current
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from kafkalite.traffic.spark.requests import Requests
 
 CLASSIC_INTERVALS = table(
@@ -116,7 +116,8 @@ def _times_without_epochs(membership_requests: DataFrame, session_timeout_ms: in
         .where((f.col("error") == ErrorCode.NONE) | ends_membership())
         .withColumn("seen_us", f.coalesce("end_us", "start_us"))
     )
-    from_current_on = Window.partitionBy(*_MEMBER).orderBy(*_TIME_ORDER).rowsBetween(0, _UNBOUNDED)
+    by_member = Window.partitionBy(*_MEMBER).orderBy(*_TIME_ORDER)
+    from_current_on = by_member.rowsBetween(0, Window.unboundedFollowing)
     ended_us = f.min(f.when(ends_membership(), f.col("seen_us"))).over(from_current_on)
     present = accepted.withColumn(
         "until_us", f.least(ended_us, f.col("last_end_us") + session_timeout_ms * 1000)
@@ -132,9 +133,6 @@ def _times_without_epochs(membership_requests: DataFrame, session_timeout_ms: in
         .where("next_us is null or next_us > ended_us")
         .select("group_id", "ended_us")
     )
-
-
-_UNBOUNDED: Final = Window.unboundedFollowing
 
 
 def select_within_intervals(
@@ -193,8 +191,7 @@ def classic_heartbeats(
     departures = _boundary_heartbeats(ended, "until_us", LEAVE_EPOCH, "generation").withColumn(
         "assigned", f.lit(None)
     )
-    return reduce(
-        DataFrame.unionByName,
+    return union(
         (
             HEARTBEATS.shape(rows.withColumn("owned", f.lit(None)))
             for rows in (within, arrivals, departures)

@@ -9,8 +9,7 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as f
-
+from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.windows import ordered_rows
 
 if TYPE_CHECKING:

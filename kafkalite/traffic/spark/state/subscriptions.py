@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as f
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.columnar.coordinator_records import decode_versioned
+from kafkalite.traffic.spark.dataframes import functions as f
+from kafkalite.traffic.spark.dataframes import to_schema
 from kafkalite.traffic.spark.state.group_presence import memberships
 from kafkalite.traffic.spark.state.liveness import IDENTITY, identity
 from kafkalite.traffic.spark.state.tables import table
@@ -137,7 +137,7 @@ def _from_joins(requests: Requests) -> DataFrame:
         f.unix_micros("response_ts").alias("at_us"),
         f.when(f.col("request.protocol_type") == _CONSUMER, f.col("request.protocols")).alias("p"),
     ).select(*_COLUMNS[:3], f.explode_outer("p.metadata").alias("metadata"))
-    read = sent_subscriptions.mapInArrow(read_subscriptions, from_arrow_schema(_DECODED))
+    read = sent_subscriptions.mapInArrow(read_subscriptions, to_schema(_DECODED))
     is_complete = f.bool_and(f.col("topics").isNotNull())
     topics = f.array_distinct(f.flatten(f.collect_list("topics")))
     return (

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
+from kafkalite.traffic.spark.dataframes import ddl_schema, empty_frame
+from kafkalite.traffic.spark.dataframes import functions as f
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,7 @@ class Table:
     @property
     def schema(self) -> StructType:
         """The table's schema, with the meaning of columns as comments."""
-        schema = StructType.fromDDL(", ".join(map(_ddl, self.columns)))
-        assert isinstance(schema, StructType)
-        return schema
+        return ddl_schema((each.name, each.type, each.about) for each in self.columns)
 
     def shape(self, frame: DataFrame) -> DataFrame:
         """Select the table's columns from `frame`, in the table's order and types."""
@@ -59,6 +58,9 @@ def empty_table(spark: SparkSession, schema: StructType) -> DataFrame:
 
     Spark removes it from joins and unions. An empty table that Python creates would need a job.
     """
+    local = empty_frame(spark, schema)
+    if local is not None:
+        return local
     empty = (f.lit(None).cast(column.dataType).alias(column.name) for column in schema)
     return spark.range(1).select(*empty).where(f.lit(False))
 
@@ -71,11 +73,6 @@ def in_memory_table(spark: SparkSession, rows: pa.Table, schema: StructType) -> 
     if not rows.num_rows:
         return empty_table(spark, schema)
     return spark.createDataFrame(rows, schema).coalesce(1)
-
-
-def _ddl(column: Column) -> str:
-    about = column.about.replace("'", "\\'")
-    return f"{column.name} {column.type} COMMENT '{about}'"
 
 
 def table(name: str, about: str, *columns: tuple[str, str, str]) -> Table:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as f
-
+from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.tables import table
 
 if TYPE_CHECKING:

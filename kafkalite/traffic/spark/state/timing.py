@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as f
+from kafkalite.traffic.spark.dataframes import functions as f
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
-
+from kafkalite.traffic.spark.dataframes import functions as f
+from kafkalite.traffic.spark.dataframes import union
 from kafkalite.traffic.spark.state.tables import table
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from kafkalite.traffic.spark.requests import Requests
 
@@ -42,9 +40,7 @@ _SOURCES: Final = (
 
 def topics(requests: Requests) -> DataFrame:
     """Return the names of all topic ids in the capture, as `TOPICS`."""
-    return reduce(
-        DataFrame.unionByName, (_names_in(requests, *source) for source in _SOURCES)
-    ).distinct()
+    return union(_names_in(requests, *source) for source in _SOURCES).distinct()
 
 
 def _names_in(requests: Requests, api: str, path: str) -> DataFrame:

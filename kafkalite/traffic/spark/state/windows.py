@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
+from kafkalite.traffic.spark.dataframes import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
