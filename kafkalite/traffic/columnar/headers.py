@@ -12,6 +12,7 @@ import numpy as np
 
 from kafkalite.protocol import codec
 from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.codec_helpers import MAX_TAGGED_FIELDS
 from kafkalite.traffic.columnar.arrays import true_indexes
 from kafkalite.traffic.columnar.kernels import kernel, peek_i16, peek_i32, peek_u8
 from kafkalite.traffic.scalar.messages import is_known
@@ -137,6 +138,8 @@ def _read_varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
 def skip_tagged_fields(data: Bytes, at: int, end: int) -> int:
     """Return the position after a header's tagged fields; negative if they are invalid."""
     count, at = _read_varint(data, at, end)
+    if count > MAX_TAGGED_FIELDS:
+        return _INVALID
     while at >= 0 and count > 0:
         _, at = _read_varint(data, at, end)
         if at < 0:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from kafkalite.protocol.codec_helpers import MAX_TAGGED_FIELDS
 from kafkalite.traffic.columnar.arrays import read_only
 from kafkalite.traffic.columnar.column_buffers import ColumnMemory
 from kafkalite.traffic.columnar.decode_program import (
@@ -61,7 +62,8 @@ if TYPE_CHECKING:
     _STRING_TOO_LONG,
     _TAG_SIZE_DIFFERS,
     _NOT_UTF8,
-) = range(7)
+    _TOO_MANY_TAGS,
+) = range(8)
 REASONS: Final = {
     _FRAME_ENDS: "the frame ends inside a field",
     _LENGTH_EXCEEDS_FRAME: "a length exceeds the frame",
@@ -69,6 +71,7 @@ REASONS: Final = {
     _STRING_TOO_LONG: "a string is longer than 32767 bytes",
     _TAG_SIZE_DIFFERS: "a tagged field differs from its declared size",
     _NOT_UTF8: "text is not UTF-8",
+    _TOO_MANY_TAGS: f"a struct has more than {MAX_TAGGED_FIELDS} tagged fields",
 }
 """Verdict → reason why a message is malformed."""
 
@@ -348,6 +351,8 @@ def _tags(  # noqa: PLR0917
     count, at = read_varint(data, state[_POSITION], state[_END])
     if at < 0 or count == OVERFLOW:
         return _reject(state, _FRAME_ENDS)
+    if count > MAX_TAGGED_FIELDS:
+        return _reject(state, _TOO_MANY_TAGS)
     for index in range(code[pc, 2], code[pc, 3]):
         if tags[index, 3] != NO_BUFFER:
             buffers.i32[buffers.bases[tags[index, 3]] + buffers.sizes[code[pc, 1]] - 1] = -1

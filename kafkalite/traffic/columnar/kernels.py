@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.arrays import Bytes
 
 _CONSTANT_PACKAGES: Final = (
+    "kafkalite.protocol",
     "kafkalite.traffic",
     "kafkalite.traffic.formats",
     "kafkalite.traffic.scalar",

@@ -1,26 +1,45 @@
 """The columnar decode equals the scalar codec for all APIs and versions, including rejections."""
 
+# ruff: noqa: S311 - segments must be reproducible
+
 from __future__ import annotations
 
+import struct
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from kafkalite.apis.table import TABLE
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol.codec_helpers import MAX_TAGGED_FIELDS, encode_varint
 from kafkalite.protocol.primitives import FIRST_PRIVATE_TAG
 from kafkalite.protocol.schema import message_tree
 from kafkalite.traffic.columnar import decode as decode_module
 from kafkalite.traffic.columnar.decode import Decoded, decode, decode_table
 from kafkalite.traffic.columnar.decode_plan import to_arrow_value
 from kafkalite.traffic.columnar.schema import message_spec, message_type, prune
-from kafkalite.traffic.model import Direction
+from kafkalite.traffic.model import Direction, Endpoint
+from tests.captures import damage
+from tests.perf.hostile_requests import (
+    HEADER_TAGS,
+    LIST,
+    TAGS,
+    Place,
+    body_start,
+    distinct_places,
+    hostile_frame,
+)
 from tests.properties.codec_samples import IS_LONG, Samples
+from tests.unit.traffic.columnar import captures
+from tests.unit.traffic.columnar.captures import columnar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from kafkalite.protocol.primitives import KafkaStruct
 
@@ -276,3 +295,52 @@ def test_single_field_equals_the_field_of_the_whole_message(
 def test_unknown_version_of_decode_raises_key_error() -> None:
     with pytest.raises(KeyError):
         decode(OFFSET_COMMIT, 99, Direction.REQUEST, pa.array([b""], pa.binary()))
+
+
+@pytest.mark.parametrize("api_key", [*TABLE])
+def test_hostile_requests_have_the_result_of_the_scalar_codec(api_key: int) -> None:
+    """Long lists, long fields of bytes, and as many tagged fields as are allowed or one more."""
+    places = [place for place in distinct_places(api_key) if place.path != HEADER_TAGS]
+    for version in {place.version for place in places}:
+        parse = codec.request_parser(api_key, version)
+        tree = message_tree(message_spec(api_key, Direction.REQUEST), version)
+        frames: list[bytes] = []
+        for place in places:
+            if place.version != version:
+                continue
+            start = body_start(place)
+            sizes = [MAX_TAGGED_FIELDS, MAX_TAGGED_FIELDS + 1] if place.kind == TAGS else [300]
+            frames += [
+                hostile_frame(place, 1 << 16, count, are_equal=True)[start:] for count in sizes
+            ]
+        rows = [scalar(parse, tree, frame) for frame in frames]
+        found = decode(api_key, version, Direction.REQUEST, pa.array(frames, pa.binary()))
+        assert are_equal(found.values, arrow_array(rows, message_type(api_key, Direction.REQUEST)))
+        assert [each.row for each in found.errors] == [
+            row for row, message in enumerate(rows) if message is None
+        ]
+
+
+@pytest.mark.parametrize("count", [MAX_TAGGED_FIELDS, MAX_TAGGED_FIELDS + 1])
+def test_the_tagged_fields_of_headers_are_limited(tmp_path: Path, count: int) -> None:
+    place = Place(OFFSET_COMMIT, 9, HEADER_TAGS, TAGS)
+    tcp = damage.TcpConnection(Endpoint("10.0.0.1", 5), Endpoint("10.0.0.2", 9092), 1_000)
+    tags = encode_varint(count) + b"\x40\0" * count
+    for number, (request, response) in enumerate(
+        [
+            (hostile_frame(Place(OFFSET_COMMIT, 9, "?", LIST), 0), b"\0\0\0\x05\0\0\0\x01\0"),
+            (hostile_frame(place, 1 << 16, count, are_equal=True), b"\0\0\0\x05\0\0\0\x01\0"),
+            (
+                hostile_frame(Place(OFFSET_COMMIT, 9, "?", LIST), 0),
+                struct.pack(">ii", len(tags) + 4, 1) + tags,
+            ),
+        ]
+    ):
+        tcp.request(2_000 + 10 * number, request)
+        tcp.response(2_005 + 10 * number, response)
+    packets = damage.segment(tcp.packets, Random(0))
+    data = damage.capture_file(packets)
+    path = tmp_path / "some.pcapng"
+    by_columns, by_rows = columnar(data, str(path)), captures.scalar(data, path)
+    assert by_columns == by_rows
+    assert by_columns.exchanges.total() == 3 - (count > MAX_TAGGED_FIELDS)
