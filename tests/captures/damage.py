@@ -261,10 +261,13 @@ def truncate(packets: Sequence[TcpPacket], _: Random, size: int = 200) -> list[T
     return [replace(packet, captured_bytes=size) for packet in packets]
 
 
-def shuffle_queues(packets: Sequence[TcpPacket], chance: Random) -> list[TcpPacket]:
-    """Reorder packets by a few positions, as a capture from several queues does."""
+def shuffle_queues(
+    packets: Sequence[TcpPacket], chance: Random, distance: int = 4
+) -> list[TcpPacket]:
+    """Reorder packets by less than `distance`, as a capture from several queues does."""
     order = [
-        (number + chance.randrange(4), number, packet) for number, packet in enumerate(packets)
+        (number + chance.randrange(distance), number, packet)
+        for number, packet in enumerate(packets)
     ]
     return [packet for _, _, packet in sorted(order, key=lambda entry: entry[:2])]
 

@@ -202,6 +202,11 @@ class IrregularConnection:
                 self._add_fragments(side if is_first else 1 - side, head.all_but_last(0))
 
     @property
+    def is_open(self) -> bool:
+        """Whether a connection between the endpoints is open."""
+        return self._flow is not None and not self._flow.is_finished
+
+    @property
     def number(self) -> int:
         """The number of the current connection."""
         return self._state.number

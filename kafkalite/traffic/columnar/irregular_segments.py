@@ -77,11 +77,14 @@ class IrregularSegments:
             self._interfaces.append(capture_files.Interface(each.link_type, each.name, comment))
         opening = set((direction_ids[chunk.segments.flags & SYN != 0] >> 1).tolist())
         states = self._connections.states
-        # After the end of a connection, only a SYN matters.
+        # After the end of a connection, only a SYN matters. The next connection between the same
+        # endpoints has no state of its own before its first frame.
         irregular_numbers = {
             each
             for each in irregular_numbers
-            if not states[each].is_marked(CLOSED) or each in opening
+            if not states[each].is_marked(CLOSED)
+            or each in opening
+            or ((current := states[each].irregular) is not None and current.is_open)
         }
         sorted_frames = _SortedFrames(self._pending_frames, buffer)
         if irregular_numbers:

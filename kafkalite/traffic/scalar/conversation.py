@@ -30,7 +30,7 @@ from kafkalite.traffic.scalar.kafka_detection import (
     is_tls,
 )
 from kafkalite.traffic.scalar.messages import CORRELATION_BYTES
-from kafkalite.traffic.scalar.reassembly import MissingBytes, Piece
+from kafkalite.traffic.scalar.reassembly import MAX_WAIT_NS, MissingBytes, Piece
 from kafkalite.wire.headers import HEADER_BYTES, unpack_header
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class Conversation:
         "_framers",
         "_gaps",
         "_is_resumed",
+        "_latest_ns",
         "_note",
         "_opened_ns",
         "_pending",
@@ -121,6 +122,7 @@ class Conversation:
         self._probes: list[Framer] | None = None
         self._framers: list[Framer] = []
         self._first_position: tuple[str, int] | None = None
+        self._latest_ns = 0
 
     def _find_known_client(self) -> int | None:
         """Return the side whose peer is a known broker; None unless exactly one is a broker."""
@@ -188,7 +190,9 @@ class Conversation:
         if not self.is_rejected and self._connection is None and any(self._first_bytes):
             self._reject(self._reason_without_request())
         if self._connection is not None and is_closed:
-            self.events.append(Closed(at_ns, self._connection))
+            # The packet that completes a reordered connection can be earlier than its last frame.
+            self._advance_time(at_ns)
+            self.events.append(Closed(self._latest_ns, self._connection))
 
     # -- which side is the client ------------------------------------------------------------
 
@@ -307,6 +311,7 @@ class Conversation:
     def _add_frame(self, direction: Direction, frame: CompleteFrame) -> None:
         connection = self._connection or self._create_connection(frame)
         body, at_ns, file, offset, last_piece = frame
+        self._advance_time(at_ns)
         if direction is Direction.REQUEST:
             self._track_request(body)
             request_seq = last_piece.seq
@@ -314,6 +319,11 @@ class Conversation:
             self._track_response(body)
             request_seq = last_piece.acknowledged
         self.events.append(Frame(at_ns, connection, direction, body, file, offset, request_seq))
+
+    def _advance_time(self, at_ns: int) -> None:
+        """Set the latest time, which does not decrease unless the clock was set back."""
+        if not 0 <= self._latest_ns - at_ns < MAX_WAIT_NS:
+            self._latest_ns = at_ns
 
     def _create_connection(self, frame: CompleteFrame) -> Connection:
         """Create the connection at its first frame."""

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkalite.traffic.columnar import chunked_files
 from kafkalite.traffic.columnar.options import Options, Table
 from kafkalite.traffic.columnar.reading import CaptureReader, read_file
 from kafkalite.traffic.formats.pcap import MAGICS
@@ -132,6 +133,42 @@ def test_reused_ports_are_another_connection(tmp_path: Path) -> None:
             damage.capture_file(packets), tmp_path / "some.pcapng", chunk_bytes
         )
         assert by_columns == by_rows
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ports_that_are_reused_after_lost_packets_are_another_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """The second connection opens in another chunk than the one with its first frame."""
+    monkeypatch.setattr(chunked_files, "_MIN_CHUNK_BYTES", 1)
+    random = Random(seed)
+    packets = traffic.packets(traffic.clean(random, connections=2, count=6))
+    packets = damage.retransmit_late(damage.repeat_connections(packets), random)
+    by_columns, by_rows = read_both(damage.capture_file(packets), tmp_path / "some.pcapng", 1000)
+    assert by_columns == by_rows
+
+
+@pytest.mark.parametrize(
+    ("chunk_bytes", "distance"), [(1 << 16, 50), (8 << 20, 50), (8 << 20, 400)]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_readers_are_equal_for_packets_far_out_of_order(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+    chunk_bytes: int,
+    distance: int,
+) -> None:
+    """Openings and ends of connections are also out of order, and in other chunks than the rest."""
+    monkeypatch.setattr(chunked_files, "_MIN_CHUNK_BYTES", 1)
+    random = Random(seed)
+    packets = traffic.packets(traffic.clean(random, connections=2, count=10))
+    packets = damage.shuffle_queues(packets, random, distance)
+    packets = damage.repeat_connections(packets, gap_ns=0) if seed % 2 else packets
+    by_columns, by_rows = read_both(
+        damage.capture_file(packets), tmp_path / "some.pcapng", chunk_bytes
+    )
+    assert by_columns == by_rows
 
 
 @settings(max_examples=25, deadline=None)
