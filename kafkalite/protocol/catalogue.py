@@ -204,13 +204,21 @@ class RefusalText(Enum):
     NONE = "none"
 
 
+NO_PERMISSION: Final = ""
+"""The permissions of an API that every client may use."""
+
+
 class Row(NamedTuple):
     """The properties of one API."""
 
     node: AnsweringNode
     changes: ChangedState
-    access: tuple[tuple[Permission, ...], ...] = ()
-    """Every element is required. An element has alternatives, of which one is sufficient."""
+    permissions: str
+    """Permissions such as "READ GROUP, CREATE CLUSTER if CREATES_TOPIC | CREATE TOPIC".
+
+    All of those that commas separate are required, and one of the alternatives between bars. The
+    words are an `Operation`, a `Resource` and, after "if", a name of `When`.
+    """
     quota: Quota = Quota.REQUEST
     request: Fields = Fields()
     response: Fields = Fields()
@@ -235,88 +243,35 @@ class Row(NamedTuple):
     is_authentication: bool = False
 
     @property
+    def access(self) -> tuple[tuple[Permission, ...], ...]:
+        """The permissions: every element is required, and has alternatives."""
+        return _parse_permissions(self.permissions)
+
+    @property
     def is_write(self) -> bool:
         """Whether a request changes anything."""
         return self.changes is not ChangedState.NOTHING
 
 
-_ALTER_CLUSTER = (Permission(Operation.ALTER, Resource.CLUSTER),)
-_ALTER_CONFIGS_CLUSTER = (Permission(Operation.ALTER_CONFIGS, Resource.CLUSTER),)
-_ALTER_CONFIGS_CLUSTER_IF_OTHER_CONFIGS = (
-    Permission(Operation.ALTER_CONFIGS, Resource.CLUSTER, When.OTHER_CONFIGS),
-)
-_ALTER_CONFIGS_GROUP = (Permission(Operation.ALTER_CONFIGS, Resource.GROUP),)
-_ALTER_CONFIGS_TOPIC = (Permission(Operation.ALTER_CONFIGS, Resource.TOPIC),)
-_ALTER_TOPIC = (Permission(Operation.ALTER, Resource.TOPIC),)
-_CLUSTER_ACTION_CLUSTER = (Permission(Operation.CLUSTER_ACTION, Resource.CLUSTER),)
-_CLUSTER_ACTION_CLUSTER_IF_BROKER = (
-    Permission(Operation.CLUSTER_ACTION, Resource.CLUSTER, When.BROKER),
-)
-_CLUSTER_ACTION_CLUSTER_IF_FOLLOWER = (
-    Permission(Operation.CLUSTER_ACTION, Resource.CLUSTER, When.FOLLOWER),
-)
-_CLUSTER_ACTION_CLUSTER_IF_SHARE_KEY = (
-    Permission(Operation.CLUSTER_ACTION, Resource.CLUSTER, When.SHARE_KEY),
-)
-_CREATE_CLUSTER = (Permission(Operation.CREATE, Resource.CLUSTER),)
-_CREATE_CLUSTER_IF_CREATES_TOPIC = (
-    Permission(Operation.CREATE, Resource.CLUSTER, When.CREATES_TOPIC),
-)
-_CREATE_TOKENS_USER_IF_FOR_OTHER_USER = (
-    Permission(Operation.CREATE_TOKENS, Resource.USER, When.FOR_OTHER_USER),
-)
-_CREATE_TOPIC = (Permission(Operation.CREATE, Resource.TOPIC),)
-_CREATE_TOPIC_IF_CREATES_TOPIC = (Permission(Operation.CREATE, Resource.TOPIC, When.CREATES_TOPIC),)
-_DELETE_CLUSTER = (Permission(Operation.DELETE, Resource.CLUSTER),)
-_DELETE_GROUP = (Permission(Operation.DELETE, Resource.GROUP),)
-_DELETE_TOPIC = (Permission(Operation.DELETE, Resource.TOPIC),)
-_DESCRIBE_CLUSTER = (Permission(Operation.DESCRIBE, Resource.CLUSTER),)
-_DESCRIBE_CLUSTER_IF_AUTHORIZED_OPERATIONS = (
-    Permission(Operation.DESCRIBE, Resource.CLUSTER, When.AUTHORIZED_OPERATIONS),
-)
-_DESCRIBE_CONFIGS_CLUSTER = (Permission(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER),)
-_DESCRIBE_CONFIGS_CLUSTER_IF_OTHER_CONFIGS = (
-    Permission(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, When.OTHER_CONFIGS),
-)
-_DESCRIBE_CONFIGS_GROUP = (Permission(Operation.DESCRIBE_CONFIGS, Resource.GROUP),)
-_DESCRIBE_CONFIGS_TOPIC = (Permission(Operation.DESCRIBE_CONFIGS, Resource.TOPIC),)
-_DESCRIBE_CONFIGS_TOPIC_IF_SHOWS_CONFIGS = (
-    Permission(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, When.SHOWS_CONFIGS),
-)
-_DESCRIBE_DELEGATION_TOKEN_IF_LISTED = (
-    Permission(Operation.DESCRIBE, Resource.DELEGATION_TOKEN, When.LISTED),
-)
-_DESCRIBE_GROUP = (Permission(Operation.DESCRIBE, Resource.GROUP),)
-_DESCRIBE_GROUP_IF_LISTED = (Permission(Operation.DESCRIBE, Resource.GROUP, When.LISTED),)
-_DESCRIBE_TOKENS_USER_IF_LISTED = (
-    Permission(Operation.DESCRIBE_TOKENS, Resource.USER, When.LISTED),
-)
-_DESCRIBE_TOPIC = (Permission(Operation.DESCRIBE, Resource.TOPIC),)
-_DESCRIBE_TOPIC_IF_BY_TOPIC_ID = (Permission(Operation.DESCRIBE, Resource.TOPIC, When.BY_TOPIC_ID),)
-_DESCRIBE_TOPIC_IF_LISTED = (Permission(Operation.DESCRIBE, Resource.TOPIC, When.LISTED),)
-_DESCRIBE_TRANSACTIONAL_ID = (Permission(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID),)
-_DESCRIBE_TRANSACTIONAL_ID_IF_LISTED = (
-    Permission(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, When.LISTED),
-)
-_IDEMPOTENT_WRITE_CLUSTER_IF_IDEMPOTENT_ONLY = (
-    Permission(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, When.IDEMPOTENT_ONLY),
-)
-_READ_GROUP = (Permission(Operation.READ, Resource.GROUP),)
-_READ_TOPIC = (Permission(Operation.READ, Resource.TOPIC),)
-_TWO_PHASE_COMMIT_TRANSACTIONAL_ID_IF_TWO_PHASE_COMMIT = (
-    Permission(Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, When.TWO_PHASE_COMMIT),
-)
-_WRITE_TOPIC = (Permission(Operation.WRITE, Resource.TOPIC),)
-_WRITE_TOPIC_IF_IDEMPOTENT_ONLY = (
-    Permission(Operation.WRITE, Resource.TOPIC, When.IDEMPOTENT_ONLY),
-)
-_WRITE_TRANSACTIONAL_ID = (Permission(Operation.WRITE, Resource.TRANSACTIONAL_ID),)
+@cache
+def _parse_permissions(text: str) -> tuple[tuple[Permission, ...], ...]:
+    return tuple(
+        tuple(_parse_permission(*each.split()) for each in required.split("|"))
+        for required in text.split(",")
+        if required
+    )
+
+
+def _parse_permission(operation: str, resource: str, mark: str = "", when: str = "") -> Permission:
+    condition = When[when] if mark == "if" else When.ALWAYS
+    return Permission(Operation[operation], Resource[resource], condition)
+
 
 ROWS: Final[Mapping[int, Row]] = {
     ApiKey.PRODUCE: Row(
         AnsweringNode.PARTITION_LEADER,
         ChangedState.RECORDS,
-        access=(_WRITE_TRANSACTIONAL_ID, _WRITE_TOPIC),
+        "WRITE TRANSACTIONAL_ID, WRITE TOPIC",
         quota=Quota.PRODUCE,
         request=Fields(
             transactional_id="transactional_id",
@@ -349,7 +304,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.FETCH: Row(
         AnsweringNode.PARTITION_LEADER,
         ChangedState.NOTHING,
-        access=(_READ_TOPIC + _CLUSTER_ACTION_CLUSTER_IF_FOLLOWER,),
+        "READ TOPIC | CLUSTER_ACTION CLUSTER if FOLLOWER",
         quota=Quota.FETCH,
         request=Fields(
             topic="topics.topic forgotten_topics_data.topic",
@@ -387,7 +342,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.LIST_OFFSETS: Row(
         AnsweringNode.PARTITION_LEADER,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_TOPIC,),
+        "DESCRIBE TOPIC",
         request=Fields(
             topic="topics.name", partition="topics.partitions.partition_index", broker="replica_id"
         ),
@@ -398,7 +353,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.METADATA: Row(
         AnsweringNode.ANY,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_TOPIC, _CREATE_CLUSTER_IF_CREATES_TOPIC + _CREATE_TOPIC_IF_CREATES_TOPIC),
+        "DESCRIBE TOPIC, CREATE CLUSTER if CREATES_TOPIC | CREATE TOPIC if CREATES_TOPIC",
         request=Fields(topic="topics.name", topic_id="topics.topic_id"),
         response=Fields(
             topic="topics.name",
@@ -424,7 +379,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.OFFSET_COMMIT: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.OFFSETS,
-        access=(_READ_GROUP, _READ_TOPIC),
+        "READ GROUP, READ TOPIC",
         request=Fields(
             group="group_id",
             member="member_id",
@@ -444,7 +399,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.OFFSET_FETCH: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_GROUP, _DESCRIBE_TOPIC),
+        "DESCRIBE GROUP, DESCRIBE TOPIC",
         request=Fields(
             group="group_id groups.group_id",
             member="groups.member_id",
@@ -474,7 +429,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.FIND_COORDINATOR: Row(
         AnsweringNode.ANY,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_GROUP, _DESCRIBE_TRANSACTIONAL_ID, _CLUSTER_ACTION_CLUSTER_IF_SHARE_KEY),
+        "DESCRIBE GROUP, DESCRIBE TRANSACTIONAL_ID, CLUSTER_ACTION CLUSTER if SHARE_KEY",
         request=Fields(
             group="key?key_type=0 coordinator_keys?key_type=0",
             transactional_id="key?key_type=1 coordinator_keys?key_type=1",
@@ -491,7 +446,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.JOIN_GROUP: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.MEMBERS,
-        access=(_READ_GROUP,),
+        "READ GROUP",
         request=Fields(group="group_id", member="member_id", instance="group_instance_id"),
         response=Fields(
             member="leader member_id members.member_id", instance="members.group_instance_id"
@@ -502,7 +457,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.HEARTBEAT: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.NOTHING,
-        access=(_READ_GROUP,),
+        "READ GROUP",
         request=Fields(group="group_id", member="member_id", instance="group_instance_id"),
         errors="error_code",
         is_polled=True,
@@ -510,7 +465,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.LEAVE_GROUP: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.MEMBERS,
-        access=(_READ_GROUP,),
+        "READ GROUP",
         request=Fields(
             group="group_id",
             member="member_id members.member_id",
@@ -523,7 +478,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.SYNC_GROUP: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.MEMBERS,
-        access=(_READ_GROUP,),
+        "READ GROUP",
         request=Fields(
             group="group_id", member="member_id assignments.member_id", instance="group_instance_id"
         ),
@@ -532,7 +487,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.DESCRIBE_GROUPS: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_GROUP,),
+        "DESCRIBE GROUP",
         request=Fields(group="groups"),
         response=Fields(
             group="groups.group_id",
@@ -547,13 +502,14 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.LIST_GROUPS: Row(
         AnsweringNode.EACH,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_CLUSTER + _DESCRIBE_GROUP_IF_LISTED,),
+        "DESCRIBE CLUSTER | DESCRIBE GROUP if LISTED",
         response=Fields(group="groups.group_id"),
         errors="error_code",
     ),
     ApiKey.SASL_HANDSHAKE: Row(
         AnsweringNode.ANY,
         ChangedState.NOTHING,
+        NO_PERMISSION,
         quota=Quota.EXEMPT,
         errors="error_code",
         is_authentication=True,
@@ -561,13 +517,14 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.API_VERSIONS: Row(
         AnsweringNode.ANY,
         ChangedState.NOTHING,
+        NO_PERMISSION,
         errors="error_code",
         is_discovery=True,
     ),
     ApiKey.CREATE_TOPICS: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.TOPICS,
-        access=(_CREATE_CLUSTER + _CREATE_TOPIC, _DESCRIBE_CONFIGS_TOPIC_IF_SHOWS_CONFIGS),
+        "CREATE CLUSTER | CREATE TOPIC, DESCRIBE_CONFIGS TOPIC if SHOWS_CONFIGS",
         quota=Quota.CONTROLLER_MUTATION,
         request=Fields(
             topic="topics.name",
@@ -584,7 +541,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.DELETE_TOPICS: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.TOPICS,
-        access=(_DELETE_TOPIC + _DELETE_CLUSTER, _DESCRIBE_TOPIC_IF_BY_TOPIC_ID),
+        "DELETE TOPIC | DELETE CLUSTER, DESCRIBE TOPIC if BY_TOPIC_ID",
         quota=Quota.CONTROLLER_MUTATION,
         request=Fields(topic="topics.name topic_names", topic_id="topics.topic_id"),
         response=Fields(topic="responses.name", topic_id="responses.topic_id"),
@@ -595,7 +552,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.DELETE_RECORDS: Row(
         AnsweringNode.PARTITION_LEADER,
         ChangedState.RECORDS,
-        access=(_DELETE_TOPIC,),
+        "DELETE TOPIC",
         request=Fields(topic="topics.name", partition="topics.partitions.partition_index"),
         response=Fields(topic="topics.name", partition="topics.partitions.partition_index"),
         rows=Rows("topics.partitions", "topics.partitions", ("name", "partition_index")),
@@ -605,10 +562,10 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.INIT_PRODUCER_ID: Row(
         AnsweringNode.TRANSACTION_COORDINATOR,
         ChangedState.PRODUCERS,
-        access=(
-            _WRITE_TRANSACTIONAL_ID,
-            _IDEMPOTENT_WRITE_CLUSTER_IF_IDEMPOTENT_ONLY + _WRITE_TOPIC_IF_IDEMPOTENT_ONLY,
-            _TWO_PHASE_COMMIT_TRANSACTIONAL_ID_IF_TWO_PHASE_COMMIT,
+        (
+            "WRITE TRANSACTIONAL_ID, "
+            "IDEMPOTENT_WRITE CLUSTER if IDEMPOTENT_ONLY | WRITE TOPIC if IDEMPOTENT_ONLY, "
+            "TWO_PHASE_COMMIT TRANSACTIONAL_ID if TWO_PHASE_COMMIT"
         ),
         request=Fields(transactional_id="transactional_id", producer_id="producer_id"),
         response=Fields(producer_id="producer_id ongoing_txn_producer_id"),
@@ -622,7 +579,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Row(
         AnsweringNode.PARTITION_LEADER,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_TOPIC + _CLUSTER_ACTION_CLUSTER,),
+        "DESCRIBE TOPIC | CLUSTER_ACTION CLUSTER",
         request=Fields(
             topic="topics.topic", partition="topics.partitions.partition", broker="replica_id"
         ),
@@ -633,9 +590,9 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: Row(
         AnsweringNode.TRANSACTION_COORDINATOR,
         ChangedState.TRANSACTIONS,
-        access=(
-            _WRITE_TRANSACTIONAL_ID + _CLUSTER_ACTION_CLUSTER_IF_BROKER,
-            _WRITE_TOPIC + _CLUSTER_ACTION_CLUSTER_IF_BROKER,
+        (
+            "WRITE TRANSACTIONAL_ID | CLUSTER_ACTION CLUSTER if BROKER, "
+            "WRITE TOPIC | CLUSTER_ACTION CLUSTER if BROKER"
         ),
         request=Fields(
             transactional_id="transactions.transactional_id v3_and_below_transactional_id",
@@ -666,7 +623,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.ADD_OFFSETS_TO_TXN: Row(
         AnsweringNode.TRANSACTION_COORDINATOR,
         ChangedState.TRANSACTIONS,
-        access=(_WRITE_TRANSACTIONAL_ID, _READ_GROUP),
+        "WRITE TRANSACTIONAL_ID, READ GROUP",
         request=Fields(
             group="group_id", transactional_id="transactional_id", producer_id="producer_id"
         ),
@@ -675,7 +632,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.END_TXN: Row(
         AnsweringNode.TRANSACTION_COORDINATOR,
         ChangedState.TRANSACTIONS,
-        access=(_WRITE_TRANSACTIONAL_ID,),
+        "WRITE TRANSACTIONAL_ID",
         request=Fields(transactional_id="transactional_id", producer_id="producer_id"),
         response=Fields(producer_id="producer_id"),
         errors="error_code",
@@ -687,7 +644,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.WRITE_TXN_MARKERS: Row(
         AnsweringNode.PARTITION_LEADER,
         ChangedState.TRANSACTIONS,
-        access=(_CLUSTER_ACTION_CLUSTER + _ALTER_CLUSTER,),
+        "CLUSTER_ACTION CLUSTER | ALTER CLUSTER",
         quota=Quota.EXEMPT,
         request=Fields(
             producer_id="markers.producer_id",
@@ -709,7 +666,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.TXN_OFFSET_COMMIT: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.OFFSETS,
-        access=(_WRITE_TRANSACTIONAL_ID, _READ_GROUP, _READ_TOPIC),
+        "WRITE TRANSACTIONAL_ID, READ GROUP, READ TOPIC",
         request=Fields(
             group="group_id",
             member="member_id",
@@ -731,14 +688,14 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.DESCRIBE_ACLS: Row(
         AnsweringNode.ANY,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_CLUSTER,),
+        "DESCRIBE CLUSTER",
         errors="error_code",
         messages="error_message",
     ),
     ApiKey.CREATE_ACLS: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.SECURITY,
-        access=(_ALTER_CLUSTER,),
+        "ALTER CLUSTER",
         rows=Rows("creations", "results", ("",)),
         errors="results.error_code",
         messages="results.error_message",
@@ -746,7 +703,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.DELETE_ACLS: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.SECURITY,
-        access=(_ALTER_CLUSTER,),
+        "ALTER CLUSTER",
         rows=Rows("filters", "filter_results", ("",)),
         errors="filter_results.error_code filter_results.matching_acls.error_code",
         messages=("filter_results.error_message filter_results.matching_acls.error_message"),
@@ -754,11 +711,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.DESCRIBE_CONFIGS: Row(
         AnsweringNode.ANY,
         ChangedState.NOTHING,
-        access=(
-            _DESCRIBE_CONFIGS_TOPIC,
-            _DESCRIBE_CONFIGS_GROUP,
-            _DESCRIBE_CONFIGS_CLUSTER_IF_OTHER_CONFIGS,
-        ),
+        "DESCRIBE_CONFIGS TOPIC, DESCRIBE_CONFIGS GROUP, DESCRIBE_CONFIGS CLUSTER if OTHER_CONFIGS",
         request=Fields(
             group="resources.resource_name?resource_type=32",
             topic="resources.resource_name?resource_type=2",
@@ -773,11 +726,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.ALTER_CONFIGS: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.CONFIGS,
-        access=(
-            _ALTER_CONFIGS_TOPIC,
-            _ALTER_CONFIGS_GROUP,
-            _ALTER_CONFIGS_CLUSTER_IF_OTHER_CONFIGS,
-        ),
+        "ALTER_CONFIGS TOPIC, ALTER_CONFIGS GROUP, ALTER_CONFIGS CLUSTER if OTHER_CONFIGS",
         request=Fields(
             group="resources.resource_name?resource_type=32",
             topic="resources.resource_name?resource_type=2",
@@ -792,7 +741,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.ALTER_REPLICA_LOG_DIRS: Row(
         AnsweringNode.EACH,
         ChangedState.REPLICAS,
-        access=(_ALTER_CLUSTER,),
+        "ALTER CLUSTER",
         request=Fields(topic="dirs.topics.name", partition="dirs.topics.partitions"),
         response=Fields(topic="results.topic_name", partition="results.partitions.partition_index"),
         errors="results.partitions.error_code",
@@ -800,7 +749,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.DESCRIBE_LOG_DIRS: Row(
         AnsweringNode.EACH,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_CLUSTER,),
+        "DESCRIBE CLUSTER",
         request=Fields(topic="topics.topic", partition="topics.partitions"),
         response=Fields(
             topic="results.topics.name", partition="results.topics.partitions.partition_index"
@@ -810,6 +759,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.SASL_AUTHENTICATE: Row(
         AnsweringNode.ANY,
         ChangedState.NOTHING,
+        NO_PERMISSION,
         quota=Quota.EXEMPT,
         request=Fields(credentials="auth_bytes"),
         response=Fields(credentials="auth_bytes"),
@@ -821,7 +771,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.CREATE_PARTITIONS: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.TOPICS,
-        access=(_ALTER_TOPIC,),
+        "ALTER TOPIC",
         quota=Quota.CONTROLLER_MUTATION,
         request=Fields(topic="topics.name", broker="topics.assignments.broker_ids"),
         response=Fields(topic="results.name"),
@@ -832,7 +782,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.CREATE_DELEGATION_TOKEN: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.SECURITY,
-        access=(_CREATE_TOKENS_USER_IF_FOR_OTHER_USER,),
+        "CREATE_TOKENS USER if FOR_OTHER_USER",
         request=Fields(user="owner_principal_name"),
         response=Fields(credentials="hmac"),
         errors="error_code",
@@ -840,19 +790,21 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.RENEW_DELEGATION_TOKEN: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.SECURITY,
+        NO_PERMISSION,
         request=Fields(credentials="hmac"),
         errors="error_code",
     ),
     ApiKey.EXPIRE_DELEGATION_TOKEN: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.SECURITY,
+        NO_PERMISSION,
         request=Fields(credentials="hmac"),
         errors="error_code",
     ),
     ApiKey.DESCRIBE_DELEGATION_TOKEN: Row(
         AnsweringNode.ANY,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_DELEGATION_TOKEN_IF_LISTED + _DESCRIBE_TOKENS_USER_IF_LISTED,),
+        "DESCRIBE DELEGATION_TOKEN if LISTED | DESCRIBE_TOKENS USER if LISTED",
         request=Fields(user="owners.principal_name"),
         response=Fields(credentials="tokens.hmac"),
         errors="error_code",
@@ -860,7 +812,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.DELETE_GROUPS: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.GROUPS,
-        access=(_DELETE_GROUP,),
+        "DELETE GROUP",
         request=Fields(group="groups_names"),
         response=Fields(group="results.group_id"),
         rows=Rows("groups_names", "results", ("group_id=",)),
@@ -870,7 +822,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.ELECT_LEADERS: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.LEADERS,
-        access=(_ALTER_CLUSTER,),
+        "ALTER CLUSTER",
         request=Fields(topic="topic_partitions.topic", partition="topic_partitions.partitions"),
         response=Fields(
             topic="replica_election_results.topic",
@@ -888,11 +840,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.CONFIGS,
-        access=(
-            _ALTER_CONFIGS_TOPIC,
-            _ALTER_CONFIGS_GROUP,
-            _ALTER_CONFIGS_CLUSTER_IF_OTHER_CONFIGS,
-        ),
+        "ALTER_CONFIGS TOPIC, ALTER_CONFIGS GROUP, ALTER_CONFIGS CLUSTER if OTHER_CONFIGS",
         request=Fields(
             group="resources.resource_name?resource_type=32",
             topic="resources.resource_name?resource_type=2",
@@ -907,7 +855,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.REPLICAS,
-        access=(_ALTER_CLUSTER,),
+        "ALTER CLUSTER",
         request=Fields(
             topic="topics.name",
             partition="topics.partitions.partition_index",
@@ -926,7 +874,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_CLUSTER,),
+        "DESCRIBE CLUSTER",
         request=Fields(topic="topics.name", partition="topics.partition_indexes"),
         response=Fields(
             topic="topics.name",
@@ -948,7 +896,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.OFFSET_DELETE: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.OFFSETS,
-        access=(_DELETE_GROUP, _READ_TOPIC),
+        "DELETE GROUP, READ TOPIC",
         request=Fields(
             group="group_id", topic="topics.name", partition="topics.partitions.partition_index"
         ),
@@ -964,7 +912,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.DESCRIBE_CLIENT_QUOTAS: Row(
         AnsweringNode.ANY,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_CONFIGS_CLUSTER,),
+        "DESCRIBE_CONFIGS CLUSTER",
         refused={"entries": None},
         errors="error_code",
         messages="error_message",
@@ -972,14 +920,14 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.ALTER_CLIENT_QUOTAS: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.SECURITY,
-        access=(_ALTER_CONFIGS_CLUSTER,),
+        "ALTER_CONFIGS CLUSTER",
         errors="entries.error_code",
         messages="entries.error_message",
     ),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Row(
         AnsweringNode.ANY,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_CLUSTER,),
+        "DESCRIBE CLUSTER",
         request=Fields(user="users.name"),
         rows=Rows("users", "results", ("",), ErrorPlace.BOTH),
         errors="error_code results.error_code",
@@ -988,7 +936,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.SECURITY,
-        access=(_ALTER_CLUSTER,),
+        "ALTER CLUSTER",
         request=Fields(
             user="deletions.name upsertions.name",
             credentials="upsertions.salt upsertions.salted_password",
@@ -999,7 +947,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.DESCRIBE_QUORUM: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_CLUSTER,),
+        "DESCRIBE CLUSTER",
         request=Fields(topic="topics.topic_name", partition="topics.partitions.partition_index"),
         response=Fields(
             topic="topics.topic_name",
@@ -1022,7 +970,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.UPDATE_FEATURES: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.FEATURES,
-        access=(_ALTER_CLUSTER,),
+        "ALTER CLUSTER",
         rows=Rows("feature_updates", "results", ("feature",), ErrorPlace.REQUEST),
         errors="error_code results.error_code",
         messages="error_message results.error_message",
@@ -1030,7 +978,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.DESCRIBE_CLUSTER: Row(
         AnsweringNode.ANY,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_CLUSTER_IF_AUTHORIZED_OPERATIONS,),
+        "DESCRIBE CLUSTER if AUTHORIZED_OPERATIONS",
         response=Fields(broker="controller_id brokers.broker_id"),
         refusal_text=RefusalText.STANDARD,
         errors="error_code",
@@ -1041,7 +989,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.DESCRIBE_PRODUCERS: Row(
         AnsweringNode.PARTITION_LEADER,
         ChangedState.NOTHING,
-        access=(_READ_TOPIC,),
+        "READ TOPIC",
         request=Fields(topic="topics.name", partition="topics.partition_indexes"),
         response=Fields(
             producer_id="topics.partitions.active_producers.producer_id",
@@ -1055,7 +1003,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.UNREGISTER_BROKER: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.BROKERS,
-        access=(_ALTER_CLUSTER,),
+        "ALTER CLUSTER",
         request=Fields(broker="broker_id"),
         refusal_text=RefusalText.STANDARD,
         errors="error_code",
@@ -1064,7 +1012,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.DESCRIBE_TRANSACTIONS: Row(
         AnsweringNode.TRANSACTION_COORDINATOR,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_TRANSACTIONAL_ID, _DESCRIBE_TOPIC_IF_LISTED),
+        "DESCRIBE TRANSACTIONAL_ID, DESCRIBE TOPIC if LISTED",
         request=Fields(transactional_id="transactional_ids"),
         response=Fields(
             transactional_id="transaction_states.transactional_id",
@@ -1078,7 +1026,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.LIST_TRANSACTIONS: Row(
         AnsweringNode.EACH,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_TRANSACTIONAL_ID_IF_LISTED,),
+        "DESCRIBE TRANSACTIONAL_ID if LISTED",
         request=Fields(producer_id="producer_id_filters"),
         response=Fields(
             transactional_id="transaction_states.transactional_id",
@@ -1089,7 +1037,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.MEMBERS,
-        access=(_READ_GROUP, _DESCRIBE_TOPIC),
+        "READ GROUP, DESCRIBE TOPIC",
         request=Fields(
             group="group_id",
             member="member_id",
@@ -1111,7 +1059,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_GROUP, _DESCRIBE_TOPIC_IF_LISTED),
+        "DESCRIBE GROUP, DESCRIBE TOPIC if LISTED",
         request=Fields(group="group_ids"),
         response=Fields(
             group="groups.group_id",
@@ -1138,6 +1086,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: Row(
         AnsweringNode.ANY,
         ChangedState.NOTHING,
+        NO_PERMISSION,
         errors="error_code",
         generates={
             GeneratedValue.CLIENT_INSTANCE: "client_instance_id",
@@ -1148,19 +1097,20 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.PUSH_TELEMETRY: Row(
         AnsweringNode.ANY,
         ChangedState.NOTHING,
+        NO_PERMISSION,
         errors="error_code",
         is_polled=True,
     ),
     ApiKey.LIST_CONFIG_RESOURCES: Row(
         AnsweringNode.ANY,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_CONFIGS_CLUSTER,),
+        "DESCRIBE_CONFIGS CLUSTER",
         errors="error_code",
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Row(
         AnsweringNode.ANY,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_TOPIC,),
+        "DESCRIBE TOPIC",
         request=Fields(topic="topics.name cursor.topic_name", partition="cursor.partition_index"),
         response=Fields(
             topic="topics.name next_cursor.topic_name",
@@ -1184,7 +1134,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.SHARE_GROUP_HEARTBEAT: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.MEMBERS,
-        access=(_READ_GROUP, _DESCRIBE_TOPIC),
+        "READ GROUP, DESCRIBE TOPIC",
         request=Fields(group="group_id", member="member_id", topic="subscribed_topic_names"),
         response=Fields(
             member="member_id",
@@ -1199,7 +1149,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.SHARE_GROUP_DESCRIBE: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_GROUP, _DESCRIBE_TOPIC_IF_LISTED),
+        "DESCRIBE GROUP, DESCRIBE TOPIC if LISTED",
         request=Fields(group="group_ids"),
         response=Fields(
             group="groups.group_id",
@@ -1218,7 +1168,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.SHARE_FETCH: Row(
         AnsweringNode.PARTITION_LEADER,
         ChangedState.SHARE_STATE,
-        access=(_READ_GROUP, _READ_TOPIC),
+        "READ GROUP, READ TOPIC",
         quota=Quota.FETCH,
         request=Fields(
             group="group_id",
@@ -1254,7 +1204,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.SHARE_ACKNOWLEDGE: Row(
         AnsweringNode.PARTITION_LEADER,
         ChangedState.SHARE_STATE,
-        access=(_READ_GROUP, _READ_TOPIC),
+        "READ GROUP, READ TOPIC",
         request=Fields(
             group="group_id",
             member="member_id",
@@ -1281,7 +1231,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.ADD_RAFT_VOTER: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.BROKERS,
-        access=(_ALTER_CLUSTER,),
+        "ALTER CLUSTER",
         request=Fields(broker="voter_id"),
         refusal_text=RefusalText.STANDARD,
         errors="error_code",
@@ -1290,7 +1240,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.REMOVE_RAFT_VOTER: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.BROKERS,
-        access=(_ALTER_CLUSTER,),
+        "ALTER CLUSTER",
         request=Fields(broker="voter_id"),
         refusal_text=RefusalText.STANDARD,
         errors="error_code",
@@ -1299,7 +1249,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: Row(
         AnsweringNode.SHARE_COORDINATOR,
         ChangedState.SHARE_STATE,
-        access=(_CLUSTER_ACTION_CLUSTER,),
+        "CLUSTER_ACTION CLUSTER",
         request=Fields(
             group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
         ),
@@ -1311,7 +1261,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.READ_SHARE_GROUP_STATE: Row(
         AnsweringNode.SHARE_COORDINATOR,
         ChangedState.NOTHING,
-        access=(_CLUSTER_ACTION_CLUSTER,),
+        "CLUSTER_ACTION CLUSTER",
         request=Fields(
             group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
         ),
@@ -1323,7 +1273,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.WRITE_SHARE_GROUP_STATE: Row(
         AnsweringNode.SHARE_COORDINATOR,
         ChangedState.SHARE_STATE,
-        access=(_CLUSTER_ACTION_CLUSTER,),
+        "CLUSTER_ACTION CLUSTER",
         request=Fields(
             group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
         ),
@@ -1335,7 +1285,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.DELETE_SHARE_GROUP_STATE: Row(
         AnsweringNode.SHARE_COORDINATOR,
         ChangedState.SHARE_STATE,
-        access=(_CLUSTER_ACTION_CLUSTER,),
+        "CLUSTER_ACTION CLUSTER",
         request=Fields(
             group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
         ),
@@ -1347,7 +1297,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: Row(
         AnsweringNode.SHARE_COORDINATOR,
         ChangedState.NOTHING,
-        access=(_CLUSTER_ACTION_CLUSTER,),
+        "CLUSTER_ACTION CLUSTER",
         request=Fields(
             group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
         ),
@@ -1359,10 +1309,9 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.STREAMS_GROUP_HEARTBEAT: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.MEMBERS,
-        access=(
-            _READ_GROUP,
-            _DESCRIBE_TOPIC,
-            _CREATE_CLUSTER_IF_CREATES_TOPIC + _CREATE_TOPIC_IF_CREATES_TOPIC,
+        (
+            "READ GROUP, DESCRIBE TOPIC, "
+            "CREATE CLUSTER if CREATES_TOPIC | CREATE TOPIC if CREATES_TOPIC"
         ),
         request=Fields(
             group="group_id",
@@ -1394,7 +1343,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.STREAMS_GROUP_DESCRIBE: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_GROUP, _DESCRIBE_TOPIC_IF_LISTED),
+        "DESCRIBE GROUP, DESCRIBE TOPIC if LISTED",
         request=Fields(group="group_ids"),
         response=Fields(
             group="groups.group_id",
@@ -1420,7 +1369,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_GROUP, _DESCRIBE_TOPIC),
+        "DESCRIBE GROUP, DESCRIBE TOPIC",
         request=Fields(
             group="groups.group_id",
             topic="groups.topics.topic_name",
@@ -1444,7 +1393,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.SHARE_STATE,
-        access=(_READ_GROUP, _READ_TOPIC),
+        "READ GROUP, READ TOPIC",
         request=Fields(
             group="group_id",
             topic="topics.topic_name",
@@ -1468,7 +1417,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.SHARE_STATE,
-        access=(_DELETE_GROUP, _READ_TOPIC),
+        "DELETE GROUP, READ TOPIC",
         request=Fields(group="group_id", topic="topics.topic_name"),
         response=Fields(topic="responses.topic_name", topic_id="responses.topic_id"),
         rows=Rows("topics", "responses", ("topic_name",), ErrorPlace.REQUEST),
@@ -1479,7 +1428,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.GROUPS,
-        access=(_READ_GROUP,),
+        "READ GROUP",
         request=Fields(
             group="group_id",
             member="member_id",
@@ -1498,7 +1447,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.UNREGISTER_CONTROLLER: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.BROKERS,
-        access=(_ALTER_CLUSTER,),
+        "ALTER CLUSTER",
         refusal_text=RefusalText.STANDARD,
         errors="error_code",
         messages="error_message",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -47,6 +48,14 @@ def refusal(key: int, request: Any, code: ErrorCode, message: str | None) -> Any
     return described.response(**fields)
 
 
+class Position(Enum):
+    """The position of refused rows in a response."""
+
+    FIRST = "before the rows of the handler"
+    LAST = "after the rows of the handler, or inside them"
+    REQUESTED = "in the order of the request"
+
+
 class SplitRequest(NamedTuple):
     """A request without some of its rows, and the answers to those."""
 
@@ -57,13 +66,23 @@ class SplitRequest(NamedTuple):
     """Whether the request has other rows."""
     refused: list[Any]
     """The answers to the rows that were removed; rows around them have no error."""
+    positions: list[int]
+    """The positions in the outermost list of the rows that were removed, or parts of them."""
 
-    def merge(self, response: Any) -> Any:
+    def merge(self, response: Any, position: Position = Position.LAST) -> Any:
         """Return a response to the request with the answers to the rows that were removed."""
         level = _described(self.key).level
         assert level is not None
-        answers = level.merge(getattr(response, level.answered), self.refused)
-        return with_fields(response, **{level.answered: answers})
+        answers = getattr(response, level.answered)
+        if position is Position.FIRST:
+            merged = [*self.refused, *answers]
+        elif position is Position.LAST:
+            merged = level.merge(answers, self.refused)
+        else:
+            merged = list(answers)
+            for index, answer in zip(self.positions, self.refused, strict=True):
+                merged.insert(index, answer)
+        return with_fields(response, **{level.answered: merged})
 
     def empty_response(self) -> Any:
         """Return a response without rows and without an error."""
@@ -84,9 +103,11 @@ def split(
     level = described.level
     assert level is not None
 
+    positions: list[int] = []
+
     def refuse(level: _Level, path: tuple[Any, ...], rows: Collection[Any]) -> tuple[Any, Any]:
         remaining, refused = [], []
-        for row in in_steps(rows):
+        for index, row in enumerate(in_steps(rows)):
             here = (*path, row)
             inner = level.inner
             if len(here) > depth:
@@ -96,6 +117,7 @@ def split(
                 else:
                     text = described.text_of(error.code, error.message)
                     refused.append(level.refuse(row, error.code, text))
+                    positions.extend([index] * (not path))
                 continue
             assert inner is not None
             inside, answers = refuse(inner, here, getattr(row, inner.requested) or ())
@@ -103,13 +125,14 @@ def split(
                 remaining.append(row)
                 continue
             refused.append(level.answer(**level.copies(row), **{inner.answered: answers}))
+            positions.extend([index] * (not path))
             if inside:
                 remaining.append(with_fields(row, **{inner.requested: inside}))
         return remaining, refused
 
     remaining, refused = refuse(level, (), getattr(request, level.requested) or ())
     changed = with_fields(request, **{level.requested: remaining}) if refused else request
-    return SplitRequest(key, changed, bool(remaining), refused)
+    return SplitRequest(key, changed, bool(remaining), refused, positions)
 
 
 def depths_with_errors(key: int) -> set[int]:
@@ -119,6 +142,17 @@ def depths_with_errors(key: int) -> set[int]:
         deepest = depth if level.fields.code else deepest
         level, depth = level.inner, depth + 1
     return set(range(deepest + 1))
+
+
+def refused_row(key: int, depth: int, row: Any, code: ErrorCode, message: str | None = None) -> Any:
+    """Return the answer to a row at a depth with an error."""
+    described = _described(key)
+    level = described.level
+    for _ in range(depth):
+        assert level is not None
+        level = level.inner
+    assert level is not None
+    return level.refuse(row, code, described.text_of(code, message))
 
 
 def paths_of_rows(key: int, request: Any, depth: int) -> Iterator[tuple[Any, ...]]:

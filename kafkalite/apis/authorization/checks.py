@@ -61,8 +61,13 @@ def checks_of(row: Row) -> tuple[tuple[Check, ...], ...]:
     return tuple(
         tuple(_checks(alternatives))
         for alternatives in row.access
-        if all(_is_for_whole_request(row, each) for each in alternatives)
+        if is_for_whole_request(row, alternatives)
     )
+
+
+def is_for_whole_request(row: Row, alternatives: Iterable[Permission]) -> bool:
+    """Return whether permissions are checked once for a request of an API."""
+    return all(_is_for_whole_request(row, each) for each in alternatives)
 
 
 def _is_for_whole_request(row: Row, permission: Permission) -> bool:

@@ -28,6 +28,7 @@ from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.message import with_fields
+from kafkalite.protocol.rows import Position, refused_row
 from kafkalite.protocol.uuids import ZERO_UUID
 from kafkalite.security.acls import CLUSTER_NAME
 
@@ -51,59 +52,15 @@ def _refusal(
     )
 
 
-# Rows of refused elements, for APIs whose errors otherwise are for the whole request
+# Refused rows
 
 
-def offset_delete_rows(call: Call, request: Any, code: ErrorCode) -> list[Any]:
-    """Return the rows of topics whose offsets the client may not delete."""
-    from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteResponse
-
-    del call
-    return [
-        OffsetDeleteResponse.OffsetDeleteResponseTopic(
-            name=topic.name,
-            partitions=[
-                OffsetDeleteResponse.OffsetDeleteResponsePartition(
-                    partition_index=each.partition_index, error_code=code
-                )
-                for each in in_steps(topic.partitions)
-            ],
-        )
-        for topic in in_steps(request.topics)
-    ]
-
-
-def altered_share_offsets_rows(call: Call, request: Any, code: ErrorCode) -> list[Any]:
-    """Return the rows of topics whose offsets of a share group the client may not alter."""
-    from kafkalite.apis.shares.offsets import AlteredPartition, AlteredTopic
-
+def fill_in_topic_ids(call: Call, rows: list[Any]) -> None:
+    """Set the topic ids of refused rows."""
     topics = call.node.image.topics
-    return [
-        AlteredTopic(
-            topic_name=topic.topic_name,
-            topic_id=topics[topic.topic_name].topic_id if topic.topic_name in topics else ZERO_UUID,
-            partitions=[
-                AlteredPartition(
-                    partition_index=each.partition_index,
-                    error_code=code,
-                    error_message=code.message,
-                )
-                for each in in_steps(topic.partitions)
-            ],
-        )
-        for topic in in_steps(request.topics)
-    ]
-
-
-def deleted_share_offsets_rows(call: Call, request: Any, code: ErrorCode) -> list[Any]:
-    """Return the rows of topics whose offsets of a share group the client may not delete."""
-    from kafkalite.apis.shares.offsets import DeletedTopic
-
-    del call
-    return [
-        DeletedTopic(topic_name=each.topic_name, error_code=code, error_message=code.message)
-        for each in in_steps(request.topics)
-    ]
+    for row in in_steps(rows):
+        if row.topic_name in topics:
+            row.topic_id = topics[row.topic_name].topic_id
 
 
 # Errors that have precedence over refusals
@@ -318,23 +275,19 @@ def find_coordinator(guard: Guard, call: Call, permissions: Permissions, request
             message = cluster_message(guard.api.name, Operation.CLUSTER_ACTION)
             check(permissions, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME, message)
         return guard.handler(call, request)
-    errors = {
-        key: _refusal(permissions, Operation.DESCRIBE, resource, key)
-        for key in request.coordinator_keys
-        if not permissions.allows(Operation.DESCRIBE, resource, key)
-    }
-    if not errors:
-        return guard.handler(call, request)
-    guard.report(call, request, list(errors.values()), resource)
-    keys = request.coordinator_keys
-    allowed = [key for key in keys if key not in errors]
-    response = guard.handler(call, with_fields(request, coordinator_keys=allowed))
-    code = next(iter(errors.values())).code
-    refused_request = with_fields(request, coordinator_keys=[key for key in keys if key in errors])
-    answered = iter(response.coordinators)
-    refused = iter(guard.api.refuse(refused_request, code, None).coordinators)
-    return with_fields(
-        response, coordinators=[next(refused if key in errors else answered) for key in keys]
+    errors: dict[str, KafkaError] = {}
+
+    def refusal_of(key: str) -> KafkaError | None:
+        if permissions.allows(Operation.DESCRIBE, resource, key):
+            return None
+        return errors.setdefault(key, _refusal(permissions, Operation.DESCRIBE, resource, key))
+
+    return guard.serve_rows(
+        call,
+        request,
+        refusal_of,
+        Position.REQUESTED,
+        report=lambda _: guard.report(call, request, list(errors.values()), resource),
     )
 
 
@@ -361,14 +314,13 @@ def streams_topology(guard: Guard, call: Call, permissions: Permissions, request
 
 
 class _OffsetsApi(NamedTuple):
-    """How an API that returns the offsets of groups names topics, and answers refused ones."""
+    """How an API that returns the offsets of groups names topics."""
 
     name_field: str
     """The field of an answered topic with its name."""
     requested_name: Callable[[Call, Any], str | None]
     """Returns the name of a requested topic; None for an unknown topic id."""
     refused_group: Callable[[Call, Any], Any]
-    refused_topic: Callable[[Any], Any]
 
 
 class _SplitGroup(NamedTuple):
@@ -404,7 +356,11 @@ def _serve_offsets(
                 Operation.DESCRIBE, Resource.TOPIC, name
             )
             (allowed if is_allowed else refused).append(topic)
-        rows = [api.refused_topic(topic) for topic in in_steps(refused)]
+        message = _TOPIC_REFUSED.message
+        rows = [
+            refused_row(guard.api.key, 1, topic, _TOPIC_REFUSED, message)
+            for topic in in_steps(refused)
+        ]
         split.append(_SplitGroup(requests_all, refused_topics=rows))
         if refused:
             group = with_fields(group, topics=allowed)  # noqa: PLW2901 - the group that is served
@@ -440,11 +396,7 @@ def _merge_groups(
 
 def offset_fetch(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
     """Serve OffsetFetch; see `_serve_offsets`."""
-    from kafkalite.apis.groups.offset_fetch import (
-        ResponseTopics,
-        group_error,
-        partition_without_offset,
-    )
+    from kafkalite.apis.groups.offset_fetch import group_error
 
     def requested_name(call: Call, topic: Any) -> str | None:
         if topic.name or not call.era.uses_topic_ids:
@@ -452,20 +404,10 @@ def offset_fetch(guard: Guard, call: Call, permissions: Permissions, request: An
         known = call.node.image.topics_by_id.get(topic.topic_id)
         return None if known is None else known.name
 
-    def refused_topic(topic: Any) -> Any:
-        return ResponseTopics(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=[
-                partition_without_offset(each, _TOPIC_REFUSED)
-                for each in in_steps(topic.partition_indexes)
-            ],
-        )
-
     def refused_group(call: Call, group: Any) -> Any:
         return group_error(group, _GROUP_REFUSED, call.era)
 
-    api = _OffsetsApi("name", requested_name, refused_group, refused_topic)
+    api = _OffsetsApi("name", requested_name, refused_group)
     return _serve_offsets(api, guard, call, permissions, request)
 
 
@@ -473,35 +415,12 @@ def describe_share_group_offsets(
     guard: Guard, call: Call, permissions: Permissions, request: Any
 ) -> Any:
     """Serve DescribeShareGroupOffsets; see `_serve_offsets`."""
-    from kafkalite.apis.shares.offsets import DescribedGroup, DescribedPartition, DescribedTopic
-
     check_share_protocol(call, request)
-
-    def requested_name(call: Call, topic: Any) -> str:
-        del call
-        return str(topic.topic_name)
-
-    def refused_topic(topic: Any) -> Any:
-        return DescribedTopic(
-            topic_name=topic.topic_name,
-            topic_id=ZERO_UUID,
-            partitions=[
-                DescribedPartition(
-                    partition_index=each,
-                    start_offset=-1,
-                    lag=-1,
-                    error_code=_TOPIC_REFUSED,
-                    error_message=_TOPIC_REFUSED.message,
-                )
-                for each in in_steps(topic.partitions)
-            ],
-        )
-
-    def refused_group(call: Call, group: Any) -> Any:
-        del call
-        return DescribedGroup(group_id=group.group_id, error_code=_GROUP_REFUSED)
-
-    api = _OffsetsApi("topic_name", requested_name, refused_group, refused_topic)
+    api = _OffsetsApi(
+        "topic_name",
+        lambda _, topic: str(topic.topic_name),
+        lambda _, group: refused_row(guard.api.key, 0, group, _GROUP_REFUSED),
+    )
     return _serve_offsets(api, guard, call, permissions, request)
 
 
@@ -511,32 +430,39 @@ def describe_share_group_offsets(
 def create_topics(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
     """Serve CreateTopics: topics need CREATE, and their settings in the answer another one."""
     counts = Counter(topic.name for topic in request.topics)
-    refused: dict[str, KafkaError] = {}
-    if not permissions.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
-        refused = {
-            name: _refusal(permissions, Operation.CREATE, Resource.TOPIC, name)
-            for name, count in counts.items()
-            if count == 1
-            and name != METADATA_TOPIC
-            and not permissions.allows(Operation.CREATE, Resource.TOPIC, name)
-        }
-    if refused:
-        guard.report(call, request, list(refused.values()), Resource.TOPIC)
-    allowed = [topic for topic in request.topics if topic.name not in refused]
-    response = guard.handler(call, with_fields(request, topics=allowed))
-    rows = guard.api.refuse(
-        with_fields(request, topics=[topic for topic in request.topics if topic.name in refused]),
-        _TOPIC_REFUSED,
-        "Authorization failed.",
-    ).topics
-    for row in response.topics:
-        if row.error_code == ErrorCode.NONE and not permissions.allows(
-            Operation.DESCRIBE_CONFIGS, Resource.TOPIC, row.name
+    may_create = permissions.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
+
+    def refusal_of(topic: Any) -> KafkaError | None:
+        name = topic.name
+        if (
+            may_create
+            or counts[name] > 1
+            or name == METADATA_TOPIC
+            or permissions.allows(Operation.CREATE, Resource.TOPIC, name)
         ):
-            row.topic_config_error_code = _TOPIC_REFUSED
-            row.num_partitions = row.replication_factor = -1
-            row.configs = []
-    return with_fields(response, topics=[*response.topics, *rows])
+            return None
+        error = _refusal(permissions, Operation.CREATE, Resource.TOPIC, name)
+        error.message = "Authorization failed."
+        return error
+
+    def create(call: Call, request: Any) -> Any:
+        response = guard.handler(call, request)
+        for row in response.topics:
+            if row.error_code == ErrorCode.NONE and not permissions.allows(
+                Operation.DESCRIBE_CONFIGS, Resource.TOPIC, row.name
+            ):
+                row.topic_config_error_code = _TOPIC_REFUSED
+                row.num_partitions = row.replication_factor = -1
+                row.configs = []
+        return response
+
+    return guard.serve_rows(
+        call,
+        request,
+        refusal_of,
+        handler=create,
+        report=lambda errors: guard.report(call, request, errors, Resource.TOPIC),
+    )
 
 
 def delete_topics(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
@@ -549,37 +475,38 @@ def delete_topics(guard: Guard, call: Call, permissions: Permissions, request: A
     ):
         return guard.handler(call, request)
     counts = Counter((state.name, state.topic_id) for state in request.topics)
-    allowed, refused = [], []
-    errors = []
-    for state in request.topics:
+    disclosed: list[str | None] = []
+
+    def refusal_of(state: Any) -> KafkaError | None:
         name, topic_id = state.name, state.topic_id
         is_by_name = name is not None
         if is_by_name == (topic_id != ZERO_UUID) or counts[name, topic_id] > 1:
-            allowed.append(state)  # invalid: the handler refuses it
-            continue
+            return None  # invalid: the handler refuses it
         if not is_by_name:
             check_timeout(request.timeout_ms)  # the controller looks ids up first
             topic = image.topics_by_id.get(topic_id)
             name = None if topic is None else topic.name
         if name is None or permissions.allows(Operation.DELETE, Resource.TOPIC, name):
-            allowed.append(state)
-            continue
+            return None
         may_describe = permissions.allows(Operation.DESCRIBE, Resource.TOPIC, name)
         if is_by_name and may_describe and name not in image.topics:
-            allowed.append(state)
-            continue
-        errors.append(_refusal(permissions, Operation.DELETE, Resource.TOPIC, name))
-        refused.append(
-            with_fields(state, name=name if is_by_name or may_describe else None, topic_id=topic_id)
-        )
-    if not errors:
-        return guard.handler(call, request)
-    guard.report(call, request, errors, Resource.TOPIC)
-    response = guard.handler(call, with_fields(request, topics=allowed))
-    rows = guard.api.refuse(
-        with_fields(request, topics=refused), _TOPIC_REFUSED, _TOPIC_REFUSED.message
-    ).responses
-    return with_fields(response, responses=[*response.responses, *rows])
+            return None
+        disclosed.append(name if is_by_name or may_describe else None)
+        error = _refusal(permissions, Operation.DELETE, Resource.TOPIC, name)
+        error.message = error.code.message
+        return error
+
+    def disclose_names(rows: list[Any]) -> None:
+        for row, name in zip(rows, disclosed, strict=True):
+            row.name = name
+
+    return guard.serve_rows(
+        call,
+        request,
+        refusal_of,
+        report=lambda errors: guard.report(call, request, errors, Resource.TOPIC),
+        complete=disclose_names,
+    )
 
 
 # Delegation tokens
@@ -629,21 +556,12 @@ def describe_configs(guard: Guard, call: Call, permissions: Permissions, request
         for each in request.resources
     ):
         return guard.handler(call, request)
-    allowed, rows, errors = [], [], []
-    for each in request.resources:
-        error = _config_refusal(permissions, Operation.DESCRIBE_CONFIGS, each)
-        if error is None:
-            allowed.append(each)
-            continue
-        errors.append(error)
-        rows += guard.api.refuse(
-            with_fields(request, resources=[each]), error.code, error.code.message
-        ).results
-    if not errors:
-        return guard.handler(call, request)
-    _report_configs(guard, call, request, errors)
-    response = guard.handler(call, with_fields(request, resources=allowed))
-    return with_fields(response, results=[*response.results, *rows])
+    return guard.serve_rows(
+        call,
+        request,
+        lambda each: _config_refusal(permissions, Operation.DESCRIBE_CONFIGS, each),
+        report=partial(_report_configs, guard, call, request),
+    )
 
 
 def alter_configs(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
@@ -653,39 +571,36 @@ def alter_configs(guard: Guard, call: Call, permissions: Permissions, request: A
     """
     at_node = guard.permissions_at_node(call)
     counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
-    refused: dict[int, KafkaError] = {}
-    for index, each in enumerate(request.resources):
+
+    def refusal_of(each: Any) -> KafkaError | None:
         is_logger = each.resource_type == ResourceType.BROKER_LOGGER
         error = _config_refusal(
             at_node if is_logger else permissions, Operation.ALTER_CONFIGS, each
         )
         if error is None or counts[each.resource_type, each.resource_name] > 1:
-            continue
-        if not _is_invalid(call, each):
-            refused[index] = error
-    if not refused:
-        return guard.handler(call, request)
-    _report_configs(guard, call, request, list(refused.values()))
-    allowed = [each for index, each in enumerate(request.resources) if index not in refused]
-    response = guard.handler(call, with_fields(request, resources=allowed))
-    answered = iter(response.responses)
+            return None
+        return None if _is_invalid(call, each) else error
+
     rules = call.node.config.release.rules
     without_text = (
         (ResourceType.BROKER_LOGGER, ResourceType.BROKER)
         if rules.omits_text_of_refused_broker_changes
         else (ResourceType.BROKER_LOGGER,)
     )
-    rows = []
-    for index, each in enumerate(request.resources):
-        if index not in refused:
-            rows.append(next(answered))
-            continue
-        code = refused[index].code
-        (row,) = guard.api.refuse(with_fields(request, resources=[each]), code, None).responses
-        if each.resource_type in without_text:
-            row.error_message = None
-        rows.append(row)
-    return with_fields(response, responses=rows)
+
+    def remove_texts(rows: list[Any]) -> None:
+        for row in rows:
+            if row.resource_type in without_text:
+                row.error_message = None
+
+    return guard.serve_rows(
+        call,
+        request,
+        refusal_of,
+        Position.REQUESTED,
+        report=partial(_report_configs, guard, call, request),
+        complete=remove_texts,
+    )
 
 
 def alter_configs_at_controller(
@@ -697,30 +612,27 @@ def alter_configs_at_controller(
     The rows of refused loggers are the last ones, all other refused rows are the first ones.
     """
     counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
-    allowed, errors = [], []
-    first_rows: list[Any] = []
-    last_rows: list[Any] = []
-    for each in request.resources:
-        is_logger = each.resource_type == ResourceType.BROKER_LOGGER
-        if is_logger and guard.api.key == ApiKey.ALTER_CONFIGS:
-            allowed.append(each)  # the handler refuses it, as an unexpected type
-            continue
-        operation = Operation.CLUSTER_ACTION if is_logger else Operation.ALTER_CONFIGS
-        error = _config_refusal(permissions, operation, each)
-        is_repeated = counts[each.resource_type, each.resource_name] > 1
-        if error is None or (is_repeated and not is_logger):
-            allowed.append(each)
-            continue
-        errors.append(error)
-        refused = guard.api.refuse(
-            with_fields(request, resources=[each]), error.code, error.code.message
-        )
-        (last_rows if is_logger else first_rows).extend(refused.responses)
-    if not errors:
-        return guard.handler(call, request)
-    _report_configs(guard, call, request, errors)
-    response = guard.handler(call, with_fields(request, resources=allowed))
-    return with_fields(response, responses=[*first_rows, *response.responses, *last_rows])
+
+    def is_logger(each: Any) -> bool:
+        return bool(each.resource_type == ResourceType.BROKER_LOGGER)
+
+    def refusal_of_logger(each: Any) -> KafkaError | None:
+        # The handler of AlterConfigs refuses a logger, as an unexpected type.
+        if not is_logger(each) or guard.api.key == ApiKey.ALTER_CONFIGS:
+            return None
+        return _config_refusal(permissions, Operation.CLUSTER_ACTION, each)
+
+    def refusal_of_other(each: Any) -> KafkaError | None:
+        if is_logger(each) or counts[each.resource_type, each.resource_name] > 1:
+            return None
+        return _config_refusal(permissions, Operation.ALTER_CONFIGS, each)
+
+    report = partial(_report_configs, guard, call, request)
+
+    def serve_others(call: Call, request: Any) -> Any:
+        return guard.serve_rows(call, request, refusal_of_other, Position.FIRST, report=report)
+
+    return guard.serve_rows(call, request, refusal_of_logger, handler=serve_others, report=report)
 
 
 def _is_invalid(call: Call, requested: Any) -> bool:
@@ -745,7 +657,7 @@ def _is_invalid(call: Call, requested: Any) -> bool:
     return False
 
 
-def _report_configs(guard: Guard, call: Call, request: Any, errors: list[KafkaError]) -> None:
+def _report_configs(guard: Guard, call: Call, request: Any, errors: Sequence[KafkaError]) -> None:
     """Report refusals; settings of nodes have no history, so they are only logged."""
     for error in errors[:MAX_REPORTED]:
         if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:

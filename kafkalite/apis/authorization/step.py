@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from kafkalite.apis.authorization import special
 from kafkalite.apis.authorization.checks import (
@@ -26,7 +26,9 @@ from kafkalite.apis.authorization.rules import (
     CONTROLLER_RULES,
     RULES,
     ClusterMessage,
-    Position,
+    Rule,
+    has_all_permissions,
+    row_permission,
 )
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.refusals import (
@@ -40,7 +42,8 @@ from kafkalite.ports.waiting import chain
 from kafkalite.protocol.acl_operations import Resource
 from kafkalite.protocol.catalogue import AnsweringNode, row
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.message import with_fields
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.rows import Position, split
 from kafkalite.security.acls import CLUSTER_NAME
 from kafkalite.security.permissions import PermissionsTable, permission_key
 
@@ -48,13 +51,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kafkalite.apis.authorization.checks import Check
-    from kafkalite.apis.authorization.rules import Listed, Rule
+    from kafkalite.apis.authorization.rules import RowPermission
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.call import Call
     from kafkalite.gateway.steps import Handler
     from kafkalite.metadata.image import MetadataImage
     from kafkalite.protocol.acl_operations import Operation
-    from kafkalite.protocol.errors import KafkaError
     from kafkalite.security.authorizer import AuthorizerSettings
     from kafkalite.security.permissions import Permissions
 
@@ -65,6 +67,7 @@ _KINDS: Final = {
 }
 
 
+_DEFAULT_RULE: Final = Rule()
 _CONTROLLER: Final = -1
 """The key of the permissions by the ACLs of the controller, in place of a node's id."""
 
@@ -87,9 +90,11 @@ class AuthorizationStep(ImmediateStep):
     def wrap(self, api: Api, version: int, handler: Handler) -> Handler:
         """Return a handler that checks permissions and then calls `handler`; see `Step`."""
         del version
-        rule = self._rules.get(api.key)
-        if rule is None:
+        rule = self._rules.get(api.key, _DEFAULT_RULE)
+        if rule is None or not row(api.key).access:
             return handler
+        if rule.is_derived and not has_all_permissions(api.key):
+            return _refuse_all
         is_at_controller = self._is_for_controllers or row(api.key).node is AnsweringNode.CONTROLLER
         return Guard(
             api, handler, rule, self._table, is_at_controller=is_at_controller
@@ -100,8 +105,8 @@ class Guard:
     """The checks of one API, and the handler behind them."""
 
     __slots__ = (
-        "_after", "_checks", "_cluster_message", "_first", "_is_at_controller", "_list_key",
-        "_listed", "_rows", "_table", "api", "function", "handler",
+        "_after", "_checks", "_complete", "_first", "_is_at_controller", "_needed", "_row_key",
+        "_rule", "_table", "api", "function", "handler",
     )  # fmt: skip
 
     def __init__(
@@ -118,41 +123,34 @@ class Guard:
         self.handler = handler
         self._table = table
         self._checks = checks_of(row(api.key)) if rule.is_whole else ()
-        self._cluster_message = rule.cluster_message
-        self._listed = rule.listed
-        self._list_key = (
-            0
-            if rule.listed is None
-            else permission_key(rule.listed.operation, rule.listed.resource)
+        self._rule = rule
+        self._needed = needed = None if rule.is_in_handler else row_permission(api.key)
+        """The permission that each row needs."""
+        self._row_key = 0 if needed is None else permission_key(needed.operation, needed.resource)
+        self.function: Callable[[Guard, Call, Permissions, Any], Any] | None = getattr(
+            special, rule.function, None
         )
-        self.function: Callable[[Guard, Call, Permissions, Any], Any] | None = (
-            getattr(special, rule.function) if rule.function else None
+        self._first: Callable[[Call, Any], None] | None = getattr(special, rule.first, None)
+        self._complete: Callable[[Call, list[Any]], None] | None = getattr(
+            special, rule.complete, None
         )
-        self._first: Callable[[Call, Any], None] | None = (
-            getattr(special, rule.first) if rule.first else None
-        )
-        self._rows: Callable[[Call, Any, ErrorCode], list[Any]] | None = (
-            getattr(special, rule.rows) if rule.rows else None
-        )
-        self._after: Callable[[Permissions, Any], Any] | None = (
-            getattr(special, rule.after) if rule.after else None
-        )
+        self._after: Callable[[Permissions, Any], Any] | None = getattr(special, rule.after, None)
 
     def checking_handler(self) -> Handler:
         """Return the handler that clients' requests are passed to."""
         if len(self._checks) == 1 and self._checks[0][0].field == "group_id":
             is_heartbeat = self.function is special.subscription
             if is_heartbeat or (
-                self.function is None and self._listed is None and self._after is None
+                self.function is None and self._needed is None and self._after is None
             ):
                 return self._heartbeat_handler(self._checks[0][0], may_subscribe=is_heartbeat)
-            if self._listed is not None and self._listed.has_ids:
+            if self._needed is not None and self._needed.has_ids:
                 return self._commit_handler(self._checks[0][0])
         return self._serve
 
     def _commit_handler(self, only_check: Check) -> Handler:
         """Return a handler for frequent requests that name one group and few topics."""
-        handler, group_key, topic_key = self.handler, only_check.key, self._list_key
+        handler, group_key, topic_key = self.handler, only_check.key, self._row_key
         serve = self._serve
 
         def handle(call: Call, request: Any) -> Any:
@@ -266,9 +264,9 @@ class Guard:
 
     def _message(self, operation: Operation) -> str | None:
         """Return the message of a refusal for the cluster."""
-        if self._cluster_message is ClusterMessage.STANDARD:
+        if self._rule.cluster_message is ClusterMessage.STANDARD:
             return ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message
-        if self._cluster_message is ClusterMessage.NEEDED:
+        if self._rule.cluster_message is ClusterMessage.NEEDED:
             return cluster_message(self.api.name, operation)
         return None
 
@@ -279,84 +277,105 @@ class Guard:
 
     def serve_listed(self, call: Call, permissions: Permissions, request: Any) -> Any:
         """Return the answer of the handler, with rows for elements that are refused."""
-        listed = self._listed
-        if listed is None:
+        needed = self._needed
+        if needed is None:
             return self.finish(permissions, self.handler(call, request))
-        permitted = permissions.permitted[self._list_key]
-        entries = getattr(request, listed.entries)
-        field = listed.name
-        for entry in entries or ():
-            name = (getattr(entry, field) or entry.topic_id) if listed.has_ids else (
-                getattr(entry, field) if field else entry
+        permitted = permissions.permitted[self._row_key]
+        field = needed.name
+        for each in getattr(request, needed.rows) or ():
+            name = (getattr(each, field) or each.topic_id) if needed.has_ids else (
+                getattr(each, field) if field else each
             )  # fmt: skip
             if name not in permitted:
-                return self._filter(listed, call, permissions, request, entries)
+                answer = self._serve_permitted(needed, call, permissions, request)
+                return self.finish(permissions, answer)
         return self.finish(permissions, self.handler(call, request))
 
     def finish(self, permissions: Permissions, answer: Any) -> Any:
         """Remove the parts of an answer that the client may not see."""
         return answer if self._after is None else chain(answer, partial(self._after, permissions))
 
-    def _filter(
+    def serve_rows(
         self,
-        listed: Listed,
         call: Call,
-        permissions: Permissions,
         request: Any,
-        entries: Sequence[Any],
+        refusal_of: Callable[[Any], KafkaError | None],
+        position: Position = Position.LAST,
+        *,
+        handler: Handler | None = None,
+        report: Callable[[Sequence[KafkaError]], None] | None = None,
+        complete: Callable[[list[Any]], None] | None = None,
+        is_called_without_rows: bool = True,
     ) -> Any:
-        """Serve a request without the elements that are refused."""
-        if listed.alternative is not None and permissions.allows(
-            listed.alternative, Resource.CLUSTER, CLUSTER_NAME
-        ):
-            return self.finish(permissions, self.handler(call, request))
-        refused = self._refused_entries(listed, call, permissions, entries)
-        if not refused:
-            return self.finish(permissions, self.handler(call, request))
-        self.report(call, request, list(refused.values()), listed.resource)
-        code = next(iter(refused.values())).code
-        remaining = [entry for index, entry in enumerate(entries) if index not in refused]
-        message = code.message if listed.has_message else None
-        refused_request = with_fields(
-            request, **{listed.entries: [entries[index] for index in refused]}
-        )
-        response = self.api.refuse(refused_request, code, message)
-        if self._rows is not None:
-            setattr(response, listed.answers, self._rows(call, refused_request, code))
-        if hasattr(response, "error_code"):
-            response.error_code = ErrorCode.NONE
-        if hasattr(response, "error_message"):
-            response.error_message = None
-        if not remaining and not listed.is_called_without_entries:
-            return self.finish(permissions, response)
-        answer = self.handler(call, with_fields(request, **{listed.entries: remaining}))
-        merge = partial(_merge, listed, response, tuple(refused), len(entries))
-        return self.finish(permissions, chain(answer, merge))
+        """Return the answer of a handler for some rows of a request, and refusals of the others.
 
-    def _refused_entries(
-        self, listed: Listed, call: Call, permissions: Permissions, entries: Sequence[Any]
-    ) -> dict[int, KafkaError]:
-        """Return the index of each refused element, with its error."""
+        `refusal_of` returns the refusal of a row, or None. `report` gets the refusals, and
+        `complete` the refused rows of the response.
+        """
+        serve = self.handler if handler is None else handler
+        errors: list[KafkaError] = []
+
+        def error_of(path: Sequence[Any]) -> KafkaError | None:
+            error = refusal_of(path[0])
+            if error is not None:
+                errors.append(error)
+            return error
+
+        divided = split(self.api.key, request, 0, error_of)
+        if not errors:
+            return serve(call, request)
+        if report is not None:
+            report(errors)
+        if complete is not None:
+            complete(divided.refused)
+        if not divided.has_rows and not is_called_without_rows:
+            return divided.merge(divided.empty_response())
+
+        def merge(response: Any) -> Any:
+            # Without a response, the refused rows are the response.
+            answered = divided.empty_response() if response is None else response
+            return divided.merge(answered, position)
+
+        return chain(serve(call, divided.request), merge)
+
+    def _serve_permitted(
+        self, needed: RowPermission, call: Call, permissions: Permissions, request: Any
+    ) -> Any:
+        """Serve a request without the rows that are refused."""
+        if needed.alternative is not None and permissions.allows(
+            needed.alternative, Resource.CLUSTER, CLUSTER_NAME
+        ):
+            return self.handler(call, request)
+        rule = self._rule
         counts: Counter[object] = Counter()
-        if listed.omits_repeated:
-            counts.update(getattr(entry, listed.name) for entry in entries)
-        refused: dict[int, KafkaError] = {}
-        for index, entry in enumerate(entries):
-            name = _name_of(listed, call, entry)
+        if rule.omits_repeated:
+            counts.update(_name_of(needed, call, row) for row in getattr(request, needed.rows))
+
+        def refusal_of(row: Any) -> KafkaError | None:
+            name = _name_of(needed, call, row)
             if name is None or counts[name] > 1:
-                continue
-            if listed.omits_invalid and invalid_name_reason(name) is not None:
-                continue
-            decision = permissions.decide(listed.operation, listed.resource, name)
-            if not decision.is_allowed:
-                refused[index] = refusal(
-                    permissions, listed.operation, listed.resource, name, decision
-                )
-                continue
-            permissions.remember(self._list_key, name)
-            if listed.has_ids and not getattr(entry, listed.name):
-                permissions.remember(self._list_key, entry.topic_id)
-        return refused
+                return None
+            if rule.omits_invalid and invalid_name_reason(name) is not None:
+                return None
+            decision = permissions.decide(needed.operation, needed.resource, name)
+            if decision.is_allowed:
+                permissions.remember(self._row_key, name)
+                if needed.has_ids and not getattr(row, needed.name):
+                    permissions.remember(self._row_key, row.topic_id)
+                return None
+            error = refusal(permissions, needed.operation, needed.resource, name, decision)
+            error.message = error.code.message if rule.has_message else None
+            return error
+
+        return self.serve_rows(
+            call,
+            request,
+            refusal_of,
+            rule.position,
+            report=lambda errors: self.report(call, request, errors, needed.resource),
+            complete=None if self._complete is None else partial(self._complete, call),
+            is_called_without_rows=rule.is_called_without_rows,
+        )
 
     def report(
         self, call: Call, request: object, errors: Sequence[KafkaError], resource: Resource
@@ -370,29 +389,18 @@ class Guard:
         report_refusal_of_request(call, self.api.name, errors[0], request)
 
 
-def _name_of(listed: Listed, call: Call, entry: Any) -> str | None:
-    """Return the name of an element; None for an unknown topic id, which the handler refuses."""
-    if not listed.name:
-        return str(entry)
-    name: str = getattr(entry, listed.name)
-    if name or not listed.has_ids:
+def _name_of(needed: RowPermission, call: Call, row: Any) -> str | None:
+    """Return the name of a row; None for an unknown topic id, which the handler refuses."""
+    if not needed.name:
+        return str(row)
+    name: str = getattr(row, needed.name)
+    if name or not needed.has_ids:
         return name
-    topic = call.node.image.topics_by_id.get(entry.topic_id)
+    topic = call.node.image.topics_by_id.get(row.topic_id)
     return None if topic is None else topic.name
 
 
-def _merge(listed: Listed, refusing: Any, refused: Sequence[int], count: int, response: Any) -> Any:
-    """Add the rows of refused elements to a response; without one, they are the response."""
-    if response is None:
-        return refusing
-    rows = getattr(refusing, listed.answers)
-    answered = getattr(response, listed.answers)
-    if listed.position is Position.FIRST:
-        merged = [*rows, *answered]
-    elif listed.position is Position.LAST:
-        merged = [*answered, *rows]
-    else:
-        by_index = dict(zip(refused, rows, strict=True))
-        others = iter(answered)
-        merged = [by_index[index] if index in by_index else next(others) for index in range(count)]
-    return with_fields(response, **{listed.answers: merged})
+def _refuse_all(call: Call, request: Any) -> NoReturn:
+    """Refuse an API with permissions that nothing checks."""
+    del call, request
+    raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

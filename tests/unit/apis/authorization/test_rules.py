@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from kafkalite.apis.authorization.rules import RULES
+from kafkalite.apis.authorization import step
+from kafkalite.apis.authorization.rules import (
+    RULES,
+    RowPermission,
+    Rule,
+    has_all_permissions,
+    row_permission,
+)
 from kafkalite.apis.table import TABLE, find_api
 from kafkalite.protocol import catalogue, codec
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.security.acls import Acl, PatternType, PermissionType
+from kafkalite.security.authorizer import AuthorizerSettings
 from tests.unit.apis.authorization.requests import (
     CASES,
     MISSING_TOPIC,
@@ -28,6 +38,8 @@ from tests.unit.apis.cluster_wire import ClusterWire
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from kafkalite.gateway.call import Call
 
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -102,45 +114,59 @@ def test_a_request_is_refused_unless_it_has_every_permission(wire: ClusterWire, 
             assert bool(refused) is not is_sufficient, (version, needs, refused)
 
 
-def test_every_served_api_with_permissions_has_a_rule_and_no_other() -> None:
-    assert {key for key in TABLE if catalogue.row(key).access} == set(RULES)
-
-
-def test_every_rule_has_a_case_in_every_version() -> None:
+def test_every_api_with_permissions_has_a_case_in_every_version() -> None:
     covered: dict[int, set[int]] = {}
     for case in CASES:
         covered.setdefault(case.key, set()).update(versions_of(case))
-    assert covered.keys() == RULES.keys()
+    assert covered.keys() == {key for key in TABLE if catalogue.row(key).access}
 
 
-@pytest.mark.parametrize("key", RULES)
-def test_the_fields_of_a_rule_exist(key: int) -> None:
-    listed = RULES[key].listed
-    api = find_api(key)
+def test_few_apis_are_open_to_every_client() -> None:
+    assert {TABLE[key].name for key in TABLE if not catalogue.row(key).access} == {
+        "ApiVersions", "ExpireDelegationToken", "GetTelemetrySubscriptions", "PushTelemetry",
+        "RenewDelegationToken", "SaslAuthenticate", "SaslHandshake",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("key", TABLE)
+def test_a_rule_without_functions_checks_all_permissions_of_the_catalogue(key: int) -> None:
+    rule = RULES.get(key, Rule())
+    assert not rule.is_derived or has_all_permissions(key)
+
+
+def test_the_permission_of_rows_follows_from_the_catalogue() -> None:
+    topics = ("topics", "name")
+    read, describe = Operation.READ, Operation.DESCRIBE
+    assert row_permission(ApiKey.OFFSET_COMMIT) == RowPermission(
+        read, Resource.TOPIC, *topics, has_ids=True, alternative=None
+    )
+    assert row_permission(ApiKey.OFFSET_FOR_LEADER_EPOCH) == RowPermission(
+        describe,
+        Resource.TOPIC,
+        "topics",
+        "topic",
+        has_ids=False,
+        alternative=Operation.CLUSTER_ACTION,
+    )
+    assert row_permission(ApiKey.DESCRIBE_TRANSACTIONS) == RowPermission(
+        describe,
+        Resource.TRANSACTIONAL_ID,
+        "transactional_ids",
+        "",
+        has_ids=False,
+        alternative=None,
+    )
+    for key in (ApiKey.HEARTBEAT, ApiKey.ELECT_LEADERS, ApiKey.ALTER_CONFIGS):
+        assert row_permission(key) is None
+
+
+def test_an_api_with_permissions_that_nothing_checks_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = find_api(ApiKey.LIST_GROUPS)
     assert api is not None
-    if listed is not None:
-        request, response = codec.request_class(key)(), codec.response_class(key)()
-        assert getattr(request, listed.entries) == []
-        assert getattr(response, listed.answers) == []
-
-
-@pytest.mark.parametrize("key", RULES)
-def test_a_rule_uses_permissions_of_the_catalogue(key: int) -> None:
-    listed = RULES[key].listed
-    known = {(each.operation, each.resource) for some in catalogue.row(key).access for each in some}
-    if listed is not None:
-        assert (listed.operation, listed.resource) in known
-
-
-def test_apis_without_a_rule_of_their_own_are_checked_by_their_handlers() -> None:
-    plain = {
-        key
-        for key, rule in RULES.items()
-        if rule.listed is None and not rule.function and not rule.after
-    }
-    topic_apis = {
-        key
-        for key in plain
-        if any(each.resource.name == "TOPIC" for some in catalogue.row(key).access for each in some)
-    }
-    assert all(RULES[key].is_in_handler for key in topic_apis)
+    monkeypatch.setattr(step, "RULES", {})
+    guarded = step.AuthorizationStep(AuthorizerSettings()).wrap(api, 0, lambda *_: "served")
+    with pytest.raises(KafkaError) as refused:
+        guarded(cast("Call", None), None)
+    assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
