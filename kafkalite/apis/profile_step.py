@@ -7,6 +7,7 @@ resources of one request are refused one by one. Calls between nodes are not res
 # ruff: noqa: ANN401 - requests and responses of any API
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.apis.authorization.checks import MAX_REPORTED
@@ -20,10 +21,12 @@ from kafkalite.metadata.creation import BROKER_DEFAULT
 from kafkalite.metadata.image import ResourceType
 from kafkalite.ports.turns import in_steps
 from kafkalite.ports.waiting import chain
+from kafkalite.protocol import catalogue
 from kafkalite.protocol.api_names import known_api_name, not_served_message
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.message import with_fields
+from kafkalite.protocol.rows import split
 from kafkalite.storage.batch import COMPRESSION_MASK, HEADER_SIZE
 from kafkalite.storage.compression import CODEC_NUMBERS
 
@@ -158,46 +161,33 @@ class Guard:
 
         return handle
 
-    def serve_allowed(
-        self,
-        call: Call,
-        request: Any,
-        entries: str,
-        answers: str,
-        check: Callable[[Any], Any],
-    ) -> Any:
-        """Return the answer of the handler for the allowed entries, and refusals of the others.
+    def serve_allowed(self, call: Call, request: Any, check: Callable[[Any], Any]) -> Any:
+        """Return the answer of the handler for the allowed rows, and refusals of the others.
 
-        `check` returns an entry as it is passed to the handler, or raises KafkaError.
+        `check` returns a row as it is passed to the handler, or raises KafkaError.
         """
-        allowed, refusals = [], []
-        for entry in in_steps(getattr(request, entries)):
+        properties = catalogue.row(self.api.key).rows
+        assert properties is not None
+        rows: list[Any] = []
+        refusals: list[KafkaError | None] = []
+        for row in in_steps(getattr(request, properties.requested)):
             try:
-                allowed.append(check(entry))
+                rows.append(check(row))
+                refusals.append(None)
             except KafkaError as error:
-                refusals.append((entry, error.without_traceback()))
-        changed = with_fields(request, **{entries: allowed})
-        if not refusals:
+                rows.append(row)
+                refusals.append(error.without_traceback())
+        next_refusal = iter(refusals)
+        changed = with_fields(request, **{properties.requested: rows})
+        divided = split(self.api.key, changed, 0, lambda _: next(next_refusal))
+        reported = ((row, error) for row, error in zip(rows, refusals, strict=True) if error)
+        for row, error in islice(reported, MAX_REPORTED):
+            self._report(call, request, row, error)
+        if not divided.refused:
             return self.handler(call, changed)
-        rows = [
-            row
-            for entry, refusal in in_steps(refusals)
-            for row in getattr(
-                self.api.refuse(
-                    with_fields(request, **{entries: [entry]}), refusal.code, refusal.message
-                ),
-                answers,
-            )
-        ]
-        for entry, refusal in refusals[:MAX_REPORTED]:
-            self._report(call, request, entry, refusal)
-
-        def merge(response: Any) -> Any:
-            return with_fields(response, **{answers: [*getattr(response, answers), *rows]})
-
-        if allowed:
-            return chain(self.handler(call, changed), merge)
-        return merge(self.api.refuse(changed, ErrorCode.NONE, None))
+        if not divided.has_rows:
+            return divided.merge(divided.empty_response())
+        return chain(self.handler(call, divided.request), divided.merge)
 
     def _report(self, call: Call, request: Any, entry: Any, refusal: KafkaError) -> None:
         """Report a refusal under the topic of an entry, or under the client for other resources."""
@@ -331,7 +321,7 @@ def _create_topics(guard: Guard) -> Handler:
             limits.add_topic(default_count if count == BROKER_DEFAULT else count, factor)
             return with_fields(topic, configs=configs)
 
-        return guard.serve_allowed(call, request, "topics", "topics", check)
+        return guard.serve_allowed(call, request, check)
 
     return handle
 
@@ -377,7 +367,7 @@ def _create_partitions(guard: Guard) -> Handler:
             limits.add_partitions(topic.name, topic.count)
             return topic
 
-        return guard.serve_allowed(call, request, "topics", "results", check)
+        return guard.serve_allowed(call, request, check)
 
     return handle
 
@@ -402,7 +392,7 @@ def _alter_configs(guard: Guard) -> Handler:
         return with_fields(resource, configs=configs)
 
     def handle(call: Call, request: Any) -> Any:
-        return guard.serve_allowed(call, request, "resources", "responses", check)
+        return guard.serve_allowed(call, request, check)
 
     return handle
 
@@ -418,7 +408,7 @@ def _describe_configs(guard: Guard) -> Handler:
         return resource
 
     def handle(call: Call, request: Any) -> Any:
-        return guard.serve_allowed(call, request, "resources", "results", check)
+        return guard.serve_allowed(call, request, check)
 
     return handle
 

@@ -47,7 +47,7 @@ CATALOGUE_ROW = """\
     ApiKey.GREET_GROUP: Row(
         AnsweringNode.GROUP_COORDINATOR,
         ChangedState.OFFSETS,
-        access=(_READ_GROUP,),
+        "READ GROUP",
         request=Fields(group="group_id", topic="topics.name", credentials="password"),
         response=Fields(broker="node_endpoints.node_id"),
         errors="error_code",

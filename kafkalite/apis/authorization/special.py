@@ -637,19 +637,10 @@ def alter_configs_at_controller(
 
 def _is_invalid(call: Call, requested: Any) -> bool:
     """Whether the handler refuses a resource before its permissions matter."""
-    from kafkalite.apis.configs.alter import alterable_resource, check_config_names
-    from kafkalite.metadata.configs import AlterOperation
+    from kafkalite.apis.configs.alter import alterable_resource, check_configs
 
-    is_delete = AlterOperation.DELETE
     try:
-        check_config_names(
-            (config.name for config in requested.configs),
-            [
-                config.name
-                for config in requested.configs
-                if config.value is None and getattr(config, "config_operation", None) != is_delete
-            ],
-        )
+        check_configs(requested.configs)
         if requested.resource_type != ResourceType.BROKER_LOGGER:
             alterable_resource(call, requested.resource_type, requested.resource_name)
     except KafkaError:

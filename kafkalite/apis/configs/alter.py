@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalite.apis.configs.describe import node_id_of
 from kafkalite.apis.configs.log_levels import alter_loggers
@@ -29,7 +29,7 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from kafkalite.gateway.call import Call
 
@@ -64,10 +64,16 @@ def alterable_resource(call: Call, kind: int, name: str) -> ConfigResource:
     return resource
 
 
-def check_config_names(names: Iterable[str], null_names: Sequence[str]) -> None:
-    """Raise KafkaError INVALID_REQUEST if a name is repeated, or some have null values."""
-    if any(count > 1 for count in Counter(names).values()):
+def check_configs(configs: Sequence[Any]) -> None:
+    """Raise KafkaError INVALID_REQUEST if a name is repeated, or some values are null."""
+    if any(count > 1 for count in Counter(config.name for config in configs).values()):
         raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorText.REPEATED_CONFIG.template)
+    null_names = [
+        config.name
+        for config in configs
+        if config.value is None
+        and getattr(config, "config_operation", None) != AlterOperation.DELETE
+    ]
     if null_names:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, ErrorText.NULL_CONFIG.format(names=", ".join(null_names))
@@ -93,14 +99,7 @@ def handle_incremental_alter_configs(
         errors[resource_key] = None
         try:
             _check_is_unique(resource_key, counts)
-            check_config_names(
-                (config.name for config in resource.configs),
-                [
-                    config.name
-                    for config in resource.configs
-                    if config.value is None and config.config_operation != AlterOperation.DELETE
-                ],
-            )
+            check_configs(resource.configs)
             if resource.resource_type == ResourceType.BROKER_LOGGER:
                 alter_logger(call, resource, validate_only=request.validate_only)
                 continue
@@ -110,14 +109,8 @@ def handle_incremental_alter_configs(
             errors[resource_key] = error.without_traceback()
     alter = partial(call.node.cluster.metadata.alter_configs, validate_only=request.validate_only)
     errors.update(_change_in_parts(alter, altered))
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            _incremental_result(resource_key, errors[resource_key])
-            for resource_key in (
-                (each.resource_type, each.resource_name) for each in in_steps(request.resources)
-            )
-        ]
-    )
+    row = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+    return IncrementalAlterConfigsResponse(responses=_results(row, request.resources, errors))
 
 
 def _change_in_parts(
@@ -171,15 +164,24 @@ def _error_message(error: KafkaError | None) -> str | None:
     return error.message or error.code.message
 
 
-def _incremental_result(
-    resource_key: tuple[int, str], error: KafkaError | None
-) -> IncrementalAlterConfigsResponse.AlterConfigsResourceResponse:
-    return IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
-        error_code=ErrorCode.NONE if error is None else error.code,
-        error_message=_error_message(error),
-        resource_type=resource_key[0],
-        resource_name=resource_key[1],
-    )
+def _results(
+    row: Callable[..., T],
+    resources: Collection[Any],
+    errors: Mapping[tuple[int, str], KafkaError | None],
+) -> list[T]:
+    """Return the row of each resource, of a class of the response."""
+    results = []
+    for each in in_steps(resources):
+        error = errors[each.resource_type, each.resource_name]
+        results.append(
+            row(
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=_error_message(error),
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+            )
+        )
+    return results
 
 
 def handle_alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
@@ -194,10 +196,7 @@ def handle_alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfi
         errors[resource_key] = None
         try:
             _check_is_unique(resource_key, counts)
-            check_config_names(
-                (config.name for config in altered.configs),
-                [config.name for config in altered.configs if config.value is None],
-            )
+            check_configs(altered.configs)
             resource = alterable_resource(call, *resource_key)
         except KafkaError as error:
             errors[resource_key] = error.without_traceback()
@@ -207,25 +206,8 @@ def handle_alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfi
         call.node.cluster.metadata.replace_configs, validate_only=request.validate_only
     )
     errors.update(_change_in_parts(replace, replacements))
-    return AlterConfigsResponse(
-        responses=[
-            _alter_result(resource_key, errors[resource_key])
-            for resource_key in (
-                (each.resource_type, each.resource_name) for each in in_steps(request.resources)
-            )
-        ]
-    )
-
-
-def _alter_result(
-    resource_key: tuple[int, str], error: KafkaError | None
-) -> AlterConfigsResponse.AlterConfigsResourceResponse:
-    return AlterConfigsResponse.AlterConfigsResourceResponse(
-        error_code=ErrorCode.NONE if error is None else error.code,
-        error_message=_error_message(error),
-        resource_type=resource_key[0],
-        resource_name=resource_key[1],
-    )
+    row = AlterConfigsResponse.AlterConfigsResourceResponse
+    return AlterConfigsResponse(responses=_results(row, request.resources, errors))
 
 
 APIS = (
