@@ -180,9 +180,9 @@ class Guard:
         next_refusal = iter(refusals)
         changed = with_fields(request, **{properties.requested: rows})
         divided = split(self.api.key, changed, 0, lambda _: next(next_refusal))
-        reported = ((row, error) for row, error in zip(rows, refusals, strict=True) if error)
-        for row, error in islice(reported, MAX_REPORTED):
-            self._report(call, request, row, error)
+        refused = ((row, each) for row, each in zip(rows, refusals, strict=True) if each)
+        for row, refusal in islice(refused, MAX_REPORTED):
+            self._report(call, request, row, refusal)
         if not divided.refused:
             return self.handler(call, changed)
         if not divided.has_rows:

@@ -94,11 +94,12 @@ def produce(stage: Stage, acks: int = -1) -> ProduceRequest:
     )
 
 
-def fetch(stage: Stage, **fields: int) -> FetchRequest:
+def fetch(stage: Stage, max_wait_ms: int = 0) -> FetchRequest:
     partition = FetchRequest.FetchPartition
     return FetchRequest(
         max_bytes=1_000,
-        **fields,
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
         topics=[
             FetchRequest.FetchTopic(
                 topic=name,
@@ -259,7 +260,7 @@ def test_a_delayed_fault_refuses_rows_after_its_delay(stage: Stage) -> None:
 
 def test_a_waiting_fetch_is_answered_at_once_if_a_partition_is_refused(stage: Stage) -> None:
     stage.broker.faults.add(api="Fetch", topic="orders", partition=0, error=FAILED.name)
-    answer = stage.call(fetch(stage, max_wait_ms=60_000, min_bytes=1), 12)
+    answer = stage.call(fetch(stage, max_wait_ms=60_000), 12)
     assert stage.codes(ApiKey.FETCH, answer)["orders", 0] == FAILED
 
 
