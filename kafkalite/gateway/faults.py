@@ -328,7 +328,11 @@ class _FaultyHandler:
         if key is _PRODUCE and not request.acks:
             # As in Kafka, the other partitions are written, and the connection is closed.
             return _unanswered(self._handler, call, split.request, error.explanation or "")
-        if not split.has_rows and key not in _ANSWERED_WITHOUT_ROWS:
+        # In the oldest Metadata requests, an empty list means all topics.
+        is_handled = key in _ANSWERED_WITHOUT_ROWS and not getattr(
+            call.era, "empty_means_all", False
+        )
+        if not split.has_rows and not is_handled:
             return split.merge(split.empty_response())
         return chain(self._handler(call, split.request), split.merge)
 

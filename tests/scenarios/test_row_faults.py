@@ -239,11 +239,14 @@ def test_nothing_is_handled_if_all_rows_are_refused(stage: Stage) -> None:
     assert set(offsets) == {-1}
 
 
-def test_the_brokers_are_known_if_all_topics_are_refused(stage: Stage) -> None:
+@pytest.mark.parametrize(("version", "brokers"), [(0, 0), (1, 1), (12, 1)])
+def test_no_other_topics_are_described_if_all_are_refused(
+    stage: Stage, version: int, brokers: int
+) -> None:
     stage.broker.faults.add(api="Metadata", topic="orders", error=FAILED.name)
     topics = [MetadataRequest.MetadataRequestTopic(name="orders")]
-    answer = stage.call(MetadataRequest(topics=topics), 12)
-    assert len(answer.brokers) == 1
+    answer = stage.call(MetadataRequest(topics=topics), version)
+    assert len(answer.brokers) == brokers
     (topic,) = answer.topics
     assert (topic.name, topic.error_code, topic.partitions) == ("orders", FAILED, [])
 

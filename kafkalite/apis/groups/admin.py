@@ -23,7 +23,7 @@ from kafkalite.protocol._generated.messages.list_groups import ListGroupsRespons
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.rows import refusal
+from kafkalite.protocol.rows import refusal, refused_row
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def handle_describe_groups(call: Call, request: DescribeGroupsRequest) -> Descri
             duplicate_limit.check(group_id)
             description = _describe(call, group_id)
         except KafkaError as refusal:
-            description = _description_with_error(group_id, refusal.code)
+            description = refused_row(ApiKey.DESCRIBE_GROUPS, 0, group_id, refusal.code)
         if description.error_code != ErrorCode.NONE and index < MAX_REPORTED_REFUSALS:
             error = KafkaError(ErrorCode(description.error_code), description.error_message)
             report_refusal(call, "DescribeGroups", group_id, error)
@@ -112,7 +112,9 @@ def _describe(call: Call, group_id: str) -> DescribedGroup:
     group = machine.classic_group(group_id)
     if group is not None:
         return describe_group(group)
-    description = _description_with_error(group_id, era.missing_group)
+    description: DescribedGroup = refused_row(
+        ApiKey.DESCRIBE_GROUPS, 0, group_id, era.missing_group
+    )
     description.group_state = DEAD
     if era.missing_group is not ErrorCode.NONE:
         exists = machine.group(group_id) is not None
@@ -120,17 +122,6 @@ def _describe(call: Call, group_id: str) -> DescribedGroup:
             group_id, GroupType.CLASSIC, exists=exists
         ).message
     return description
-
-
-def _description_with_error(group_id: str, code: ErrorCode) -> DescribedGroup:
-    return DescribedGroup(
-        group_id=group_id,
-        error_code=code,
-        group_state="",
-        protocol_type="",
-        protocol_data="",
-        members=[],
-    )
 
 
 @sees_ended_sessions

@@ -22,6 +22,7 @@ from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
@@ -201,19 +202,10 @@ def handle_consumer_group_describe(
     return ConsumerGroupDescribeResponse(
         groups=describe_each(
             call,
-            "ConsumerGroupDescribe",
+            ApiKey.CONSUMER_GROUP_DESCRIBE,
             request,
             lambda machine, group_id: machine.consumer.describe(group_id),
-            _description_with_error,
         )
-    )
-
-
-def _description_with_error(
-    group_id: str, code: ErrorCode, message: str | None
-) -> ConsumerGroupDescribeResponse.DescribedGroup:
-    return ConsumerGroupDescribeResponse.DescribedGroup(
-        group_id=group_id, error_code=code, error_message=message
     )
 
 

@@ -8,14 +8,17 @@ from kafkalite.apis.authorized_operations import group_operations
 from kafkalite.apis.duplicates import DuplicateLimit
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.ports.turns import in_steps
+from kafkalite.protocol.codec import api_name
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.rows import refused_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalite.gateway.call import Call
     from kafkalite.groups.shard import GroupShard
+    from kafkalite.protocol.api_keys import ApiKey
 
 MAX_REPORTED_REFUSALS = 100
 """The maximum number of refusals of one request that are reported as events."""
@@ -40,13 +43,12 @@ class DescribeRequest(Protocol):
 
 def describe_each(
     call: Call,
-    api: str,
+    key: ApiKey,
     request: DescribeRequest,
     describe: Callable[[GroupShard, str], D],
-    describe_error: Callable[[str, ErrorCode, str | None], D],
 ) -> list[D]:
-    """Return the result of `describe` for each group, or of `describe_error` for its KafkaError."""
-    groups = []
+    """Return the result of `describe` for each group, or a row with its KafkaError."""
+    groups: list[D] = []
     duplicate_limit = DuplicateLimit()
     for position, group_id in enumerate(in_steps(request.group_ids)):
         try:
@@ -56,8 +58,8 @@ def describe_each(
                 group.authorized_operations = group_operations(call, group_id)
         except KafkaError as refusal:
             if position < MAX_REPORTED_REFUSALS:
-                report_refusal(call, api, group_id, refusal)
-            group = describe_error(group_id, refusal.code, refusal.message)
+                report_refusal(call, api_name(key), group_id, refusal)
+            group = refused_row(key, 0, group_id, refusal.code, refusal.message)
         groups.append(group)
     return groups
 

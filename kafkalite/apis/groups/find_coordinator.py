@@ -18,6 +18,7 @@ from kafkalite.protocol._generated.messages.find_coordinator import FindCoordina
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.rows import refused_row
 from kafkalite.protocol.uuids import uuid_from_text
 from kafkalite.protocol.versions import Versions
 
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 
 Coordinator = FindCoordinatorResponse.Coordinator
-
-NO_NODE_ID = -1
-NO_PORT = -1
 
 
 class CoordinatorType(IntEnum):
@@ -95,7 +93,9 @@ def handle_find_coordinator(call: Call, request: FindCoordinatorRequest) -> Find
         try:
             coordinators.append(_coordinator_of(call, request.key_type, key))
         except KafkaError as refusal:
-            coordinators.append(_coordinator_error(key, refusal.code, refusal.message))
+            coordinators.append(
+                refused_row(ApiKey.FIND_COORDINATOR, 0, key, refusal.code, refusal.message)
+            )
     return FindCoordinatorResponse(coordinators=coordinators)
 
 
@@ -146,17 +146,6 @@ def _endpoint(call: Call, node_id: int) -> Endpoint | None:
         if endpoint.node_id == node_id:
             return endpoint
     return None
-
-
-def _coordinator_error(key: str, code: ErrorCode, message: str | None) -> Coordinator:
-    return Coordinator(
-        key=key,
-        node_id=NO_NODE_ID,
-        host="",
-        port=NO_PORT,
-        error_code=code,
-        error_message=message or "",
-    )
 
 
 def lift_find_coordinator(request: FindCoordinatorRequest, version: int) -> FindCoordinatorRequest:

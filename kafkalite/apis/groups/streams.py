@@ -38,6 +38,7 @@ from kafkalite.protocol._generated.messages.streams_group_topology_description_u
     StreamsGroupTopologyDescriptionUpdateResponse,
 )
 from kafkalite.protocol.acl_operations import Operation, Resource
+from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
@@ -293,21 +294,12 @@ def handle_streams_group_describe(
     return StreamsGroupDescribeResponse(
         groups=describe_each(
             call,
-            "StreamsGroupDescribe",
+            ApiKey.STREAMS_GROUP_DESCRIBE,
             request,
             lambda machine, group_id: machine.streams.describe(
                 group_id, includes_description=request.include_topology_description
             ),
-            _description_with_error,
         )
-    )
-
-
-def _description_with_error(
-    group_id: str, code: ErrorCode, message: str | None
-) -> StreamsGroupDescribeResponse.DescribedGroup:
-    return StreamsGroupDescribeResponse.DescribedGroup(
-        group_id=group_id, error_code=code, error_message=message
     )
 
 

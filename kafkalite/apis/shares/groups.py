@@ -19,6 +19,7 @@ from kafkalite.protocol._generated.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
+from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions
@@ -106,19 +107,10 @@ def handle_share_group_describe(
     return ShareGroupDescribeResponse(
         groups=describe_each(
             call,
-            "ShareGroupDescribe",
+            ApiKey.SHARE_GROUP_DESCRIBE,
             request,
             lambda machine, group_id: machine.share.describe(group_id),
-            _description_with_error,
         )
-    )
-
-
-def _description_with_error(
-    group_id: str, code: ErrorCode, message: str | None
-) -> ShareGroupDescribeResponse.DescribedGroup:
-    return ShareGroupDescribeResponse.DescribedGroup(
-        group_id=group_id, error_code=code, error_message=message
     )
 
 
