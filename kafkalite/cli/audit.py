@@ -503,13 +503,13 @@ def _options(arguments: Namespace) -> Options:
 
 
 def _instant_ns(flag: str, text: str | None) -> int | None:
-    from kafkalite.control.times import instant_ms  # noqa: PLC0415 - see above
+    from kafkalite.ports.times import instant_ms  # noqa: PLC0415 - see above
 
     return None if text is None else _parse_option(flag, text, instant_ms) * _NS_PER_MS
 
 
 def _audit_options(arguments: Namespace) -> AuditOptions:
-    from kafkalite.control.times import duration_ms  # noqa: PLC0415 - see above
+    from kafkalite.ports.times import duration_ms  # noqa: PLC0415 - see above
     from kafkalite.traffic.spark.audits import AuditOptions  # noqa: PLC0415
 
     given = {

@@ -86,7 +86,7 @@ def _print_result(result: FencingResult) -> None:
 
 
 def _timeout_ms(text: str) -> int:
-    from kafkalite.control.times import duration_ms  # noqa: PLC0415 - see above
+    from kafkalite.ports.times import duration_ms  # noqa: PLC0415 - see above
 
     timeout_ms = duration_ms(text)
     if not 0 < timeout_ms <= _MAX_TIMEOUT_MS:

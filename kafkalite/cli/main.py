@@ -14,11 +14,8 @@ from kafkalite.cli import (
     audit,
     capture,
     completion,
-    control_commands,
     diff,
     fence,
-    identity_commands,
-    node_commands,
     replay,
     serve,
     show,
@@ -26,7 +23,7 @@ from kafkalite.cli import (
 from kafkalite.cli.output import USAGE_STATUS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 _INTERRUPTED_STATUS = 130
@@ -60,48 +57,6 @@ class FixedWidthHelp(argparse.HelpFormatter):
 
 COMMANDS = (
     ("serve", "Run a broker until a signal stops it.", serve.add_options, serve.serve),
-    (
-        "clock",
-        "Show or change the clock of a running broker.",
-        control_commands.add_clock,
-        control_commands.clock,
-    ),
-    (
-        "fault",
-        "Inject faults into requests to a running broker.",
-        control_commands.add_fault,
-        control_commands.fault,
-    ),
-    (
-        "node",
-        "Stop, start and isolate the nodes of a running broker.",
-        node_commands.add_node,
-        node_commands.node,
-    ),
-    (
-        "leader",
-        "Move the leaders of partitions of a running broker.",
-        node_commands.add_leader,
-        node_commands.leader,
-    ),
-    (
-        "identity",
-        "Control the identity provider of a running broker.",
-        identity_commands.add_identity,
-        identity_commands.identity,
-    ),
-    (
-        "client-metrics",
-        "Print the metrics that clients have pushed to a running broker.",
-        control_commands.add_client_metrics,
-        control_commands.client_metrics,
-    ),
-    (
-        "explain",
-        "Show the history of groups, transactional ids, topics and clients, with reasons.",
-        control_commands.add_explain,
-        control_commands.explain,
-    ),
     (
         "fence-producers",
         "Fence the producers of transactional ids, and abort their open transactions.",
@@ -140,7 +95,18 @@ COMMANDS = (
         lambda parsed: completion.completion(parsed, new_parser()),
     ),
 )
-"""Each command: name, description, function that adds its options, function that runs it."""
+"""Each command: name, description, function that adds its options, function that runs it.
+
+The commands to a running broker are not among them.
+"""
+
+
+def all_commands() -> tuple[tuple[str, str, Callable[..., None], Callable[..., None]], ...]:
+    """Return `COMMANDS` and the commands to a running broker."""
+    from kafkalite.cli.control_commands import control_commands  # noqa: PLC0415 - a fast start
+
+    serve_command, *others = COMMANDS
+    return (serve_command, *control_commands(), *others)
 
 
 def new_parser(given: Sequence[str] | None = None) -> CommandParser:
@@ -153,7 +119,9 @@ def new_parser(given: Sequence[str] | None = None) -> CommandParser:
     )
     parser.add_argument("--version", action="version", version=f"kafkalite {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name, about, add_options, run in COMMANDS:
+    word = next((each for each in given or () if not each.startswith("-")), None)
+    is_alone = word in {name for name, *_ in COMMANDS}
+    for name, about, add_options, run in COMMANDS if is_alone else all_commands():
         command = commands.add_parser(
             name, help=about, description=about, allow_abbrev=False, formatter_class=FixedWidthHelp
         )

@@ -267,7 +267,8 @@ class _Controls:
 
             self._address = control_address(control.address)
         if clock != REAL_CLOCK:
-            from kafkalite.control.commands import CommandError, new_clock  # noqa: PLC0415
+            from kafkalite.control.command_table import CommandError  # noqa: PLC0415
+            from kafkalite.control.commands.clock import new_clock  # noqa: PLC0415
 
             try:
                 self.clock = new_clock(clock)

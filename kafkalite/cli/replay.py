@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kafkalite.cli.access_options import add_access_options
-from kafkalite.cli.control_commands import add_token_options, token_from
+from kafkalite.cli.control_access import add_token_options, token_from
 from kafkalite.cli.output import (
     FAILED_STATUS,
     USAGE_STATUS,
@@ -119,7 +119,7 @@ def _sigterm_as_interrupt() -> Iterator[None]:
 def _replay(arguments: Namespace) -> None:
     # Imported here: a broker starts faster without them.
     from kafkalite.cli.access_options import access_from  # noqa: PLC0415
-    from kafkalite.control.times import duration_ms  # noqa: PLC0415
+    from kafkalite.ports.times import duration_ms  # noqa: PLC0415
     from kafkalite.traffic.replay.options import ReplayOptions  # noqa: PLC0415
     from kafkalite.traffic.replay.player import run  # noqa: PLC0415
     from kafkalite.traffic.replay.player.pacing import ClockError  # noqa: PLC0415

@@ -1,7 +1,5 @@
 """AccessChecks: refuses requests of web pages and requests without the token, before all others.
 
-ControlRoute: a path of the control API, and whether it needs the token.
-
 The control API and the identity provider use them. Origin and Host are checked also if a token is
 needed: a web page must not learn that it guessed a token. No body is read, and the connection is
 closed after a refusal.
@@ -15,9 +13,8 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from kafkalite.control.token import ControlToken
@@ -29,15 +26,6 @@ _NO_TOKEN_MESSAGE: Final = (
 )
 _WEB_PAGE_MESSAGE: Final = "requests of web pages, which have an Origin header, are refused"
 _WRONG_TOKEN_MESSAGE: Final = "the token is not that of this control API"  # noqa: S105 - a text
-
-
-class ControlRoute(NamedTuple):
-    """A path of the control API, its methods, and whether a request needs the token."""
-
-    path: str
-    handler: Callable[[Request], Awaitable[object]]
-    methods: Sequence[str] = ("GET",)
-    needs_token: bool = True
 
 
 class Refusal(NamedTuple):

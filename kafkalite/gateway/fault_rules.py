@@ -1,24 +1,26 @@
 """Fault rules: the requests and rows that a fault selects, the condition to fire, and the effect.
 
-A rule is data. It is parsed from JSON, and every error names the field and the allowed values.
+A rule is data. Each of its fields is defined once, here: the JSON of the control API, the options
+of `kafkalite fault add`, the reference and the OpenAPI document follow from the three dataclasses.
+`FaultFields` repeats the types for callers of `BrokerFaults.add`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypedDict
 
+from kafkalite.config.typed_json import About, JsonError, field_names, quote, read, to_json
+from kafkalite.ports.times import duration_ms
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.codec import api_name
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from kafkalite.ports.entropy import Entropy
-
-T = TypeVar("T")
 
 MAX_DELAY_MS: Final = 24 * 60 * 60 * 1000
 """The maximum delay; a rule with a longer delay is refused."""
@@ -30,8 +32,6 @@ MAX_PARTITION: Final = 2**31 - 1
 
 _PROBABILITY_RESOLUTION: Final = 1_000_000
 """Probabilities are multiples of 1 / _PROBABILITY_RESOLUTION."""
-_MAX_QUOTED_CHARACTERS: Final = 40
-"""The maximum number of characters of a wrong value that an error quotes."""
 
 
 class FaultError(ValueError):
@@ -51,6 +51,30 @@ class Disconnect(StrEnum):
     """The request is handled, but the answer is not sent."""
 
 
+def _apis() -> Mapping[str, ApiKey]:
+    return {api_name(key): key for key in ApiKey}
+
+
+def _errors() -> Mapping[str, ErrorCode]:
+    return {code.name: code for code in ErrorCode if code is not ErrorCode.NONE}
+
+
+def _read_disconnect(where: str, value: object) -> Disconnect:
+    if value is True:
+        return Disconnect.BEFORE
+    if isinstance(value, str) and value in tuple(Disconnect):
+        return Disconnect(value)
+    raise JsonError(f'{where} must be true, "before" or "after", not {quote(value)}')
+
+
+def _name(text: str, metavar: str = "ID") -> About:
+    return About(text, max_length=MAX_NAME_CHARACTERS, metavar=metavar)
+
+
+def _count(text: str, minimum: int = 1) -> About:
+    return About(text, minimum=minimum, maximum=MAX_COUNT, metavar="N")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
     """The requests that a fault selects: those that match every field that is set.
@@ -58,16 +82,31 @@ class Match:
     If a request has rows for the topics, partitions, groups or transactional ids, a row must match.
     """
 
-    api: ApiKey | None = None
-    client_id: str | None = None
-    group: str | None = None
-    topic: str | None = None
-    partition: int | None = None
+    OMITS_DEFAULTS: ClassVar = True
+
+    api: Annotated[
+        ApiKey | None,
+        About("API, such as Produce [all]", names=_apis, kind="an API of Kafka", metavar="NAME"),
+    ] = None
+    client_id: Annotated[str | None, _name("client id of the request")] = None
+    group: Annotated[str | None, _name("group that the request names")] = None
+    topic: Annotated[str | None, _name("topic that the request names", "NAME")] = None
+    partition: Annotated[
+        int | None,
+        About("partition that the request names", minimum=0, maximum=MAX_PARTITION, metavar="N"),
+    ] = None
     """The index of a partition, of `topic` if that is set."""
-    transactional_id: str | None = None
-    node: int | None = None
-    listener: str | None = None
+    transactional_id: Annotated[str | None, _name("transactional id that the request names")] = None
+    node: Annotated[
+        int | None,
+        About("node that receives the request", minimum=0, maximum=MAX_NODE, metavar="ID"),
+    ] = None
+    listener: Annotated[str | None, _name("listener that receives the request", "NAME")] = None
     """The name of a listener in upper case."""
+
+    def __post_init__(self) -> None:
+        if self.listener is not None:
+            object.__setattr__(self, "listener", self.listener.upper())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +117,24 @@ class Trigger:
     `every`-th, with the given probability, and at most `times` times.
     """
 
-    after: int = 0
-    every: int = 1
-    times: int | None = None
-    probability: float = 1.0
+    OMITS_DEFAULTS: ClassVar = True
+
+    after: Annotated[int, _count("skip the first N requests", 0)] = 0
+    every: Annotated[int, _count("fire for every N-th request")] = 1
+    times: Annotated[int | None, _count("fire at most N times")] = None
+    probability: Annotated[
+        float, About("fire with this probability", above=0, maximum=1, metavar="P")
+    ] = 1
+    nth: Annotated[int | None, _count("fire for the N-th request only")] = None
+    """Sets `after` and `times`, and is None afterwards."""
+
+    def __post_init__(self) -> None:
+        if self.nth is None:
+            return
+        if (self.times, self.after, self.every, self.probability) != (None, 0, 1, 1):
+            raise FaultError("trigger.nth cannot be combined with other fields of trigger")
+        for name, value in (("after", self.nth - 1), ("times", 1), ("nth", None)):
+            object.__setattr__(self, name, value)
 
     def fires(self, matches: int, firings: int, entropy: Entropy) -> bool:
         """Return whether the fault fires for its `matches`-th request, counted from 1."""
@@ -104,215 +157,133 @@ class Action:
     With only a delay, the request is handled as usual afterwards.
     """
 
-    error: ErrorCode | None = None
-    delay_ms: int = 0
-    disconnect: Disconnect | None = None
+    AT_LEAST_ONE: ClassVar = True
+    OMITS_DEFAULTS: ClassVar = True
+
+    error: Annotated[
+        ErrorCode | None,
+        About(
+            "return this error, such as NOT_ENOUGH_REPLICAS",
+            names=_errors,
+            kind="an error of Kafka",
+            metavar="NAME",
+        ),
+    ] = None
+    delay_ms: Annotated[
+        int,
+        About(
+            "wait first, such as 500ms or 2s of the broker's clock",
+            minimum=1,
+            maximum=MAX_DELAY_MS,
+            alias="delay",
+            parse=duration_ms,
+            metavar="DURATION",
+        ),
+    ] = 0
+    disconnect: Annotated[
+        Disconnect | None,
+        About(
+            "close the connection before or after the request is handled [before]",
+            read=_read_disconnect,
+            schema={"enum": [True, *Disconnect]},
+            choices=tuple(Disconnect),
+            implied=Disconnect.BEFORE,
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.error is not None and self.disconnect is not None:
+            raise FaultError("action must not have both error and disconnect")
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A fault as requested: match, trigger and action."""
 
-    match: Match
-    trigger: Trigger
-    action: Action
+    match: Annotated[Match, About("selection of requests; all given options must match")]
+    trigger: Annotated[Trigger, About("trigger; by default every selected request")]
+    action: Annotated[
+        Action,
+        About(
+            "effect; at least one is required",
+            needs='an action, such as {"error": "NOT_ENOUGH_REPLICAS"}',
+        ),
+    ]
 
 
-# Parsing
+@dataclass(frozen=True, slots=True)
+class FaultState:
+    """A fault, with the numbers of requests that it selected and those for which it fired."""
+
+    id: Annotated[str, About("Id with which the fault can be removed.")]
+    match: Annotated[
+        Match, About("Fields of `match` in the rule; empty if it selects all requests.")
+    ]
+    trigger: Annotated[
+        Trigger, About("Fields of `trigger` in the rule; empty if each selected request fires.")
+    ]
+    action: Annotated[Action, About("Fields of `action` in the rule.")]
+    matches: Annotated[int, About("Number of requests that the rule selected.")]
+    firings: Annotated[int, About("Number of requests for which the fault fired.")]
+
+    @property
+    def rule(self) -> Rule:
+        """The rule of the fault."""
+        return Rule(self.match, self.trigger, self.action)
+
+
+class FaultFields(TypedDict, total=False):
+    """The fields of Match, Trigger and Action, as they are written in JSON."""
+
+    api: str | None
+    client_id: str | None
+    group: str | None
+    topic: str | None
+    partition: int | None
+    transactional_id: str | None
+    node: int | None
+    listener: str | None
+    after: int | None
+    every: int | None
+    times: int | None
+    probability: float | None
+    nth: int | None
+    error: str | None
+    delay_ms: int | None
+    disconnect: bool | str | None
 
 
 def parse_rule(body: object) -> Rule:
     """Return the rule that a JSON value describes; raises FaultError for an invalid one."""
-    fault = _parse_object("a fault", body, ("match", "trigger", "action"))
-    if "action" not in fault:
-        raise FaultError('a fault needs an action, such as {"error": "NOT_ENOUGH_REPLICAS"}')
-    return Rule(
-        _parse_match(fault.get("match", {})),
-        _parse_trigger(fault.get("trigger", {})),
-        _parse_action(fault["action"]),
-    )
-
-
-def _parse_match(value: object) -> Match:
-    match = _parse_object("match", value, _field_names(Match))
-    api, node, partition = match.get("api"), match.get("node"), match.get("partition")
-    listener = _parse_text("match.listener", match.get("listener"))
-    return Match(
-        api=None if api is None else _parse_api(api),
-        client_id=_parse_text("match.client_id", match.get("client_id")),
-        group=_parse_text("match.group", match.get("group")),
-        topic=_parse_text("match.topic", match.get("topic")),
-        partition=None
-        if partition is None
-        else _parse_integer("match.partition", partition, 0, MAX_PARTITION),
-        transactional_id=_parse_text("match.transactional_id", match.get("transactional_id")),
-        node=None if node is None else _parse_integer("match.node", node, 0, MAX_NODE),
-        listener=None if listener is None else listener.upper(),
-    )
-
-
-def _parse_trigger(value: object) -> Trigger:
-    trigger = _parse_object("trigger", value, (*_field_names(Trigger), "nth"))
-    if "nth" in trigger:
-        if len(trigger) > 1:
-            raise FaultError("trigger.nth cannot be combined with other fields of trigger")
-        return Trigger(after=_parse_integer("trigger.nth", trigger["nth"], 1) - 1, times=1)
-    times = trigger.get("times")
-    return Trigger(
-        after=_parse_integer("trigger.after", trigger.get("after", 0), 0),
-        every=_parse_integer("trigger.every", trigger.get("every", 1), 1),
-        times=None if times is None else _parse_integer("trigger.times", times, 1),
-        probability=_parse_probability(trigger.get("probability", 1)),
-    )
-
-
-def _parse_action(value: object) -> Action:
-    action = _parse_object("action", value, _field_names(Action))
-    error, disconnect = action.get("error"), action.get("disconnect")
-    if "error" in action and "disconnect" in action:
-        raise FaultError("action must not have both error and disconnect")
-    if not action:
-        raise FaultError(f"action needs at least one of these: {', '.join(_field_names(Action))}")
-    delay_ms = 0
-    if "delay_ms" in action:
-        delay_ms = _parse_integer("action.delay_ms", action["delay_ms"], 1, MAX_DELAY_MS)
-    return Action(
-        error=_parse_error(error) if "error" in action else None,
-        delay_ms=delay_ms,
-        disconnect=_parse_disconnect(disconnect) if "disconnect" in action else None,
-    )
-
-
-def _field_names(kind: type[Match | Trigger | Action]) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind))
-
-
-def _parse_object(field: str, value: object, allowed: Iterable[str]) -> Mapping[str, object]:
-    names = tuple(allowed)
-    if not isinstance(value, dict):
-        raise FaultError(f"{field} must be a JSON object with these fields: {', '.join(names)}")
-    for name in value:
-        if name not in names:
-            raise FaultError(
-                f"{field} has no field {_quote(name)}; its fields are {', '.join(names)}"
-            )
-    return value
-
-
-def _parse_text(field: str, value: object) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, str) or len(value) > MAX_NAME_CHARACTERS or not _is_unicode(value):
-        raise FaultError(f"{field} must be text of at most {MAX_NAME_CHARACTERS} characters")
-    return value
-
-
-def _is_unicode(text: str) -> bool:
-    """Return whether a text has no lone surrogates, which JSON allows but requests do not."""
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        return read(Rule, body, "a fault")
+    except JsonError as error:
+        raise FaultError(str(error)) from error
 
 
-def _parse_integer(field: str, value: object, minimum: int, maximum: int = MAX_COUNT) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
-        raise FaultError(
-            f"{field} must be a whole number from {minimum} to {maximum}, not {_quote(value)}"
-        )
-    return value
-
-
-def _parse_probability(value: object) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 < value <= 1:  # type: ignore[operator]  # it is a number
-        raise FaultError(
-            f"trigger.probability must be a number above 0 and at most 1, not {_quote(value)}"
-        )
-    return float(value)  # type: ignore[arg-type]  # the same
-
-
-def _parse_api(value: object) -> ApiKey:
-    return _parse_name(
-        "match.api", value, "an API of Kafka", {api_name(key): key for key in ApiKey}
-    )
-
-
-def _parse_error(value: object) -> ErrorCode:
-    codes = {code.name: code for code in ErrorCode if code is not ErrorCode.NONE}
-    return _parse_name("action.error", value, "an error of Kafka", codes)
-
-
-def _parse_disconnect(value: object) -> Disconnect:
-    if value is True:
-        return Disconnect.BEFORE
-    if isinstance(value, str) and value in tuple(Disconnect):
-        return Disconnect(value)
-    raise FaultError(f'action.disconnect must be true, "before" or "after", not {_quote(value)}')
-
-
-def _parse_name(field: str, value: object, kind: str, known: Mapping[str, T]) -> T:
-    """Return the value of this name; raises FaultError with similar names if there is none."""
-    if not isinstance(value, str):
-        raise FaultError(f"{field} must be the name of {kind}, not {_quote(value)}")
-    if value in known:
-        return known[value]
-    from difflib import get_close_matches  # noqa: PLC0415 - for mistakes only
-
-    normalized_names = {name.replace("_", "").lower(): name for name in known}
-    similar = get_close_matches(
-        value[:_MAX_QUOTED_CHARACTERS].replace("_", "").lower(), normalized_names, cutoff=0.6
-    )
-    hint = (
-        f"; similar names are {', '.join(normalized_names[each] for each in similar)}"
-        if similar
-        else ""
-    )
-    raise FaultError(f"{field} {_quote(value)} is not {kind}{hint}")
-
-
-def _quote(value: object) -> str:
-    return repr(value if not isinstance(value, str) else value[:_MAX_QUOTED_CHARACTERS])[
-        : _MAX_QUOTED_CHARACTERS + 2
-    ]
-
-
-# Formatting
+def rule_of(given: FaultFields) -> Rule:
+    """Return the rule with these fields, of which None is like a missing one; raises FaultError."""
+    parts = {"match": Match, "trigger": Trigger, "action": Action}
+    body: dict[str, dict[str, object]] = {part: {} for part in parts}
+    for name, value in given.items():
+        part = next((each for each, kind in parts.items() if name in field_names(kind)), None)
+        if part is None:
+            raise FaultError(f"a fault has no field {quote(name)}")
+        if value is not None:
+            body[part][name] = value
+    return parse_rule(body)
 
 
 def rule_to_json(rule: Rule) -> dict[str, dict[str, object]]:
     """Return the JSON representation of a rule, without default values; it can be parsed again."""
-    match, trigger, action = rule.match, rule.trigger, rule.action
-    return {
-        "match": {
-            name: value for name, value in _match_to_json(match).items() if value is not None
-        },
-        "trigger": _without_defaults(trigger, Trigger()),
-        "action": _without_defaults(action, Action())
-        | ({} if action.error is None else {"error": action.error.name}),
-    }
-
-
-def _match_to_json(match: Match) -> dict[str, object]:
-    json_values: dict[str, object] = {name: getattr(match, name) for name in _field_names(Match)}
-    if match.api is not None:
-        json_values["api"] = api_name(match.api)
-    return json_values
-
-
-def _without_defaults(value: Trigger | Action, default: Trigger | Action) -> dict[str, object]:
-    return {
-        name: field
-        for name in _field_names(type(value))
-        if (field := getattr(value, name)) != getattr(default, name)
-    }
+    shape: dict[str, dict[str, object]] = to_json(rule)
+    return shape
 
 
 def describe_rule(rule: Rule) -> str:
     """Return a rule in one line, such as "api=Produce topic=orders; error=NOT_LEADER…"."""
-    json_values = rule_to_json(rule)
     parts = (
-        " ".join(f"{name}={value}" for name, value in each.items()) for each in json_values.values()
+        " ".join(f"{name}={value}" for name, value in each.items())
+        for each in rule_to_json(rule).values()
     )
     return "; ".join(part for part in parts if part)

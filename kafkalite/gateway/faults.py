@@ -9,11 +9,17 @@ may select.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.gateway.deferred_request import DeferredRequest
-from kafkalite.gateway.fault_rules import Disconnect, FaultError, UnknownFaultError, describe_rule
+from kafkalite.gateway.fault_rules import (
+    Disconnect,
+    FaultError,
+    FaultState,
+    UnknownFaultError,
+    describe_rule,
+)
 from kafkalite.gateway.fault_selection import ENTITIES, Selection, has_entity, may_select
 from kafkalite.gateway.refusals import REFUSED, report_refusal, report_refusal_of_request
 from kafkalite.gateway.steps import DisconnectError
@@ -56,15 +62,6 @@ _SUBJECTS: Final = (
 _REFUSED: Final = object()
 _MAX_EVENTS_PER_REQUEST: Final = 64
 """Maximum number of groups and transactional ids that get an event for one request."""
-
-
-class FaultState(NamedTuple):
-    """A fault, and the numbers of requests that it selected and for which it fired."""
-
-    id: str
-    rule: Rule
-    matches: int
-    firings: int
 
 
 class Faults:
@@ -222,7 +219,10 @@ class _Fault:
 
     @property
     def state(self) -> FaultState:
-        return FaultState(self.id, self.rule, self.matches, self.firings)
+        rule = self.rule
+        return FaultState(
+            self.id, rule.match, rule.trigger, rule.action, self.matches, self.firings
+        )
 
     def end(self, delayed: DeferredRequest[Any]) -> None:
         """Handle a delayed request now, unless it was dropped; no handler may be running."""

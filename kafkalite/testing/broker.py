@@ -11,26 +11,15 @@ import atexit
 import os
 import threading
 from concurrent.futures import CancelledError
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from kafkalite.config.options import CONTROL_TLS, CONTROL_TOKEN
 from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.control.address import control_address
-from kafkalite.control.commands import (
-    DEFAULT_EXPLAIN_ENTRIES,
-    Explain,
-    MoveLeader,
-    ShowClientMetrics,
-    new_clock,
-    perform_client_metrics,
-    perform_clock_command,
-    perform_explain,
-    perform_fault_command,
-    perform_move_leader,
-    perform_node_command,
-    perform_transactions,
-)
-from kafkalite.control.identity_commands import perform_identity_command
+from kafkalite.control.commands.clock import new_clock
+from kafkalite.control.commands.explain import DEFAULT_EXPLAIN_ENTRIES, Explain
+from kafkalite.control.commands.leaders import MoveLeader
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.server.addresses import Address
 from kafkalite.server.broker import Broker as ServerBroker
@@ -57,19 +46,11 @@ if TYPE_CHECKING:
 
     from kafkalite.client.access import Login
     from kafkalite.client.fencing import FencingResult
-    from kafkalite.control.commands import (
-        ClientMetricsStatus,
-        ClockCommand,
-        ClockState,
-        FaultCommand,
-        LeaderStatus,
-        NodeCommand,
-        NodeStatus,
-    )
-    from kafkalite.control.identity_commands import IdentityCommand, IdentityStatus
+    from kafkalite.control.command_table import Command
+    from kafkalite.control.commands.client_metrics import ClientMetricsStatus
+    from kafkalite.control.commands.leaders import LeaderStatus
     from kafkalite.control.server import ControlServer
     from kafkalite.coordinator.event_history import Entry
-    from kafkalite.gateway.faults import FaultState
     from kafkalite.identity.clients import OAuthClient
     from kafkalite.identity.provider import IdentityProvider
     from kafkalite.security.sasl.users import User
@@ -175,13 +156,13 @@ class Broker:
         self._replay = _capture_to_replay(replay, match, on_miss)
         self._control_options = _control_options(control, control_token, control_tls)
         self._served_identity = ServedIdentity(oidc, oidc_clients)
-        self.clock = BrokerClock(self._perform_on_clock)
+        self.clock = BrokerClock(self._perform)
         """The time of the cluster: read it and control it."""
-        self.faults = BrokerFaults(self._perform_on_faults)
+        self.faults = BrokerFaults(self._perform)
         """Fault injection: delay, refuse or disconnect requests."""
-        self.identity = BrokerIdentity(self._perform_identity_command)
+        self.identity = BrokerIdentity(self._perform)
         """The identity provider: its clients, keys, tokens and failures; needs `oidc`."""
-        self.nodes = BrokerNodes(self._perform_node_command)
+        self.nodes = BrokerNodes(self._perform)
         """The nodes by id, from 1 on: stop, start and isolate them."""
         self._pending_calls: set[Future[Any]] = set()  # results that other threads wait for
 
@@ -262,10 +243,10 @@ class Broker:
         oldest first. Each has a `kind`, such as "refused" or "rebalance", a `text`, and its
         `facts`. Raises ValueError if more than one of the four is given.
         """
-        command = Explain(group, limit, transactional_id, topic, client)
+        command = Explain(group, transactional_id, topic, client, limit)
 
         async def perform() -> list[Entry]:
-            return list(perform_explain(broker, command).entries)
+            return list(command.entries(broker))
 
         broker = self._running_broker()
         return self._run_on_loop(perform())
@@ -278,10 +259,10 @@ class Broker:
         clients are not offered to push metrics, and ModuleNotFoundError if the package that decodes
         them is not installed.
         """
-        command = ShowClientMetrics(client_id)
+        from kafkalite.control.commands.client_metrics import ShowClientMetrics  # noqa: PLC0415 - rarely used
 
         async def perform() -> ClientMetricsStatus:
-            return perform_client_metrics(broker, command)
+            return ShowClientMetrics(client_id).status(broker)
 
         broker = self._running_broker()
         status = self._run_on_loop(perform())
@@ -297,9 +278,11 @@ class Broker:
         """
 
         async def perform() -> list[Transaction]:
-            return perform_transactions(broker)
+            shards = () if cluster is None else cluster.transactions.shards()
+            transactions = (each for shard in shards for each in shard.machine.transactions())
+            return sorted(transactions, key=attrgetter("transactional_id"))
 
-        broker = self._running_broker()
+        cluster = self._running_broker().cluster
         return self._run_on_loop(perform())
 
     def move_leader(
@@ -312,8 +295,7 @@ class Broker:
         the waiting answers that the change ended have been sent. Raises ValueError, with one
         sentence, if the node cannot lead the partition.
         """
-        command = MoveLeader(topic, partition, leader, unclean)
-        return self._run_on_loop(perform_move_leader(self._running_broker(), command))
+        return self._perform(MoveLeader(topic, partition, leader, unclean))
 
     def fence_producers(self, *transactional_ids: str) -> list[FencingResult]:
         """Fence the producers of these ids and abort their open transactions, as Java's Admin does.
@@ -517,26 +499,9 @@ class Broker:
             raise RuntimeError("the broker is not running: use it in a `with` block")
         return self._broker
 
-    def _perform_on_clock(self, command: ClockCommand) -> ClockState:
-        """Carry out a command on the broker's event loop, and wait for the result."""
-        return self._run_on_loop(perform_clock_command(self._running_broker(), command))
-
-    def _perform_on_faults(self, command: FaultCommand) -> Sequence[FaultState]:
-        """Carry out a command on the broker's event loop, and wait for the result."""
-
-        async def perform() -> Sequence[FaultState]:
-            return perform_fault_command(broker, command)
-
-        broker = self._running_broker()
-        return self._run_on_loop(perform())
-
-    def _perform_identity_command(self, command: IdentityCommand) -> IdentityStatus:
-        """Carry out a command on the broker's event loop, and wait for the result."""
-        return self._run_on_loop(perform_identity_command(self._running_broker(), command))
-
-    def _perform_node_command(self, command: NodeCommand) -> Sequence[NodeStatus]:
-        """Carry out a command on the broker's event loop, and wait for the result."""
-        return self._run_on_loop(perform_node_command(self._running_broker(), command))
+    def _perform(self, command: Command[T], /) -> T:
+        """Carry out a command on the broker's event loop, and wait for the answer."""
+        return self._run_on_loop(command.perform(self._running_broker()))
 
     def _run_on_loop(self, work: Coroutine[None, None, T]) -> T:
         loop = self._loop

@@ -5,21 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from kafkalite.control.commands import (
-    MANUAL,
-    REAL,
-    AdvanceClock,
-    RunClock,
-    SetClock,
-    ShowClock,
-    rate_of,
-)
-from kafkalite.control.times import datetime_ms, datetime_of, duration_ms, instant_ms
+from kafkalite.control.commands.clock import MANUAL, REAL, ChangeClock, ShowClock
+from kafkalite.ports.times import datetime_ms, datetime_of, duration_ms, instant_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kafkalite.control.commands import ClockCommand, ClockState
+    from kafkalite.control.command_table import Perform
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -31,7 +21,7 @@ class BrokerClock:
     Raises ValueError for a time before the broker's time and for an invalid rate.
     """
 
-    def __init__(self, perform: Callable[[ClockCommand], ClockState]) -> None:
+    def __init__(self, perform: Perform) -> None:
         self._perform = perform
 
     def now(self) -> datetime:
@@ -80,25 +70,25 @@ class BrokerClock:
         if isinstance(by, str):
             by = duration_ms(by) * _MILLISECOND
         duration += by or timedelta()
-        return datetime_of(self._perform(AdvanceClock(duration // _MILLISECOND)).now_ms)
+        return datetime_of(self._perform(ChangeClock(advance_ms=duration // _MILLISECOND)).now_ms)
 
     def set(self, time: datetime | str) -> datetime:
         """Move time forward to `time` as `advance` does; the default time zone is UTC."""
         now_ms = instant_ms(time) if isinstance(time, str) else datetime_ms(time)
-        return datetime_of(self._perform(SetClock(now_ms)).now_ms)
+        return datetime_of(self._perform(ChangeClock(now_ms=now_ms)).now_ms)
 
     def set_ms(self, now_ms: int) -> None:
         """Move time forward to `now_ms` milliseconds since the Unix epoch, as `advance` does."""
-        self._perform(SetClock(now_ms))
+        self._perform(ChangeClock(now_ms=now_ms))
 
     def pause(self) -> None:
         """Stop the clock until it is advanced. Fetches still wait in real time for records."""
-        self._perform(RunClock(rate_of(MANUAL)))
+        self._perform(ChangeClock(mode=MANUAL))
 
     def resume(self) -> None:
         """Let time continue from here at the normal rate."""
-        self._perform(RunClock(rate_of(REAL)))
+        self._perform(ChangeClock(mode=REAL))
 
     def accelerate(self, rate: float) -> None:
         """Let time continue from here, `rate` times as fast as the system clock."""
-        self._perform(RunClock(rate))
+        self._perform(ChangeClock(rate=rate))

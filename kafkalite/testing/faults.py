@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
-from kafkalite.control.commands import AddFault, ClearFaults, ListFaults, RemoveFault
-from kafkalite.gateway.fault_rules import UnknownFaultError, describe_rule, parse_rule
+from kafkalite.control.commands.faults import AddFault, ClearFaults, ListFaults, RemoveFault
+from kafkalite.gateway.fault_rules import UnknownFaultError, describe_rule, rule_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
-    from kafkalite.control.commands import FaultCommand
-    from kafkalite.gateway.fault_rules import Rule
-    from kafkalite.gateway.faults import FaultState
-
-    Perform = Callable[[FaultCommand], Sequence[FaultState]]
+    from kafkalite.control.command_table import Perform
+    from kafkalite.gateway.fault_rules import FaultFields, FaultState, Rule
 
 
 class InjectedFault:
@@ -49,10 +45,10 @@ class InjectedFault:
     def remove(self) -> None:
         """Remove the fault; does nothing if it was removed before. Delayed requests are handled."""
         with suppress(UnknownFaultError):
-            (self._last_state,) = self._perform(RemoveFault(self.id))
+            self._last_state = self._perform(RemoveFault(self.id))
 
     def _current_state(self) -> FaultState:
-        for state in self._perform(ListFaults()):
+        for state in self._perform(ListFaults()).faults:
             if state.id == self.id:
                 self._last_state = state
         return self._last_state
@@ -78,60 +74,24 @@ class BrokerFaults:
     def __init__(self, perform: Perform) -> None:
         self._perform = perform
 
-    def add(
-        self,
-        *,
-        api: str | None = None,
-        client_id: str | None = None,
-        group: str | None = None,
-        topic: str | None = None,
-        partition: int | None = None,
-        transactional_id: str | None = None,
-        node: int | None = None,
-        listener: str | None = None,
-        times: int | None = None,
-        after: int | None = None,
-        every: int | None = None,
-        nth: int | None = None,
-        probability: float | None = None,
-        error: str | None = None,
-        delay_ms: int | None = None,
-        disconnect: bool | str | None = None,
-    ) -> InjectedFault:
+    def add(self, **fields: Unpack[FaultFields]) -> InjectedFault:
         """Apply a fault to the requests that arrive from now on.
 
-        `api` to `listener` select requests; all that are given must match. `times` to `probability`
-        define for which of the selected requests the fault fires. `error`, `delay_ms` and
+        `api`, `client_id`, `group`, `topic`, `partition`, `transactional_id`, `node` and `listener`
+        select requests; all that are given must match. `after`, `every`, `times`, `probability` and
+        `nth` define for which of the selected requests the fault fires. `error`, `delay_ms` and
         `disconnect` define the effect on those requests. An error of a fault with `group`, `topic`,
         `partition` or `transactional_id` affects only the rows of a request that match. Raises
         ValueError, with one sentence, for an invalid fault.
         """
-        match = {
-            "api": api,
-            "client_id": client_id,
-            "group": group,
-            "topic": topic,
-            "partition": partition,
-            "transactional_id": transactional_id,
-            "node": node,
-            "listener": listener,
-        }
-        trigger = {
-            "times": times,
-            "after": after,
-            "every": every,
-            "nth": nth,
-            "probability": probability,
-        }
-        action = {"error": error, "delay_ms": delay_ms, "disconnect": disconnect}
-        parts = {"match": match, "trigger": trigger, "action": action}
-        body = {name: _without_unset(fields) for name, fields in parts.items()}
-        (state,) = self._perform(AddFault(parse_rule(body)))
+        rule = rule_of(fields)
+        state = self._perform(AddFault(rule.match, rule.trigger, rule.action))
         return InjectedFault(self._perform, state)
 
     def list(self) -> list[InjectedFault]:
         """Return all faults, in the order in which they were added."""
-        return [InjectedFault(self._perform, state) for state in self._perform(ListFaults())]
+        listed = self._perform(ListFaults())
+        return [InjectedFault(self._perform, state) for state in listed.faults]
 
     def remove(self, fault_id: str) -> None:
         """Remove a fault; raises ValueError for an unknown id."""
@@ -140,7 +100,3 @@ class BrokerFaults:
     def clear(self) -> None:
         """Remove all faults."""
         self._perform(ClearFaults())
-
-
-def _without_unset(fields: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in fields.items() if value is not None}

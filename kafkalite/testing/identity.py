@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
-from kafkalite.control.identity_commands import (
+from kafkalite.control.commands.identity import (
     AddIdentityFailure,
     AddSigningKey,
     ChangeTokens,
@@ -19,19 +19,17 @@ from kafkalite.control.identity_commands import (
 from kafkalite.identity.errors import UnknownIdentityError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-    from kafkalite.control.identity_commands import IdentityCommand, IdentityStatus
-    from kafkalite.identity.failures import FailureState
-
-    Perform = Callable[[IdentityCommand], IdentityStatus]
+    from kafkalite.control.command_table import Perform
+    from kafkalite.control.commands.identity import FailureStatus
 
 
 class IdentityFailure:
     """A failure of the provider; as a context manager it is removed at the end of the block."""
 
-    def __init__(self, perform: Perform, state: FailureState) -> None:
+    def __init__(self, perform: Perform, state: FailureStatus) -> None:
         self._perform = perform
         self._last_state = state
 
@@ -51,7 +49,7 @@ class IdentityFailure:
     def remove(self) -> None:
         """Remove the failure; does nothing if it was removed before."""
         with suppress(UnknownIdentityError):
-            (self._last_state,) = self._perform(RemoveIdentityFailure(self.id)).failures
+            self._last_state = self._perform(RemoveIdentityFailure(self.id))
 
     def __enter__(self) -> Self:
         return self
@@ -74,17 +72,17 @@ class BrokerIdentity:
     @property
     def issuer(self) -> str:
         """The issuer of the tokens, which is the URL of the provider."""
-        return self._perform(ShowIdentity()).provider.issuer
+        return self._perform(ShowIdentity()).issuer
 
     @property
     def token_endpoint(self) -> str:
         """The URL of the token endpoint."""
-        return self._perform(ShowIdentity()).provider.token_endpoint
+        return self._perform(ShowIdentity()).token_endpoint
 
     @property
     def jwks_endpoint(self) -> str:
         """The URL of the published keys."""
-        return self._perform(ShowIdentity()).provider.jwks_endpoint
+        return self._perform(ShowIdentity()).jwks_uri
 
     @property
     def client_ids(self) -> list[str]:
@@ -114,16 +112,17 @@ class BrokerIdentity:
         name the principals in `subjects` in addition to its own id. `audience` and
         `token_lifetime_ms` apply to its tokens. Raises ValueError for invalid values.
         """
-        fields = {
-            "id": client_id,
-            "secret": secret,
-            "public_key": None if public_key is None else _plain(public_key),
-            "scopes": scopes,
-            "subjects": subjects,
-            "audience": audience,
-            "token_lifetime_ms": token_lifetime_ms,
-        }
-        self._perform(PutClient(fields))
+        self._perform(
+            PutClient(
+                client_id,
+                secret,
+                public_key=public_key if isinstance(public_key, str | None) else dict(public_key),
+                scopes=None if scopes is None else tuple(scopes),
+                subjects=tuple(subjects),
+                audience=audience,
+                token_lifetime_ms=token_lifetime_ms,
+            )
+        )
 
     def remove_client(self, client_id: str) -> None:
         """Remove a client; raises ValueError for an unknown id."""
@@ -134,7 +133,7 @@ class BrokerIdentity:
 
         `algorithm` is "RS256" or "ES256"; raises ValueError for another one.
         """
-        return self._perform(AddSigningKey(algorithm)).keys[0].id
+        return self._perform(AddSigningKey(algorithm)).id
 
     def retire_key(self, key_id: str) -> None:
         """Publish a key no longer, so that its tokens become invalid.
@@ -165,20 +164,9 @@ class BrokerIdentity:
         requests of `client`, and only `times` of them, are affected if these are given. Raises
         ValueError, with one sentence, for invalid values.
         """
-        fields = {
-            "failure": failure,
-            "endpoint": endpoint,
-            "client": client,
-            "times": times,
-            "delay_ms": delay_ms,
-        }
-        (state,) = self._perform(AddIdentityFailure(fields)).failures
+        state = self._perform(AddIdentityFailure(failure, endpoint, client, times, delay_ms))
         return IdentityFailure(self._perform, state)
 
     def clear_failures(self) -> None:
         """Remove all failures."""
         self._perform(ClearIdentityFailures())
-
-
-def _plain(key: str | Mapping[str, object]) -> str | dict[str, object]:
-    return key if isinstance(key, str) else dict(key)

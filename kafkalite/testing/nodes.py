@@ -6,22 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kafkalite.cluster.node_control import UnknownNodeError
-from kafkalite.control.commands import (
-    AddNode,
-    ListNodes,
-    RemoveNode,
-    SetNodeMetadata,
-    SetNodeReplication,
-    SetNodeState,
-    ShowNode,
-)
+from kafkalite.control.commands.nodes import AddNode, ChangeNode, ListNodes, RemoveNode, ShowNode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
-    from kafkalite.control.commands import NodeCommand, NodeStatus
-
-    Perform = Callable[[NodeCommand], Sequence[NodeStatus]]
+    from kafkalite.control.command_table import Perform
+    from kafkalite.control.commands.nodes import NodeStatus
 
 
 class BrokerNode:
@@ -71,7 +62,7 @@ class BrokerNode:
     @property
     def is_registered(self) -> bool:
         """Whether the controller knows the node; UnregisterBroker ends that until a start."""
-        return self._status().is_registered
+        return self._status().registered
 
     def stop(self, *, controlled: bool = False) -> None:
         """Stop the node as if its process was killed.
@@ -82,14 +73,14 @@ class BrokerNode:
         requests that wait for the former leader are answered. Raises ValueError for a
         controlled stop of an isolated node.
         """
-        self._perform(SetNodeState(self._id, "stopped", controlled))
+        self._perform(ChangeNode(self._id, "stopped", controlled=controlled))
 
     def start(self) -> None:
         """Start the node if it is stopped, or connect it to the other nodes if it is isolated.
 
         Its replicas follow at once. It leads partitions again after an election.
         """
-        self._perform(SetNodeState(self._id, "running"))
+        self._perform(ChangeNode(self._id, "running"))
 
     def remove(self) -> None:
         """Remove the node from the cluster; a running node is shut down before.
@@ -106,27 +97,26 @@ class BrokerNode:
         leaders after `broker.session.timeout.ms`. Raises ValueError for a stopped node, and for the
         last running one.
         """
-        self._perform(SetNodeState(self._id, "isolated"))
+        self._perform(ChangeNode(self._id, "isolated"))
 
     def freeze_metadata(self) -> None:
         """Let the node keep its present metadata, so that it does not know later leaders."""
-        self._perform(SetNodeMetadata(self._id, "frozen"))
+        self._perform(ChangeNode(self._id, metadata="frozen"))
 
     def thaw_metadata(self) -> None:
         """Let the node receive all changes of the metadata again, beginning with missed ones."""
-        self._perform(SetNodeMetadata(self._id, "live"))
+        self._perform(ChangeNode(self._id, metadata="live"))
 
     def pause_replication(self) -> None:
         """Let the replicas of the node stay where they are, so that they lag."""
-        self._perform(SetNodeReplication(self._id, "paused"))
+        self._perform(ChangeNode(self._id, replication="paused"))
 
     def resume_replication(self) -> None:
         """Let the replicas of the node follow their leaders again."""
-        self._perform(SetNodeReplication(self._id, "running"))
+        self._perform(ChangeNode(self._id, replication="running"))
 
     def _status(self) -> NodeStatus:
-        (status,) = self._perform(ShowNode(self._id))
-        return status
+        return self._perform(ShowNode(self._id))
 
     def __repr__(self) -> str:
         return f"<node {self._id}>"
@@ -146,10 +136,10 @@ class BrokerNodes(Mapping[int, BrokerNode]):
         return BrokerNode(self._perform, node_id)
 
     def __iter__(self) -> Iterator[int]:
-        return iter([status.node_id for status in self._perform(ListNodes())])
+        return iter([status.id for status in self._perform(ListNodes()).nodes])
 
     def __len__(self) -> int:
-        return len(self._perform(ListNodes()))
+        return len(self._perform(ListNodes()).nodes)
 
     def add(
         self, node_id: int | None = None, *, config: Mapping[str, str | float] | None = None
@@ -162,8 +152,7 @@ class BrokerNodes(Mapping[int, BrokerNode]):
         invalid configurations.
         """
         settings = {key: f"{value}" for key, value in (config or {}).items()}
-        (status,) = self._perform(AddNode(node_id, settings))
-        return BrokerNode(self._perform, status.node_id)
+        return BrokerNode(self._perform, self._perform(AddNode(node_id, settings)).id)
 
     def __repr__(self) -> str:
         return f"<nodes {', '.join(map(str, self))}>"

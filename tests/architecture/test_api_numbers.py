@@ -27,7 +27,6 @@ OTHER_NUMBERS = {
     ("id_mapping", (0,)): "ids of telemetry subscriptions that stand for none",
     ("produce", (-1, 0, 1)): "acknowledgements",
     ("producer", (1, 0)): "acknowledgements",
-    ("commands", (0, 1)): "coordinator types",
     ("http", (404, 405)): "HTTP statuses",
     ("cache", (0,)): "sizes",
     ("irregular_connections", (0, 1)): "directions",

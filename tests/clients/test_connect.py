@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[at
 from confluent_kafka.cimpl import NewTopic
 
 from kafkalite.control.client import ControlClient
+from kafkalite.control.commands.explain import Explain
 from kafkalite.control.endpoint import Endpoint
 from kafkalite.storage.batch import BatchView, split_batches
 from tests.clients.background import in_background
@@ -158,8 +159,8 @@ class Disturbances:
         """Check that kafkalite explains that it fenced a producer."""
         if isinstance(self._cluster.target, ServedKafkalite):
             client = ControlClient(Endpoint(self._cluster.target.control_url))
-            entries = client.explain(None, None, transactional_id)["entries"]
-            assert "fenced" in {entry["kind"] for entry in entries}, entries
+            entries = client.send(Explain(transactional_id=transactional_id)).entries
+            assert "fenced" in {entry.kind for entry in entries}, entries
 
     def kill_broker(self) -> None:
         """Kill the broker, and start it with its files."""

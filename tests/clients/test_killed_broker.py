@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from kafkalite.control.client import ControlClient, ControlError
+from kafkalite.control.commands.leaders import MoveLeader
+from kafkalite.control.commands.nodes import ChangeNode
 from kafkalite.control.endpoint import Endpoint
 from tests.clients.client_libraries import client_named
 from tests.clients.client_scenario import Group, group_resumes_after_a_restart
@@ -70,28 +72,25 @@ class ControlledNode(NamedTuple):
     node_id: int
 
     def stop(self, *, controlled: bool = False) -> None:
-        self._change(state="stopped", controlled=controlled)
+        self.client.send(ChangeNode(self.node_id, "stopped", controlled=controlled))
 
     def start(self) -> None:
-        self._change(state="running")
+        self.client.send(ChangeNode(self.node_id, "running"))
 
     def isolate(self) -> None:
-        self._change(state="isolated")
+        self.client.send(ChangeNode(self.node_id, "isolated"))
 
     def pause_replication(self) -> None:
-        self._change(replication="paused")
+        self.client.send(ChangeNode(self.node_id, replication="paused"))
 
     def resume_replication(self) -> None:
-        self._change(replication="running")
+        self.client.send(ChangeNode(self.node_id, replication="running"))
 
     def freeze_metadata(self) -> None:
-        self._change(metadata="frozen")
+        self.client.send(ChangeNode(self.node_id, metadata="frozen"))
 
     def thaw_metadata(self) -> None:
-        self._change(metadata="live")
-
-    def _change(self, **command: str | bool) -> None:
-        self.client.change_node(self.node_id, command)
+        self.client.send(ChangeNode(self.node_id, metadata="live"))
 
 
 class ControlledCluster:
@@ -106,7 +105,7 @@ class ControlledCluster:
     def move_leader(self, topic: str, partition: int, leader: int) -> None:
         """Make a node the leader; raises ValueError if its replica is not in the ISR."""
         try:
-            self._client.move_leader({"topic": topic, "partition": partition, "leader": leader})
+            self._client.send(MoveLeader(topic, partition, leader))
         except ControlError as error:
             raise ValueError(str(error)) from error
 

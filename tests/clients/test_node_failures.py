@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kafkalite.control.commands import LeaderStatus
+    from kafkalite.control.commands.leaders import LeaderStatus
     from tests.clients.client_libraries import Client
 
 pytestmark = pytest.mark.client

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.main import COMMANDS
+from kafkalite.cli.main import all_commands
 from kafkalite.config.options import OPTIONS, Option
 from tests.reference.markdown import code, page, sentence, table
 
@@ -30,7 +30,7 @@ _UNTITLED = ("positional arguments", "options")
 def cli_page() -> str:
     """Return the page of the command line."""
     parts = []
-    for name, description, add_options, _ in COMMANDS:
+    for name, description, add_options, _ in all_commands():
         parser = argparse.ArgumentParser(prog=f"kafkalite {name}", add_help=False)
         add_options(parser)
         parts += [f"## kafkalite {name}", description]

@@ -9,7 +9,7 @@ from tests.reference.admin_scoreboard import admin_scoreboard_page
 from tests.reference.apis import apis_page
 from tests.reference.cli import cli_page
 from tests.reference.configurations import configurations_page
-from tests.reference.control_api import control_api_page
+from tests.reference.control_api import control_api_page, openapi_text
 from tests.reference.error_texts import error_texts_page
 from tests.reference.images import images_page
 from tests.reference.man_page import man_page
@@ -59,6 +59,7 @@ def write() -> None:
             print(f"{name}: needs {error.name}")  # noqa: T201 - the output of a program
             continue
         (DIRECTORY / f"{name}.md").write_text(text, encoding="utf-8")
+    (DIRECTORY / "openapi.json").write_text(openapi_text(), encoding="utf-8")
     (ROOT / MAN_PAGE).parent.mkdir(parents=True, exist_ok=True)
     (ROOT / MAN_PAGE).write_text(man_page(), encoding="utf-8")
     for path, update_part in PARTS.items():

@@ -60,9 +60,10 @@ SECTIONS = (
             "testing.broker": "Broker",
             "testing.broker_clock": "BrokerClock",
             "testing.faults": "BrokerFaults InjectedFault",
+            "gateway.fault_rules": "FaultFields",
             "testing.identity": "BrokerIdentity IdentityFailure",
             "testing.nodes": "BrokerNodes BrokerNode",
-            "control.commands": "LeaderStatus",
+            "control.commands.leaders": "LeaderStatus",
             "testing.plugin": "kafkalite kafkalite_session",
             "coordinator.event_history": "Entry",
             "telemetry.metrics": "ClientMetrics Metric Distribution",
@@ -240,10 +241,9 @@ def _attributes(node: ast.ClassDef) -> Iterator[str]:
         for position, statement in enumerate(body):
             text = _text_after(body, position)
             if isinstance(statement, ast.AnnAssign):
-                name, annotation = (
-                    ast.unparse(statement.target),
-                    f": {_annotation(statement.annotation)}",
-                )
+                hint, about = _described(statement.annotation)
+                text = text or about
+                name, annotation = ast.unparse(statement.target), f": {_annotation(hint)}"
                 value = "" if statement.value is None else f" = {ast.unparse(statement.value)}"
             elif isinstance(statement, ast.Assign):
                 name, annotation = ast.unparse(statement.targets[0]), ""
@@ -257,6 +257,14 @@ def _attributes(node: ast.ClassDef) -> Iterator[str]:
             if not name.startswith("_"):
                 description = "" if text is None else f": {_lines(text, '  ')}"
                 yield f"- `{name}{annotation}{value}`{description}"
+
+
+def _described(annotation: ast.expr) -> tuple[ast.expr, str | None]:
+    """Return the type of `Annotated[type, About(text)]` and the text; None if it has none."""
+    match annotation:
+        case ast.Subscript(ast.Name("Annotated"), ast.Tuple([hint, ast.Call(_, [text, *_])])):
+            return hint, ast.literal_eval(text)
+    return annotation, None
 
 
 def _text_after(body: list[ast.stmt], position: int) -> str | None:

@@ -32,12 +32,7 @@ from kafkalite.client.fetches import (
     fetch_request,
 )
 from kafkalite.client.records import decode_batches
-from kafkalite.control.commands import (
-    SetNodeMetadata,
-    SetNodeReplication,
-    SetNodeState,
-    perform_node_command,
-)
+from kafkalite.control.commands.nodes import ChangeNode
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
 from kafkalite.protocol.error_codes import ErrorCode
@@ -49,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from kafkalite.client.consumer import OffsetReset
-    from kafkalite.control.commands import NodeCommand
     from kafkalite.metadata.controller import MetadataController
 
 ORDERS = TopicPartition("orders", 0)
@@ -79,12 +73,12 @@ class Cluster:
     def _run(self, work: Any) -> Any:  # noqa: ANN401 - any command's result
         return self.broker._run_on_loop(work)
 
-    def node(self, command: NodeCommand) -> None:
-        self._run(perform_node_command(self.broker._running_broker(), command))
+    def node(self, command: ChangeNode) -> None:
+        self.broker._perform(command)
 
     def isolate(self, node_id: int) -> None:
         """Isolate a node until the controller elects other leaders."""
-        self.node(SetNodeState(node_id, "isolated"))
+        self.node(ChangeNode(node_id, "isolated"))
         self.broker.clock.advance(seconds=10)
 
     def remove_lagging_replicas(self) -> None:
@@ -297,7 +291,7 @@ async def test_a_producer_leaves_a_leader_that_was_stopped(cluster: Cluster) -> 
     async with Producer(cluster.servers, backoff=BACKOFF) as producer:
         assert (await producer.send(ORDERS, b"1")).first_offset == 0
         stopped = cluster.leader()
-        cluster.node(SetNodeState(stopped, "stopped"))
+        cluster.node(ChangeNode(stopped, "stopped"))
         assert (await producer.send(ORDERS, b"2")).first_offset == 1
         known = producer.metadata.partition(ORDERS)
         assert known is not None
@@ -310,7 +304,7 @@ async def test_a_producer_rejects_frozen_metadata(cluster: Cluster) -> None:
         former = cluster.leader()
         others = [node for node in cluster.addresses if node != former]
         frozen, leader = others
-        cluster.node(SetNodeMetadata(frozen, "frozen"))
+        cluster.node(ChangeNode(frozen, metadata="frozen"))
         cluster.move_leader(leader)
         assert (await producer.send(ORDERS, b"2")).first_offset == 1
         now_ms = producer._clock.now_ms()
@@ -342,7 +336,7 @@ async def test_a_stopped_leader_interrupts_a_consumer_only_until_the_next_is_kno
     async with cluster.consumer() as consumer:
         consumer.assign([ORDERS])
         await read(consumer, 2)
-        cluster.node(SetNodeState(cluster.leader(), "stopped"))
+        cluster.node(ChangeNode(cluster.leader(), "stopped"))
         await cluster.produce(b"3")
         assert await read(consumer, 1) == [b"3"]
         assert (await consumer.position(ORDERS)).leader_epoch == 1
@@ -355,7 +349,7 @@ async def test_an_unclean_election_is_reported_as_a_truncation(cluster: Cluster)
     leader = cluster.leader()
     lagging = leader % 3 + 1
     await cluster.produce(b"1", b"2", b"3")
-    cluster.node(SetNodeReplication(lagging, "paused"))
+    cluster.node(ChangeNode(lagging, replication="paused"))
     async with Producer(cluster.servers, acks=1, backoff=BACKOFF) as producer:
         await producer.send_batch(ORDERS, [ProducerRecord(b"4"), ProducerRecord(b"5")])
     cluster.remove_lagging_replicas()
@@ -449,7 +443,7 @@ async def test_a_broker_with_frozen_metadata_does_not_bring_back_a_deleted_topic
     async with cluster.consumer() as consumer:
         consumer.assign([ORDERS])
         assert await consumer.poll(0) == []
-        cluster.node(SetNodeMetadata(frozen, "frozen"))
+        cluster.node(ChangeNode(frozen, metadata="frozen"))
         await cluster.delete()
         deadline_ms = consumer._clock.now_ms() + TIMEOUT_MS
         while consumer.metadata.partition(ORDERS) is not None:

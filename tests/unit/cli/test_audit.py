@@ -50,7 +50,7 @@ def test_every_audit_option_has_a_command_line_option() -> None:
 
 
 def test_defaults_equal_those_of_audit_options() -> None:
-    from kafkalite.control.times import duration_ms  # noqa: PLC0415 - as above
+    from kafkalite.ports.times import duration_ms  # noqa: PLC0415 - as above
     from kafkalite.traffic.spark.audits import AuditOptions  # noqa: PLC0415
 
     ours = AuditOptions()

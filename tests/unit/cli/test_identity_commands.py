@@ -91,8 +91,8 @@ def test_failures_are_added_and_removed(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("arguments", "status", "reason"),
     [
-        (("repair",), 2, "needs the ID of a failure"),
-        (("repair", "i1", "--all"), 2, "needs the ID of a failure"),
+        (("repair",), 2, "needs either the ID of a failure"),
+        (("repair", "i1", "--all"), 2, "needs either the ID of a failure"),
         (("set",), 2, "needs --audience"),
         (("add-client", "a", "--secret-file", "/absent"), 2, "cannot read /absent"),
         (("fail", "slow", "--delay", "soon"), 2, "soon"),

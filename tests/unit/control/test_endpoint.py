@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.control.client import ControlClient, ControlError
+from kafkalite.control.commands.clock import ChangeClock, ShowClock
+from kafkalite.control.commands.faults import ListFaults
 from kafkalite.control.endpoint import Endpoint, EndpointError, failure_text, find_endpoint
 from kafkalite.control.local_endpoints import LocalEndpoint, publish_endpoint
 from kafkalite.testing import Broker
@@ -70,22 +72,24 @@ def test_commands_find_token_and_authority_of_a_local_broker() -> None:
         port = broker.control_url.rpartition(":")[2]
         assert broker.control_url.startswith("https://")
         client = ControlClient(find_endpoint(port))
-        assert client.change_clock({"advance": "1s"})["mode"] == "manual"
+        assert client.send(ChangeClock(1_000)).mode == "manual"
         explicit = find_endpoint(broker.control_url, broker.control_token, broker.control_ca)
-        assert ControlClient(explicit).faults() == {"faults": []}
+        assert ControlClient(explicit).send(ListFaults()).faults == ()
         with pytest.raises(ControlError, match="not that of this control API"):
-            ControlClient(find_endpoint(port, OTHER)).clock()
+            ControlClient(find_endpoint(port, OTHER)).send(ShowClock())
         with pytest.raises(ControlError, match=r"certificate of .* is not trusted: .*--control-ca"):
-            ControlClient(Endpoint(broker.control_url, {}, ssl.create_default_context())).clock()
+            ControlClient(Endpoint(broker.control_url, {}, ssl.create_default_context())).send(
+                ShowClock()
+            )
         with pytest.raises(ControlError, match="has TLS: use https://"):
-            ControlClient(find_endpoint(f"http://127.0.0.1:{port}")).clock()
+            ControlClient(find_endpoint(f"http://127.0.0.1:{port}")).send(ShowClock())
 
 
 def test_https_to_an_endpoint_without_tls_is_reported() -> None:
     with Broker(control=True) as broker:
         client = ControlClient(find_endpoint(broker.control_url.replace("http:", "https:")))
         with pytest.raises(ControlError, match="does not use TLS, so write http://"):
-            client.clock()
+            client.send(ShowClock())
 
 
 def test_a_failure_is_one_line() -> None:

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalite.apis.table import find_api
-from kafkalite.control.commands import perform_clock_command
-from kafkalite.control.http import ControlApp, clock_command
+from kafkalite.config.typed_json import read
+from kafkalite.control.commands.clock import ChangeClock
+from kafkalite.control.http import ControlApp
 from kafkalite.control.request_body import MAX_BODY_BYTES
 from kafkalite.control.token import ControlToken
 from kafkalite.coordinator.contract import Event, SubjectKind
@@ -24,13 +25,12 @@ from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.gateway.faults import Faults
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.ports.clock import AdjustableClock
-from kafkalite.server.broker import Broker as ServerBroker
 from kafkalite.server.logging import Level, Log
-from kafkalite.server.settings import Settings
 from kafkalite.storage.disk_health import DiskFailure, DiskProblem
 from kafkalite.telemetry.metrics import PushedMetrics
 from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.control.asgi_client import Answer, ask
+from tests.unit.control.three_nodes import three_nodes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -178,10 +178,8 @@ def test_any_body_is_accepted_or_raises_value_error(bodies: list[object]) -> Non
     for body in bodies:
         before_ms = clock.now_ms()
         with contextlib.suppress(ValueError):
-            command = clock_command(body)
-            asyncio.run(
-                perform_clock_command(cast("Broker", SimpleNamespace(clock=clock)), command)
-            )
+            command = read(ChangeClock, body, "the body")
+            asyncio.run(command.perform(cast("Broker", SimpleNamespace(clock=clock))))
         assert clock.now_ms() >= before_ms
 
 
@@ -435,24 +433,14 @@ async def test_a_bug_is_logged_and_reported() -> None:
 
 @pytest.fixture
 async def served() -> AsyncIterator[ServedControl]:
-    broker = ServerBroker(
-        Settings(
-            listen=("127.0.0.1:0",),
-            brokers=3,
-            topics={"t": 1},
-            config={"default.replication.factor": "3"},
-        ),
-        clock=AdjustableClock(rate=0, now_ms=0),
-    )
-    await broker.start()
-    yield ServedControl(broker)
-    await broker.stop(grace_s=0)
+    async with three_nodes() as broker:
+        yield ServedControl(broker)
 
 
 class ServedControl:
     """The endpoint of a broker of three nodes."""
 
-    def __init__(self, broker: ServerBroker) -> None:
+    def __init__(self, broker: Broker) -> None:
         self.app = ControlApp(broker, Log(Level.ERROR, "json", io.StringIO()), None).app
 
     async def get(self, path: str) -> Answer:
@@ -523,7 +511,7 @@ async def test_an_unknown_node_is_not_found(served: ServedControl, path: str, er
         ({"state": "stopped", "metadata": "live"},
          "the body must have exactly one of these fields: state, metadata, replication"),
         ({"rack": "a"},
-         "the body must have exactly one of these fields: state, metadata, replication"),
+         "the body has no field 'rack'; its fields are state, metadata, replication, controlled"),
         ({"state": 1}, "state must be text, not 1"),
         ({"state": "dead"}, "state must be running, isolated or stopped, not 'dead'"),
         ({"metadata": "stale"}, "metadata must be frozen or live, not 'stale'"),
@@ -607,8 +595,8 @@ async def test_nodes_are_added_and_removed(served: ServedControl) -> None:
 @pytest.mark.parametrize(
     ("body", "error"),
     [
-        ([], "the body must be a JSON object, such as {}"),
-        ({"rack": "a"}, "the fields of the body are id and config, both optional"),
+        ([], 'the body must be a JSON object, such as {"id": 4, "config": {"broker.rack": "b"}}'),
+        ({"rack": "a"}, "the body has no field 'rack'; its fields are id, config"),
         ({"id": "4"}, "id must be a whole number, not '4'"),
         ({"id": 1}, "node 1 exists already"),
         ({"id": -1}, "a node id is a number from 0 to 2147483647, not -1"),
@@ -648,7 +636,10 @@ async def test_client_metrics_have_one_parameter(path: str) -> None:
     endpoint.broker.cluster = None
     answer = await endpoint.get(f"{path}?client=c")
     assert answer.status == 400
-    assert answer.body == {"error": "the parameter of client-metrics is client_id, not 'client'"}
+    name = path.removeprefix("/v1/")
+    assert answer.body == {
+        "error": f"{name} has no parameter 'client'; its parameters are client_id"
+    }
     answer = await endpoint.get(f"{path}?client_id=c")
     assert (answer.status, answer.body) == (400, {"error": "the broker is not running"})
 

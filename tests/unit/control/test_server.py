@@ -21,9 +21,10 @@ from confluent_kafka.admin import AdminClient
 from kafkalite.control.access_checks import AccessChecks
 from kafkalite.control.address import control_address
 from kafkalite.control.client import ControlClient
+from kafkalite.control.commands.faults import ListFaults
+from kafkalite.control.commands.health import ListCommands
 from kafkalite.control.connection import Limits
 from kafkalite.control.endpoint import find_endpoint
-from kafkalite.control.http import ControlApp
 from kafkalite.control.request_body import MAX_BODY_BYTES
 from kafkalite.control.server import ControlSecurity, ControlServer, uvicorn_logger
 from kafkalite.control.token import ControlToken, stored_token
@@ -213,7 +214,7 @@ async def test_a_stop_cancels_a_running_command(monkeypatch: pytest.MonkeyPatch)
         begun.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(ControlApp, "_index", never_ends)
+    monkeypatch.setattr(ListCommands, "perform", never_ends)
     monkeypatch.setattr("kafkalite.control.server._SHUTDOWN_GRACE_S", 0)
     lines = io.StringIO()
     async with served(Log(Level.INFO, "json", lines)) as port:
@@ -401,10 +402,10 @@ def test_hostile_clients_do_not_affect_kafka_clients(
                     connection.send(attack)
             assert "t" in admin.list_topics(timeout=30).topics
         client = ControlClient(find_endpoint(broker.control_url, broker.control_token))
-        assert client.faults() == {"faults": []}
+        assert client.send(ListFaults()).faults == ()
         for connection in connections:
             connection.close()
-        assert client.faults() == {"faults": []}
+        assert client.send(ListFaults()).faults == ()
     output = capfd.readouterr().err
     assert "control connection closed" in output
     assert "Traceback" not in output

@@ -9,16 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkalite.config.typed_json import fields_of
 from kafkalite.gateway.fault_rules import (
     MAX_DELAY_MS,
     Action,
     Disconnect,
     FaultError,
+    FaultFields,
     Match,
     Rule,
     Trigger,
     describe_rule,
     parse_rule,
+    rule_of,
     rule_to_json,
 )
 from kafkalite.protocol.api_keys import ApiKey
@@ -45,6 +48,17 @@ def test_a_rule_is_parsed() -> None:
         Trigger(times=1),
         Action(error=ErrorCode.NOT_ENOUGH_REPLICAS, delay_ms=500),
     )
+
+
+def test_the_fields_of_python_are_those_of_json() -> None:
+    parts = (Match, Trigger, Action)
+    names = [field.name for part in parts for field in fields_of(part)]
+    assert list(FaultFields.__annotations__) == names
+    rule = rule_of({"group": "g", "nth": 2, "delay_ms": 5, "api": None})
+    body = {"match": {"group": "g"}, "trigger": {"nth": 2}, "action": {"delay_ms": 5}}
+    assert rule == parse_rule(body)
+    with pytest.raises(FaultError, match=r"^a fault has no field 'groups'$"):
+        rule_of({"groups": "g"})  # type: ignore[typeddict-unknown-key]
 
 
 def test_only_the_action_is_required() -> None:

@@ -23,7 +23,7 @@ from tests.unit.gateway.served import BEAT, Served, alive
 if TYPE_CHECKING:
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.call import Call
-    from kafkalite.gateway.faults import FaultState
+    from kafkalite.gateway.fault_rules import FaultState
     from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 DELAY_MS = 500

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from kafkalite.control.times import instant_ms
+from kafkalite.ports.times import instant_ms
 from kafkalite.protocol import codec
 
 if TYPE_CHECKING:

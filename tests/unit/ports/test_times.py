@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalite.control.times import (
+from kafkalite.ports.clock import LATEST_MS
+from kafkalite.ports.times import (
     datetime_ms,
     datetime_of,
     duration_ms,
@@ -16,7 +17,6 @@ from kafkalite.control.times import (
     iso_of,
     parse_rate,
 )
-from kafkalite.ports.clock import LATEST_MS
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from kafkalite.control.client_metrics_json import client_metrics_json_pieces, client_metrics_to_json
-from kafkalite.control.commands import ClientMetricsStatus
+from kafkalite.config.typed_json import to_json
+from kafkalite.control.command_table import CommandError
+from kafkalite.control.commands.client_metrics import (
+    ClientMetricsStatus,
+    ShowClientMetrics,
+    json_pieces,
+    metrics_answer,
+)
 from kafkalite.telemetry.instances import ClientAttributes
 from kafkalite.telemetry.metrics import ClientMetrics, Distribution, Metric
+
+if TYPE_CHECKING:
+    from kafkalite.server.broker import Broker
 
 
 def metric(value: float | Distribution) -> Metric:
@@ -32,8 +43,12 @@ def status(*values: float | Distribution) -> ClientMetricsStatus:
     return ClientMetricsStatus(2_000, "a package is missing", [client])
 
 
+def to_json_of(metrics: ClientMetricsStatus) -> Any:  # noqa: ANN401 - JSON
+    return to_json(metrics_answer(metrics))
+
+
 def test_a_client_is_described() -> None:
-    described = client_metrics_to_json(status(1.5))
+    described = to_json_of(status(1.5))
     assert described == {
         "now_ms": 2_000,
         "iso": "1970-01-01T00:00:02.000Z",
@@ -61,7 +76,7 @@ def test_values_are_valid_json() -> None:
     infinity = float("inf")
     histogram = Distribution(3, infinity, ((1.0, 1), (infinity, 2)))
     summary = Distribution(2, 8.0, quantiles=((0.5, float("nan")),))
-    found = client_metrics_to_json(status(float("nan"), infinity, -infinity, histogram, summary))
+    found = to_json_of(status(float("nan"), infinity, -infinity, histogram, summary))
     text = json.dumps(found, allow_nan=False)
     values = [each["value"] for each in json.loads(text)["clients"][0]["metrics"]]
     assert values == [
@@ -75,6 +90,16 @@ def test_values_are_valid_json() -> None:
 def test_the_text_in_pieces_is_that_of_the_representation(clients: int, series: int) -> None:
     metrics = status(*map(float, range(series)))
     metrics = metrics._replace(clients=list(metrics.clients) * clients)
-    pieces = list(client_metrics_json_pieces(metrics))
-    assert json.loads("".join(pieces)) == client_metrics_to_json(metrics)
+    pieces = list(json_pieces(metrics))
+    assert json.loads("".join(pieces)) == to_json_of(metrics)
     assert max(map(len, pieces)) < 20_000
+
+
+async def test_client_metrics_need_a_running_broker_that_receives_them() -> None:
+    stopped = cast("Broker", SimpleNamespace(cluster=None))
+    with pytest.raises(CommandError, match="the broker is not running"):
+        await ShowClientMetrics().perform(stopped)
+    config = SimpleNamespace(bool=lambda _: False)
+    running = cast("Broker", SimpleNamespace(cluster=SimpleNamespace(config=config)))
+    with pytest.raises(CommandError, match=r"without the setting kafkalite\.client\.telemetry"):
+        await ShowClientMetrics("c").perform(running)

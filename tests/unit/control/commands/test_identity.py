@@ -1,16 +1,35 @@
-"""Control paths of the identity provider: responses and refusals."""
+"""Commands to the identity provider: responses, refusals, and texts without secrets."""
 
 from __future__ import annotations
 
 import json
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.control.commands.identity import (
+    ENDPOINTS,
+    FAILURE_KINDS,
+    AddIdentityFailure,
+    AddSigningKey,
+    ChangeTokens,
+    ClearIdentityFailures,
+    PutClient,
+    RemoveClient,
+    RemoveIdentityFailure,
+    RetireSigningKey,
+    ShowIdentity,
+)
+from kafkalite.identity import signing_keys
+from kafkalite.identity.errors import IdentityError
+from kafkalite.identity.failures import Endpoint, FailureKind
 from tests.unit.control.asgi_client import Answer, ask
-from tests.unit.control.identity_world import IdentityWorld
+from tests.unit.control.identity_world import BASIC, REQUEST, IdentityWorld
 
 if TYPE_CHECKING:
+    from joserfc.jwk import Key
+
     from kafkalite.server.broker import Broker
 
 JSON = {"content-type": "application/json"}
@@ -147,3 +166,51 @@ async def test_a_broker_without_provider_refuses(world: IdentityWorld) -> None:
     answer = await ask(world.control, "/v1/identity")
     assert answer.status == 400
     assert answer.body["error"].endswith("start it with --oidc")
+
+
+async def test_commands_return_what_they_change() -> None:
+    world = IdentityWorld()
+    first = world.provider.keys.current
+
+    added = await PutClient("a", "s").perform(world.broker)
+    assert (added.id, added.has_secret) == ("a", True)
+    second = await AddSigningKey("ES256").perform(world.broker)
+    assert (await AddIdentityFailure("expired").perform(world.broker)).id == "i1"
+    everything = await ShowIdentity().perform(world.broker)
+    assert [client.id for client in everything.clients] == ["kafkalite", "a"]
+    assert [key.id for key in everything.keys] == [first.id, second.id]
+    assert [failure.id for failure in everything.failures] == ["i1"]
+    assert (await ChangeTokens(audience="x").perform(world.broker)).audience == "x"
+    assert world.provider.audience == "x"
+    assert await RemoveClient("a").perform(world.broker) == added
+    assert (await RetireSigningKey(first.id).perform(world.broker)).id == first.id
+    assert (await RemoveIdentityFailure("i1").perform(world.broker)).id == "i1"
+    assert (await ClearIdentityFailures().perform(world.broker)).failures == ()
+
+
+async def test_keys_are_made_outside_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = IdentityWorld()
+    threads = []
+
+    def new_key(algorithm: str) -> Key:
+        threads.append(threading.current_thread())
+        return signing_keys_new_key(algorithm)
+
+    signing_keys_new_key = signing_keys.new_key
+    monkeypatch.setattr(signing_keys, "new_key", new_key)
+    await AddSigningKey().perform(world.broker)
+    await AddIdentityFailure("wrong_key").perform(world.broker)
+    with pytest.raises(IdentityError):
+        await AddSigningKey("none").perform(world.broker)
+    assert world.provider.token(REQUEST, BASIC["authorization"]).status == 200
+    assert len(threads) == 2
+    assert threading.current_thread() not in threads
+
+
+def test_failures_and_endpoints_are_those_of_the_provider() -> None:
+    assert list(FAILURE_KINDS) == [kind.value for kind in FailureKind]
+    assert list(ENDPOINTS) == [endpoint.value for endpoint in Endpoint]
+
+
+def test_the_text_of_a_command_has_no_secret() -> None:
+    assert "s3cr3t" not in repr(PutClient("a", "s3cr3t", "s3cr3t"))

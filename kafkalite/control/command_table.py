@@ -1,0 +1,176 @@
+"""The table of commands to a running broker, and what all commands have in common.
+
+A command is a frozen dataclass with described fields and a method `perform`. Its row has the
+answer, the method and the path over HTTP, and its words in a shell. The rows are those of the
+modules in `kafkalite.control.commands`; a new module there needs no entry anywhere else. The HTTP
+routes, the client, the shell commands, the reference and the OpenAPI document follow from the rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from kafkalite.config.typed_json import fields_of
+from kafkalite.control import commands
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from kafkalite.cluster.cluster import Cluster
+    from kafkalite.config.typed_json import Field
+    from kafkalite.protocol.errors import KafkaError
+    from kafkalite.server.broker import Broker
+
+Answer = TypeVar("Answer")
+Answer_co = TypeVar("Answer_co", covariant=True)
+
+_PATH_PARAMETER = re.compile(r"\{(\w+)\}")
+
+_LOOP_ITERATIONS = 3
+"""Iterations of the event loop in which the answers that a command triggered are written."""
+
+
+class CommandError(ValueError):
+    """A command that cannot be carried out; the text is one sentence."""
+
+
+class Command(Protocol[Answer_co]):
+    """A command as data, and its execution on the event loop that serves the broker."""
+
+    async def perform(self, broker: Broker, /) -> Answer_co:
+        """Carry out the command; raises ValueError, with one sentence, if that is impossible."""
+
+
+class Perform(Protocol):
+    """Carries out a command on the event loop of a broker, and returns the answer."""
+
+    def __call__(self, command: Command[Answer], /) -> Answer:
+        """Carry out the command; raises ValueError if that is impossible."""
+
+
+class Joined(NamedTuple):
+    """A positional argument that stands for several fields."""
+
+    metavar: str
+    text: str
+    names: tuple[str, ...]
+    parse: Callable[[str], Mapping[str, object]]
+
+
+class Words(NamedTuple):
+    """A command of the shell that sends a command to a broker."""
+
+    words: str
+    """Such as "fault add"."""
+    about: str = ""
+    """The description in `--help`."""
+    positionals: tuple[str | Joined, ...] = ()
+    """Fields that are positional arguments."""
+    is_optional: bool = False
+    """Whether the positional arguments may be missing."""
+    preset: Mapping[str, object] = {}
+    """Fields with fixed values."""
+    offers: tuple[str, ...] | None = None
+    """Fields that are options; by default all others."""
+    flag: str | None = None
+    """The option that selects this command among those with the same words."""
+
+
+class Row(NamedTuple):
+    """All that is known about a command apart from its fields and its execution."""
+
+    kind: type
+    """The dataclass of the command."""
+    answer: type
+    """The dataclass of the answer, `str` for text, or `dict` for any JSON object."""
+    method: str
+    path: str
+    """A path with a field of the command in braces; POST has the other fields in its body."""
+    words: tuple[Words, ...] = ()
+    lines: Callable[[Any, Mapping[str, object]], Iterable[str]] = lambda _answer, _given: ()
+    """Returns the lines that a shell prints: of an answer to the command with these fields."""
+    example: Mapping[str, object] | None = None
+    """A body."""
+    status: int | Callable[[Broker], int] = 200
+    """The HTTP status, or a function that returns it."""
+    not_found: type[Exception] | tuple[()] = ()
+    """The error of `perform` for an unknown name in the path."""
+    needs_token: bool = True
+    pieces: Callable[[Any, Broker], Iterable[str]] | None = None
+    """Performs the command and returns a large answer as pieces of text, built one by one."""
+    media_type: str = "application/json"
+
+    @property
+    def path_fields(self) -> tuple[str, ...]:
+        """The fields in the path."""
+        return tuple(_PATH_PARAMETER.findall(self.path))
+
+    @property
+    def has_body(self) -> bool:
+        """Whether the other fields are in the body and not in the query."""
+        return self.method == "POST"
+
+    @property
+    def sent_fields(self) -> tuple[Field, ...]:
+        """The fields in the body or in the query."""
+        return tuple(each for each in fields_of(self.kind) if each.name not in self.path_fields)
+
+    @property
+    def purpose(self) -> str:
+        """The first paragraph about the command, on one line."""
+        return " ".join((self.kind.__doc__ or "").partition("\n\n")[0].split())
+
+    @property
+    def documented_path(self) -> str:
+        """The path with `ID` for the field."""
+        return _PATH_PARAMETER.sub("ID", self.path)
+
+
+class Family(NamedTuple):
+    """The commands of a module, and the descriptions of their first words in a shell."""
+
+    rows: tuple[Row, ...]
+    words: Mapping[str, str] = {}
+
+
+def families() -> list[Family]:
+    """Return the commands of all modules, by the name of the module."""
+    from pkgutil import iter_modules  # noqa: PLC0415 - a broker in a test needs no table
+
+    names = sorted(each.name for each in iter_modules(commands.__path__))
+    return [import_module(f"{commands.__name__}.{name}").COMMANDS for name in names]
+
+
+def rows() -> list[Row]:
+    """Return all rows."""
+    return [row for family in families() for row in family.rows]
+
+
+def row_of(command: object) -> Row:
+    """Return the row of a command."""
+    return next(row for row in rows() if row.kind is type(command))
+
+
+# What commands use
+
+
+def running_cluster(broker: Broker) -> Cluster:
+    """Return the cluster of a broker; raises CommandError if the broker is not running."""
+    if broker.cluster is None:
+        raise CommandError("the broker is not running")
+    return broker.cluster
+
+
+async def write_answers() -> None:
+    """Return when the answers that a command triggered have been written."""
+    for _ in range(_LOOP_ITERATIONS):
+        await asyncio.sleep(0)
+
+
+def sentence(error: KafkaError) -> str:
+    """Return the text of an error, with its code, as one sentence."""
+    message = error.message or error.code.message
+    return f"{error.code.name}: {message.removesuffix('.')}"

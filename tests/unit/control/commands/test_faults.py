@@ -1,0 +1,33 @@
+"""Commands that add, list and remove faults."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from kafkalite.apis.table import find_api
+from kafkalite.control.commands.faults import AddFault, ClearFaults, ListFaults, RemoveFault
+from kafkalite.gateway.fault_rules import Action, Match, Trigger, UnknownFaultError
+from kafkalite.gateway.faults import Faults
+from kafkalite.gateway.gateway import Gateway
+from kafkalite.testing.entropy import SeededEntropy
+
+if TYPE_CHECKING:
+    from kafkalite.server.broker import Broker
+
+
+async def test_commands_return_the_affected_faults() -> None:
+    gateway = Gateway(find_api, lambda _, __: None)
+    faults = Faults((gateway,), (1,), {"P": gateway}, SeededEntropy(), lambda *_: None)
+    broker = cast("Broker", SimpleNamespace(faults=faults))
+    add = AddFault(Match(group="g"), Trigger(nth=2), Action(delay_ms=5))
+    first = await add.perform(broker)
+    second = await add.perform(broker)
+    assert (first.id, first.rule) == ("f1", second.rule)
+    assert (await ListFaults().perform(broker)).faults == (first, second)
+    assert await RemoveFault("f1").perform(broker) == first
+    with pytest.raises(UnknownFaultError):
+        await RemoveFault("f1").perform(broker)
+    assert (await ClearFaults().perform(broker)).faults == (second,)

@@ -1,0 +1,121 @@
+"""The OpenAPI document: valid, and true of what the endpoint accepts and returns."""
+
+from __future__ import annotations
+
+import io
+import json
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import openapi_spec_validator
+import pytest
+
+from kafkalite.control.command_table import rows
+from kafkalite.control.http import ControlApp
+from kafkalite.control.openapi import openapi_document
+from kafkalite.identity.provider import IdentityProvider
+from kafkalite.ports.clock import AdjustableClock
+from kafkalite.server.broker import Broker
+from kafkalite.server.logging import Level, Log
+from kafkalite.server.settings import Settings
+from kafkalite.testing.entropy import SeededEntropy
+from tests.unit.control.asgi_client import ask
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.applications import Starlette
+
+HEADERS = {"content-type": "application/json"}
+DOCUMENT: dict[str, Any] = json.loads(json.dumps(openapi_document()))
+PATHS = {"fault_id": "f1", "node_id": "4", "client_id": "a", "key_id": "k", "failure_id": "i1"}
+"""An id for each field in a path; the examples add all but the key, whose id is random."""
+
+
+def check(schema: dict[str, Any], value: object) -> None:
+    """Raise ValidationError if a value does not have a schema of the document."""
+    complete = {**schema, "components": DOCUMENT["components"]}
+    jsonschema.Draft202012Validator(complete).validate(value)
+
+
+@pytest.fixture
+async def app() -> AsyncIterator[Starlette]:
+    clock = AdjustableClock(rate=0, now_ms=0)
+    settings = Settings(
+        listen=("SASL_PLAINTEXT://127.0.0.1:0",),
+        brokers=2,
+        topics={"t": 1},
+        config={"default.replication.factor": "2", "kafkalite.client.telemetry": "true"},
+    )
+    provider = IdentityProvider("http://127.0.0.1:1", clock, SeededEntropy())
+    broker = Broker(settings, clock=clock, identity=provider)
+    await broker.start()
+    yield ControlApp(broker, Log(Level.ERROR, "json", io.StringIO()), None).app
+    await broker.stop(grace_s=0)
+
+
+def test_the_document_is_valid() -> None:
+    openapi_spec_validator.validate(DOCUMENT)
+
+
+def test_the_document_has_every_command() -> None:
+    operations = {
+        operation["operationId"]: (method.upper(), path)
+        for path, methods in DOCUMENT["paths"].items()
+        for method, operation in methods.items()
+    }
+    assert operations == {row.kind.__name__: (row.method, row.path) for row in rows()}
+
+
+async def test_examples_are_accepted_and_answers_have_the_described_schema(app: Starlette) -> None:
+    order = ("POST", "GET", "DELETE")
+    refused = set()
+    for row in sorted(rows(), key=lambda row: (order.index(row.method), row.kind.__name__)):
+        operation = DOCUMENT["paths"][row.path][row.method.lower()]
+        body = b""
+        if row.has_body:
+            content = operation["requestBody"]["content"]["application/json"]
+            check(content["schema"], content["example"])
+            body = json.dumps(content["example"]).encode()
+        if row.answer is str:
+            continue
+        path = row.path.format_map(PATHS)
+        answer = await ask(app, path, method=row.method, headers=HEADERS, body=body)
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            refused.add(row.kind.__name__)
+        responses = operation["responses"]
+        response = responses.get(f"{answer.status}", responses["default"])
+        check(response["content"]["application/json"]["schema"], answer.body)
+    assert refused == {
+        "RetireSigningKey",
+        "RemoveIdentityFailure",  # the failures are removed before
+        "RemoveFault",  # and the faults
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/faults", {"action": {"delay_ms": 0}}),
+        ("/v1/faults", {"action": {"error": "NONE"}}),
+        ("/v1/faults", {"action": {"disconnect": "now"}}),
+        ("/v1/faults", {"match": {}}),
+        ("/v1/faults", {"action": {"delay_ms": 1}, "trigger": {"probability": 0}}),
+        ("/v1/nodes/{node_id}", {"state": "dead"}),
+        ("/v1/nodes", {"config": {"broker.rack": 1}}),
+        ("/v1/leaders", {"topic": "t", "partition": 0}),
+        ("/v1/clock", {"speed": 3}),
+        ("/v1/identity/failures", {"failure": "late"}),
+    ],
+)
+async def test_what_the_endpoint_refuses_does_not_have_the_described_schema(
+    app: Starlette, path: str, body: object
+) -> None:
+    operation = DOCUMENT["paths"][path]["post"]
+    with pytest.raises(jsonschema.ValidationError):
+        check(operation["requestBody"]["content"]["application/json"]["schema"], body)
+    raw = json.dumps(body).encode()
+    answer = await ask(app, path.format_map(PATHS), method="POST", headers=HEADERS, body=raw)
+    assert answer.status == HTTPStatus.BAD_REQUEST
+    check(operation["responses"]["default"]["content"]["application/json"]["schema"], answer.body)
