@@ -22,6 +22,7 @@ __all__ = [
     "functions",
     "is_local",
     "local_engine",
+    "shared",
     "to_schema",
     "union",
 ]
@@ -62,6 +63,14 @@ def is_local(session: SparkSession) -> bool:
 def union(frames: Iterable[DataFrame]) -> DataFrame:
     """Return the rows of all frames, which have the same columns."""
     return reduce(lambda left, right: left.unionByName(right), frames)
+
+
+def shared(frame: DataFrame) -> DataFrame:
+    """Return a table that several others use; the local engine computes it once, now.
+
+    Spark would write it, or keep it in memory, which costs more than computing it again.
+    """
+    return frame.cache() if is_local(frame.sparkSession) else frame
 
 
 def to_schema(schema: pa.Schema) -> StructType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -56,6 +57,8 @@ FOLDERS: Final = (
 _US_PER_MS: Final = 1_000
 _MIN_BUCKETS: Final = 50
 """Minimum number of buckets of a capture, unless buckets would be shorter than 1 ms."""
+_LOCAL_AUDITS_AT_ONCE: Final = 2
+"""While DuckDB computes one audit, Python writes the queries of another."""
 _HEAP: Final = ("spark.driver.memory", "1g")
 """The setting with the size of Java's heap in this process, and Spark's default."""
 
@@ -85,12 +88,18 @@ class DerivedTables:
             duration_ms = (row.last_us - row.first_us) // _US_PER_MS
             bucket_ms = choose_bucket_ms(self._options.bucket_ms, duration_ms)
             self._options = replace(self._options, bucket_ms=bucket_ms)
-        if is_local(requests.spark):
-            for name in names:
-                self._audit(requests, name)
-            return
-        with ThreadPoolExecutor(audits_at_once(str(requests.spark.conf.get(*_HEAP)))) as pool:
-            for future in [pool.submit(self._audit, requests, name) for name in names]:
+        workers = (
+            _LOCAL_AUDITS_AT_ONCE
+            if is_local(requests.spark)
+            else audits_at_once(str(requests.spark.conf.get(*_HEAP)))
+        )
+        with ThreadPoolExecutor(workers) as pool:
+            futures = [
+                # The context has the engine in use.
+                pool.submit(copy_context().run, self._audit, requests, name)
+                for name in names
+            ]
+            for future in futures:
                 future.result()
 
     def _audit(self, requests: Requests, name: str) -> None:

@@ -23,7 +23,7 @@ from kafkalite.traffic.spark.audits.departures import (
     membership_ends,
     rebalance_waits,
 )
-from kafkalite.traffic.spark.dataframes import Window
+from kafkalite.traffic.spark.dataframes import Window, shared
 from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.assignments import ASSIGNMENTS, assigned_to_owned_partitions
 from kafkalite.traffic.spark.state.generations import GENERATIONS
@@ -130,10 +130,12 @@ _US_PER_S: Final = 1_000_000
 def members(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]:
     """Return the audit's tables."""
     ghost_rows = requests.state(GHOSTS.name)
-    ends = membership_ends(
-        with_commits_of_silent_members(requests, options.session_timeout_ms),
-        requests.state(GENERATIONS.name),
-        options.session_timeout_ms,
+    ends = shared(
+        membership_ends(
+            with_commits_of_silent_members(requests, options.session_timeout_ms),
+            requests.state(GENERATIONS.name),
+            options.session_timeout_ms,
+        )
     )
     return {
         GHOSTS.name: ghost_rows,

@@ -19,7 +19,7 @@ from kafkalite.traffic.spark.audits.partition_epochs import (
     outdated_requests,
     recreated_topics,
 )
-from kafkalite.traffic.spark.dataframes import Window, union
+from kafkalite.traffic.spark.dataframes import Window, shared, union
 from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.high_watermarks import all_high_watermarks
 from kafkalite.traffic.spark.state.metadata_views import host, max_epochs, views
@@ -98,9 +98,9 @@ _RESET, _EPOCH_CHECK, _EPOCH_ERROR, _OUT_OF_RANGE = "reset", "check", "error", "
 def metadata(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]:
     """Return the audit's tables."""
     topics = requests.state("topics")
-    errors = resets.partition_errors(requests, topics)
+    errors = shared(resets.partition_errors(requests, topics))
     epochs = requests.state(PARTITION_EPOCHS.name)
-    view_rows = views(requests)
+    view_rows = shared(views(requests))
     stale_rows = all_kinds(stale_partitions(view_rows, epochs), stale_maxima(max_epochs(requests)))
     return {
         STALE.name: with_consequences(

@@ -18,7 +18,7 @@ from kafkalite.traffic.spark.audits.retained_offsets import (
     retention_us,
 )
 from kafkalite.traffic.spark.dataframes import functions as f
-from kafkalite.traffic.spark.dataframes import union
+from kafkalite.traffic.spark.dataframes import shared, union
 from kafkalite.traffic.spark.state.accepted_offsets import ACCEPTED_OFFSETS
 from kafkalite.traffic.spark.state.group_presence import empty_intervals
 from kafkalite.traffic.spark.state.high_watermarks import high_watermarks
@@ -103,12 +103,14 @@ def offsets(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame
     """Return the audit's tables."""
     topics = requests.state("topics")
     accepted = requests.state(ACCEPTED_OFFSETS.name)
-    empty = empty_intervals(requests.state(MEMBERSHIP_REQUESTS.name), options.session_timeout_ms)
+    empty = shared(
+        empty_intervals(requests.state(MEMBERSHIP_REQUESTS.name), options.session_timeout_ms)
+    )
     bucket_us = options.bucket_ms * 1000
     lasting = requests.state(EXPIRY_CANDIDATES.name)
     unsubscribed = unsubscribed_intervals(lasting, requests.state(SUBSCRIPTIONS.name), empty)
-    expirations_ = expirations(lasting, empty, unsubscribed, options.retention_ms)
-    fetched, time_range = fetches(requests, topics), requests.state(TIME_RANGE.name)
+    expirations_ = shared(expirations(lasting, empty, unsubscribed, options.retention_ms))
+    fetched, time_range = shared(fetches(requests, topics)), requests.state(TIME_RANGE.name)
     return {
         EXPIRY.name: _with_outcomes(expirations_, fetched, time_range),
         RETAINED_OFFSETS.name: retained_offsets(

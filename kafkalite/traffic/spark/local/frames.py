@@ -311,7 +311,8 @@ class LocalFrame:
         return self
 
     def cache(self) -> LocalFrame:
-        return self.sparkSession.createDataFrame(self.toArrow(), self.schema)
+        """Compute the rows now."""
+        return self.sparkSession.createDataFrame(self.toArrow())
 
     @property
     def na(self) -> LocalFrame:

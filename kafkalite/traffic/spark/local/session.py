@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from itertools import count
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any, Final
@@ -41,6 +42,7 @@ class LocalSession:
             }
         )
         self._numbers = count(1)
+        self._of_thread = threading.local()
         self.conf = LocalSettings()
 
     def close(self) -> None:
@@ -57,9 +59,10 @@ class LocalSession:
     def run(self, sql: str) -> pa.Table:
         """Run a query."""
         # With `sql`, DuckDB would bind the query twice: to know its columns, and to run it.
+        cursor = self._cursor()
         try:
-            self._connection.execute(f"create or replace temp table result as {sql}")
-            return self._connection.table("result").to_arrow_table()
+            cursor.execute(f"create or replace temp table result as {sql}")
+            return cursor.table("result").to_arrow_table()
         except duckdb.Error as error:
             raise LocalEngineError(str(error).partition("\n")[0]) from error
 
@@ -94,8 +97,18 @@ class LocalSession:
         if not rows.num_rows:
             nulls = [f"null::{duckdb_name(field.type)}" for field in fields]
             return self._source(fields, nulls, "where false", is_empty=True)
-        self._connection.register(name, without_zones(rows))
+        cursor = self._cursor()
+        cursor.register("arrow_rows", without_zones(rows))
+        cursor.execute(f"create table {name} as select * from arrow_rows")  # noqa: S608 - our names
+        cursor.unregister("arrow_rows")
         return self._source(fields, (field.sql for field in fields), f"from {name}")
+
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        """Return this thread's connection to the database."""
+        cursor = getattr(self._of_thread, "cursor", None)
+        if cursor is None:
+            cursor = self._of_thread.cursor = self._connection.cursor()
+        return cursor
 
     @property
     def read(self) -> LocalReader:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,9 +16,11 @@ from kafkalite.traffic.spark.dataframes import (
     functions,
     is_local,
     local_engine,
+    shared,
     to_schema,
     union,
 )
+from kafkalite.traffic.spark.local.frames import query
 
 PIPELINE = Path(kafkalite.traffic.spark.__file__).parent
 
@@ -58,3 +61,10 @@ def test_audits_import_the_functions_of_the_engine_in_use() -> None:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pyspark")
     ]
     assert importing == []
+
+
+def test_shared_table_is_computed_before_others_use_it() -> None:
+    with local_engine() as session:
+        local: Any = shared(session.range(2).where("id > 0"))
+        assert " where " not in query(local._step)
+        assert [row.id for row in local.collect()] == [1]
