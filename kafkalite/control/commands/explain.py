@@ -172,7 +172,9 @@ def _entry_line(entry: HistoryEntry, *, is_unfiltered: bool) -> str:
     return f"{entry.at_iso}{subject} {entry.kind}: {entry.text}{repeated}"
 
 
+_ABOUT = "Show the history of groups, transactional ids, topics and clients, with reasons."
+
 COMMANDS = Family(
     (Row(Explain, Explanation, "GET", "/v1/explain", (Words("explain"),), _lines),),
-    {"explain": "Show the history of groups, transactional ids, topics and clients, with reasons."},
+    {"explain": _ABOUT},
 )
