@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyarrow import parquet
 
 from kafkalite.traffic.spark.stages.decoding import TaskReport, attempt_id, report_rows
+from kafkalite.traffic.spark.stages.plain_requests import PLAIN
 from kafkalite.traffic.spark.stages.writing import TableWriter
 
 if TYPE_CHECKING:
@@ -70,7 +71,10 @@ def merge(group: Sequence[InputSplit], report: TaskReport) -> InputSplit:
 def write_merged(
     group: Sequence[InputSplit], out: Location, task: Task, number: int, attempt: int
 ) -> TaskReport:
-    """Write one file for each table and day of a group; returns the paths by kind."""
+    """Write one file for each table and day of a group, and one with its plain requests.
+
+    Returns the paths by kind.
+    """
     by_kind: dict[str, Any] = {}
     with TableWriter(task.staged, f"{task.name}-merged-{number:05}-{attempt}") as writer:
         for kind in ("requests", "problems", "connections", "incomplete"):
@@ -79,7 +83,8 @@ def write_merged(
                 file = out / path
                 with file.files.open_input_file(file.path) as stream:
                     for batch in parquet.ParquetFile(stream).iter_batches():
-                        writer.write(path.rpartition("/")[0], batch)
+                        end = PLAIN if path.endswith(PLAIN) else ".parquet"
+                        writer.write(path.rpartition("/")[0], batch, end)
             by_kind[kind] = tuple(writer.written[first:])
     return TaskReport(**by_kind)
 

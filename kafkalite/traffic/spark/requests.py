@@ -20,6 +20,7 @@ from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.dataframes import is_local, to_schema
 from kafkalite.traffic.spark.locations import find, location
 from kafkalite.traffic.spark.manifest import split_evenly
+from kafkalite.traffic.spark.stages.plain_requests import PLAIN
 from kafkalite.traffic.spark.stages.stitching import CONNECTION_IDS
 from kafkalite.traffic.spark.state.tables import empty_table, in_memory_table
 from kafkalite.traffic.spark.state.timing import time_columns
@@ -73,6 +74,7 @@ class Requests:
         self._derive = derive
         self._envelopes = envelopes
         self._files: Mapping[int, Sequence[InputFile]] = {}
+        self._read_files: Callable[[int, Sequence[str]], DataFrame] = lambda key, _: self.of(key)
         self.are_few = False
         """Whether the requests are few enough to process in this process, in one partition."""
         self._connection_ids: DataFrame | None = None
@@ -113,8 +115,12 @@ class Requests:
         files = {key: find([folder.url]) for key, folder in folders.items()}
         are_few = _are_few(spark, files)
 
-        def table(schema: StructType, where: Location) -> DataFrame:
-            rows = spark.read.schema(schema).parquet(where.url)
+        def table(
+            schema: StructType, where: Location, urls: Sequence[str] | None = None
+        ) -> DataFrame:
+            # Without the base path, Spark would not find the columns in the names of folders.
+            reader = spark.read.schema(schema).option("basePath", where.url)
+            rows = reader.parquet(*(urls or [where.url]))
             # A single partition: grouping and sorting need no shuffle.
             return rows.coalesce(1) if are_few else rows
 
@@ -123,8 +129,8 @@ class Requests:
             connection_ids = table(to_schema(CONNECTION_IDS), out / CONNECTIONS)
             connection_ids = f.broadcast(connection_ids)
 
-        def rows_of(key: int) -> DataFrame:
-            rows = table(spark_schema(key), folders[key])
+        def rows_of(key: int, urls: Sequence[str] | None = None) -> DataFrame:
+            rows = table(spark_schema(key), folders[key], urls)
             return rows if connection_ids is None else _with_connection_ids(rows, connection_ids)
 
         problems = None
@@ -141,6 +147,7 @@ class Requests:
         requests = cls(spark, _LazyTables(folders, rows_of), problems, derive, envelopes)
         requests._files, requests.are_few = files, are_few
         requests._connection_ids = connection_ids
+        requests._read_files = rows_of
         return requests
 
     def of(self, api: str | int) -> DataFrame:
@@ -149,6 +156,19 @@ class Requests:
         if key not in self._by_api:
             return empty_table(self.spark, spark_schema(key))
         return self._by_api[key]
+
+    def not_plain(self, api: str | int) -> DataFrame:
+        """Return at least the requests of one API with errors or with partition epochs.
+
+        The columns are those of `of`.
+        """
+        key = api_key(api)
+        if not self._files:
+            return self.of(key)
+        urls = [file.url for file in self._files.get(key, ()) if not file.url.endswith(PLAIN)]
+        if not urls:
+            return empty_table(self.spark, spark_schema(key))
+        return self._read_files(key, urls)
 
     @property
     def parquet_bytes_per_task(self) -> int:
@@ -162,23 +182,54 @@ class Requests:
 
         Each task reduces the files that it reads. If `are_few`, this process reduces all files.
         """
-        schema = to_schema(projection.schema)
         if projection.api_key not in self._by_api:
-            return empty_table(self.spark, schema)
+            return empty_table(self.spark, to_schema(projection.schema))
         if not self._files:
-            rows = self._by_api[projection.api_key].select(
-                *time_columns(),
-                *(f.col(path).alias(name) for name, path in projection.fields.items()),
-            )
-            return rows.mapInArrow(projection.reduce_batches, schema)
-        files = self._files[projection.api_key]
+            return _map_rows(self._by_api[projection.api_key], projection)
+        return self._reduce_files(self._files[projection.api_key], projection)
+
+    def project_all(self, projection: Projection) -> DataFrame:
+        """Return the requests of all APIs, reduced by a projection of columns that all APIs have.
+
+        Its API key is not used.
+        """
+        if not self._files:
+            return _map_rows(self.envelopes(), projection)
+        return self._reduce_files(self._all_files(), projection)
+
+    def map_files(
+        self, schema: pa.Schema, read: Callable[[Iterable[str]], pa.Table]
+    ) -> DataFrame | None:
+        """Return the rows that a function returns for URLs of files; None if there are no files."""
+        if not self._files:
+            return None
+        return self._map_files(
+            self._all_files(), schema, read, partial(_map_splits, read=read, schema=schema)
+        )
+
+    def _all_files(self) -> list[InputFile]:
+        return [file for api_files in self._files.values() for file in api_files]
+
+    def _map_files(
+        self,
+        files: Sequence[InputFile],
+        schema: pa.Schema,
+        read: Callable[[Iterable[str]], pa.Table],
+        read_splits: Callable[..., Iterator[pa.RecordBatch]],
+    ) -> DataFrame:
+        """Read files in this process if they are few, otherwise in tasks."""
+        spark_schema_ = to_schema(schema)
         if self.are_few:
-            reduced = projection.reduce_files(file.url for file in files)
-            rows = in_memory_table(self.spark, reduced, schema)
-        else:
-            splits = _splits(files, cores(self.spark))
-            indexes = self.spark.range(0, len(splits), 1, numPartitions=len(splits))
-            rows = indexes.mapInArrow(partial(projection.reduce_splits, splits=splits), schema)
+            rows = read(file.url for file in files)
+            return in_memory_table(self.spark, rows, spark_schema_)
+        splits = _splits(files, cores(self.spark))
+        indexes = self.spark.range(0, len(splits), 1, numPartitions=len(splits))
+        return indexes.mapInArrow(partial(read_splits, splits=splits), spark_schema_)
+
+    def _reduce_files(self, files: Sequence[InputFile], projection: Projection) -> DataFrame:
+        rows = self._map_files(
+            files, projection.schema, projection.reduce_files, projection.reduce_splits
+        )
         return (
             rows
             if self._connection_ids is None
@@ -253,6 +304,25 @@ def api_key(api: str | int) -> int:
 def spark_schema(key: int) -> StructType:
     """Return the columns of one API's requests, and `date`, as a Spark schema."""
     return to_schema(tables.requests(key).append(_DATE))
+
+
+def _map_splits(
+    batches: Iterable[pa.RecordBatch],
+    read: Callable[[Iterable[str]], pa.Table],
+    schema: pa.Schema,
+    splits: Sequence[Sequence[str]],
+) -> Iterator[pa.RecordBatch]:
+    """Read the files of the splits whose indexes are in the first column."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield from read(splits[number]).cast(schema).to_batches()
+
+
+def _map_rows(rows: DataFrame, projection: Projection) -> DataFrame:
+    columns = (f.col(path).alias(name) for name, path in projection.fields.items())
+    return rows.select(*time_columns(), *columns).mapInArrow(
+        projection.reduce_batches, to_schema(projection.schema)
+    )
 
 
 def _are_few(spark: SparkSession, files: Mapping[int, Sequence[InputFile]]) -> bool:

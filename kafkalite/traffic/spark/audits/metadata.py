@@ -300,7 +300,7 @@ def _fetch_errors(requests: Requests) -> DataFrame:
         code.isin(*(int(code) for code in _EPOCH_ERRORS)), _EPOCH_ERROR
     )
     return (
-        requests.of("Fetch")
+        requests.not_plain("Fetch")
         .select(
             host(),
             "client_id",

@@ -207,7 +207,7 @@ def _refused(requests: Requests, fields: _ApiFields) -> DataFrame:
     topics = f"response.{fields.responses}"
     is_same = f"q.{fields.partition} = answer.partition_index"
     return (
-        requests.of(fields.api)
+        requests.not_plain(fields.api)
         # Filtered before exploding: such responses are rare.
         .where(
             f"exists({topics}, t -> exists(t.partitions, p -> p.error_code in ({_REFUSALS_SQL})))"
@@ -230,7 +230,7 @@ def _not_refused(requests: Requests, fields: _ApiFields) -> DataFrame:
     code = f.when(f.col("is_answered"), f.coalesce("answer.error_code", "error_code"))
     error_code = "response.error_code" if fields.has_sessions else "0"
     return (
-        requests.of(fields.api)
+        requests.not_plain(fields.api)
         .where(has_epoch)
         .select(
             *_envelope(fields),

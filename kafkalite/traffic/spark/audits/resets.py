@@ -146,7 +146,7 @@ def _errors_in(requests: Requests, api_fields: _ApiFields) -> DataFrame:
     )
     is_audited_error = f"p.error_code in ({_AUDITED_ERRORS})"
     return (
-        requests.of(api_fields.api)
+        requests.not_plain(api_fields.api)
         # Filtered before exploding: responses with errors are rare.
         .where(
             f"exists({api_fields.response_topics},"

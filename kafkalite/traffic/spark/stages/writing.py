@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from kafkalite.protocol import codec
+from kafkalite.traffic.spark.stages.plain_requests import PLAIN, is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,7 +32,7 @@ _CONNECTION: Final = "connection"
 _CORRELATION_ID: Final = "correlation_id"
 
 OPEN_FILES: Final = 256
-"""Limit of open files, one per API and day. At the limit, the oldest one is closed."""
+"""Limit of open files, two per API and day. At the limit, the oldest one is closed."""
 
 
 @dataclass(slots=True)
@@ -87,7 +88,7 @@ class TableWriter:
         """Write files with the prefix `name` to the tables' folders below `folder`."""
         self._folder = folder
         self._name = name
-        self._open: dict[str, _File] = {}
+        self._open: dict[tuple[str, str], _File] = {}
         self._parts = 0
         self.written: list[str] = []
         """Paths of all files below `folder`, open or closed."""
@@ -106,24 +107,33 @@ class TableWriter:
         self.close()
 
     def write_requests(self, key: int, batch: pa.RecordBatch) -> None:
-        """Write requests of one API to the files of their days."""
+        """Write requests of one API to the files of their days, plain ones to separate files."""
         self.rows += batch.num_rows
         for day, rows in _by_day(batch):
-            self.write(f"requests/api={codec.api_name(key)}/date={day}", rows)
+            table = f"requests/api={codec.api_name(key)}/date={day}"
+            mask = is_plain(key, rows)
+            if mask.all():
+                self.write(table, rows, PLAIN)
+            else:
+                self.write(table, rows.filter(pa.array(mask)), PLAIN)
+                self.write(table, rows.filter(pa.array(~mask)))
 
-    def write(self, table: str, batch: pa.RecordBatch) -> None:
-        """Write rows of a table; all batches of a table must have the same schema."""
+    def write(self, table: str, batch: pa.RecordBatch, end: str = ".parquet") -> None:
+        """Write rows of a table to a file with a name that ends with `end`.
+
+        All batches of a table must have the same schema.
+        """
         if not batch.num_rows:
             return
-        file = self._open.get(table)
+        file = self._open.get((table, end))
         if file is None:
             if len(self._open) >= OPEN_FILES:
                 self._open.pop(next(iter(self._open))).close()
             # A table whose file was closed continues in another file.
-            name = f"{table}/{self._name}-{self._parts}.parquet"
+            name = f"{table}/{self._name}-{self._parts}{end}"
             self._parts += 1
             self.written.append(name)
-            file = self._open[table] = _File(self._folder / name, batch.schema)
+            file = self._open[table, end] = _File(self._folder / name, batch.schema)
         file.write(batch)
 
     def close(self) -> None:

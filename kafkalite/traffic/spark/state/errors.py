@@ -46,7 +46,7 @@ def _errors_of(requests: Requests, key: int) -> DataFrame:
     codes = codes_sql(key)
     assert codes is not None
     return ERRORS.shape(
-        requests.of(key)
+        requests.not_plain(key)
         .where("response_ts is not null")
         .select(
             f.col("ts").alias("at"),

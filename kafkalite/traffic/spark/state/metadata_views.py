@@ -58,7 +58,7 @@ def max_epochs(requests: Requests) -> DataFrame:
     The columns are the first ones of `VIEWS` up to the API, cluster_id and max_partition_epoch.
     """
     return (
-        requests.of("Metadata")
+        requests.not_plain("Metadata")
         .where("response.max_incarnation_epoch >= 0")
         .select(
             *_envelope("Metadata"),

@@ -61,7 +61,7 @@ def partition_epochs(requests: Requests, topics: DataFrame) -> DataFrame:
 def _epochs_in(requests: Requests, source: _Source) -> DataFrame:
     topic_id = f.hex("t.topic_id") if source.has_ids else f.lit(None).cast("string")
     return (
-        requests.of(source.api)
+        requests.not_plain(source.api)
         # Filtered before exploding: brokers of Kafka send no partition epochs.
         .where(f"exists({source.topics}, t -> exists(t.partitions, p -> p.incarnation_epoch >= 0))")
         .select(

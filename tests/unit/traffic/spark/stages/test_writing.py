@@ -65,8 +65,8 @@ def test_requests_are_written_by_api_and_day(tmp_path: Path) -> None:
         written.write_requests(HEARTBEAT, heartbeats(before, after, before))
         written.write_requests(HEARTBEAT, heartbeats(after))
     assert sorted(written.written) == [
-        "requests/api=Heartbeat/date=2026-11-21/task7-0.parquet",
-        "requests/api=Heartbeat/date=2026-11-22/task7-1.parquet",
+        "requests/api=Heartbeat/date=2026-11-21/task7-0-plain.parquet",
+        "requests/api=Heartbeat/date=2026-11-22/task7-1-plain.parquet",
     ]
     assert written.rows == 4
     first, second = (parquet.ParquetFile(tmp_path / name).read() for name in written.written)
