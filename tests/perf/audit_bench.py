@@ -1,10 +1,15 @@
 """Measures `kafkalite audit` as users start it: time, CPU time and memory for several captures.
 
-    python -m tests.perf.audit_bench [--megabytes 500 2000] [--cores 2] [--check] [ARGUMENT ...]
+    python -m tests.perf.audit_bench [--megabytes 500 2000] [--cores 2] [--check] [--hot-group]
+        [--tasks] [ARGUMENT ...]
 
 Further arguments are those of the command, such as `--audits fencing`; by default it has none but
 the input and the output directory. The captures are those of `tests.perf.big_capture`. The CPU time
 and the memory include Java and the Python workers. Memory shared by processes counts once.
+
+With --hot-group, one group has 90 % of the requests of groups. With --tasks, Spark's event log
+gives the number of stages and tasks, and their CPU time in Java: the rest is that of planning
+queries, of compilers, and of Python.
 
 The cost of further requests is that of the requests that the smaller capture does not have. With
 --check the exit status is 1 if a run fails, if its memory exceeds the limit, or if a request of the
@@ -14,6 +19,7 @@ larger capture costs more than one of the smaller.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -21,7 +27,7 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -33,7 +39,8 @@ if TYPE_CHECKING:
 
 MAX_MEMORY_MB: Final = 3_000
 MAX_COST_RATIO: Final = 1.2
-_INTERVAL_S: Final = 0.5
+_INTERVAL_S: Final = 2.0
+"""Interval of the samples; a sample of a large process takes tens of milliseconds."""
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _MB: Final = 1_000_000
 _KIB: Final = 1_024
@@ -61,6 +68,16 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tasks:
+    """The stages and tasks of a run, from Spark's event log."""
+
+    stages: int
+    tasks: int
+    cpu_seconds: float
+    """Of the tasks in Java."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """The result of one run of the command."""
 
@@ -69,6 +86,7 @@ class Measurement:
     seconds: float
     cpu_seconds: float
     peak_mb: float
+    tasks: Tasks | None = None
 
     @property
     def us_per_request(self) -> float:
@@ -87,10 +105,16 @@ class Measurement:
 
     def __str__(self) -> str:
         """Return the result as one line."""
-        return (
+        text = (
             f"{self.size / _MB:,.0f} MB, {self.requests:,} requests: {self.seconds:,.1f} s,"
             f" {self.cpu_seconds:,.1f} s of CPU time, {self.us_per_request:.2f} us per request,"
             f" {self.peak_mb:,.0f} MB of memory"
+        )
+        if self.tasks is None:
+            return text
+        return (
+            f"{text}, {self.tasks.stages:,} stages, {self.tasks.tasks:,} tasks with"
+            f" {self.tasks.cpu_seconds:,.1f} s of CPU time in Java"
         )
 
 
@@ -118,6 +142,33 @@ def measure(folder: Path, size: int, out: Path, arguments: Sequence[str]) -> Mea
     )
 
 
+def event_log_arguments(folder: Path) -> list[str]:
+    """Return the arguments of the command that make Spark write its event log to a directory."""
+    folder.mkdir()
+    conf = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": folder.as_uri(),
+        "spark.eventLog.compress": "false",
+    }
+    return [text for name, value in conf.items() for text in ("--conf", f"{name}={value}")]
+
+
+def read_event_log(folder: Path) -> Tasks:
+    """Return the stages and tasks in Spark's event log."""
+    stages: set[int] = set()
+    tasks = cpu_ns = 0
+    for path in folder.rglob("events_*"):
+        with path.open() as lines:
+            for line in lines:
+                if '"SparkListenerTaskEnd"' not in line[:100]:
+                    continue
+                event = json.loads(line)
+                stages.add(event["Stage ID"])
+                tasks += 1
+                cpu_ns += (event.get("Task Metrics") or {}).get("Executor CPU Time", 0)
+    return Tasks(stages=len(stages), tasks=tasks, cpu_seconds=cpu_ns / 1e9)
+
+
 def _proportional_mb(pid: int) -> float:
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
@@ -141,14 +192,18 @@ def main() -> None:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--megabytes", type=int, nargs="+", default=[500, 2000])
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--hot-group", action="store_true")
+    parser.add_argument("--tasks", action="store_true")
     options, arguments = parser.parse_known_args()
     measured: list[Measurement] = []
     for megabytes in sorted(options.megabytes):
         with tempfile.TemporaryDirectory() as scratch, on_cores(options.cores):
-            capture = write(Path(scratch) / "in", megabytes * _MB)
-            measured.append(
-                measure(Path(scratch) / "in", capture.size, Path(scratch) / "out", arguments)
-            )
+            folder, out, log = (Path(scratch) / name for name in ("in", "out", "log"))
+            capture = write(folder, megabytes * _MB, has_hot_group=options.hot_group)
+            logged = event_log_arguments(log) if options.tasks else []
+            found = measure(folder, capture.size, out, [*arguments, *logged])
+            tasks = read_event_log(log) if options.tasks else None
+            measured.append(replace(found, tasks=tasks))
         sys.stdout.write(f"{measured[-1]}\n")
         sys.stdout.flush()
     smallest, largest = measured[0], measured[-1]

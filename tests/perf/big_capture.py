@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from kafkalite.traffic.formats.comments import PacketNote, encode_packet_note
-from tests.perf.big_messages import TEMPLATES
+from tests.perf.big_messages import TEMPLATES, weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +56,9 @@ def main() -> None:
     parser.add_argument(
         "--no-notes", action="store_true", help="omit packet comments, as tcpdump does"
     )
+    parser.add_argument(
+        "--hot-group", action="store_true", help="one group has 90 %% of the requests of groups"
+    )
     options = parser.parse_args()
     capture = write(
         options.out,
@@ -63,6 +66,7 @@ def main() -> None:
         connections=options.connections,
         file_bytes=options.file_megabytes * 1_000_000,
         notes=not options.no_notes,
+        has_hot_group=options.hot_group,
     )
     sys.stdout.write(
         f"{capture.size / 1e6:.0f} MB, {capture.frames:,} frames, {capture.commits:,} commits, "
@@ -77,10 +81,11 @@ def write(
     connections: int = CONNECTIONS,
     file_bytes: int = FILE_BYTES,
     notes: bool = True,
+    has_hot_group: bool = False,
 ) -> WrittenCapture:
     """Write a capture of about `size` bytes."""
     directory.mkdir(parents=True, exist_ok=True)
-    generator = TrafficGenerator(connections, notes=notes)
+    generator = TrafficGenerator(connections, notes=notes, has_hot_group=has_hot_group)
     files: list[Path] = []
     written = 0
     while written < size:
@@ -95,7 +100,7 @@ def write(
 class TrafficGenerator:
     """All connections and their positions."""
 
-    def __init__(self, connections: int, *, notes: bool) -> None:
+    def __init__(self, connections: int, *, notes: bool, has_hot_group: bool = False) -> None:
         self.frames = self.commits = 0
         self._notes = notes
         self._connection_count = connections
@@ -104,7 +109,7 @@ class TrafficGenerator:
         self._seq = np.full((2, connections), 1001, np.int64)
         self._correlation_ids = np.zeros(connections, np.int64)
         self._template_order = np.repeat(
-            np.arange(len(TEMPLATES)), [template.weight for template in TEMPLATES]
+            np.arange(len(TEMPLATES)), weights(has_hot_group=has_hot_group)
         )
         self._frames = [(template.request, template.response) for template in TEMPLATES]
         self._blocks = [

@@ -20,6 +20,8 @@ class Template:
     response: bytes
     weight: int
     is_commit: bool = False
+    group: int | None = None
+    """Number of the group that it belongs to."""
 
 
 def _request(key: int, version: int, body: Any) -> bytes:  # noqa: ANN401 - any message
@@ -47,7 +49,7 @@ def _heartbeat(number: int) -> Template:
         member_epoch=7, rebalance_timeout_ms=-1,
     )  # fmt: skip
     answer = response(member_id=body.member_id, member_epoch=7, heartbeat_interval_ms=5000)
-    return Template(_request(68, 1, body), _response(68, 1, answer), 6)
+    return Template(_request(68, 1, body), _response(68, 1, answer), 6, group=number)
 
 
 def _commit(number: int) -> Template:
@@ -70,7 +72,7 @@ def _commit(number: int) -> Template:
     answer = response(
         topics=[response.OffsetCommitResponseTopic(name="orders", partitions=answers)]
     )
-    return Template(_request(8, 9, body), _response(8, 9, answer), 5, is_commit=True)
+    return Template(_request(8, 9, body), _response(8, 9, answer), 5, is_commit=True, group=number)
 
 
 def _produce(size: int, weight: int) -> Template:
@@ -111,6 +113,17 @@ def _metadata() -> Template:
     answer = response(brokers=[broker], cluster_id="zGmq3vYxSaSxYUkbHRtJ3w", controller_id=1)
     return Template(_request(3, 12, request(topics=topics)), _response(3, 12, answer), 3)
 
+
+def weights(*, has_hot_group: bool) -> list[int]:
+    """Return the share of each template; a hot group has 90 % of the requests of all groups."""
+    if not has_hot_group:
+        return [template.weight for template in TEMPLATES]
+    other = (_SHARES - _HOT_SHARE) * _NAMES // (_NAMES - 1)
+    of_group = {None: _SHARES, 0: _HOT_SHARE * _NAMES}
+    return [template.weight * of_group.get(template.group, other) for template in TEMPLATES]
+
+
+_SHARES, _HOT_SHARE = 50, 45
 
 TEMPLATES: Final = (
     *(_heartbeat(number) for number in range(_NAMES)),
