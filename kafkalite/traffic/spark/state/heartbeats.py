@@ -31,6 +31,7 @@ from kafkalite.traffic.spark.state.repeated_heartbeats import (
     as_single_runs,
     collapse_repeats,
     interleaved_members,
+    take_runs,
 )
 from kafkalite.traffic.spark.state.tables import Table, table
 from kafkalite.traffic.spark.state.timing import TIME_COLUMNS, time_columns
@@ -53,8 +54,8 @@ HEARTBEATS = table(
     "heartbeats",
     "A heartbeat of a member with an epoch, and the identical ones that followed it",
     *TIME_COLUMNS,
-    ("client", "string", "the client: host:port"),
-    ("client_id", "string", "the client id"),
+    ("client", "string", "the client of the last one: host:port"),
+    ("client_id", "string", "the client id of the last one"),
     ("protocol", "string", "consumer or streams; classic if derived from classic requests"),
     ("group_id", "string", "the group"),
     ("member_id", "string", "the member: id in the response if set, else in the request"),
@@ -148,7 +149,7 @@ def distinct_share_heartbeats(requests: Requests, session_timeout_ms: int) -> Da
     )
 
 
-EQUAL_COLUMNS: Final = ("epoch", "connection", "instance_id")
+EQUAL_COLUMNS: Final = ("epoch", "instance_id")
 IS_MERGEABLE: Final = (
     f"error = {int(ErrorCode.NONE)} and end_us is not null and request_epoch > {JOIN_EPOCH}"
     " and epoch is not null and assigned is null and owned is null"
@@ -276,8 +277,4 @@ def without_repeats(rows: pa.Table, timeout_us: int) -> pa.Table:
         equal_columns=EQUAL_COLUMNS,
         timeout_us=timeout_us,
     )
-    reduced = with_member_ids.take(pa.array(firsts))
-    last = with_member_ids.select(["start_us", "at_us"]).take(pa.array(lasts))
-    return reduced.append_column("last_start_us", last["start_us"]).append_column(
-        "last_end_us", last["at_us"]
-    )
+    return take_runs(with_member_ids, firsts, lasts)

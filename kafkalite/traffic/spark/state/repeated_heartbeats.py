@@ -9,6 +9,8 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
 from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.windows import ordered_rows
 
@@ -17,11 +19,15 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+    from kafkalite.traffic.spark.stages.projection import Ints
+
 RUN_END: Final = (
     ("last_start_us", "bigint", "time of the last identical request that followed, or its own"),
     ("last_end_us", "bigint", "time of its response; time of that request if it has no response"),
 )
 """The columns with the end of a run of identical requests."""
+RUN_CLIENT: Final = ("client", "client_id")
+"""Columns of the last request of a run: a member may continue on another connection."""
 
 MEMBER: Final = ("group_id", "member_id")
 TIME_ORDER: Final = ("at_us", "start_us", "position")
@@ -37,7 +43,7 @@ def as_single_runs(rows: DataFrame) -> DataFrame:
 def collapse_repeats(
     rows: DataFrame, is_mergeable: Column, equal_columns: Sequence[str], timeout_us: Column
 ) -> DataFrame:
-    """Return the first request of each run, with the end of the run in the columns `RUN_END`.
+    """Return the first request of each run, with `RUN_END` and `RUN_CLIENT` of the last one.
 
     A mergeable request repeats the request before it of the same member if that one is mergeable
     too, both are equal in `equal_columns`, and they are at most `timeout_us` apart. The result is
@@ -53,7 +59,7 @@ def collapse_repeats(
         {
             **{
                 f"was_{name}": f.lag(name).over(ordered)
-                for name in ("is_mergeable", *_RUN_END, *equal_columns)
+                for name in ("is_mergeable", *_OF_LAST, *equal_columns)
             },
             "next_at_us": f.lead("at_us").over(ordered),
             "timeout_us": timeout_us,
@@ -68,12 +74,25 @@ def collapse_repeats(
     run_edges = with_previous.withColumn("is_first", ~f.coalesce(is_repeat, f.lit(False))).where(
         "is_first or next_at_us is null"
     )
-    following = ("is_first", *_RUN_END, *(f"was_{name}" for name in _RUN_END))
+    following = ("is_first", *_OF_LAST, *(f"was_{name}" for name in _OF_LAST))
     return (
         run_edges.withColumns({f"next_{name}": f.lead(name).over(ordered) for name in following})
-        .withColumns({name: f.expr(_last(name)) for name in _RUN_END})
+        .withColumns({name: f.expr(_last(name)) for name in _OF_LAST})
         .where("is_first")
         .select(*rows.columns)
+    )
+
+
+def take_runs(rows: pa.Table, firsts: Ints, lasts: Ints) -> pa.Table:
+    """Return the first request of each run, with the columns of its last request.
+
+    `firsts` and `lasts` are the indexes that `find_repeats` returns.
+    """
+    first, last = rows.take(pa.array(firsts)), rows.take(pa.array(lasts))
+    for name in RUN_CLIENT:
+        first = first.set_column(first.schema.get_field_index(name), name, last[name])
+    return first.append_column("last_start_us", last["start_us"]).append_column(
+        "last_end_us", last["at_us"]
     )
 
 
@@ -89,8 +108,11 @@ def interleaved_members(rows: DataFrame) -> DataFrame:
     )
 
 
-_RUN_END: Final = tuple(name for name, _, _ in RUN_END)
+_OF_LAST: Final = (*(name for name, _, _ in RUN_END), *RUN_CLIENT)
 
 
 def _last(name: str) -> str:
-    return f"case when next_is_first then next_was_{name} else coalesce(next_{name}, {name}) end"
+    return (
+        f"case when next_is_first then next_was_{name}"
+        f" when next_is_first is null then {name} else next_{name} end"
+    )

@@ -146,6 +146,23 @@ def test_heartbeat_of_another_task_splits_a_run(
     assert [row.start_us // SECOND for row in found if row.member_id == "m"][:4] == [0, 3, 20, 21]
 
 
+@pytest.mark.parametrize("is_few", [True, False])
+def test_run_continues_on_another_connection_and_has_the_last_client(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_few: bool
+) -> None:
+    if not is_few:
+        monkeypatch.setattr(requests_module, "DRIVER_BYTES", 0)
+        monkeypatch.setattr(requests_module, "_TASK_BYTES", 0)
+    alternating: list[Heartbeat] = [
+        (second, "m", 1 + second % 7, 5, False) for second in range(0, 60, 3)
+    ]
+    requests = write_requests(spark, tmp_path, [alternating[:11], alternating[11:]])
+    found = ordered(distinct_heartbeats(requests, TIMEOUT_MS))
+    assert found == merge_at_once(requests)
+    assert [(row.start_us // SECOND, row.last_end_us // SECOND) for row in found] == [(0, 57)]
+    assert (found[0].connection, found[0].client) == (1, f"host:{1 + 57 % 7}")
+
+
 def test_capture_without_heartbeats_gives_an_empty_table(
     spark: SparkSession, tmp_path: Path
 ) -> None:
