@@ -160,7 +160,6 @@ TESTED_ELSEWHERE = {
             "state/high_watermarks",
             "state/metadata_views",
             "state/partition_ownership",
-            "state/producing",
             "state/protocol_changes",
             "state/repeated_heartbeats",
             "state/subscriptions",

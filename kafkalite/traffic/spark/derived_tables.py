@@ -110,6 +110,9 @@ class DerivedTables:
 
     def _write(self, folder: str, frame: DataFrame) -> list[Location]:
         where = self._staged / folder
+        context = getattr(frame.sparkSession, "sparkContext", None)
+        if context is not None:  # Spark Connect has none
+            context.setJobDescription(folder)
         if where.is_object:
             names = write_once(frame, where, SystemEntropy().uuid4_text())
         else:

@@ -31,7 +31,12 @@ from kafkalite.traffic.spark.audits.fencing import (
     count_plain_commits,
 )
 from kafkalite.traffic.spark.audits.health import HEALTH
-from kafkalite.traffic.spark.audits.members import GHOSTS, MEMBERS, find_ghosts
+from kafkalite.traffic.spark.audits.members import (
+    GHOSTS,
+    MEMBERS,
+    find_ghosts,
+    member_commits,
+)
 from kafkalite.traffic.spark.audits.metadata import METADATA
 from kafkalite.traffic.spark.audits.offsets import EXPIRY_CANDIDATES, OFFSETS, expiry_candidates
 from kafkalite.traffic.spark.audits.producers import PRODUCERS
@@ -47,9 +52,15 @@ from kafkalite.traffic.spark.state.heartbeats import (
     distinct_heartbeats,
     heartbeat_runs,
 )
-from kafkalite.traffic.spark.state.liveness import MEMBERSHIP_REQUESTS, distinct_membership_requests
+from kafkalite.traffic.spark.state.liveness import (
+    MEMBER_COMMITS,
+    MEMBERSHIP_REQUESTS,
+    distinct_membership_requests,
+)
 from kafkalite.traffic.spark.state.partition_epochs import PARTITION_EPOCHS, partition_epochs
 from kafkalite.traffic.spark.state.partition_ownership import OWNED_PARTITIONS, owned_partitions
+from kafkalite.traffic.spark.state.partition_sums import PARTITION_SUMS, partition_sums
+from kafkalite.traffic.spark.state.producing import WRITES, writes
 from kafkalite.traffic.spark.state.protocol_changes import (
     CLASSIC_INTERVALS,
     classic_heartbeats,
@@ -58,6 +69,7 @@ from kafkalite.traffic.spark.state.protocol_changes import (
     select_with_epochs,
     select_within_intervals,
 )
+from kafkalite.traffic.spark.state.request_sums import REQUEST_SUMS, request_sums
 from kafkalite.traffic.spark.state.subscriptions import SUBSCRIPTIONS, subscriptions
 from kafkalite.traffic.spark.state.time_range import TIME_RANGE, time_range
 from kafkalite.traffic.spark.state.topics import TASKS, TOPICS, tasks, topics
@@ -162,6 +174,7 @@ STATES: Final[Mapping[str, Callable[[Requests, AuditOptions], DataFrame]]] = {
     EPOCHS.name: lambda requests, _: _epochs(requests),
     OWNED_PARTITIONS.name: lambda requests, _: _owned_partitions(requests),
     MEMBERSHIP_REQUESTS.name: _membership_requests,
+    MEMBER_COMMITS.name: member_commits,
     CLASSIC_INTERVALS.name: _classic_intervals,
     SUBSCRIPTIONS.name: _subscriptions,
     GENERATIONS.name: lambda requests, _: _generations(requests),
@@ -175,7 +188,12 @@ STATES: Final[Mapping[str, Callable[[Requests, AuditOptions], DataFrame]]] = {
     ACCEPTED_OFFSETS.name: _accepted_offsets,
     EXPIRY_CANDIDATES.name: expiry_candidates,
     TIME_RANGE.name: lambda requests, _: time_range(requests),
+    REQUEST_SUMS.name: lambda requests, options: request_sums(requests, options.bucket_ms * 1000),
+    PARTITION_SUMS.name: lambda requests, options: partition_sums(
+        requests, options.bucket_ms * 1000
+    ),
     GHOSTS.name: find_ghosts,
+    WRITES.name: lambda requests, _: writes(requests),
     PARTITION_EPOCHS.name: lambda requests, _: partition_epochs(
         requests, requests.state(TOPICS.name)
     ),
@@ -192,6 +210,7 @@ STATE_TABLES: Final[Mapping[str, Table]] = {
         EPOCHS,
         OWNED_PARTITIONS,
         MEMBERSHIP_REQUESTS,
+        MEMBER_COMMITS,
         CLASSIC_INTERVALS,
         SUBSCRIPTIONS,
         GENERATIONS,
@@ -205,7 +224,10 @@ STATE_TABLES: Final[Mapping[str, Table]] = {
         ACCEPTED_OFFSETS,
         EXPIRY_CANDIDATES,
         TIME_RANGE,
+        REQUEST_SUMS,
+        PARTITION_SUMS,
         GHOSTS,
+        WRITES,
         PARTITION_EPOCHS,
     )
 }

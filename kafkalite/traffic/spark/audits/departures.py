@@ -138,12 +138,14 @@ def _with_state(membership_requests: DataFrame, session_timeout_ms: int) -> Data
     )
     before, ordered = rows_before_current(IDENTITY, _ORDER), ordered_rows(IDENTITY, _ORDER)
     up_to_current = rows_up_to_current(IDENTITY, _ORDER)
+    # A run may end after later requests of the same member.
+    shown = shown.withColumn("seen_us", f.max("last_end_us").over(up_to_current))
     is_join = (f.col("api") == JOIN_GROUP) & (f.col("error") == ErrorCode.NONE)
     last = f.struct(
         "client",
         "client_id",
         "member_id",
-        f.col("last_end_us").alias("seen_us"),
+        "seen_us",
         ends_membership().alias("is_over"),
     )
     joined = shown.withColumns(

@@ -12,11 +12,21 @@ from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.errors import ERROR_NAMES, errors
 from kafkalite.traffic.spark.state.liveness import MEMBERSHIP_REQUESTS
 from kafkalite.traffic.spark.state.metadata_views import host
+from kafkalite.traffic.spark.state.partition_sums import PARTITION_SUMS
+from kafkalite.traffic.spark.state.request_sums import (
+    BY_CLIENT,
+    BY_CONNECTION,
+    BY_TIME,
+    LONG_POLLS,
+    REQUEST_SUMS,
+    percentiles,
+)
 from kafkalite.traffic.spark.state.tables import table
 from kafkalite.traffic.spark.state.topics import with_topic_names
+from kafkalite.traffic.spark.state.written_batches import written_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from pyspark.sql import Column, DataFrame
 
@@ -30,7 +40,7 @@ LATENCY = table(
     ("unanswered", "bigint", "requests without a response, including those that expect none"),
     ("bytes_in", "bigint", "bytes of requests"),
     ("bytes_out", "bigint", "bytes of responses"),
-    ("p50_ms", "double", "latency: median"),
+    ("p50_ms", "double", "latency: median, as all percentiles to four significant digits"),
     ("p90_ms", "double", "latency: 90th percentile"),
     ("p99_ms", "double", "latency: 99th percentile"),
     ("p999_ms", "double", "latency: 99.9th percentile"),
@@ -105,8 +115,8 @@ CLIENTS = table(
 )
 
 _CLIENT_PERCENTILES: Final = ("p50_ms", "p99_ms")
-LONG_POLL_APIS: Final = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup")
-"""Long polls: they wait for data or other members, so latency does not show the broker's speed."""
+LONG_POLL_APIS: Final = tuple(codec.api_name(int(key)) for key in LONG_POLLS)
+_BYTES: Final = ("bytes_in", "bytes_out")
 _EXPECTED_ERRORS: Final = (
     ("JoinGroup", ErrorCode.MEMBER_ID_REQUIRED),
     ("Heartbeat", ErrorCode.REBALANCE_IN_PROGRESS),
@@ -118,24 +128,23 @@ _CREATION_ERRORS: Final = (
     ErrorCode.LEADER_NOT_AVAILABLE,
 )
 """Errors of a topic that is being created."""
-_PERCENTILE_ACCURACY: Final = 10_000
 _HOT_FACTOR: Final = 3
 _MINUTE_US: Final = 60_000_000
 
 
 def health(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]:
     """Return the audit's tables."""
-    envelopes = requests.envelopes().withColumn("api", _api_name())
+    sums = requests.state(REQUEST_SUMS.name)
     occurrences = errors(requests)
     return {
-        LATENCY.name: latency(envelopes),
-        LOAD.name: load(envelopes, options.bucket_ms * 1000),
+        LATENCY.name: latency(sums),
+        LOAD.name: load(sums),
         ERRORS.name: error_counts(occurrences, errors_before_creation(requests)),
         REBALANCES.name: rebalances(
             requests.state(MEMBERSHIP_REQUESTS.name), options.rebalance_storm_threshold
         ),
         TRAFFIC.name: traffic(requests, requests.state("topics")),
-        CLIENTS.name: clients(envelopes, retries(requests)),
+        CLIENTS.name: clients(sums, retries(requests)),
     }
 
 
@@ -146,44 +155,30 @@ def _api_name() -> Column:
     )
 
 
-def _percentiles(names: Sequence[str], condition: Column | None = None) -> Column:
-    """Return percentiles as one aggregate, so that Spark makes only one sketch of the values."""
-    latency_ = f.col("latency_us") if condition is None else f.when(condition, f.col("latency_us"))
-    fractions = [_PERCENTILES[name] for name in names]
-    return f.percentile_approx(latency_, fractions, _PERCENTILE_ACCURACY).alias("percentiles")
-
-
-def _percentile_columns(names: Sequence[str]) -> list[Column]:
-    """Return the percentiles of the aggregate as one column each, in milliseconds."""
-    return [(f.col("percentiles")[index] / 1000).alias(name) for index, name in enumerate(names)]
-
-
 _PERCENTILES: Final = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
 
 
-def latency(envelopes: DataFrame) -> DataFrame:
-    """Return the latency of each API, as `LATENCY`."""
+def latency(sums: DataFrame) -> DataFrame:
+    """Return the latency of each API, as `LATENCY`; `sums` has rows of `REQUEST_SUMS`."""
     return LATENCY.shape(
-        envelopes.groupBy("api")
-        .agg(
-            f.count(f.lit(1)).alias("requests"),
-            f.count_if(f.col("response_ts").isNull()).alias("unanswered"),
-            f.sum("request_bytes").alias("bytes_in"),
-            f.sum("response_bytes").alias("bytes_out"),
-            _percentiles(list(_PERCENTILES)),
-            (f.max("latency_us") / 1000).alias("max_ms"),
+        percentiles(
+            sums.where(f.col("kind") == BY_TIME).withColumn("api", _api_name()),
+            ("api",),
+            _PERCENTILES,
+            *(f.sum(name).alias(name) for name in ("requests", "unanswered", *_BYTES)),
+            (f.max("max_latency_us") / 1000).alias("max_ms"),
         )
-        .select("*", *_percentile_columns(list(_PERCENTILES)))
     )
 
 
-def load(envelopes: DataFrame, bucket_us: int) -> DataFrame:
-    """Return requests over time, as `LOAD`."""
-    at = f.unix_micros("ts")
+def load(sums: DataFrame) -> DataFrame:
+    """Return requests over time, as `LOAD`; `sums` has rows of `REQUEST_SUMS`."""
+    by_time = sums.where(f.col("kind") == BY_TIME).withColumns(
+        {"api": _api_name(), "at": f.timestamp_micros("bucket_us")}
+    )
+    fractions = {"p99_ms": _PERCENTILES["p99_ms"]}
     return LOAD.shape(
-        envelopes.groupBy("api", f.timestamp_micros(at - at % bucket_us).alias("at"))
-        .agg(f.count(f.lit(1)).alias("requests"), _percentiles(["p99_ms"]))
-        .select("*", *_percentile_columns(["p99_ms"]))
+        percentiles(by_time, ("api", "at"), fractions, f.sum("requests").alias("requests"))
     )
 
 
@@ -262,26 +257,10 @@ def rebalances(membership_requests: DataFrame, rebalance_storm_threshold: int) -
 def traffic(requests: Requests, topics: DataFrame) -> DataFrame:
     """Return bytes written and read by partition, as `TRAFFIC`."""
     by = ("topic", "partition")
-    bytes_by_request = _partition_bytes(
-        requests.of("Produce"),
-        "request.topic_data",
-        name_field="name",
-        partitions_field="partition_data",
-        index_field="index",
-        column="bytes_in",
-    ).unionByName(
-        _partition_bytes(
-            requests.of("Fetch"),
-            "response.responses",
-            name_field="topic",
-            partitions_field="partitions",
-            index_field="partition_index",
-            column="bytes_out",
-        ),
-        allowMissingColumns=True,
-    )
     # Joining with names after the sum handles one row per partition instead of one per request.
-    sums = with_topic_names(_sum_bytes(bytes_by_request, *by, "topic_id"), topics)
+    sums = with_topic_names(
+        _sum_bytes(requests.state(PARTITION_SUMS.name), *by, "topic_id"), topics
+    )
     same_topic = Window.partitionBy("topic")
     total_bytes = f.col("bytes_in") + f.col("bytes_out")
     share = f.try_divide(total_bytes, f.sum(total_bytes).over(same_topic))
@@ -294,38 +273,8 @@ def traffic(requests: Requests, topics: DataFrame) -> DataFrame:
     return TRAFFIC.shape(shares.withColumn("is_hot", is_hot))
 
 
-def _partition_bytes(
-    requests: DataFrame,
-    topics: str,
-    *,
-    name_field: str,
-    partitions_field: str,
-    index_field: str,
-    column: str,
-) -> DataFrame:
-    """Return the bytes of records of each partition in requests, as `column`.
-
-    `topics` is the field of a message that lists topics; the others are fields of a topic or of a
-    partition.
-    """
-    return (
-        requests.select(f.explode(topics).alias("t"))
-        .select(
-            f.col(f"t.{name_field}").alias("topic"),
-            f.hex("t.topic_id").alias("topic_id"),
-            f.explode(f"t.{partitions_field}").alias("p"),
-        )
-        .select(
-            "topic",
-            "topic_id",
-            f.col(f"p.{index_field}").alias("partition"),
-            f.length("p.records").alias(column),
-        )
-    )
-
-
-def _sum_bytes(bytes_by_request: DataFrame, *by: str) -> DataFrame:
-    return bytes_by_request.groupBy(*by).agg(
+def _sum_bytes(sums: DataFrame, *by: str) -> DataFrame:
+    return sums.groupBy(*by).agg(
         f.coalesce(f.sum("bytes_in"), f.lit(0)).alias("bytes_in"),
         f.coalesce(f.sum("bytes_out"), f.lit(0)).alias("bytes_out"),
     )
@@ -333,44 +282,28 @@ def _sum_bytes(bytes_by_request: DataFrame, *by: str) -> DataFrame:
 
 def retries(requests: Requests) -> DataFrame:
     """Return the number of batches that each client sent again: (host, client_id, retries)."""
-    batches = (
-        requests.of("Produce")
-        .select(
-            host(),
-            "client_id",
-            f.explode("request.topic_data").alias("t"),
-        )
-        .select("*", f.explode("t.partition_data").alias("p"))
-        .where("p.records is not null and length(p.records) >= 57")
-        .select(
-            "host",
-            "client_id",
-            f.col("t.name").alias("topic"),
-            f.col("t.topic_id").alias("topic_id"),
-            f.col("p.index").alias("partition"),
-            # The batch header has producer id, epoch and base sequence next to each other.
-            f.hex(f.substring("p.records", 44, 14)).alias("batch"),
-        )
-        .where("not startswith(batch, 'FFFFFFFFFFFFFFFF')")
+    repeated = (
+        written_batches(requests)
+        .withColumn("host", host())
+        .groupBy("host", "client_id", "topic", "topic_id", "partition", "batch")
+        .agg(f.sum("times").alias("times"))
+        .where("times > 1")
     )
-    by = ("host", "client_id", "topic", "topic_id", "partition", "batch")
-    repeated = batches.groupBy(*by).agg(f.count(f.lit(1)).alias("times")).where("times > 1")
     return repeated.groupBy("host", "client_id").agg(f.sum(f.col("times") - 1).alias("retries"))
 
 
-def clients(envelopes: DataFrame, retry_counts: DataFrame) -> DataFrame:
-    """Return requests, latency and retries of each client, as `CLIENTS`."""
-    is_not_long_poll = ~f.col("api").isin(*LONG_POLL_APIS)
-    by_client = (
-        envelopes.withColumn("host", host())
-        .groupBy("host", "client_id")
-        .agg(
-            f.count_distinct("connection").alias("connections"),
-            f.count(f.lit(1)).alias("requests"),
-            f.count_if(f.col("response_ts").isNull()).alias("unanswered"),
-            _percentiles(_CLIENT_PERCENTILES, is_not_long_poll),
-        )
-        .select("*", *_percentile_columns(_CLIENT_PERCENTILES))
+def clients(sums: DataFrame, retry_counts: DataFrame) -> DataFrame:
+    """Return requests, latency and retries of each client, as `CLIENTS`.
+
+    `sums` has rows of `REQUEST_SUMS`.
+    """
+    of_clients = sums.where(f.col("kind").isin(BY_CLIENT, BY_CONNECTION))
+    by_client = percentiles(
+        of_clients,
+        ("host", "client_id"),
+        {name: _PERCENTILES[name] for name in _CLIENT_PERCENTILES},
+        f.count_distinct("connection").alias("connections"),
+        *(f.sum(name).alias(name) for name in ("requests", "unanswered")),
     )
     counted = retry_counts.withColumnRenamed("host", "its_host").withColumnRenamed(
         "client_id", "its_id"

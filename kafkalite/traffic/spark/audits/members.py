@@ -31,10 +31,11 @@ from kafkalite.traffic.spark.state.liveness import (
     IDENTITY,
     JOIN,
     JOIN_GROUP,
+    MEMBER_COMMITS,
     MEMBERSHIP_REQUESTS,
     OFFSET_COMMIT,
     SYNC_GROUP,
-    commits_of_members,
+    distinct_commits_of_members,
     ends_membership,
     identity,
     shows_member,
@@ -174,10 +175,20 @@ def with_commits_of_silent_members(requests: Requests, session_timeout_ms: int) 
     if OFFSET_COMMIT not in requests:
         return all_requests
     silent = _silences(all_requests, session_timeout_ms).select("group_id", "member_id").distinct()
-    commits = commits_of_members(requests).join(
+    commits = requests.state(MEMBER_COMMITS.name).join(
         f.broadcast(silent), ["group_id", "member_id"], "left_semi"
     )
     return all_requests.unionByName(MEMBERSHIP_REQUESTS.shape(commits))
+
+
+def member_commits(requests: Requests, options: AuditOptions) -> DataFrame:
+    """Return the commits of members without repetitions, as `MEMBER_COMMITS`."""
+    timeout_ms = options.session_timeout_ms
+    if JOIN_GROUP in requests:  # no other request has a session timeout
+        shortest = f.min("request.session_timeout_ms").alias("shortest_ms")
+        for row in requests.of(JOIN_GROUP).agg(shortest).where("shortest_ms >= 0").collect():
+            timeout_ms = min(timeout_ms, row.shortest_ms)
+    return distinct_commits_of_members(requests, timeout_ms * 1000)
 
 
 def classic_owned_partitions(
@@ -325,7 +336,8 @@ def _silences(membership_requests: DataFrame, session_timeout_ms: int) -> DataFr
                 "following": following,
                 "joined_without_id": f.first("request_member_id").over(up_to_current) == "",
                 "other_requests": f.count_if(f.col("action") != JOIN).over(up_to_current),
-                "from_us": f.col("last_end_us"),
+                # A run may end after later requests of the same member.
+                "from_us": f.max("last_end_us").over(up_to_current),
             }
         )
         .withColumn("next_us", f.col("following.start_us"))

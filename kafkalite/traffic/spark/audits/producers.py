@@ -15,7 +15,7 @@ from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
 from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.dataframes import shared
 from kafkalite.traffic.spark.state.connect import CONFIGURATIONS
-from kafkalite.traffic.spark.state.producing import inits, writes
+from kafkalite.traffic.spark.state.producing import WRITES, inits
 from kafkalite.traffic.spark.state.tables import table
 from kafkalite.traffic.spark.state.time_range import TIME_RANGE
 from kafkalite.traffic.spark.state.windows import (
@@ -100,7 +100,7 @@ _ORDER: Final = ("at_us", "kind", "position")
 
 def producers(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]:
     """Return the audit's tables."""
-    init_rows, write_rows = shared(inits(requests)), shared(writes(requests))
+    init_rows, write_rows = shared(inits(requests)), requests.state(WRITES.name)
     fence_rows, zombie_rows = fences(init_rows, write_rows), zombies(init_rows, write_rows)
     workers = connect.select_connect_fences(fence_rows, connect.connect_groups(requests))
     return {

@@ -160,6 +160,10 @@ class LocalReader:
     def schema(self, schema: pa.Schema) -> LocalReader:
         return LocalReader(self._session, schema)
 
+    def option(self, *_: str) -> LocalReader:
+        """Return this reader, which needs none of Spark's options."""
+        return self
+
     def parquet(self, *urls: str) -> LocalFrame:
         assert self._schema is not None
         return self._session.read_parquet(urls, self._schema)

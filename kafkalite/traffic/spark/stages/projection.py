@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -165,6 +165,51 @@ def row_codes(rows: pa.Table, names: Sequence[str]) -> Ints:
         pairs = numbers * max(1, len(encoded.dictionary)) + np.asarray(encoded.indices)
         numbers = np.asarray(pc.dictionary_encode(pa.array(pairs)).indices).astype(np.int64)
     return numbers
+
+
+class Partitions(NamedTuple):
+    """The partitions of all topics of some rows."""
+
+    row: Ints
+    """Of each partition: the index of its row."""
+    number: Ints
+    """Of each partition: the position of its topic in the row."""
+    topic: Ints
+    """Of each partition: the index of its topic."""
+    topics: Any
+    """The topics, structs."""
+    partition: Any
+    """The partitions, structs."""
+
+    def of_topic(self, name: str) -> pa.Array:
+        """Return a field of each partition's topic."""
+        return pc.struct_field(self.topics, name).take(pa.array(self.topic))
+
+
+def flatten_partitions(topic_lists: pa.ChunkedArray, partitions_field: str) -> Partitions:
+    """Return the partitions of all topics in a column of lists of topics."""
+    lists = topic_lists.combine_chunks()
+    row_of_topic = np.asarray(pc.list_parent_indices(lists))
+    first_topic = np.searchsorted(row_of_topic, row_of_topic)
+    topics = pc.list_flatten(lists)
+    partition_lists = pc.struct_field(topics, partitions_field)
+    topic = np.asarray(pc.list_parent_indices(partition_lists))
+    number = np.arange(len(topics)) - first_topic
+    return Partitions(
+        row_of_topic[topic],
+        number[topic],
+        topic,
+        topics,
+        pc.list_flatten(partition_lists),
+    )
+
+
+def first_elements(lists: Any) -> pa.Array:  # noqa: ANN401 - an array or chunks of one
+    """Return the first element of each list; null for an empty list and for null."""
+    lists = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
+    is_empty = np.asarray(pc.fill_null(pc.list_value_length(lists), 0)) == 0
+    starts = np.asarray(lists.offsets)[: len(lists)]
+    return lists.values.take(pa.array(starts, mask=is_empty))
 
 
 def is_valid(column: Any) -> Bools:  # noqa: ANN401 - an array or chunks of one

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.dataframes import union
+from kafkalite.traffic.spark.state.partition_sums import PARTITION_SUMS
 from kafkalite.traffic.spark.state.tables import table
 from kafkalite.traffic.spark.state.topics import with_topic_names
 
@@ -31,12 +32,16 @@ _RECORD_COUNT_POSITION: Final = 58
 
 def high_watermarks(requests: Requests, topics: DataFrame, bucket_us: int) -> DataFrame:
     """Return the high watermarks by bucket, as `HIGH_WATERMARKS`."""
-    observed = _observed(requests)
-    bucket = (f.col("at_us") - f.col("at_us") % bucket_us).alias("bucket_us")
-    # Joining with names after the aggregation handles one row per bucket, not one per response.
-    by_bucket = observed.groupBy("topic", "topic_id", "partition", bucket).agg(
-        f.max("high_watermark").alias("high_watermark")
+    bucket = f.col("at_us") - f.col("at_us") % bucket_us
+    columns = ("topic", "topic_id", "partition", "bucket_us", "high_watermark")
+    observed = (
+        requests.state(PARTITION_SUMS.name)
+        .where("high_watermark is not null")
+        .select(*columns)
+        .unionByName(_from_list_offsets(requests).withColumn("bucket_us", bucket).select(*columns))
     )
+    # Joining with names after the aggregation handles one row per bucket, not one per response.
+    by_bucket = observed.groupBy(*columns[:-1]).agg(f.max("high_watermark").alias("high_watermark"))
     return HIGH_WATERMARKS.shape(with_topic_names(by_bucket, topics))
 
 

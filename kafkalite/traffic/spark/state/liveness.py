@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafkalite.groups.session_rules import COMMIT_REFUSALS, ENDED_CODES, RENEWING_CODES
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.dataframes import Window, union
 from kafkalite.traffic.spark.dataframes import functions as f
+from kafkalite.traffic.spark.requests import api_key
+from kafkalite.traffic.spark.stages.projection import (
+    Projection,
+    column_types,
+    find_repeats,
+    first_elements,
+)
 from kafkalite.traffic.spark.state.heartbeats import (
     JOIN_EPOCH,
     LEAVE_TEMPORARILY_EPOCH,
@@ -24,8 +35,9 @@ from kafkalite.traffic.spark.state.repeated_heartbeats import (
     TIME_ORDER,
     as_single_runs,
     collapse_repeats,
+    take_runs,
 )
-from kafkalite.traffic.spark.state.tables import table
+from kafkalite.traffic.spark.state.tables import Table, table
 from kafkalite.traffic.spark.state.timing import TIME_COLUMNS, time_columns
 from kafkalite.traffic.spark.state.windows import rows_up_to_current
 
@@ -50,8 +62,8 @@ MEMBERSHIP_REQUESTS = table(
     "membership_requests",
     "A request by which a member joins, stays or leaves, and the identical ones that followed",
     *TIME_COLUMNS,
-    ("client", "string", "the client: host:port"),
-    ("client_id", "string", "the client id"),
+    ("client", "string", "the client of the last one: host:port"),
+    ("client_id", "string", "the client id of the last one"),
     ("protocol", "string", "consumer, streams, share or classic"),
     ("api", "string", "API of the request; null for a heartbeat of a member with an epoch"),
     ("group_id", "string", "the group"),
@@ -82,6 +94,12 @@ MEMBERSHIP_REQUESTS = table(
         "whether its response shows that the session had not ended since the member's last request",
     ),
     *RUN_END,
+)
+
+MEMBER_COMMITS = Table(
+    "member_commits",
+    "An OffsetCommit of a member, and the identical ones that followed it in the files of one task",
+    MEMBERSHIP_REQUESTS.columns,
 )
 
 # From this JoinGroup version on, a coordinator returns a new member's id before it admits it.
@@ -123,7 +141,7 @@ def distinct_classic_requests(classic: DataFrame, session_timeout_ms: int) -> Da
         rows_up_to_current(MEMBER, TIME_ORDER)
     )
     timeout_us = f.coalesce(requested_timeout_ms, f.lit(session_timeout_ms)) * 1000
-    equal_columns = ("generation", "connection", "instance_id", "error")
+    equal_columns = ("generation", "instance_id", "error")
     return collapse_repeats(classic, is_mergeable, equal_columns, timeout_us)
 
 
@@ -266,11 +284,95 @@ def commits_of_members(requests: Requests) -> DataFrame:
     return _of_classic_members(rows.withColumn("protocol", f.lit(None)))
 
 
+def distinct_commits_of_members(requests: Requests, timeout_us: int) -> DataFrame:
+    """Return the OffsetCommit requests of members without repetitions, as `MEMBER_COMMITS`.
+
+    `timeout_us` is the shortest session timeout: merged commits are at most this far apart, so that
+    they hide no silence.
+    """
+    key = api_key(OFFSET_COMMIT)
+    projection = Projection(
+        api_key=key,
+        fields=_COMMIT_FIELDS,
+        reduce_rows=partial(without_repeated_commits, timeout_us=timeout_us),
+        schema=pa.schema(
+            [
+                *(
+                    (name, kind)
+                    for name, kind in column_types(key, _COMMIT_FIELDS).items()
+                    if name != "topics"
+                ),
+                ("error", pa.int16()),
+                ("last_start_us", pa.int64()),
+                ("last_end_us", pa.int64()),
+            ]
+        ),
+    )
+    member = f.col("member_id")
+    constant = {
+        "protocol": None,
+        "api": OFFSET_COMMIT,
+        "action": STAY,
+        "has_assignments": False,
+        "may_leave_ghost": False,
+        "joined_consumer_group": False,
+        "session_timeout_ms": None,
+        "rebalance_timeout_ms": None,
+        "leave_reason": None,
+    }
+    return _with_session_facts(
+        requests.project(projection).withColumns(
+            {"request_member_id": member, **{name: f.lit(each) for name, each in constant.items()}}
+        )
+    )
+
+
+_COMMIT_FIELDS: Final = {
+    "client": "client",
+    "client_id": "client_id",
+    "group_id": "request.group_id",
+    "member_id": "request.member_id",
+    "instance_id": "request.group_instance_id",
+    "generation": "request.generation_id_or_member_epoch",
+    "topics": "response.topics",
+}
+
+
+def without_repeated_commits(rows: pa.Table, timeout_us: int) -> pa.Table:
+    """Drop commits that repeat the previous one of their member; add the end of each run."""
+    of_members = rows.filter(pc.fill_null(pc.not_equal(rows["member_id"], ""), fill_value=False))
+    partition = first_elements(pc.struct_field(first_elements(of_members["topics"]), "partitions"))
+    code = pc.struct_field(partition, "error_code")
+    is_refused = pc.is_in(code, pa.array(map(int, sorted(COMMIT_REFUSALS)), pa.int16()))
+    none = pa.scalar(int(ErrorCode.NONE), pa.int16())
+    error = pc.if_else(
+        pc.is_valid(of_members["end_us"]),
+        pc.if_else(is_refused, code, none),
+        pa.scalar(None, pa.int16()),
+    )
+    commits = of_members.append_column("error", error).append_column(
+        "at_us", pc.coalesce(of_members["end_us"], of_members["start_us"])
+    )
+    firsts, lasts = find_repeats(
+        commits,
+        MEMBER,
+        TIME_ORDER,
+        is_mergeable=np.asarray(pc.fill_null(pc.equal(error, none), fill_value=False)),
+        equal_columns=("generation", "instance_id"),
+        timeout_us=timeout_us,
+    )
+    return take_runs(commits, firsts, lasts)
+
+
 def _of_classic_members(rows: DataFrame) -> DataFrame:
+    return _with_session_facts(as_single_runs(rows))
+
+
+def _with_session_facts(rows: DataFrame) -> DataFrame:
     has_id = f.col("request_member_id") != ""
     waits = f.col("api").isin(JOIN_GROUP, SYNC_GROUP) & f.col("end_us").isNull()
     return MEMBERSHIP_REQUESTS.shape(
-        as_single_runs(rows).withColumns(
+        rows.withColumns(
             {
                 "is_waiting": waits & has_id,
                 "was_member": has_id & f.coalesce(renews_session(), f.lit(False)),

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.dataframes import union
+from kafkalite.traffic.spark.requests import api_key
+from kafkalite.traffic.spark.stages.projection import (
+    Projection,
+    column_types,
+    first_elements,
+    flatten_partitions,
+    is_valid,
+)
 from kafkalite.traffic.spark.state.tables import table
 from kafkalite.traffic.spark.state.timing import TIME_COLUMNS, time_columns
 
@@ -43,8 +55,9 @@ WRITES = table(
     ("error", "smallint", "first error of the response, 0 for none; null without a response"),
 )
 
-# (position counted from 1, number of bytes) in a record batch of format 2.
-_PRODUCER_ID_BYTES, _PRODUCER_EPOCH_BYTES = (44, 8), (52, 2)
+_PRODUCER_ID: Final = slice(43, 51)
+_PRODUCER_EPOCH: Final = slice(51, 53)
+"""Positions in a record batch of format 2."""
 
 
 def inits(requests: Requests) -> DataFrame:
@@ -128,22 +141,58 @@ def _add_partitions_requests(requests: Requests) -> DataFrame:
 
 def _produce_requests(requests: Requests) -> DataFrame:
     """Return Produce requests, with the producer from the header of their first batch."""
-    records = "get(get(request.topic_data, 0).partition_data, 0).records"
-
-    def number(field: tuple[int, int]) -> str:
-        return f"cast(conv(hex(substring({records}, {field[0]}, {field[1]})), 16, -10) as bigint)"
-
-    error = _first_error("response.responses", "partition_responses", "error_code")
-    return (
-        requests.of("Produce")
-        .where("request.transactional_id is not null")
-        .select(
-            *_common_columns("Produce"),
-            "request.transactional_id",
-            f.expr(number(_PRODUCER_ID_BYTES)).alias("producer_id"),
-            f.expr(number(_PRODUCER_EPOCH_BYTES)).alias("producer_epoch"),
-            f.lit(False).alias("is_end"),
-            f.lit(None).alias("is_commit"),
-            f.expr(error).alias("error"),
-        )
+    key = api_key("Produce")
+    kinds = column_types(key, _PRODUCE_FIELDS)
+    projection = Projection(
+        api_key=key,
+        fields=_PRODUCE_FIELDS,
+        reduce_rows=transactional_writes,
+        schema=pa.schema(
+            [
+                *((name, kind) for name, kind in kinds.items() if name not in _PRODUCE_LISTS),
+                ("producer_id", pa.int64()),
+                ("producer_epoch", pa.int16()),
+                ("error", pa.int16()),
+            ]
+        ),
     )
+    return requests.project(projection).withColumns(
+        {"api": f.lit("Produce"), "is_end": f.lit(False), "is_commit": f.lit(None)}
+    )
+
+
+_PRODUCE_LISTS: Final = {"written": "request.topic_data", "answers": "response.responses"}
+_PRODUCE_FIELDS: Final = {
+    "client": "client",
+    "client_id": "client_id",
+    "transactional_id": "request.transactional_id",
+    **_PRODUCE_LISTS,
+}
+
+
+def transactional_writes(rows: pa.Table) -> pa.Table:
+    """Select Produce requests with a transactional id; add the producer and the first error."""
+    rows = rows.filter(pc.is_valid(rows["transactional_id"]))
+    partitions = pc.struct_field(first_elements(rows["written"]), "partition_data")
+    records = pc.struct_field(first_elements(partitions), "records")
+    answered = flatten_partitions(rows["answers"], "partition_responses")
+    code = np.asarray(pc.fill_null(pc.struct_field(answered.partition, "error_code"), 0))
+    refused, first = np.unique(answered.row[code != 0], return_index=True)
+    error = np.zeros(len(rows), np.int16)
+    error[refused] = code[code != 0][first]
+    return (
+        rows.drop_columns([*_PRODUCE_LISTS])
+        .append_column("producer_id", _number(records, _PRODUCER_ID, ">i8"))
+        .append_column("producer_epoch", _number(records, _PRODUCER_EPOCH, ">i2"))
+        .append_column("error", pa.array(error, mask=~is_valid(rows["end_us"])))
+    )
+
+
+def _number(records: pa.BinaryArray, position: slice, kind: str) -> pa.Array:
+    """Return a number in the headers of batches; null for a batch without it."""
+    is_long = pc.greater_equal(pc.binary_length(records), position.stop)
+    has_number = np.asarray(pc.fill_null(is_long, fill_value=False))
+    octets = pc.binary_slice(records.filter(pa.array(has_number)), position.start, position.stop)
+    numbers = np.zeros(len(records), np.dtype(kind).newbyteorder("="))
+    numbers[has_number] = np.frombuffer(b"".join(octets.to_pylist()), kind)
+    return pa.array(numbers, mask=~has_number)

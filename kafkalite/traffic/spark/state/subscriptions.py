@@ -17,10 +17,11 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.columnar.coordinator_records import decode_versioned
 from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.dataframes import to_schema
+from kafkalite.traffic.spark.requests import api_key
+from kafkalite.traffic.spark.stages.projection import Projection, column_types
 from kafkalite.traffic.spark.state.group_presence import memberships
 from kafkalite.traffic.spark.state.liveness import IDENTITY, identity
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.timing import time_columns
 from kafkalite.traffic.spark.state.windows import ordered_rows, rows_up_to_current
 
 if TYPE_CHECKING:
@@ -100,21 +101,18 @@ _NO_TOPIC: Final = ""
 
 def _from_heartbeats(requests: Requests) -> DataFrame:
     """Return subscriptions of consumer group members; a regular expression overrides names."""
-    sent_subscriptions = (
-        requests.of("ConsumerGroupHeartbeat")
-        .where("request.subscribed_topic_names is not null or request.subscribed_topic_regex != ''")
-        .where(f"coalesce(response.error_code, 0) = {int(ErrorCode.NONE)}")
-        .select(
-            *time_columns(),
-            "request.group_id",
-            f.expr("coalesce(nullif(response.member_id, ''), request.member_id)").alias(
-                "member_id"
-            ),
-            f.col("request.instance_id").alias("instance_id"),
-            f.unix_micros(f.coalesce("response_ts", "ts")).alias("at_us"),
-            f.col("request.subscribed_topic_names").alias("names"),
-            f.col("request.subscribed_topic_regex").alias("regex"),
-        )
+    key = api_key("ConsumerGroupHeartbeat")
+    projection = Projection(
+        api_key=key,
+        fields=_HEARTBEAT_FIELDS,
+        reduce_rows=with_subscription,
+        schema=pa.schema([*column_types(key, _HEARTBEAT_FIELDS).items()]),
+    )
+    sent_subscriptions = requests.project(projection).withColumns(
+        {
+            "member_id": f.expr("coalesce(nullif(response_member_id, ''), request_member_id)"),
+            "at_us": f.coalesce("end_us", "start_us"),
+        }
     )
     up_to_current = rows_up_to_current(("group_id", "member_id"), _TIME_ORDER)
     names, regex = (
@@ -126,6 +124,25 @@ def _from_heartbeats(requests: Requests) -> DataFrame:
     return sent_subscriptions.withColumns({"topics": topics, IDENTITY[1]: identity()}).select(
         *_COLUMNS
     )
+
+
+_HEARTBEAT_FIELDS: Final = {
+    "group_id": "request.group_id",
+    "request_member_id": "request.member_id",
+    "response_member_id": "response.member_id",
+    "instance_id": "request.instance_id",
+    "names": "request.subscribed_topic_names",
+    "regex": "request.subscribed_topic_regex",
+    "error": "response.error_code",
+}
+
+
+def with_subscription(rows: pa.Table) -> pa.Table:
+    """Select the heartbeats that state a subscription and were not refused."""
+    has_regex = pc.fill_null(pc.not_equal(rows["regex"], ""), fill_value=False)
+    has_subscription = pc.or_(pc.is_valid(rows["names"]), has_regex)
+    is_accepted = pc.equal(pc.fill_null(rows["error"], 0), int(ErrorCode.NONE))
+    return rows.filter(pc.and_(has_subscription, is_accepted))
 
 
 def _from_joins(requests: Requests) -> DataFrame:
