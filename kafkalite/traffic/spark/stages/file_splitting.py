@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.file_parts import FilePart
     from kafkalite.traffic.spark.locations import InputFile
 
-MIN_PART_BYTES: Final = 32 << 20
+MIN_PART_BYTES: Final = 16 << 20
 """Minimum size of a part: connections that span parts must be joined, which takes time."""
 
 PARTS_COLUMNS: Final = "file string, parts binary"

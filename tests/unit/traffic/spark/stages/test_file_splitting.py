@@ -17,6 +17,7 @@ from kafkalite.traffic.spark.stages.file_splitting import (
     part_bytes,
     parts_in,
 )
+from kafkalite.traffic.spark.tuning import TASKS_PER_CORE
 from tests.perf.big_capture import write
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ def test_part_size_gives_work_to_all_tasks_within_limits(
     size: int, tasks: int, largest: int, expected: int
 ) -> None:
     assert part_bytes(size, tasks, largest) == expected
+
+
+def test_two_gigabytes_have_four_parts_for_each_of_16_cores() -> None:
+    size = 2_000_000_000
+    assert size // part_bytes(size, TASKS_PER_CORE * 16, 128 * MB) >= TASKS_PER_CORE * 16
 
 
 def test_file_of_several_parts_is_huge() -> None:
