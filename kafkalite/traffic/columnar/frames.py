@@ -39,7 +39,7 @@ from kafkalite.traffic.columnar.connection_state import (
     UNKNOWN,
 )
 from kafkalite.traffic.columnar.kernels import inlined, kernel, peek_u8, peek_u32
-from kafkalite.traffic.columnar.packets import FIN, RST, SYN
+from kafkalite.traffic.columnar.packets import ACK, FIN, RST, SYN
 from kafkalite.traffic.scalar.framing import LENGTH_BYTES, MAX_FRAME_BYTES
 from kafkalite.traffic.scalar.reassembly import MAX_WAIT_NS
 
@@ -59,6 +59,13 @@ def _read_time_ns(direction: Ints, at_ns: int) -> int:
         direction[LATEST_NS] = at_ns
     latest: int = direction[LATEST_NS]
     return latest
+
+
+@inlined
+def _answers_nothing(opposite: Ints, flags: int, chunk: int) -> bool:
+    """Whether a SYN answers one of the opposite direction that is not in the capture yet."""
+    is_missing: bool = opposite[NEXT_SEQ] == UNKNOWN and opposite[LAST_CHUNK] != chunk
+    return flags & ACK != 0 and is_missing
 
 
 @kernel
@@ -89,6 +96,7 @@ def link_segments(  # noqa: PLR0917
             at_ns[row] = _read_time_ns(direction, at_ns[row])
         is_opening, is_closing = flag & SYN != 0, flag & (FIN | RST) != 0
         is_irregular = missing_bytes[row] != 0 or (is_opening and is_closing)
+        is_irregular |= is_opening and _answers_nothing(directions[direction_id ^ 1], flag, chunk)
         if direction[LAST_CHUNK] != chunk:
             direction[LAST_CHUNK], direction[BEGIN_SEQ] = chunk, seqs[row]
             direction[FIRST_ROW], direction[FLAGS] = row, 0
@@ -105,8 +113,7 @@ def link_segments(  # noqa: PLR0917
             connection[IS_IRREGULAR] = connection[MARKS] & (IRREGULAR | CLOSED)
         # No data follows a reset, in either direction.
         is_irregular |= connection[IS_RESET] != 0
-        if is_irregular:
-            connection[IS_IRREGULAR] = 1
+        connection[IS_IRREGULAR] |= is_irregular
         connection[IS_RESET] |= flag & RST
         direction[LAST_ROW], direction[FLAGS] = row, direction[FLAGS] | flag
         length = sizes[row] + missing_bytes[row] + is_opening + (flag & FIN != 0)

@@ -21,7 +21,7 @@ from kafkalite.traffic.columnar.options import Options, Table
 from kafkalite.traffic.columnar.reading import CaptureReader, read_file
 from kafkalite.traffic.formats.pcap import MAGICS
 from kafkalite.traffic.formats.pcapng_reader import MAGIC as SECTION
-from kafkalite.traffic.model import Endpoint, ProblemKind
+from kafkalite.traffic.model import Direction, Endpoint, ProblemKind
 from kafkalite.traffic.scalar.problems import Problems
 from kafkalite.traffic.scalar.reading import read
 from tests.captures import damage, traffic
@@ -146,6 +146,28 @@ def test_ports_that_are_reused_after_lost_packets_are_another_connection(
     packets = damage.retransmit_late(damage.repeat_connections(packets), random)
     by_columns, by_rows = read_both(damage.capture_file(packets), tmp_path / "some.pcapng", 1000)
     assert by_columns == by_rows
+
+
+@pytest.mark.parametrize("chunk_bytes", [2000, 8 << 20])
+@pytest.mark.parametrize("distance", [4, 60])
+def test_all_packets_of_the_clients_can_be_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, distance: int, chunk_bytes: int
+) -> None:
+    """Another queue has the packets of the brokers; also SYN comes after its answer."""
+    monkeypatch.setattr(chunked_files, "_MIN_CHUNK_BYTES", 1)
+    generated = traffic.clean(Random(1), connections=4, count=10)
+    in_order = list(enumerate(traffic.packets(generated)))
+    late = [
+        (place + distance * (packet.source != traffic.BROKER), place, packet)
+        for place, packet in in_order
+    ]
+    packets = [packet for _, _, packet in sorted(late, key=lambda entry: entry[:2])]
+    by_columns, by_rows = read_both(
+        damage.capture_file(packets), tmp_path / "some.pcapng", chunk_bytes
+    )
+    assert by_columns == by_rows
+    responses = sum(len(each.frames[Direction.RESPONSE]) for each in generated)
+    assert sum(pair[10] is not None for pair in by_columns.exchanges.elements()) == responses
 
 
 @pytest.mark.parametrize(
