@@ -46,6 +46,8 @@ _COMPRESSED: Final = (".gz", ".zst", ".xz")
 _COMPRESSION_RATIO: Final = 8
 _MIB: Final = 1 << 20
 _NS_PER_MS: Final = 1_000_000
+_US_PER_MS: Final = 1_000
+_MS_PER_S: Final = 1_000
 _TABLES_ONLY: Final = "requests"
 _STDERR: Final = 2
 _INSTALL_COMMANDS: Final = (
@@ -104,7 +106,8 @@ COUNTS: Final = (
         "--rebalance-storm-threshold",
         "rebalance_storm_threshold",
         "5",
-        "number of rebalances within a minute that counts as a rebalance storm",
+        "number of rebalances within a minute that counts as a rebalance storm, unless restarts of "
+        "clients explain them",
         "--storm",
     ),
 )
@@ -130,7 +133,15 @@ def add_audit(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--follow",
         action="store_true",
-        help="run the audits `fencing` and `members` on a growing capture, until interrupted",
+        help="audit a growing capture until interrupted: `fencing` and `members` with each batch, "
+        "and all audits by period",
+    )
+    parser.add_argument(
+        "--period",
+        default="1h",
+        metavar="DURATION",
+        help="length of the periods of --follow; the audits of a period begin one period earlier "
+        "[1h]",
     )
     _add_spark(parser)
     _add_selection(parser)
@@ -227,6 +238,7 @@ def _choose_engine(arguments: Namespace) -> Callable[[], Outcome | None]:
     master = arguments.master or _LOCAL_MASTER
     try:
         job, conf = _job(arguments), _spark_conf(arguments.conf)
+        period_ms = _period_ms(arguments)
         _end_on_signal()
         # Invalid input is reported before output is written and before an engine starts.
         size = _input_size(job, master, is_following=arguments.follow)
@@ -234,7 +246,7 @@ def _choose_engine(arguments: Namespace) -> Callable[[], Outcome | None]:
             return partial(_run_locally, job)
     except ValueError as error:
         exit_with_error(USAGE_STATUS, str(error))
-    return partial(_run_with_spark, master, conf, job, size, is_following=arguments.follow)
+    return partial(_run_with_spark, master, conf, job, size, period_ms)
 
 
 def _is_for_local_engine(arguments: Namespace, job: Job, size: int | None) -> bool:
@@ -274,7 +286,7 @@ def _run_locally(job: Job) -> Outcome:
 
 
 def _run_with_spark(
-    master: str, conf: Mapping[str, str], job: Job, size: int | None, *, is_following: bool
+    master: str, conf: Mapping[str, str], job: Job, size: int | None, period_ms: int | None
 ) -> Outcome | None:
     from py4j.protocol import Py4JError  # noqa: PLC0415 - see above
     from pyspark.errors import PySparkException  # noqa: PLC0415
@@ -283,7 +295,7 @@ def _run_with_spark(
     from kafkalite.traffic.spark.jvm import NoJavaError  # noqa: PLC0415
 
     try:
-        return _run(master, conf, job, cache_directory(os.environ), size, is_following=is_following)
+        return _run(master, conf, job, cache_directory(os.environ), size, period_ms)
     except NoJavaError as error:
         exit_with_error(USAGE_STATUS, str(error))
     except (PySparkException, Py4JError, OSError) as error:
@@ -314,15 +326,15 @@ def _system_failure_text(error: OSError, out: str) -> str:
     return f"{out}: {failures.DISK_FULL}" if error.errno in _DISK_FULL_ERRORS else str(error)
 
 
-def _run(
+def _run(  # noqa: PLR0917 - called once
     master: str,
     conf: Mapping[str, str],
     job: Job,
     cache: Path,
     size: int | None,
-    *,
-    is_following: bool,
+    period_ms: int | None,
 ) -> Outcome | None:
+    """Run a job; follow its input if `period_ms` has the length of periods."""
     from kafkalite.ports.clock import AdjustableClock  # noqa: PLC0415 - see above
     from kafkalite.traffic.spark.jvm_output import filtered_stderr  # noqa: PLC0415
     from kafkalite.traffic.spark.locations import location  # noqa: PLC0415
@@ -344,8 +356,8 @@ def _run(
     try:
         if not master.startswith("local"):
             ship(session, cache)
-        if is_following:
-            _follow(session, job, console)
+        if period_ms is not None:
+            _follow(session, job, console, period_ms)
             return None
         return run(session, job, console)
     finally:
@@ -385,9 +397,11 @@ def _input_size(job: Job, master: str, *, is_following: bool) -> int | None:
     )
 
 
-def _follow(session: SparkSession, job: Job, console: ConsoleReporter) -> None:
-    from kafkalite.traffic.spark.audits import STATES  # noqa: PLC0415 - see above
+def _follow(session: SparkSession, job: Job, console: ConsoleReporter, period_ms: int) -> None:
+    from kafkalite.ports.clock import AdjustableClock  # noqa: PLC0415 - see above
+    from kafkalite.traffic.spark.audits import STATES  # noqa: PLC0415
     from kafkalite.traffic.spark.follow.audits import IncrementalAudits, finding_lines  # noqa: PLC0415
+    from kafkalite.traffic.spark.follow.periods import PeriodAudits  # noqa: PLC0415
     from kafkalite.traffic.spark.follow.stream import FollowedCapture, follow  # noqa: PLC0415
     from kafkalite.traffic.spark.locations import location  # noqa: PLC0415
 
@@ -415,8 +429,15 @@ def _follow(session: SparkSession, job: Job, console: ConsoleReporter) -> None:
 
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, stop)
+    now_ms = AdjustableClock().now_ms
+    periods = PeriodAudits(session, out, job.audit_options, console, now_ms, period_ms * _US_PER_MS)
     capture = FollowedCapture(
-        inputs=job.inputs, out=out, options=job.options, derive=derive, reporter=console
+        inputs=job.inputs,
+        out=out,
+        options=job.options,
+        derive=derive,
+        reporter=console,
+        periods=periods,
     )
     follow(session, capture, audit_batch, should_stop=lambda: bool(signals))
     _end_on_signal()
@@ -459,9 +480,7 @@ def _job(arguments: Namespace) -> Job:
     from kafkalite.traffic.spark.pipeline import Job  # noqa: PLC0415
 
     if arguments.follow and arguments.audits is not None:
-        raise ValueError(
-            "--audits cannot be combined with --follow, which runs fencing and members"
-        )
+        raise ValueError("--audits cannot be combined with --follow, which runs all audits")
     audits = tuple(AUDITS) if arguments.audits is None else tuple(_split_names(arguments.audits))
     if audits == (_TABLES_ONLY,):
         audits = ()
@@ -481,6 +500,16 @@ def _job(arguments: Namespace) -> Job:
         read_with_spark=arguments.read_with_spark,
         split_bytes=arguments.task_mib * _MIB,
     )
+
+
+def _period_ms(arguments: Namespace) -> int | None:
+    """Return the length of periods; None if the input is not followed."""
+    from kafkalite.ports.times import duration_ms  # noqa: PLC0415 - see above
+
+    period_ms = _parse_option("--period", arguments.period, duration_ms)
+    if period_ms < _MS_PER_S or period_ms % _MS_PER_S:
+        raise ValueError("--period must be a number of seconds")
+    return period_ms if arguments.follow else None
 
 
 def _options(arguments: Namespace) -> Options:

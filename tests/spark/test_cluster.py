@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tarfile
 import threading
 import venv
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,6 +32,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 HOME = Path(pyspark.__file__).parent
 MASTER = "org.apache.spark.deploy.master.Master"
+_EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 
@@ -204,6 +206,47 @@ def test_worker_killed_while_reading_loses_no_data(
     output_of(start_audit(tmp_path / "in", tmp_path / "local", "--audits", "requests"))
     assert tables(out) == tables(tmp_path / "local")
     assert not (out / STAGING).exists()
+
+
+@pytest.mark.endurance
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(not Path("/proc").exists(), reason="finds executors below /proc")
+def test_lost_executor_is_explained_in_one_line(master: str, tmp_path: Path) -> None:
+    write(tmp_path / "in", 24_000_000, connections=9, file_bytes=1_000_000)
+    out = tmp_path / "out"
+    once = ("--conf", "spark.task.maxFailures=1")
+    run = start_audit(tmp_path / "in", out, "--audits", "requests", *cluster_options(master), *once)
+    wait_until(
+        lambda: run.poll() is not None or any(out.glob(f"{STAGING}/requests/*/*/*.parquet")),
+        "something to be staged",
+        300,
+    )
+    executors = executors_of(master)
+    for pid in executors:
+        os.kill(pid, signal.SIGKILL)
+    assert executors
+    _, error = run.communicate()
+    assert run.returncode == 1
+    assert error.splitlines()[-1].startswith("kafkalite: Spark failed: an executor was lost (")
+    assert "spark.executor.memoryOverhead" in error.splitlines()[-1]
+    assert not (out / "requests").exists()
+    assert not (out / "_kafkalite" / "manifest.json").exists()
+
+
+def executors_of(master: str) -> list[int]:
+    """Return the process ids of the executors that the workers of a master have started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if _EXECUTOR in arguments_of(path):
+                parent = re.search(r"^PPid:\t(\d+)$", (path / "status").read_text(), re.MULTILINE)
+                if parent is not None and master in arguments_of(path.parent / parent[1]):
+                    found.append(int(path.name))
+    return found
+
+
+def arguments_of(process: Path) -> list[str]:
+    return (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
 
 
 @pytest.mark.endurance

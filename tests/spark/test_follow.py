@@ -7,12 +7,15 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from pyarrow import parquet
 
-from kafkalite.traffic.spark.audits import AuditOptions
+from kafkalite.traffic.spark.audits import AUDITS, AuditOptions
 from kafkalite.traffic.spark.follow.audits import IncrementalAudits
+from kafkalite.traffic.spark.follow.periods import PeriodAudits
 from kafkalite.traffic.spark.follow.stream import BatchDecoder, FollowedCapture
 from kafkalite.traffic.spark.locations import location
 from kafkalite.traffic.spark.pipeline import Job, audit
+from kafkalite.traffic.spark.progress import SilentReporter
 from kafkalite.traffic.spark.sources.folder_stream import FileRange
 from tests.spark.truth import classic_ghosts, classic_groups, commit_fencing, group_migration
 from tests.spark.truth.recorded_exchanges import record
@@ -33,12 +36,13 @@ pytestmark = pytest.mark.spark
 OPTIONS = AuditOptions(session_timeout_ms=8_000)
 SETTINGS = {"offsets.topic.num.partitions": "1", **classic_ghosts.SETTINGS}
 SCENARIOS = [
-    pytest.param(1, 1, 2, id="one-group"),
+    pytest.param(1, 1, 2, ("members",), id="one-group", marks=pytest.mark.timeout(600)),
     *(
         pytest.param(
             seed,
             3,
             12,
+            tuple(AUDITS),
             id=f"groups-{seed}",
             marks=[pytest.mark.endurance, pytest.mark.timeout(900)],
         )
@@ -51,6 +55,9 @@ SCENARIOS = [
 def _quickly(spark: SparkSession) -> Iterator[None]:
     with interpreted(spark):
         yield
+
+
+_CENTURY_US = 100 * 365 * 24 * 3_600_000_000
 
 
 class Results(NamedTuple):
@@ -66,10 +73,10 @@ def rows_of(frame: DataFrame) -> list[str]:
     return sorted(str(row) for row in frame.collect())
 
 
-def audit_at_once(spark: SparkSession, folder: Path, out: Path) -> Results:
+def audit_at_once(spark: SparkSession, folder: Path, out: Path, audits: tuple[str, ...]) -> Results:
     """Audit the whole of a capture."""
-    audits = ("fencing", "members")
-    audit(spark, Job(inputs=(str(folder),), out=str(out), audits=audits, audit_options=OPTIONS))
+    names = tuple(sorted({"fencing", "members", *audits}))
+    audit(spark, Job(inputs=(str(folder),), out=str(out), audits=names, audit_options=OPTIONS))
 
     def read(name: str) -> DataFrame:
         return spark.read.parquet(str(out / name))
@@ -84,8 +91,11 @@ def audit_at_once(spark: SparkSession, folder: Path, out: Path) -> Results:
 class RestartedAudits:
     """A follower that is recreated before each batch, as after a restart."""
 
-    def __init__(self, spark: SparkSession, out: Path, max_delay_us: int) -> None:
+    def __init__(
+        self, spark: SparkSession, out: Path, max_delay_us: int, audits: tuple[str, ...]
+    ) -> None:
         self._spark = spark
+        self._audits = audits
         self._out = location(str(out))
         self._max_delay_us = max_delay_us
 
@@ -116,7 +126,25 @@ class RestartedAudits:
         ) -> None:
             follower.audit_batch(requests, number, pending_us, is_last=is_last)
 
-        return BatchDecoder(self._spark, FollowedCapture(inputs=(), out=self._out), audit_batch)
+        periods = PeriodAudits(
+            self._spark,
+            self._out,
+            OPTIONS,
+            SilentReporter(),
+            lambda: -1,
+            period_us=_CENTURY_US,
+            audits=self._audits,
+        )
+        capture = FollowedCapture(inputs=(), out=self._out, periods=periods)
+        return BatchDecoder(self._spark, capture, audit_batch)
+
+
+def audit_tables(out: Path) -> dict[str, list[str]]:
+    """Return the rows of all audit tables."""
+    return {
+        folder.name: sorted(map(str, parquet.read_table(folder).to_pylist()))
+        for folder in out.glob("audits/*")
+    }
 
 
 def batches(paths: list[Path], dice: Random, count: int) -> Iterator[list[FileRange]]:
@@ -145,16 +173,21 @@ def run_all_scenarios(stage: Stage, groups: int) -> None:
     classic_ghosts.ghosts(stage, prefix)
 
 
-@pytest.mark.parametrize(("seed", "groups", "count"), SCENARIOS)
-def test_batches_give_the_results_of_the_whole(
-    spark: SparkSession, tmp_path: Path, seed: int, groups: int, count: int
+@pytest.mark.parametrize(("seed", "groups", "count", "audits"), SCENARIOS)
+def test_batches_give_the_results_of_the_whole(  # noqa: PLR0917 - one scenario
+    spark: SparkSession,
+    tmp_path: Path,
+    seed: int,
+    groups: int,
+    count: int,
+    audits: tuple[str, ...],
 ) -> None:
     stage = Stage(tmp_path / "broker", seed, SETTINGS)
     run_all_scenarios(stage, groups)
     paths = record(stage.exchanges, tmp_path / "captures")
-    expected = audit_at_once(spark, tmp_path / "captures", tmp_path / "whole")
+    expected = audit_at_once(spark, tmp_path / "captures", tmp_path / "whole", audits)
 
-    followed = RestartedAudits(spark, tmp_path / "followed", max_delay_us=9_000_000)
+    followed = RestartedAudits(spark, tmp_path / "followed", 9_000_000, audits)
     for number, ranges in enumerate(batches(paths, Random(seed), count)):
         for _ in range(1 + (number == 2)):  # the third batch is repeated
             followed.take(ranges, number)
@@ -163,3 +196,7 @@ def test_batches_give_the_results_of_the_whole(
     assert before.classified
     assert set(before.classified) <= set(expected.classified)
     assert followed.finish() == expected
+    period = min((tmp_path / "followed/periods").iterdir())  # the next one has no requests
+    whole, of_period = audit_tables(tmp_path / "whole"), audit_tables(period)
+    assert of_period.keys() == {table.name for name in audits for table in AUDITS[name].tables}
+    assert of_period == {name: whole[name] for name in of_period}

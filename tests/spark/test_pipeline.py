@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -12,7 +13,7 @@ import pytest
 from kafkalite.protocol import codec
 from kafkalite.traffic.columnar.options import Options
 from kafkalite.traffic.scalar.reading import exchanges, read
-from kafkalite.traffic.spark import compaction, pipeline
+from kafkalite.traffic.spark import compaction, manifest, pipeline
 from kafkalite.traffic.spark.follow.stream import FollowedCapture, follow
 from kafkalite.traffic.spark.inputs import WorkerFiles
 from kafkalite.traffic.spark.locations import LocationError, location
@@ -167,9 +168,13 @@ def test_second_run_reads_only_new_files(
     before = state(out)
     assert run_audit(spark, out, growing).files_read == 0
     assert state(out) == before
+    in_a_single_file(out)
     for path in others:
         shutil.copy2(path, growing)
-    assert run_audit(spark, out, growing).files_read == len(others)
+    steps = Steps()
+    job = Job(inputs=(str(growing),), out=str(out), audits=())
+    assert audit(spark, job, steps).files_read == len(others)
+    assert steps.lines[0] == "the manifest of an earlier version is converted"
     assert envelopes_in(spark, out) == scalar_exchanges(captures)
 
 
@@ -228,6 +233,16 @@ def with_decoder(out: Path, decoder: str) -> None:
     for name, splits in stored.parts.items():
         others = [replace(split, decoder=decoder) for split in splits]
         (out / name).write_text(part_to_json(others))
+
+
+def in_a_single_file(out: Path) -> None:
+    """Store the manifest as an earlier version did."""
+    stored = Output(location(str(out)), ()).load()
+    fields = json.loads(stored.head())
+    del fields["parts"], fields["derived"]
+    lots = json.loads(part_to_json(stored.manifest.splits))
+    (out / manifest.NAME).write_text(json.dumps({**fields, "form": 3, "lots": lots}))
+    shutil.rmtree(out / manifest.PARTS)
 
 
 class Steps(SilentReporter):

@@ -154,6 +154,11 @@ class Location:
         if not self.is_object:
             self.files.create_dir(self.path.rpartition("/")[0], recursive=True)
 
+    def folders(self) -> list[str]:
+        """Return the names of the folders in this one."""
+        within = self.files.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
+        return sorted(each.base_name for each in within if each.type == fs.FileType.Directory)
+
     def walk(self) -> Iterator[str]:
         """Yield the paths of all files below this folder, relative to it; none if it is missing."""
         below = fs.FileSelector(self.path, recursive=True, allow_not_found=True)

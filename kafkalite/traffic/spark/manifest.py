@@ -18,6 +18,7 @@ import json
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from kafkalite.traffic.spark.locations import InputFile
@@ -132,7 +133,7 @@ class StoredManifest:
         remaining = Counter(manifest.splits)
         unchanged = {}
         for name, splits in self.parts.items():
-            if all(remaining[split] >= count for split, count in Counter(splits).items()):
+            if all(remaining[split] >= times for split, times in Counter(splits).items()):
                 unchanged[name] = splits
                 remaining.subtract(splits)
         if remaining.total():
@@ -140,9 +141,11 @@ class StoredManifest:
                 if len(splits) < PART_SPLITS // 2:
                     remaining.update(unchanged.pop(name))
         new = [split for split in manifest.splits if _take(remaining, split)]
+        names = (f"{PARTS}/{manifest.run:06}-{number:04}.json" for number in count())
+        unused = (name for name in names if name not in self.parts)  # parts never change
         parts = {
-            f"{PARTS}/{manifest.run:06}-{number:04}.json": tuple(new[first : first + PART_SPLITS])
-            for number, first in enumerate(range(0, len(new), PART_SPLITS))
+            next(unused): tuple(new[first : first + PART_SPLITS])
+            for first in range(0, len(new), PART_SPLITS)
         }
         return StoredManifest(manifest=manifest, parts={**unchanged, **parts})
 

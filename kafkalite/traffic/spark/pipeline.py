@@ -65,11 +65,12 @@ if TYPE_CHECKING:
 
     from kafkalite.traffic.columnar.options import Options
     from kafkalite.traffic.spark.locations import InputFile, Location
+    from kafkalite.traffic.spark.manifest import StoredManifest
     from kafkalite.traffic.spark.progress import ProgressReporter
 
 REPORT: Final = "report.html"
 
-_TABLES: Final = (REQUESTS.rstrip("/"), PROBLEMS, CONNECTIONS, INCOMPLETE)
+TABLES: Final = (REQUESTS.rstrip("/"), PROBLEMS, CONNECTIONS, INCOMPLETE)
 """Folders whose files the manifest lists."""
 
 
@@ -137,7 +138,7 @@ class _Run:
         self._reporter = reporter
         self._files_read = 0
         self._bytes_read = 0
-        self._output = Output(out, _TABLES, FOLDERS, REPORT)
+        self._output = Output(out, TABLES, FOLDERS, REPORT)
         self._stored = self._output.recover()
         self._check_manifest()
         self._audited_before = self._manifest.audited
@@ -197,7 +198,7 @@ class _Run:
     def _check_manifest(self) -> None:
         """Raise LocationError if there are tables that no manifest lists."""
         if not self._manifest.run and any(
-            True for name in _TABLES for _ in (self._out / name).walk()
+            True for name in TABLES for _ in (self._out / name).walk()
         ):
             raise LocationError(f"{self._out.url}: contains tables but no manifest of kafkalite")
         if self._manifest.splits and not self._stored.parts:
@@ -264,42 +265,72 @@ class _Run:
         # file. Tables of audits are of another input, so they are deleted.
         new = manifest_.outputs - self._manifest.outputs
         self._stored = self._output.commit(self._stored, manifest_, sorted(new))
-        apis = {
-            name.split("/")[1].removeprefix("api=") for name in manifest_.outputs if "/api=" in name
-        }
-        (self._out / table_descriptions.FILE).write_text(
-            table_descriptions.describe_tables(map(api_key, apis))
-        )
+        write_descriptions(self._out, manifest_)
 
     def _audit(self) -> str:
-        settings = json.dumps(
-            [audits_hash(), list(self._job.audits), repr(self._job.audit_options)]
-        )
+        settings = _audit_settings(self._job.audits, self._job.audit_options)
         report = self._out / REPORT
         if self._manifest.audited == settings and report.exists():
             self._reporter.step("audits are up to date: neither the input nor the options changed")
             return report.url
         if self._audited_before:
             self._reporter.step(self._reason_to_audit_again(settings))
-        derived = DerivedTables(self._output.begin(), self._job.audit_options, self._reporter)
-        requests = Requests.read(self._spark, self._out, derived.state)
-        with (
-            single_task_settings(self._spark)
-            if requests.are_few
-            else scan_settings(self._spark, requests.parquet_bytes_per_task)
-        ):
-            derived.audit(requests, self._job.audits)
-        # After a change of the input, the tables of other audits are outdated.
-        written = tuple(f"{folder}/" for folder in derived.files)
-        others = (self._manifest.derived or ()) if self._manifest.audited else ()
-        unchanged = [name for name in others if not name.startswith(written)]
-        new = [name for names in derived.files.values() for name in names]
-        done = replace(self._manifest, audited=settings, derived=tuple(sorted([*unchanged, *new])))
-        # The audits are repeated if writing the report fails.
-        self._stored = self._output.commit(self._stored, done, new)
+        self._stored = write_audits(
+            self._spark,
+            self._output,
+            self._stored,
+            self._job.audits,
+            self._job.audit_options,
+            self._reporter,
+        )
         self._reporter.step("report")
         write_report(self._spark, self._out)
         return report.url
+
+
+def write_audits(  # noqa: PLR0917 - called by runs and streams
+    spark: SparkSession,
+    output: Output,
+    stored: StoredManifest,
+    audits: Sequence[str],
+    options: AuditOptions,
+    reporter: ProgressReporter,
+) -> StoredManifest:
+    """Write and commit the tables of audits over the requests in `output`."""
+    derived = DerivedTables(output.begin(), options, reporter)
+    requests = Requests.read(spark, output.out, derived.state)
+    with (
+        single_task_settings(spark)
+        if requests.are_few
+        else scan_settings(spark, requests.parquet_bytes_per_task)
+    ):
+        derived.audit(requests, audits)
+    # After a change of the input, the tables of other audits are outdated.
+    written = tuple(f"{folder}/" for folder in derived.files)
+    others = (stored.manifest.derived or ()) if stored.manifest.audited else ()
+    unchanged = [name for name in others if not name.startswith(written)]
+    new = [name for names in derived.files.values() for name in names]
+    done = replace(
+        stored.manifest,
+        audited=_audit_settings(audits, options),
+        derived=tuple(sorted([*unchanged, *new])),
+    )
+    # The audits are repeated if writing the report fails.
+    return output.commit(stored, done, new)
+
+
+def write_descriptions(out: Location, manifest_: Manifest) -> None:
+    """Write the descriptions of the tables in an output folder."""
+    apis = {
+        name.split("/")[1].removeprefix("api=") for name in manifest_.outputs if "/api=" in name
+    }
+    (out / table_descriptions.FILE).write_text(
+        table_descriptions.describe_tables(map(api_key, apis))
+    )
+
+
+def _audit_settings(audits: Sequence[str], options: AuditOptions) -> str:
+    return json.dumps([audits_hash(), list(audits), repr(options)])
 
 
 def _selection(options: Options) -> str:

@@ -31,7 +31,8 @@ class AuditOptions:
     bucket_ms: int = 10_000
     """Width of time buckets for lag, rebalances and traffic."""
     rebalance_storm_threshold: int = 5
-    """A group has a rebalance storm if it has at least this many rebalances in a minute."""
+    """A group has a rebalance storm if it has at least this many rebalances in a minute, and more
+    than a restart of its clients causes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
 from kafkalite.traffic.spark.dataframes import Window
 from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.state.errors import ERROR_NAMES, errors
-from kafkalite.traffic.spark.state.liveness import MEMBERSHIP_REQUESTS
+from kafkalite.traffic.spark.state.liveness import CLASSIC, JOIN, LEAVE, MEMBERSHIP_REQUESTS
 from kafkalite.traffic.spark.state.metadata_views import host
 from kafkalite.traffic.spark.state.partition_sums import PARTITION_SUMS
 from kafkalite.traffic.spark.state.request_sums import (
@@ -86,7 +86,10 @@ REBALANCES = table(
     (
         "is_storm",
         "boolean",
-        "whether it has at least --rebalance-storm-threshold rebalances",
+        (
+            "whether it has at least --rebalance-storm-threshold rebalances, and more than two for"
+            " each join and leave in this minute or the one before, of which four per client count"
+        ),
     ),
 )
 
@@ -121,8 +124,20 @@ _EXPECTED_ERRORS: Final = (
     ("JoinGroup", ErrorCode.MEMBER_ID_REQUIRED),
     ("Heartbeat", ErrorCode.REBALANCE_IN_PROGRESS),
     ("SyncGroup", ErrorCode.REBALANCE_IN_PROGRESS),
+    *(
+        (api, ErrorCode.CONCURRENT_TRANSACTIONS)
+        for api in (
+            "InitProducerId",
+            "AddPartitionsToTxn",
+            "AddOffsetsToTxn",
+            "EndTxn",
+            "TxnOffsetCommit",
+            "Produce",
+        )
+    ),
 )
-"""(API, error) by which the classic protocol assigns a member id or starts a rebalance."""
+"""(API, error) by which the classic protocol assigns a member id or starts a rebalance, or by which
+a producer waits until the coordinator has ended its previous transaction."""
 _CREATION_ERRORS: Final = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.LEADER_NOT_AVAILABLE,
@@ -130,6 +145,11 @@ _CREATION_ERRORS: Final = (
 """Errors of a topic that is being created."""
 _HOT_FACTOR: Final = 3
 _MINUTE_US: Final = 60_000_000
+_MINUTES: Final = ("group_id", "protocol", "minute_us")
+_REBALANCES_PER_CHANGE: Final = 2
+"""A member that joins or leaves causes two rebalances in a cooperative group: one that revokes
+partitions, and one that assigns them."""
+_CHANGES_PER_CLIENT: Final = 4
 
 
 def health(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]:
@@ -246,12 +266,46 @@ def rebalances(membership_requests: DataFrame, rebalance_storm_threshold: int) -
     new_generations = accepted.groupBy("group_id", "protocol", "generation").agg(
         f.min("end_us").alias("at_us")
     )
-    minute = f.timestamp_micros(f.col("at_us") - f.col("at_us") % _MINUTE_US).alias("at")
-    return REBALANCES.shape(
-        new_generations.groupBy("group_id", "protocol", minute)
-        .agg(f.count(f.lit(1)).alias("rebalances"))
-        .withColumn("is_storm", f.col("rebalances") >= rebalance_storm_threshold)
+    per_minute = new_generations.groupBy("group_id", "protocol", _minute(f.col("at_us"))).agg(
+        f.count(f.lit(1)).alias("rebalances")
     )
+    is_explained = f.col("rebalances") <= f.coalesce("changes", f.lit(0)) * _REBALANCES_PER_CHANGE
+    return REBALANCES.shape(
+        per_minute.join(_membership_changes(membership_requests), [*_MINUTES], "left")
+        .withColumn("is_storm", (f.col("rebalances") >= rebalance_storm_threshold) & ~is_explained)
+        .withColumn("at", f.timestamp_micros("minute_us"))
+    )
+
+
+def _membership_changes(membership_requests: DataFrame) -> DataFrame:
+    """Return how often clients joined or left a group in a minute or the one before.
+
+    Of each client, only as many changes count as a start, a restart and a stop have.
+    """
+    has_no_id = (f.col("protocol") != CLASSIC) | (f.col("request_member_id") == "")
+    is_change = (f.col("action") == LEAVE) | ((f.col("action") == JOIN) & has_no_id)
+    # A rebalance may follow in the next minute.
+    minutes = f.array(*(f.col("start_us") + delay_us for delay_us in (0, _MINUTE_US)))
+    return (
+        membership_requests.where(is_change)
+        .select(
+            "group_id",
+            "protocol",
+            f.coalesce("client_id", f.lit("")).alias("client_id"),
+            host(),
+            f.explode(minutes).alias("at_us"),
+        )
+        .groupBy("group_id", "protocol", _minute(f.col("at_us")), "client_id", "host")
+        .agg(f.count(f.lit(1)).alias("changes"))
+        .select(*_MINUTES, f.least("changes", f.lit(_CHANGES_PER_CLIENT)).alias("changes"))
+        .groupBy(*_MINUTES)
+        .agg(f.sum("changes").alias("changes"))
+    )
+
+
+def _minute(at_us: Column) -> Column:
+    """Return the start of a minute in microseconds, as the last of `_MINUTES`."""
+    return (at_us - at_us % _MINUTE_US).alias(_MINUTES[-1])
 
 
 def traffic(requests: Requests, topics: DataFrame) -> DataFrame:

@@ -12,18 +12,27 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.errors import StreamingQueryException
 
-from kafkalite.traffic.columnar.growing_files import GrowingFile
 from kafkalite.traffic.columnar.options import DEFAULT_OPTIONS, Table
 from kafkalite.traffic.columnar.stitching import PendingLimits, stitch
 from kafkalite.traffic.spark import register
 from kafkalite.traffic.spark.access_checks import check_table_access
 from kafkalite.traffic.spark.connection_stitching import read_incomplete_frames
+from kafkalite.traffic.spark.follow.growing_ranges import (
+    RangeOfFile,
+    decode_range,
+    freeze,
+    new_rows,
+    restarted,
+    thaw,
+)
 from kafkalite.traffic.spark.follow.pending_frames import PendingFrames
+from kafkalite.traffic.spark.follow.periods import FOLDER as PERIODS
 from kafkalite.traffic.spark.inputs import WorkerFiles
 from kafkalite.traffic.spark.locations import InputFile, LocationError, location
 from kafkalite.traffic.spark.output_journal import LOCK, locked
@@ -32,9 +41,9 @@ from kafkalite.traffic.spark.requests import Requests
 from kafkalite.traffic.spark.sources.capture import NAME
 from kafkalite.traffic.spark.sources.folder_stream import FileRange
 from kafkalite.traffic.spark.stages.decoding import CONNECTIONS as CONNECTION_TABLE
-from kafkalite.traffic.spark.stages.decoding import PROBLEMS, Task, TaskDecoder
+from kafkalite.traffic.spark.stages.decoding import PROBLEMS, Task, TaskDecoder, TaskReport
 from kafkalite.traffic.spark.stages.stitching import SCHEMAS, connection_id_rows
-from kafkalite.traffic.spark.tuning import settings_for_size
+from kafkalite.traffic.spark.tuning import DRIVER_BYTES, is_one_process, settings_for_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,10 +51,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from kafkalite.traffic.columnar.growing_files import GrowingFile
     from kafkalite.traffic.columnar.options import Options
     from kafkalite.traffic.columnar.reading import TableBatch
     from kafkalite.traffic.columnar.stitching import Pending, Stitched
+    from kafkalite.traffic.spark.follow.periods import PeriodAudits
     from kafkalite.traffic.spark.locations import Location
+    from kafkalite.traffic.spark.manifest import InputSplit
     from kafkalite.traffic.spark.progress import ProgressReporter
 
     Derive = Callable[[Requests, str], DataFrame]
@@ -62,6 +74,7 @@ CONNECTION_TIMEOUT_NS: Final = 3_600_000_000_000
 _SPLIT_BYTES: Final = 128 << 20
 _FINDINGS: Final = (
     PROBLEMS,
+    PERIODS,
     "classified_commits",
     "commit_counts",
     "ghosts",
@@ -73,7 +86,7 @@ _INTERNAL: Final = "_kafkalite"
 _CHECKPOINT: Final = "_kafkalite/checkpoint"
 _BATCH: Final = "_kafkalite/batch"
 _DESCRIPTION: Final = "_kafkalite/followed.json"
-_STATE_VERSION: Final = 3
+_STATE_VERSION: Final = 4
 """Version of the stored state and findings; if they have another one, all input is read again."""
 _TRIGGER_INTERVAL: Final = "1 second"
 _POLL_INTERVAL_S: Final = 1
@@ -91,6 +104,8 @@ class FollowedCapture:
     derive: Derive | None = None
     """Computes a state table, which is requested by name."""
     reporter: ProgressReporter = field(default_factory=SilentReporter)
+    periods: PeriodAudits | None = None
+    """Runs all audits, by periods."""
 
 
 def follow(
@@ -182,6 +197,7 @@ def _store_description(capture: FollowedCapture) -> None:
         "from_ns": options.from_ns,
         "until_ns": options.until_ns,
         "clients": options.clients,
+        "period_us": None if capture.periods is None else capture.periods.period_us,
     }
     file = capture.out / _DESCRIPTION
     try:
@@ -191,7 +207,7 @@ def _store_description(capture: FollowedCapture) -> None:
     stored_values = stored if isinstance(stored, dict) else {}
     if stored is None and not (capture.out / _CHECKPOINT).exists():
         file.write_text(json.dumps(description))
-    elif stored_values and {**stored_values, "layout": _STATE_VERSION} == description != stored:
+    elif stored_values and _in_current_version(stored_values, description) == description != stored:
         capture.reporter.step("the state is from another version: all input is read again")
         _delete_output(capture.out)
         file.write_text(json.dumps(description))
@@ -203,6 +219,13 @@ def _store_description(capture: FollowedCapture) -> None:
             f"{capture.out.url}: was used with other {differing} ({stored_values.get(differing)});"
             " choose another --out, or delete it"
         )
+
+
+def _in_current_version(
+    stored: Mapping[str, object], description: Mapping[str, object]
+) -> dict[str, object]:
+    """Return a stored description with the fields that earlier versions did not have."""
+    return {"period_us": description["period_us"], **stored, "layout": _STATE_VERSION}
 
 
 def _delete_output(out: Location) -> None:
@@ -242,33 +265,76 @@ class BatchDecoder:
         size = sum(range_.size for range_ in ranges)
         # Both sessions run queries: `self.spark` reads the stored state.
         with settings_for_size(session, size), settings_for_size(self.spark, size):
-            complete_files = [
-                InputFile(url=range_.url, size=range_.size, modified_ns=0)
-                for range_ in ranges
-                if range_.stop is None and not range_.start
-            ]
             incomplete = _IncompleteFrames()
-            if complete_files:
-                splits = WorkerFiles(session, self.capture.inputs).decode(
-                    complete_files, task, _SPLIT_BYTES, self.capture.reporter
-                )
-                incomplete.add_tables(
-                    read_incomplete_frames(
-                        [staged / name for split in splits for name in split.incomplete]
-                    )
-                )
+            remaining = self._decode_with_spark(session, ranges, task, incomplete)
             decoder = TaskDecoder(task, "grown", 0)
             with decoder.tables:
-                for range_ in ranges:
-                    if range_.start or range_.stop is not None:
-                        incomplete.add_batches(
-                            decoder.write_decoded(range_.url, self._new_rows(range_))
-                        )
+                for range_ in remaining:
+                    incomplete.add_batches(
+                        decoder.write_decoded(range_.url, self._new_rows(range_))
+                    )
                 pending = self._stitch(decoder, incomplete, number)
             self._deliver(session, staged, number, self._oldest_pending_us(pending), is_last=False)
         self.capture.reporter.step(
             f"batch {number:,}: {size_text(size)} of {files_text(len(ranges))}"
         )
+        self._audit_periods(staged, number, size, is_last=False)
+
+    def _decode_with_spark(
+        self,
+        session: SparkSession,
+        ranges: Sequence[FileRange],
+        task: Task,
+        incomplete: _IncompleteFrames,
+    ) -> list[FileRange]:
+        """Decode complete files, and growing ones if they are many; return the other ranges."""
+        complete_files = [
+            InputFile(url=range_.url, size=range_.size, modified_ns=0)
+            for range_ in ranges
+            if range_.stop is None and not range_.start
+        ]
+        growing = [range_ for range_ in ranges if range_.start or range_.stop is not None]
+        results: list[InputSplit | TaskReport] = []
+        if complete_files:
+            results += WorkerFiles(session, self.capture.inputs).decode(
+                complete_files, task, _SPLIT_BYTES, self.capture.reporter
+            )
+        if self._are_many(growing):
+            results += self._decode_in_tasks(growing, task)
+            growing = []
+        names = [name for result in results for name in result.incomplete]
+        incomplete.add_tables(read_incomplete_frames([task.staged / name for name in names]))
+        written = {name for result in results for name in result.outputs}
+        # The files of task attempts that failed.
+        task.staged.delete_below([name for name in task.staged.walk() if name not in written])
+        return growing
+
+    def _are_many(self, ranges: Sequence[FileRange]) -> bool:
+        """Whether tasks decode ranges of growing files, instead of this process."""
+        size = sum(range_.size for range_ in ranges)
+        return size > DRIVER_BYTES and (len(ranges) > 1 or not is_one_process(self.spark))
+
+    def _decode_in_tasks(self, ranges: Sequence[FileRange], task: Task) -> list[TaskReport]:
+        """Decode ranges of growing files, one task per file."""
+        work = [
+            RangeOfFile(number, range_, freeze(self._decoded_until(range_.url, range_.start)))
+            for number, range_ in enumerate(ranges)
+        ]
+        context = self.spark.sparkContext
+        decoded = (
+            context.parallelize(work, len(work)).map(partial(decode_range, task=task)).collect()
+        )
+        for range_, result in zip(ranges, decoded, strict=True):
+            if range_.stop is None:
+                self.growing.pop(range_.url, None)
+            else:
+                self.growing[range_.url] = thaw(result.decoder)
+        return [result.report for result in decoded]
+
+    def _decoded_until(self, url: str, size: int) -> GrowingFile | None:
+        """Return a file's decoder if it has read the first `size` bytes."""
+        file = self.growing.get(url)
+        return None if file is None or file.size != size else file
 
     def finish(self) -> None:
         """Pass the requests that are still without a response to `on_batch`."""
@@ -290,6 +356,7 @@ class BatchDecoder:
                 decoder, stitch(*incomplete.tables(), self._pending_frames.load(number - 1), None)
             )
         self._deliver(self.spark, staged, number, {}, is_last=True)
+        self._audit_periods(staged, number, 0, is_last=True)
 
     def truncation_error(self) -> str:
         """Return an error text if a file is shorter than its part that was read; else empty."""
@@ -315,29 +382,26 @@ class BatchDecoder:
         self.on_batch(
             Requests.read(session, staged, self.capture.derive), number, pending_us, is_last
         )
+
+    def _audit_periods(self, staged: Location, number: int, size: int, *, is_last: bool) -> None:
+        """Run the audits of periods that are due, and delete the tables of the batch."""
+        if self.capture.periods is not None:
+            self.capture.periods.add_batch(staged, number, size)
+            self.capture.periods.audit(is_last=is_last)
         for name in (staged / PROBLEMS).walk():
             (staged / PROBLEMS / name).move_to(self.capture.out / PROBLEMS / name)
         staged.delete()
 
     def _new_rows(self, range_: FileRange) -> Iterator[TableBatch]:
         """Yield the rows that a range adds to those of the file's earlier ranges."""
-        url, stop = range_.url, range_.stop
-        file = self._decoder_at(url, range_.start)
-        if stop is None:
-            del self.growing[url]
-            yield from _read(url, file.finish)
+        file = self._decoded_until(range_.url, range_.start)
+        if file is None:
+            file = restarted(range_, self.capture.options)
+        if range_.stop is None:
+            self.growing.pop(range_.url, None)
         else:
-            yield from _read(url, lambda source: file.read(source, stop))
-
-    def _decoder_at(self, url: str, size: int) -> GrowingFile:
-        """Return a file's decoder after it has read the first `size` bytes."""
-        file = self.growing.get(url)
-        if file is None or file.size != size:
-            file = restarted = self.growing[url] = GrowingFile(url, self.capture.options)
-            if size:
-                for _ in _read(url, lambda source: restarted.read(source, size)):
-                    pass  # rows of previous batches
-        return file
+            self.growing[range_.url] = file
+        yield from new_rows(file, range_)
 
     def _stitch(self, decoder: TaskDecoder, incomplete: _IncompleteFrames, number: int) -> Pending:
         """Join incomplete data of this batch and earlier ones; return the data still incomplete."""
@@ -414,9 +478,3 @@ class _IncompleteFrames:
 
 def _last_ns(connections: pa.Table) -> list[int]:
     return [int(last_ns) for last_ns in connections["last_ns"].to_pylist()]
-
-
-def _read(url: str, read: Callable[[pa.NativeFile], Iterator[TableBatch]]) -> Iterator[TableBatch]:
-    where = location(url)
-    with where.files.open_input_file(where.path) as source:
-        yield from read(source)

@@ -330,7 +330,8 @@ def _health(rows_by_query: Mapping[str, Rows]) -> Section:
         detail=("Bars show p99 latency on a logarithmic scale." if bars else "")
         + (
             " A rebalance storm is a minute in which one group has at least"
-            " --rebalance-storm-threshold rebalances."
+            " --rebalance-storm-threshold rebalances, and more than its clients cause when they"
+            " start, restart and stop."
             if storms
             else ""
         )

@@ -59,6 +59,11 @@ class TaskReport:
     frames: int = 0
     quarantined: tuple[str, ...] = ()
 
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """All files that the task wrote."""
+        return (*self.requests, *self.problems, *self.connections, *self.incomplete)
+
     def to_json(self) -> str:
         """Return the report as JSON."""
         return json.dumps(asdict(self))

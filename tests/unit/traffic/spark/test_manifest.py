@@ -147,6 +147,12 @@ def test_run_writes_only_parts_that_changed() -> None:
     assert small not in second.parts
 
 
+def test_part_of_the_same_run_is_not_written_again() -> None:
+    first = StoredManifest().next(Manifest(run=1, splits=splits_of(1, 2)))
+    second = first.next(Manifest(run=1, splits=splits_of(1, 1)))
+    assert not set(first.parts) & set(second.parts)
+
+
 def test_many_small_runs_have_few_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifest, "PART_SPLITS", 20)
     stored, written = StoredManifest(), 0

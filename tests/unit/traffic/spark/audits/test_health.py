@@ -1,8 +1,9 @@
-"""Errors of normal use: those of a topic that is being created, and of a first join."""
+"""Errors of normal use: of a topic that is being created, a first join, a transaction's end."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,9 +11,14 @@ import pytest
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.columnar import tables
-from kafkalite.traffic.spark.audits.health import error_counts, errors_before_creation
+from kafkalite.traffic.spark.audits.health import (
+    error_counts,
+    errors_before_creation,
+    rebalances,
+)
 from kafkalite.traffic.spark.requests import Requests
 from kafkalite.traffic.spark.state.errors import errors
+from tests.unit.traffic.spark.audits.member_requests import Row, join, leave, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 START = datetime(2026, 11, 22, tzinfo=UTC)
-METADATA, JOIN_GROUP, SYNC_GROUP = 3, 11, 14
+METADATA, JOIN_GROUP, SYNC_GROUP, ADD_PARTITIONS, END_TXN = 3, 11, 14, 24, 26
 UNKNOWN, NOT_AVAILABLE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE
 
 
@@ -44,6 +50,12 @@ def answered(api_key: int, at_s: int, response: dict[str, Any]) -> dict[str, Any
         "request": {},
         "response": response,
     }
+
+
+def added_to(topic: str, error: int) -> dict[str, Any]:
+    """Return the result of adding a partition of a topic to a transaction."""
+    partition = {"partition_index": 0, "partition_error_code": error}
+    return {"name": topic, "results_by_partition": [partition]}
 
 
 def metadata(at_s: int, **topics: int) -> dict[str, Any]:
@@ -70,7 +82,14 @@ def test_errors_before_a_topic_is_created_are_expected(spark: SparkSession) -> N
     ]
     join = answered(JOIN_GROUP, 3, {"error_code": int(ErrorCode.MEMBER_ID_REQUIRED)})
     sync = answered(SYNC_GROUP, 3, {"error_code": int(ErrorCode.REBALANCE_IN_PROGRESS)})
+    concurrent = int(ErrorCode.CONCURRENT_TRANSACTIONS)
+    ended = answered(END_TXN, 3, {"error_code": concurrent})
+    added = [
+        answered(ADD_PARTITIONS, 3, {"results_by_topic_v3_and_below": [added_to("t", concurrent)]})
+    ]
     by_api = {
+        "EndTxn": pa.Table.from_pylist([ended], schema=tables.requests(END_TXN)),
+        "AddPartitionsToTxn": pa.Table.from_pylist(added, schema=tables.requests(ADD_PARTITIONS)),
         "Metadata": pa.Table.from_pylist(rows, schema=tables.requests(METADATA)),
         "JoinGroup": pa.Table.from_pylist([join], schema=tables.requests(JOIN_GROUP)),
         "SyncGroup": pa.Table.from_pylist([sync], schema=tables.requests(SYNC_GROUP)),
@@ -82,4 +101,38 @@ def test_errors_before_a_topic_is_created_are_expected(spark: SparkSession) -> N
         ("Metadata", "LEADER_NOT_AVAILABLE"): (3, 1),
         ("JoinGroup", "MEMBER_ID_REQUIRED"): (1, 1),
         ("SyncGroup", "REBALANCE_IN_PROGRESS"): (1, 1),
+        ("EndTxn", "CONCURRENT_TRANSACTIONS"): (1, 1),
+        ("AddPartitionsToTxn", "CONCURRENT_TRANSACTIONS"): (1, 1),
+    }
+
+
+def restarts(*members: str) -> list[Row]:
+    """Return the requests of a cooperative group whose members restart one after another."""
+    rows, generation = [], count(1)
+    for number, member in enumerate(members):
+        at_s = 4 * number
+        rows += [
+            leave(member, at_s),
+            join("other", at_s + 1, next(generation)),
+            join("other", at_s + 1.5, next(generation)),
+            join(member, at_s + 2, next(generation), request_member_id=""),
+            join("other", at_s + 2.5, next(generation)),
+        ]
+    return rows
+
+
+def test_rolling_restart_is_no_rebalance_storm(spark: SparkSession) -> None:
+    membership_requests = table_of(
+        spark,
+        {
+            "restarted": restarts("a", "b", "c"),
+            "flapping": restarts("a", "a", "a"),
+            "unexplained": [join("a", at_s, at_s) for at_s in range(1, 6)],
+        },
+    )
+    found = {row.group_id: row for row in rebalances(membership_requests, 5).collect()}
+    assert {name: (row.rebalances, row.is_storm) for name, row in found.items()} == {
+        "restarted": (12, False),
+        "flapping": (12, True),
+        "unexplained": (5, True),
     }

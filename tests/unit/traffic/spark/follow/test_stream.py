@@ -6,25 +6,30 @@ import json
 import os
 from dataclasses import replace
 from io import BytesIO
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from kafkalite.traffic.columnar.growing_files import GrowingFile
 from kafkalite.traffic.columnar.options import DEFAULT_OPTIONS, Options
+from kafkalite.traffic.spark.follow import stream
 from kafkalite.traffic.spark.follow.stream import BatchDecoder, FollowedCapture, follow
+from kafkalite.traffic.spark.inputs import WorkerFiles
 from kafkalite.traffic.spark.locations import LocationError, location
 from kafkalite.traffic.spark.output_journal import locked
 from kafkalite.traffic.spark.sources.folder_stream import FileRange
 from tests.perf.big_capture import write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
+    from kafkalite.traffic.spark.locations import InputFile
+    from kafkalite.traffic.spark.manifest import InputSplit
     from kafkalite.traffic.spark.requests import Requests
+    from kafkalite.traffic.spark.stages.decoding import Task
 
 pytestmark = pytest.mark.spark
 
@@ -34,17 +39,18 @@ Exchange = tuple[int, int, bool]
 class Batches:
     """Decodes batches of one capture, each with a new decoder as after a restart."""
 
-    def __init__(self, spark: SparkSession, out: Path) -> None:
+    def __init__(self, spark: SparkSession, out: Path, *, is_restarted: bool = True) -> None:
         self._spark = spark
         self._out = out
+        self._continued = None if is_restarted else self._batch_decoder()
         self.found: dict[int, list[Exchange]] = {}
         self.pending: dict[int, dict[int, int]] = {}
 
     def decode(self, number: int, *pieces: FileRange) -> None:
-        self._batch_decoder().decode(self._spark, pieces, number)
+        (self._continued or self._batch_decoder()).decode(self._spark, pieces, number)
 
     def finish(self) -> None:
-        self._batch_decoder().finish()
+        (self._continued or self._batch_decoder()).finish()
 
     def all(self) -> list[Exchange]:
         return sorted(row for rows in self.found.values() for row in rows)
@@ -74,9 +80,17 @@ def capture(tmp_path: Path) -> tuple[Path, ...]:
     return made.files[:2]
 
 
+@pytest.mark.parametrize("is_in_tasks", [False, True])
 def test_request_is_passed_on_with_its_response_from_a_later_batch(
-    spark: SparkSession, tmp_path: Path, capture: tuple[Path, ...]
+    spark: SparkSession,
+    tmp_path: Path,
+    capture: tuple[Path, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    is_in_tasks: bool,  # noqa: FBT001
 ) -> None:
+    if is_in_tasks:
+        monkeypatch.setattr(stream, "DRIVER_BYTES", 0)
+        monkeypatch.setattr(stream, "is_one_process", lambda _: False)
     sizes = [path.stat().st_size for path in capture]
     first, second = map(str, capture)
     at_once = Batches(spark, tmp_path / "at-once")
@@ -84,7 +98,7 @@ def test_request_is_passed_on_with_its_response_from_a_later_batch(
     at_once.finish()
 
     cut = sizes[0] // 2 + 7
-    followed = Batches(spark, tmp_path / "followed")
+    followed = Batches(spark, tmp_path / "followed", is_restarted=not is_in_tasks)
     followed.decode(0, FileRange(first, 0, cut, cut))
     followed.decode(
         1, FileRange(first, cut, None, sizes[0] - cut), FileRange(second, 0, 9_000, 9_000)
@@ -97,6 +111,32 @@ def test_request_is_passed_on_with_its_response_from_a_later_batch(
     assert len(followed.all()) > 100
     assert followed.all() == at_once.all()
     assert all(followed.found[number] for number in range(3))
+
+
+def test_files_of_failed_tasks_are_not_passed_on(
+    spark: SparkSession,
+    tmp_path: Path,
+    capture: tuple[Path, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decode = WorkerFiles.decode
+
+    def decode_twice(
+        source: WorkerFiles,
+        files: Sequence[InputFile],
+        task: Task,
+        *more: Any,  # noqa: ANN401
+    ) -> list[InputSplit]:
+        decode(source, files, replace(task, name="failed"), *more)
+        return decode(source, files, task, *more)
+
+    range_ = FileRange(str(capture[0]), 0, None, capture[0].stat().st_size)
+    expected, followed = Batches(spark, tmp_path / "expected"), Batches(spark, tmp_path / "out")
+    expected.decode(0, range_)
+    monkeypatch.setattr(WorkerFiles, "decode", decode_twice)
+    followed.decode(0, range_)
+    assert len(followed.all()) > 100
+    assert followed.all() == expected.all()
 
 
 def test_requests_without_responses_are_passed_on_at_the_end(
