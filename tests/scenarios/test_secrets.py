@@ -376,7 +376,7 @@ def test_tracebacks_have_no_secrets(style: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(plain, "_digest", fail)
     monkeypatch.setattr(scram.ScramServer, "_evaluate_final", fail)
     monkeypatch.setattr(oauthbearer, "_parse_first_message", fail)
-    monkeypatch.setattr(control_http, "clock_to_json", fail)
+    monkeypatch.setattr(control_http, "to_json", fail)
     config = {
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,OAUTHBEARER",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": JAAS,
