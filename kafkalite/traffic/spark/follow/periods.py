@@ -38,6 +38,7 @@ from kafkalite.traffic.spark.pipeline import REPORT, TABLES, write_audits, write
 from kafkalite.traffic.spark.progress import SilentReporter
 from kafkalite.traffic.spark.report import write_report
 from kafkalite.traffic.spark.stages.decoding import CONNECTIONS, PROBLEMS, REQUESTS, Task
+from kafkalite.traffic.spark.stages.plain_requests import PLAIN
 from kafkalite.traffic.spark.stages.stitching import CONNECTION_IDS
 from kafkalite.traffic.spark.tuning import is_one_process, settings_for_size
 
@@ -166,7 +167,8 @@ class PeriodAudits:
         for name, by_period in rows.items():
             within = {each for each in by_period if each in (index - 1, index)}
             if within:
-                target = f"{REQUESTS}{name.rpartition('/')[0]}/{batch.token}-{len(names)}.parquet"
+                end = PLAIN if name.endswith(PLAIN) else ".parquet"
+                target = f"{REQUESTS}{name.rpartition('/')[0]}/{batch.token}-{len(names)}{end}"
                 names.append(target)
                 copies.append(
                     RowCopy(
