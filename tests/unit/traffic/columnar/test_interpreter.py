@@ -138,7 +138,7 @@ def test_a_million_empty_strings_are_decoded_fast() -> None:
 
 def test_many_unknown_tags_are_skipped() -> None:
     head = b"\x02g" + b"\x00\x00\x00\x00" + b"\x01" + b"\x00" + b"\x01"
-    tags = b"\x80\x80\x01" + b"\x28\x00" * 16384
+    tags = b"\x90\x4e" + b"\x28\x00" * 10_000  # as many as a message may have
 
     found = decode(8, 9, Direction.REQUEST, pa.array([head + tags, head + tags[:-1]], pa.binary()))
 
