@@ -42,7 +42,7 @@ MAX_LOCAL_BYTES: Final = 100_000_000
 
 _AUTO, _LOCAL, _SPARK = "auto", "local", "spark"
 _LOCAL_MASTER: Final = "local[*]"
-_COMPRESSED: Final = (".gz", ".zst", ".xz")
+_COMPRESSED: Final = (".gz", ".zst", ".xz", ".parquet")
 _COMPRESSION_RATIO: Final = 8
 _MIB: Final = 1 << 20
 _NS_PER_MS: Final = 1_000_000
@@ -375,7 +375,8 @@ def _stop(session: SparkSession) -> None:
 def _input_size(job: Job, master: str, *, is_following: bool) -> int | None:
     """Return the size of the input in bytes; None if only Spark can list it.
 
-    A compressed file counts as several times its size.
+    A compressed file counts as several times its size. Requests whose input files may be gone count
+    as well.
 
     Raises an error if a name of it cannot be read.
     """
@@ -383,6 +384,7 @@ def _input_size(job: Job, master: str, *, is_following: bool) -> int | None:
     from kafkalite.traffic.spark.inputs import check_output_folder  # noqa: PLC0415 - see above
     from kafkalite.traffic.spark.locations import find, location  # noqa: PLC0415
     from kafkalite.traffic.spark.pipeline import NothingToAuditError  # noqa: PLC0415
+    from kafkalite.traffic.spark.requests import REQUESTS  # noqa: PLC0415
 
     out = location(job.out)
     check_paths_are_shared(master, (*job.inputs, job.out))
@@ -392,6 +394,8 @@ def _input_size(job: Job, master: str, *, is_following: bool) -> int | None:
     files = find(job.inputs, out)
     if not files and not (is_following or job.keep_removed_inputs):
         raise NothingToAuditError(f"{' '.join(job.inputs)}: no files found")
+    if job.keep_removed_inputs:
+        files += find([requests.url]) if (requests := out / REQUESTS).has_files() else []
     return sum(
         each.size * (_COMPRESSION_RATIO if each.url.endswith(_COMPRESSED) else 1) for each in files
     )

@@ -6,7 +6,7 @@ input files of all of them. Nothing here depends on Spark.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,19 +39,19 @@ def groups_to_merge(
     """
     groups: list[tuple[InputSplit, ...]] = []
     by_kind: defaultdict[tuple[str, bool], list[InputSplit]] = defaultdict(list)
+    bytes_by_kind: Counter[tuple[str, bool]] = Counter()
     for split in splits:
-        group = by_kind[split.decoder, split.is_retained]
-        if group and _input_bytes(group) + _input_bytes([split]) > largest_bytes:
-            groups.append(tuple(group))
-            group.clear()
-        if _input_bytes([split]) <= largest_bytes // MIN_SPLITS * 2:
-            group.append(split)
+        size = sum(file.size for file in split.inputs)
+        if size > largest_bytes // MIN_SPLITS * 2:
+            continue
+        kind = (split.decoder, split.is_retained)
+        if bytes_by_kind[kind] + size > largest_bytes:
+            groups.append(tuple(by_kind.pop(kind)))
+            del bytes_by_kind[kind]
+        by_kind[kind].append(split)
+        bytes_by_kind[kind] += size
     groups.extend(map(tuple, by_kind.values()))
     return [group for group in groups if len(group) >= MIN_SPLITS]
-
-
-def _input_bytes(splits: Iterable[InputSplit]) -> int:
-    return sum(file.size for split in splits for file in split.inputs)
 
 
 def merge(group: Sequence[InputSplit], report: TaskReport) -> InputSplit:

@@ -169,6 +169,10 @@ class Location:
             if info.type == fs.FileType.File
         )
 
+    def has_files(self) -> bool:
+        """Whether a file is anywhere below this folder."""
+        return next(self.walk(), None) is not None
+
 
 def in_parallel(work: Callable[[T], object], items: Collection[T]) -> None:
     """Call `work` with each item in threads; raises the first error."""

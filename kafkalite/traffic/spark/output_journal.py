@@ -68,7 +68,7 @@ class Output:
         """Replace the manifest `stored` by `done`; `new` are the written files.
 
         If this is interrupted, `recover` finishes it. Files that `done` does not list are deleted.
-        Raises LocationError, with nothing changed, if a new file is missing.
+        Raises LocationError, with nothing changed, if a new file is missing on a file system.
         """
         following = stored.next(done)
         if not self.out.is_object:
@@ -220,7 +220,17 @@ def committed_files(out: str, table: str) -> list[str]:
     no run has written there.
     """
     folder = location(out)
-    stored = Output(folder, ()).load()
+    head = folder / manifest.NAME
+    while True:
+        text = head.read_text()
+        try:
+            stored = Output(folder, (), (table.strip("/"),)).load()
+        except LocationError:
+            # A run that commits deletes the parts of the head before it.
+            if head.read_text() == text:
+                raise
+        else:
+            break
     if not stored.manifest.run:
         raise LocationError(f"{folder.url}: has no tables of a run")
     within = f"{table.strip('/')}/"

@@ -142,6 +142,20 @@ def test_compressed_files_count_as_more_than_their_size(tmp_path: Path) -> None:
     assert _input_size(_job(arguments), "local[*]", is_following=False) == 90
 
 
+def test_retained_requests_count_as_input(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.pcap").write_bytes(bytes(10))
+    names = (str(tmp_path / "in"), "--out", str(tmp_path / "out"))
+    arguments = _arguments(*names, "--keep-removed-inputs")
+    assert _input_size(_job(arguments), "local[*]", is_following=False) == 10
+    stored = tmp_path / "out/requests/api=Fetch"
+    stored.mkdir(parents=True)
+    (stored / "1.parquet").write_bytes(bytes(100))
+    assert _input_size(_job(arguments), "local[*]", is_following=False) == 810
+    arguments = _arguments(*names)
+    assert _input_size(_job(arguments), "local[*]", is_following=False) == 10
+
+
 @pytest.mark.spark
 def test_small_capture_is_audited_without_spark_and_java(tmp_path: Path) -> None:
     program = (

@@ -295,7 +295,8 @@ def _constant(value: object) -> Sql:
     if isinstance(value, bool):
         return Sql(str(value).lower(), pa.bool_())
     if isinstance(value, IntEnum | int):
-        return Sql(f"({int(value)})" if value < 0 else str(int(value)), pa.int32())
+        kind = pa.int32() if -(1 << 31) <= value < 1 << 31 else pa.int64()
+        return Sql(f"({int(value)})" if value < 0 else str(int(value)), kind)
     if isinstance(value, float):
         return Sql(f"{value!r}::DOUBLE", pa.float64())
     if isinstance(value, str):

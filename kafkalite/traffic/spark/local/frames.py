@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from kafkalite.traffic.spark.dataframes import LocalEngineError
 from kafkalite.traffic.spark.local.data_types import UNKNOWN, parse_type, quoted
 from kafkalite.traffic.spark.local.expressions import (
     Column,
@@ -421,7 +422,10 @@ class LocalFrame:
                 for field, each in zip(self._fields, named.schema, strict=True)
             ]
         )
-        return named.cast(schema)
+        try:
+            return named.cast(schema)
+        except pa.ArrowInvalid as error:
+            raise LocalEngineError(str(error)) from error
 
     def collect(self) -> list[Row]:
         return [Row(values) for values in without_zones(self.toArrow()).to_pylist()]

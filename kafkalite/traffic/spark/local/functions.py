@@ -480,18 +480,6 @@ def _collect(pattern: str, value: ColumnOrName) -> Column:
     return _aggregate(render)
 
 
-def percentile_approx(value: ColumnOrName, fractions: Sequence[float], accuracy: int) -> Column:
-    """Return exact percentiles; Spark's are exact for as many values as half the accuracy."""
-    del accuracy
-    texts = ", ".join(map(str, fractions))
-
-    def render(scope: Scope, over: str) -> Sql:
-        sql = column(value).resolve(scope)
-        return Sql(f"quantile_disc({sql.text}, [{texts}]){over}", pa.list_(sql.type))
-
-    return _aggregate(render)
-
-
 def _of(function: str, *columns: ColumnOrName) -> Column:
     slots = ", ".join(["{}"] * len(columns))
     return template(f"{function}({slots})", *map(column, columns))

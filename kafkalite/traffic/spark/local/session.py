@@ -99,8 +99,12 @@ class LocalSession:
             return self._source(fields, nulls, "where false", is_empty=True)
         cursor = self._cursor()
         cursor.register("arrow_rows", without_zones(rows))
-        cursor.execute(f"create table {name} as select * from arrow_rows")  # noqa: S608 - our names
-        cursor.unregister("arrow_rows")
+        try:
+            cursor.execute(f"create table {name} as select * from arrow_rows")  # noqa: S608 - our names
+        except duckdb.Error as error:
+            raise LocalEngineError(str(error).partition("\n")[0]) from error
+        finally:
+            cursor.unregister("arrow_rows")
         return self._source(fields, (field.sql for field in fields), f"from {name}")
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:

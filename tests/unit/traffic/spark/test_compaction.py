@@ -44,6 +44,17 @@ def test_merged_splits_are_not_larger_than_those_of_other_tasks() -> None:
     assert [len(group) for group in groups_to_merge(splits, 128 * MIB)] == [64, 64]
 
 
+def test_small_splits_between_large_ones_are_merged() -> None:
+    large = split(0, 127 * MIB)
+    some = small(20 * (MIN_SPLITS - 1), 100)
+    mixed = [
+        each
+        for number, one in enumerate(some)
+        for each in ((one, large) if number % 31 == 0 else (one,))
+    ]
+    assert groups_to_merge(mixed, 128 * MIB) == [tuple(some)]
+
+
 def test_merged_files_have_the_rows_of_all(tmp_path: Path) -> None:
     out = location(str(tmp_path / "out"))
     folders = ("requests/api=Fetch/date=2026-11-22", "problems", "_kafkalite/loose/frames")

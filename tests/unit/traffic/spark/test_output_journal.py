@@ -200,6 +200,14 @@ def test_manifest_of_an_earlier_version_gets_the_files_of_the_audits(tmp_path: P
     )
 
 
+def test_committed_files_of_an_earlier_version_are_found(tmp_path: Path) -> None:
+    out = staging(tmp_path)
+    write_old_output(out)
+    former = {"form": 3, "selection": "", "run": 2, "audited": "", "lots": [], "stitched": None}
+    (out / manifest.NAME).write_text(json.dumps(former))
+    assert committed_files(str(tmp_path), "audits/b") == [str(tmp_path / "audits/b/0")]
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"moves": [1]}', '{"moves": 1}'])
 def test_invalid_journal_is_reported_and_changes_nothing(tmp_path: Path, text: str) -> None:
     out = staging(tmp_path)

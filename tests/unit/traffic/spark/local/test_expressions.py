@@ -33,6 +33,12 @@ def test_path_through_lists_of_structs_returns_lists(rows: LocalFrame) -> None:
     assert selected.schema.field("error").type == pa.list_(pa.list_(pa.int64()))
 
 
+def test_large_numbers_have_eight_bytes(rows: LocalFrame) -> None:
+    large = rows.select(f.lit(1 << 40).alias("large"), f.lit(-1).alias("small"))
+    assert large.collect()[0].asDict() == {"large": 1 << 40, "small": -1}
+    assert large.schema.types == [pa.int64(), pa.int32()]
+
+
 def test_unknown_names_are_reported(rows: LocalFrame) -> None:
     with pytest.raises(KeyError, match="no field"):
         rows.select("response.missing")

@@ -67,11 +67,6 @@ def test_collected_lists_have_no_nulls_and_are_never_null(rows: LocalFrame) -> N
     assert value(rows.where("false"), f.collect_list("at")) == []
 
 
-def test_percentiles_are_values_of_the_column(session: LocalSession) -> None:
-    numbers = session.range(1, 11)
-    assert value(numbers, f.percentile_approx("id", [0.5, 0.99], 100)) == [5, 10]
-
-
 def test_generators_return_a_row_for_each_element(rows: LocalFrame) -> None:
     exploded = rows.select("at", f.explode("names").alias("name")).orderBy("name").collect()
     assert [tuple(row) for row in exploded] == [(1, "x"), (1, "y"), (None, "z")]
