@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.slow_files import SLOW_FILES
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
     from pathlib import Path
@@ -46,8 +48,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    """Let processes begin with the slowest files, not with those that have most tests."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before tests are chosen by their markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """Mark tests by what they need, and order them.
+
+    The tests of the slowest files come first, also after their order became random.
+    """
+    _mark(items)
+    yield
+    ranks = {name: number for number, name in enumerate(SLOW_FILES)}
+    items.sort(key=lambda item: ranks.get(item.nodeid.partition("::")[0], len(ranks)))
+
+
+def _mark(items: list[pytest.Item]) -> None:
     """Mark tests by what they need, and retry twice those that run third-party software.
 
     Real clients and brokers have races of their own; the summary reports each retry. A test of

@@ -9,6 +9,7 @@ import tomllib
 from typing import TYPE_CHECKING
 
 from tests.architecture.source import ROOT
+from tests.slow_files import SLOW_FILES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +29,11 @@ def selections() -> list[str]:
         line for line in script.splitlines() if ".venv/bin/pytest -m" in line and "#" not in line
     ]
     return re.findall(r"-m '([^']+)'", "\n".join([default, *commands]))
+
+
+def test_every_slow_file_exists_and_is_named_once() -> None:
+    assert [name for name in SLOW_FILES if not (ROOT / name).is_file()] == []
+    assert len({*SLOW_FILES}) == len(SLOW_FILES)
 
 
 def test_each_test_runs_in_one_step() -> None:

@@ -1,0 +1,40 @@
+"""The files of tests that take longest: a parallel run begins with them, so that none is last."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SLOW_FILES: Final = (
+    # With a real Kafka, JVMs or long runs.
+    "tests/clients/test_kafka_streams.py",
+    "tests/clients/test_connect.py",
+    "tests/clients/test_connect_releases.py",
+    "tests/clients/test_streams_releases.py",
+    "tests/clients/test_killed_broker.py",
+    "tests/portability/test_core.py",
+    "tests/conformance/test_nodes.py",
+    "tests/clients/test_security_matrix.py",
+    "tests/clients/test_proxy.py",
+    "tests/properties/test_truncation_crashes.py",
+    "tests/properties/test_storage_crashes.py",
+    "tests/properties/test_failing_transactions.py",
+    "tests/conformance/test_authorization.py",
+    "tests/conformance/test_secured_controllers.py",
+    "tests/conformance/test_scenarios.py",
+    "tests/conformance/test_known_differences.py",
+    # In the default run.
+    "tests/unit/cli/test_serve.py",
+    "tests/docs/test_code_blocks.py",
+    "tests/unit/traffic/columnar/test_reading.py",
+    "tests/perf/test_hostile_requests.py",
+    "tests/properties/test_codecs.py",
+    "tests/properties/test_dead_letter_crashes.py",
+    "tests/scenarios/test_long_requests.py",
+    "tests/scenarios/test_hostile_group_requests.py",
+    "tests/architecture/test_rules.py",
+    "tests/unit/testing/test_plugin.py",
+    "tests/unit/docker/test_recipes.py",
+    "tests/unit/docker/test_programs.py",
+    "tests/scenarios/test_offsets.py",
+)
+"""Slowest first; a file with few tests is not noticed otherwise."""
