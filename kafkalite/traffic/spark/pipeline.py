@@ -298,7 +298,7 @@ def write_audits(  # noqa: PLR0917 - called by runs and streams
 ) -> StoredManifest:
     """Write and commit the tables of audits over the requests in `output`."""
     derived = DerivedTables(output.begin(), options, reporter)
-    requests = Requests.read(spark, output.out, derived.state)
+    requests = Requests.read(spark, output.out, derived.state, stored.manifest.outputs)
     with (
         single_task_settings(spark)
         if requests.are_few

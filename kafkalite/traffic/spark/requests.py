@@ -27,7 +27,7 @@ from kafkalite.traffic.spark.state.timing import time_columns
 from kafkalite.traffic.spark.tuning import DRIVER_BYTES, TASKS_PER_CORE, cores, is_one_process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -104,15 +104,37 @@ class Requests:
         spark: SparkSession,
         out: Location,
         derive: Callable[[Requests, str], DataFrame] | None = None,
+        committed: Collection[str] | None = None,
     ) -> Requests:
-        """Return the requests that a run of the pipeline wrote to `out`."""
-        api_folders = {
-            name.split("/")[0] for name in (out / REQUESTS).walk() if name.startswith("api=")
-        }
+        """Return the requests that a run of the pipeline wrote to `out`.
+
+        `committed` are the paths below `out` of the files to read; None reads all files. It matters
+        in an object store only, where a task of an interrupted run may write to the folders.
+        """
+        if not out.is_object:
+            committed = None
+        committed_urls = None if committed is None else {(out / name).url for name in committed}
+
+        def names_in(folder: str) -> list[str]:
+            """Return the paths below a folder of the files to read."""
+            return [
+                name
+                for name in (out / folder).walk()
+                if committed is None or f"{folder}/{name}" in committed
+            ]
+
+        api_folders = {name.split("/")[0] for name in names_in(REQUESTS) if name.startswith("api=")}
         folders = {
             api_key(name.removeprefix("api=")): out / REQUESTS / name for name in api_folders
         }
-        files = {key: find([folder.url]) for key, folder in folders.items()}
+        files = {
+            key: [
+                file
+                for file in find([folder.url])
+                if committed_urls is None or file.url in committed_urls
+            ]
+            for key, folder in folders.items()
+        }
         are_few = _are_few(spark, files)
 
         def table(
@@ -124,25 +146,33 @@ class Requests:
             # A single partition: grouping and sorting need no shuffle.
             return rows.coalesce(1) if are_few else rows
 
-        connection_ids = None
-        if any((out / CONNECTIONS).walk()):
-            connection_ids = table(to_schema(CONNECTION_IDS), out / CONNECTIONS)
+        def whole_table(schema: StructType, folder: str) -> DataFrame | None:
+            names = names_in(folder)
+            if not names:
+                return None
+            # Spark lists a folder faster than it looks for each file.
+            urls = None if committed is None else [(out / folder / name).url for name in names]
+            return table(schema, out / folder, urls)
+
+        connection_ids = whole_table(to_schema(CONNECTION_IDS), CONNECTIONS)
+        if connection_ids is not None:
             connection_ids = f.broadcast(connection_ids)
 
         def rows_of(key: int, urls: Sequence[str] | None = None) -> DataFrame:
+            if urls is None and committed is not None:
+                urls = [file.url for file in files[key]]
             rows = table(spark_schema(key), folders[key], urls)
             return rows if connection_ids is None else _with_connection_ids(rows, connection_ids)
 
-        problems = None
-        if any((out / PROBLEMS).walk()):
-            problems = table(to_schema(tables.PROBLEMS), out / PROBLEMS)
-        envelopes = None
-        if folders:
-            # One scan of all files for the shared columns. Planning a union of one table per API
-            # takes Spark longer than reading most captures.
-            rows = table(_envelope_schema(), out / REQUESTS)
+        problems = whole_table(to_schema(tables.PROBLEMS), PROBLEMS)
+        # One scan of all files for the shared columns. Planning a union of one table per API takes
+        # Spark longer than reading most captures.
+        envelopes = whole_table(_envelope_schema(), REQUESTS) if folders else None
+        if envelopes is not None:
             envelopes = (
-                rows if connection_ids is None else _with_connection_ids(rows, connection_ids)
+                envelopes
+                if connection_ids is None
+                else _with_connection_ids(envelopes, connection_ids)
             ).drop("api")
         requests = cls(spark, _LazyTables(folders, rows_of), problems, derive, envelopes)
         requests._files, requests.are_few = files, are_few

@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from kafkalite.traffic.columnar import tables
 from kafkalite.traffic.spark import requests as requests_module
-from kafkalite.traffic.spark.locations import location
+from kafkalite.traffic.spark.locations import Location, location
 from kafkalite.traffic.spark.requests import Requests, api_key
 from kafkalite.traffic.spark.stages.projection import Projection
 from kafkalite.traffic.spark.stages.stitching import CONNECTION_IDS
@@ -103,6 +103,43 @@ def test_output_of_a_run_is_read_with_its_dates(spark: SparkSession, tmp_path: P
     }
     assert requests.of("OffsetCommit").count() == 2
     assert requests.problems().count() == 0
+
+
+@pytest.mark.spark
+def test_uncommitted_files_in_an_object_store_are_not_read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Location, "is_object", True)
+    requests = "requests/api={}/date=2026-11-22/{}.parquet"
+    committed = {requests.format("OffsetCommit", 1), "problems/1.parquet", "connections/1.parquet"}
+    others = {
+        *(requests.format(api, 2) for api in ("OffsetCommit", "Metadata")),
+        *("problems/2.parquet", "connections/2.parquet"),
+    }
+    for name in sorted(committed | others):
+        is_committed = name in committed
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        table = {
+            "requests": commits("committed" if is_committed else "other"),
+            "problems": pa.Table.from_pylist(
+                [{"kind": "k", "file": "a", "detail": name, "count": 1}], tables.PROBLEMS
+            ),
+            "connections": pa.table([[1], [7 if is_committed else 8]], schema=CONNECTION_IDS),
+        }[name.partition("/")[0]]
+        parquet.write_table(table, tmp_path / name)
+    found = Requests.read(spark, location(str(tmp_path)), committed=committed)
+    assert found.apis() == (OFFSET_COMMIT,)
+    assert [row.connection for row in found.envelopes().collect()] == [7]
+    assert [row.detail for row in found.problems().collect()] == ["problems/1.parquet"]
+    rows = found.of("OffsetCommit").select("request.group_id", "connection").collect()
+    assert rows == [("committed", 7)]
+    reduced = Projection(
+        api_key=OFFSET_COMMIT,
+        fields={"group_id": "request.group_id"},
+        reduce_rows=lambda rows: rows.select(["group_id"]),
+        schema=pa.schema({"group_id": pa.string()}),
+    )
+    assert found.project(reduced).collect() == [("committed",)]
 
 
 @pytest.mark.spark
