@@ -90,9 +90,10 @@ class _Period:
         """Whether the period has requests of its own that were not audited."""
         return not self.manifest.audited and any(split.rows for split in self.manifest.splits)
 
-    def has_batches_since(self, number: int) -> bool:
-        """Whether the period has requests of this batch or a later one."""
-        return any(_last_batch(split) >= number for split in self.manifest.splits)
+    @property
+    def last_batch(self) -> int:
+        """Number of the last batch with requests of the period or of the one before."""
+        return max(map(_last_batch, self.manifest.splits), default=-1)
 
     @property
     def size(self) -> int:
@@ -127,12 +128,13 @@ class PeriodAudits:
         for by_period in rows.values():
             own.update(by_period)
         token = f"{number:06}.{SystemEntropy().uuid4_text()[:8]}"
-        repeated = {index for index, period in self._open() if period.has_batches_since(number)}
+        repeated = {index for index, period in self._open() if period.last_batch >= number}
         for index in sorted({*repeated, *own, *(each + 1 for each in own)}):
             period = self._period(index)
             if period.is_final:
                 del self._periods[index]
-                self._report_late(index, own[index])
+                if number > period.last_batch:  # the tables have the requests of earlier ones
+                    self._report_late(index, own[index])
                 continue
             self._add(period, index, rows, _Batch(staged, number, size, token, own[index]))
         if own:
@@ -259,9 +261,10 @@ class PeriodAudits:
             period.output.out.delete()  # it has requests of the period before only
             return
         problems = tuple(name for each in period.manifest.splits for name in each.problems)
+        last = InputFile(url=str(period.last_batch), size=0, modified_ns=0)
         done = replace(
             period.manifest,
-            splits=(InputSplit(inputs=(), problems=problems),),
+            splits=(InputSplit(inputs=(last,), problems=problems),),
             stitched=InputSplit(inputs=()),
         )
         period.stored = period.output.commit(period.stored, done, ())

@@ -186,6 +186,16 @@ def test_last_audit_of_a_period_is_when_no_more_requests_can_come(stream: Stream
     assert late in stream.reporter.lines
 
 
+def test_batch_repeated_after_the_last_audit_of_a_period_has_no_late_requests(
+    stream: Stream,
+) -> None:
+    stream.take(0, 5, HOUR_US + LATENESS_US)
+    assert stream.audited[0] == (period(0), [5])
+    stream.restart()
+    stream.take(0, 5, HOUR_US + LATENESS_US)
+    assert not [line for line in stream.reporter.lines if "came after" in line]
+
+
 def test_requests_of_few_periods_are_stored_and_audited(stream: Stream) -> None:
     for number in range(8):
         stream.take(number, number * HOUR_US, number * HOUR_US + LATENESS_US)
