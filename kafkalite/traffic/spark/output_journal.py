@@ -48,8 +48,9 @@ class Output:
     """Folders of tables that the manifest lists; no other program writes there."""
     derived: tuple[str, ...] = ()
     """Folders of state and audit tables."""
-    report: str = "report.html"
-    """A file that is deleted with each change, because it describes the tables before it."""
+    report: str | None = "report.html"
+    """A file that is deleted with each change, because it describes the tables before it; None if
+    the caller replaces its report."""
 
     def load(self) -> StoredManifest:
         """Return the committed manifest; raises LocationError if it is invalid."""
@@ -190,7 +191,8 @@ class Output:
 
     def _delete(self, names: Collection[str]) -> None:
         """Delete files, folders of tables that become empty, and the report."""
-        (self.out / self.report).delete()
+        if self.report is not None:
+            (self.out / self.report).delete()
         self.out.delete_below(names)
         if not self.out.is_object:
             for name in sorted({name.rpartition("/")[0] for name in names}):
@@ -215,9 +217,10 @@ class Output:
 def committed_files(out: str, table: str) -> list[str]:
     """Return the paths or URLs of the Parquet files of a table, such as "audits/ghosts".
 
-    `out` is the output folder of an audit; folders below a table, such as those of days, are
-    included. All files are of the same run, also while another run writes. Raises LocationError if
-    no run has written there.
+    `out` is the output folder of an audit, or of a period of a followed capture. Folders below a
+    table, such as those of days, are included. All files are of the same run, also while another
+    run writes; the state and audit tables of a growing period are those of its last audit. Raises
+    LocationError if no run has written there.
     """
     folder = location(out)
     head = folder / manifest.NAME

@@ -1,9 +1,10 @@
 """All audits of a followed capture, by periods of the capture's time.
 
 Each period has a folder like the output of `kafkalite audit`, with the requests of the period and
-of the one before it. Its tables are those of one audit of these requests. When no more requests of
-a period can come, it is audited for the last time, and its requests are deleted. So the cost of a
-batch depends on the traffic of two periods, not on the length of the capture.
+of the one before it. Its tables and its report are those of its last audit, which may not have the
+requests of the last batches. When no more requests of a period can come, it is audited for the last
+time, and its requests are deleted. So the cost of a batch depends on the traffic of two periods,
+not on the length of the capture.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ _MIN_PAUSE_MS: Final = 30_000
 _PAUSE_FACTOR: Final = 4
 """After audits, a pause of this many times their duration: they use at most a fifth of the time."""
 _MERGED_BYTES: Final = 128 << 20
+_REPORTED_RUN: Final = "_kafkalite/reported-run"
+"""Path of a file with the run of the manifest whose audit tables the report describes."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NAME_FORMAT: Final = "%Y-%m-%dT%H-%M-%SZ"
 
@@ -152,8 +155,6 @@ class PeriodAudits:
                 del self._periods[index]
             elif period.is_outdated and (is_last or self.now_ms() >= self._next_audit_ms):
                 self._write(period)
-            elif period.manifest.audited:
-                self._write_report(period)
 
     def _add(
         self,
@@ -197,8 +198,13 @@ class PeriodAudits:
             splits=(*unchanged, *merged, new),
             stitched=connections,
         )
+        if any(split.rows for split in done.splits):
+            # The tables of the last audit stay until the next one replaces them.
+            done = replace(done, derived=period.manifest.derived)
         written = done.outputs - period.manifest.outputs
         period.stored = period.output.commit(period.stored, done, sorted(written))
+        if not done.derived:
+            (period.output.out / REPORT).delete()
 
     def _copy(self, copies: Sequence[RowCopy]) -> None:
         if is_one_process(self.spark):
@@ -268,7 +274,6 @@ class PeriodAudits:
             stitched=InputSplit(inputs=()),
         )
         period.stored = period.output.commit(period.stored, done, ())
-        self._write_report(period)
 
     def _write(self, period: _Period) -> None:
         """Write the tables of all audits of a period."""
@@ -289,10 +294,13 @@ class PeriodAudits:
         self._write_report(period)
 
     def _write_report(self, period: _Period) -> None:
-        report = period.output.out / REPORT
-        if not report.exists():
+        """Replace the report of an audited period, unless it describes the tables already."""
+        run = str(period.manifest.run)
+        reported = period.output.out / _REPORTED_RUN
+        if reported.read_text() != run:
             write_report(self.spark, period.output.out)
-            self.reporter.step(f"report: {report.url}")
+            reported.write_text(run)
+            self.reporter.step(f"report: {(period.output.out / REPORT).url}")
 
     def _report_late(self, index: int, rows: int) -> None:
         if rows:
@@ -302,7 +310,7 @@ class PeriodAudits:
 
     def _period(self, index: int) -> _Period:
         if index not in self._periods:
-            output = Output(self.out / FOLDER / self._name(index), TABLES, FOLDERS, REPORT)
+            output = Output(self.out / FOLDER / self._name(index), TABLES, FOLDERS, report=None)
             self._periods[index] = _Period(output, output.recover())
         return self._periods[index]
 
@@ -312,8 +320,9 @@ class PeriodAudits:
             for name in (self.out / FOLDER).folders():
                 index = _start_us(name) // self.period_us
                 period = self._period(index)
+                if period.manifest.audited:
+                    self._write_report(period)  # audits may have been interrupted before it
                 if period.is_final:
-                    self._write_report(period)
                     del self._periods[index]
             self._is_loaded = True
         return sorted(self._periods.items())

@@ -100,9 +100,14 @@ class Stream:
         done = replace(stored.manifest, audited="all", derived=(path,))
         return output.commit(stored, done, [path])
 
+    def audited_files(self, period: str) -> tuple[list[str], str | None]:
+        """Return the tables of the last audit of a period, and the text of its report."""
+        folder = self.out / "periods" / period
+        return [*(folder / "audits").walk()], (folder / "report.html").read_text()
+
     @staticmethod
     def _write_report(_: object, out: Location) -> None:
-        (out / "report.html").write_text("report")
+        (out / "report.html").write_text(f"report of {[*(out / 'audits').walk()]}")
 
 
 def write(file: Location, table: pa.Table) -> None:
@@ -162,6 +167,47 @@ def test_audits_pause_after_they_ran(stream: Stream) -> None:
     assert stream.audited[2:] == [(period(0), [5, 6, 7, 8, 9])]
 
 
+def test_tables_and_report_of_the_last_audit_stay_until_the_next_one(stream: Stream) -> None:
+    stream.take(0, 5)
+    first = (["ghosts/1.parquet"], "report of ['ghosts/1.parquet']")
+    assert stream.audited_files(period(0)) == first
+    stream.take(1, 6)
+    assert stream.rows()[period(0)] == [5, 6]
+    assert stream.audited_files(period(0)) == first
+    stream.restart()
+    stream.periods.add_batch(stream.out / "none", 2, 1)
+    assert stream.audited_files(period(0)) == first
+    stream.take(2, 7)
+    second = (["ghosts/2.parquet"], "report of ['ghosts/2.parquet']")
+    assert stream.audited_files(period(0)) == second
+
+
+def test_report_is_written_after_an_interruption_before_the_next_batch(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream.take(0, 5)
+
+    def crash(*_: object) -> None:
+        raise Crash
+
+    with monkeypatch.context() as patched:
+        patched.setattr(periods, "write_report", crash)
+        with pytest.raises(Crash):
+            stream.take(1, 6, is_last=True)
+    tables, report = stream.audited_files(period(0))
+    assert (tables, report) == (["ghosts/2.parquet"], "report of ['ghosts/1.parquet']")
+    stream.restart()
+    stream.periods.add_batch(stream.out / "none", 1, 1)
+    assert stream.audited_files(period(0)) == (tables, f"report of {tables}")
+
+
+def test_period_whose_requests_a_repeated_batch_moves_has_no_tables(stream: Stream) -> None:
+    stream.take(0, HOUR_US)
+    assert stream.audited_files(period(1))[0]
+    stream.take(0, 5)
+    assert stream.audited_files(period(1)) == ([], None)
+
+
 def test_period_without_changes_is_not_audited_again(stream: Stream) -> None:
     stream.take(0, 5)
     stream.now_ms += 10**9
@@ -219,7 +265,7 @@ def test_batch_interrupted_at_a_step_is_repeated_exactly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected: dict[str, Any] = {}
-    Stream(tmp_path / "before", monkeypatch).take(0, 5, HOUR_US)
+    Stream(tmp_path / "before", monkeypatch).take(0, 5, HOUR_US, is_last=True)
     step = 0
     while True:
         shutil.copytree(tmp_path / "before", tmp_path / str(step))
@@ -237,7 +283,10 @@ def test_batch_interrupted_at_a_step_is_repeated_exactly(
         stream.take(1, 6, HOUR_US + LATENESS_US)
         expected = expected or stream.rows()
         assert stream.rows() == expected, (step, done)
-        assert (stream.out / "periods" / period(0) / "report.html").exists()
+        for each in period(0), period(1):
+            tables, report = stream.audited_files(each)
+            assert len(tables) == 1, (step, done)
+            assert report == f"report of {tables}", (step, done)
         shutil.rmtree(tmp_path / str(step))
         step += 3
     assert step > 40
