@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Final
 
@@ -51,6 +52,35 @@ _FEW_ROWS: Final = 50_000
 """Number of requests that one task, and tables in Java's heap, can hold."""
 _SAMPLED_FILES: Final = 4
 """Number of files of a table from which the number of requests per byte is estimated."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """The files to read below an output folder."""
+
+    out: Location
+    committed: Collection[str] | None
+    """Paths of the files to read; None for all."""
+
+    def names(self, folder: str) -> list[str]:
+        """Return the paths of the files in a folder, relative to it."""
+        return [
+            name
+            for name in (self.out / folder).walk()
+            if self.committed is None or f"{folder}/{name}" in self.committed
+        ]
+
+    def files(self, folder: Location) -> list[InputFile]:
+        """Return the files in a folder, with their sizes."""
+        listed = find([folder.url])
+        if self.committed is None:
+            return listed
+        urls = {(self.out / name).url for name in self.committed}
+        return [file for file in listed if file.url in urls]
+
+    def explicit(self, urls: Sequence[str]) -> Sequence[str] | None:
+        """Return the URLs that Spark must read instead of a folder, which it lists faster."""
+        return None if self.committed is None else urls
 
 
 class Requests:
@@ -111,30 +141,14 @@ class Requests:
         `committed` are the paths below `out` of the files to read; None reads all files. It matters
         in an object store only, where a task of an interrupted run may write to the folders.
         """
-        if not out.is_object:
-            committed = None
-        committed_urls = None if committed is None else {(out / name).url for name in committed}
-
-        def names_in(folder: str) -> list[str]:
-            """Return the paths below a folder of the files to read."""
-            return [
-                name
-                for name in (out / folder).walk()
-                if committed is None or f"{folder}/{name}" in committed
-            ]
-
-        api_folders = {name.split("/")[0] for name in names_in(REQUESTS) if name.startswith("api=")}
+        listing = _Listing(out, committed if out.is_object else None)
+        api_folders = {
+            name.split("/")[0] for name in listing.names(REQUESTS) if name.startswith("api=")
+        }
         folders = {
             api_key(name.removeprefix("api=")): out / REQUESTS / name for name in api_folders
         }
-        files = {
-            key: [
-                file
-                for file in find([folder.url])
-                if committed_urls is None or file.url in committed_urls
-            ]
-            for key, folder in folders.items()
-        }
+        files = {key: listing.files(folder) for key, folder in folders.items()}
         are_few = _are_few(spark, files)
 
         def table(
@@ -147,20 +161,15 @@ class Requests:
             return rows.coalesce(1) if are_few else rows
 
         def whole_table(schema: StructType, folder: str) -> DataFrame | None:
-            names = names_in(folder)
-            if not names:
-                return None
-            # Spark lists a folder faster than it looks for each file.
-            urls = None if committed is None else [(out / folder / name).url for name in names]
-            return table(schema, out / folder, urls)
+            urls = [(out / folder / name).url for name in listing.names(folder)]
+            return table(schema, out / folder, listing.explicit(urls)) if urls else None
 
         connection_ids = whole_table(to_schema(CONNECTION_IDS), CONNECTIONS)
         if connection_ids is not None:
             connection_ids = f.broadcast(connection_ids)
 
         def rows_of(key: int, urls: Sequence[str] | None = None) -> DataFrame:
-            if urls is None and committed is not None:
-                urls = [file.url for file in files[key]]
+            urls = urls or listing.explicit([file.url for file in files[key]])
             rows = table(spark_schema(key), folders[key], urls)
             return rows if connection_ids is None else _with_connection_ids(rows, connection_ids)
 
@@ -169,11 +178,9 @@ class Requests:
         # Spark longer than reading most captures.
         envelopes = whole_table(_envelope_schema(), REQUESTS) if folders else None
         if envelopes is not None:
-            envelopes = (
-                envelopes
-                if connection_ids is None
-                else _with_connection_ids(envelopes, connection_ids)
-            ).drop("api")
+            if connection_ids is not None:
+                envelopes = _with_connection_ids(envelopes, connection_ids)
+            envelopes = envelopes.drop("api")
         requests = cls(spark, _LazyTables(folders, rows_of), problems, derive, envelopes)
         requests._files, requests.are_few = files, are_few
         requests._connection_ids = connection_ids
