@@ -70,6 +70,11 @@ class _Listing:
             if self.committed is None or f"{folder}/{name}" in self.committed
         ]
 
+    def api_folders(self) -> dict[int, Location]:
+        """Return the folders of requests by API."""
+        names = {name.split("/")[0] for name in self.names(REQUESTS) if name.startswith("api=")}
+        return {api_key(name.removeprefix("api=")): self.out / REQUESTS / name for name in names}
+
     def files(self, folder: Location) -> list[InputFile]:
         """Return the files in a folder, with their sizes."""
         listed = find([folder.url])
@@ -142,12 +147,7 @@ class Requests:
         in an object store only, where a task of an interrupted run may write to the folders.
         """
         listing = _Listing(out, committed if out.is_object else None)
-        api_folders = {
-            name.split("/")[0] for name in listing.names(REQUESTS) if name.startswith("api=")
-        }
-        folders = {
-            api_key(name.removeprefix("api=")): out / REQUESTS / name for name in api_folders
-        }
+        folders = listing.api_folders()
         files = {key: listing.files(folder) for key, folder in folders.items()}
         are_few = _are_few(spark, files)
 
@@ -171,16 +171,14 @@ class Requests:
         def rows_of(key: int, urls: Sequence[str] | None = None) -> DataFrame:
             urls = urls or listing.explicit([file.url for file in files[key]])
             rows = table(spark_schema(key), folders[key], urls)
-            return rows if connection_ids is None else _with_connection_ids(rows, connection_ids)
+            return _with_connection_ids(rows, connection_ids)
 
         problems = whole_table(to_schema(tables.PROBLEMS), PROBLEMS)
         # One scan of all files for the shared columns. Planning a union of one table per API takes
         # Spark longer than reading most captures.
         envelopes = whole_table(_envelope_schema(), REQUESTS) if folders else None
         if envelopes is not None:
-            if connection_ids is not None:
-                envelopes = _with_connection_ids(envelopes, connection_ids)
-            envelopes = envelopes.drop("api")
+            envelopes = _with_connection_ids(envelopes, connection_ids).drop("api")
         requests = cls(spark, _LazyTables(folders, rows_of), problems, derive, envelopes)
         requests._files, requests.are_few = files, are_few
         requests._connection_ids = connection_ids
@@ -267,11 +265,7 @@ class Requests:
         rows = self._map_files(
             files, projection.schema, projection.reduce_files, projection.reduce_splits
         )
-        return (
-            rows
-            if self._connection_ids is None
-            else _with_connection_ids(rows, self._connection_ids)
-        )
+        return _with_connection_ids(rows, self._connection_ids)
 
     def __contains__(self, api: str) -> bool:
         """Whether the capture has requests of that API."""
@@ -402,10 +396,10 @@ def _envelope_schema() -> StructType:
     return to_schema(tables.ENVELOPE.append(pa.field("api", pa.string())).append(_DATE))
 
 
-def _with_connection_ids(rows: DataFrame, connection_ids: DataFrame) -> DataFrame:
+def _with_connection_ids(rows: DataFrame, connection_ids: DataFrame | None) -> DataFrame:
     """Replace connection numbers by one number per connection; some connections have several."""
-    if "connection" not in rows.columns:
-        return rows  # the projection dropped the column
+    if connection_ids is None or "connection" not in rows.columns:
+        return rows  # a projection may drop the column
     common_id = f.coalesce("id", "connection").alias("connection")
     columns = [common_id if name == "connection" else f.col(name) for name in rows.columns]
     return rows.join(connection_ids, "connection", "left").select(*columns)
