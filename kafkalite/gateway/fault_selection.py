@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.protocol.catalogue import Entity, ErrorPlace, entities_in_request, row
-from kafkalite.protocol.rows import depths_with_errors, paths_of_rows, split
+from kafkalite.protocol.catalogue import Entity, entities_in_request, row
+from kafkalite.protocol.rows import depth_of_refusal, depths_with_errors, paths_of_rows, split
 from kafkalite.shares.sessions import SessionKey
 
 if TYPE_CHECKING:
@@ -105,8 +105,8 @@ class Selection:
     @property
     def stands_for_request(self) -> bool:
         """Whether an error in all rows is the error of a whole request."""
-        rows = row(self._key).rows
-        return rows is not None and rows.error_place is ErrorPlace.ROWS
+        depth = depth_of_refusal(self._key)
+        return depth is not None and self.depth <= depth
 
     @property
     def rows_text(self) -> str:

@@ -144,6 +144,17 @@ def depths_with_errors(key: int) -> set[int]:
     return set(range(deepest + 1))
 
 
+def depth_of_refusal(key: int) -> int | None:
+    """Return the depth of the rows that get the error of a whole request; None if none do."""
+    described = _described(key)
+    level, depth = described.level, 0
+    if described.error_place is not ErrorPlace.ROWS:
+        return None
+    while level is not None and not level.fields.code:
+        level, depth = level.inner, depth + 1
+    return depth
+
+
 def refused_row(key: int, depth: int, row: Any, code: ErrorCode, message: str | None = None) -> Any:
     """Return the answer to a row at a depth with an error."""
     described = _described(key)

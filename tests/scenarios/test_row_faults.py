@@ -239,6 +239,17 @@ def test_nothing_is_handled_if_all_rows_are_refused(stage: Stage) -> None:
     assert set(offsets) == {-1}
 
 
+@pytest.mark.parametrize("version", [8, 9])
+def test_refused_topics_of_a_group_do_not_refuse_the_group(stage: Stage, version: int) -> None:
+    orders = OffsetFetchRequest.OffsetFetchRequestTopics(name="orders", partition_indexes=[0, 1])
+    asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=GROUP, topics=[orders])
+    stage.broker.faults.add(api="OffsetFetch", topic="orders", error=FAILED.name)
+    (group,) = stage.call(OffsetFetchRequest(groups=[asked]), version).groups
+    assert group.error_code == NONE
+    (topic,) = group.topics
+    assert [each.error_code for each in topic.partitions] == [FAILED, FAILED]
+
+
 @pytest.mark.parametrize(("version", "brokers"), [(0, 0), (1, 1), (12, 1)])
 def test_no_other_topics_are_described_if_all_are_refused(
     stage: Stage, version: int, brokers: int
