@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
+from reprlib import Repr
 from types import MappingProxyType, NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar, get_args, get_origin
 from typing import get_type_hints as type_hints_of
@@ -25,6 +26,7 @@ T = TypeVar("T")
 
 _MAX_QUOTED_CHARACTERS: Final = 40
 """The maximum number of characters of a wrong value that an error quotes."""
+_QUOTED: Final = Repr()
 _MAX_DIGITS: Final = 18
 """Digits of a number in text; a longer text is no number."""
 
@@ -150,10 +152,10 @@ def read_answer(kind: type[T], value: object) -> T:
 
 
 def quote(value: object) -> str:
-    """Return the beginning of a wrong value as text."""
+    """Return the beginning of a wrong value as text; lists and objects may be large and deep."""
     if isinstance(value, str):
-        value = value[:_MAX_QUOTED_CHARACTERS]
-    return repr(value)[: _MAX_QUOTED_CHARACTERS + 2]
+        return repr(value[:_MAX_QUOTED_CHARACTERS])[: _MAX_QUOTED_CHARACTERS + 2]
+    return _QUOTED.repr(value)[: _MAX_QUOTED_CHARACTERS + 2]
 
 
 def number_of(text: str) -> int | str:

@@ -163,13 +163,37 @@ async def _json_body(request: Request) -> object:
     if body is None:
         raise HTTPException(413, TOO_LARGE_MESSAGE)
     try:
-        value: object = json.loads(body)
+        value: object = json.loads(
+            body, parse_int=_integer, parse_constant=_refuse_constant, object_pairs_hook=_object
+        )
         # JSON can have half of a surrogate pair. No response could have it, so that a command would
         # take effect and fail.
         json.dumps(value, ensure_ascii=False).encode()
+    except CommandError:
+        raise
     except (ValueError, RecursionError) as error:
         raise CommandError("the body is not JSON") from error
     return value
+
+
+def _integer(text: str) -> int:
+    value = number_of(text)
+    if not isinstance(value, int):
+        raise CommandError(f"the body has a number that is too long: {quote(text)}")
+    return value
+
+
+def _refuse_constant(text: str) -> None:
+    raise CommandError(f"the body has {text}, which is not JSON")
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise CommandError(f"the body has the field {quote(name)} twice in one object")
+        found[name] = value
+    return found
 
 
 def _answer_http_error(request: Request, error: Exception) -> Response:

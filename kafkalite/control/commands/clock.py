@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kafkalite.config.typed_json import About
 from kafkalite.control.command_table import CommandError, Family, Row, Words, write_answers
-from kafkalite.ports.clock import AdjustableClock
+from kafkalite.ports.clock import LATEST_MS, MAX_RATE, AdjustableClock
 from kafkalite.ports.times import duration_ms, instant_ms, iso_of, parse_rate
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class ChangeClock:
         int | None,
         About(
             "advance by a duration, such as 7d, 1h30m or 250ms",
+            minimum=0,
+            maximum=LATEST_MS,
             alias="advance",
             parse=duration_ms,
             metavar="DURATION",
@@ -65,6 +67,8 @@ class ChangeClock:
         int | None,
         About(
             "advance to a time, such as 2026-03-01T12:00:00Z, which must not be in the past",
+            minimum=0,
+            maximum=LATEST_MS,
             alias="now",
             parse=instant_ms,
             metavar="TIME",
@@ -77,6 +81,8 @@ class ChangeClock:
         float | None,
         About(
             "let the clock run this many times as fast as real time, such as 60",
+            minimum=0,
+            maximum=MAX_RATE,
             parse=parse_rate,
             metavar="RATE",
         ),

@@ -149,4 +149,5 @@ def test_numbers_in_text() -> None:
 
 def test_a_quoted_value_is_short() -> None:
     assert quote("x" * 100) == f"'{'x' * 40}'"
-    assert len(quote(list(range(100)))) == 42
+    assert quote(list(range(100))) == "[0, 1, 2, 3, 4, 5, ...]"
+    assert len(quote(["x" * 100, "y" * 100])) == 42

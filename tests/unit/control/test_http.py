@@ -145,9 +145,12 @@ async def test_the_clock_is_controlled(body: object, now_ms: int, mode: str, rat
         b"", b"{", b"[" * 60_000, b"\xff", b"1" * 10_000, [], None, 1, "7d", {},
         {"advance": 7}, {"advance": "soon"}, {"advance": None}, {"advance_ms": "7"},
         {"advance_ms": 1.5}, {"advance_ms": True}, {"advance_ms": -1}, {"advance_ms": 10**30},
-        {"now": 5}, {"now": "yesterday"}, {"now_ms": -1}, {"mode": 1}, {"mode": "fast"},
+        {"advance_ms": 10**1_000}, {"advance_ms": 10**18}, {"rate": 10**4_000},
+        {"now": 5}, {"now": "yesterday"}, {"now_ms": -1}, {"now_ms": -(10**30)},
+        {"now_ms": -(10**17)}, {"mode": 1}, {"mode": "fast"},
         {"mode": "accelerated"}, {"rate": "60"}, {"rate": True}, {"rate": -1}, {"rate": 1e9},
-        b'{"rate": NaN}', {"advance": "7d", "mode": "real"}, {"mode": "real", "rate": 60},
+        b'{"rate": NaN}', b'{"rate": 1e400}', b'{"rate": 5, "rate": 6}',
+        {"advance": "7d", "mode": "real"}, {"mode": "real", "rate": 60},
         {"speed": 3},
     ],
 )  # fmt: skip
@@ -159,6 +162,18 @@ async def test_invalid_input_is_refused_in_one_sentence_without_a_change(body: o
     assert "\n" not in answer.body["error"]
     assert len(answer.body["error"]) < 200
     assert (driven.broker.clock.now_ms(), driven.broker.clock.rate) == (0, 0)
+    assert driven.words.getvalue() == ""
+
+
+@pytest.mark.parametrize(("opening", "end"), [("[", "]"), ('{"a":', "}")])
+async def test_a_deep_body_is_refused_in_one_sentence(opening: str, end: str) -> None:
+    # Near the recursion limit, a body can be parsed but not shown.
+    driven = ControlEndpoint()
+    for levels in range(800, 1_000):
+        body = '{"advance_ms":' + opening * levels + "0" + end * levels + "}"
+        answer = await driven.post(body.encode())
+        assert answer.status == 400
+        assert len(answer.body["error"]) < 200
     assert driven.words.getvalue() == ""
 
 
