@@ -512,7 +512,7 @@ def _period_ms(arguments: Namespace) -> int | None:
 
     period_ms = _parse_option("--period", arguments.period, duration_ms)
     if period_ms < _MS_PER_S or period_ms % _MS_PER_S:
-        raise ValueError("--period must be a number of seconds")
+        raise ValueError("--period must be a whole number of seconds, at least 1s")
     return period_ms if arguments.follow else None
 
 

@@ -84,7 +84,7 @@ COMMANDS = (
     ),
     (
         "audit",
-        "Write tables, audits and a report about captures, with Spark.",
+        "Write tables, audits and a report about captures.",
         audit.add_audit,
         audit.audit,
     ),

@@ -87,7 +87,7 @@ def report_refusal_of_request(call: Call, api: str, error: KafkaError, request: 
     has_id = False
     for kind, attribute in _ID_FIELDS.items():
         entity_id = getattr(request, attribute, None)
-        if entity_id is not None:
+        if entity_id:  # OffsetFetch since version 8 has its groups in rows, and this field is empty
             report_refusal(call, api, entity_id, error, request, kind=kind)
             has_id = True
     if not has_id:

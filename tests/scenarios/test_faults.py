@@ -276,6 +276,9 @@ def test_a_refusal_is_in_the_history_of_each_group_in_a_request(
     every = broker.faults.add(api="OffsetFetch", error="NOT_COORDINATOR")
     client.call(OffsetFetchRequest(groups=groups), 9)
     assert [broker.explain(each)[-1].facts["fault"] for each in ("g", "h")] == [every.id] * 2
+    subjects = [entry.group or entry.client for entry in broker.explain()]
+    assert "" not in subjects
+    assert None not in subjects
 
 
 @pytest.mark.parametrize("version", [2, 6])
