@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SEEDS = [
-    pytest.param((1,), id="seed-1"),
+    pytest.param((1,), id="seed-1", marks=pytest.mark.timeout(900)),
     pytest.param((4, 7), id="seeds-4-7", marks=[pytest.mark.endurance, pytest.mark.timeout(900)]),
 ]
 OPTIONS = AuditOptions(retention_ms=RETENTION_MIN * 60_000)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kafkalite.traffic.spark.manifest import InputSplit
     from kafkalite.traffic.spark.stages.decoding import Task
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
