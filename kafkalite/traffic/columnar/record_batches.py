@@ -35,7 +35,7 @@ _CRC_DATA_OFFSET: Final = 21
 _MIN_COLUMNAR_ROWS: Final = 16
 """Minimum number of ranges that are read in columns; fewer are read one by one, which is faster."""
 
-_FIELDS: Final = {
+HEADER_FIELDS: Final = {
     "base_offset": (">i8", 0),
     "leader_epoch": (">i4", 12),
     "attributes": (">i2", 21),
@@ -48,6 +48,12 @@ _FIELDS: Final = {
     "record_count": (">i4", 57),
 }
 """Header field → format and offset."""
+
+
+def header_bytes(first: str, last: str | None = None) -> slice:
+    """Return the position in a batch of a header field, or of the fields from one to another."""
+    code, offset = HEADER_FIELDS[last or first]
+    return slice(HEADER_FIELDS[first][1], offset + np.dtype(code).itemsize)
 
 
 class BatchError(NamedTuple):
@@ -217,12 +223,12 @@ def _reason_if_invalid(length: int, magic: int) -> str | None:
 def _read_headers(data: Bytes, at: Ints, range_index: Ints) -> BatchHeaders:
     if not len(at):
         return BatchHeaders(
-            range_index=range_index, position=at, size=at, **dict.fromkeys(_FIELDS, at)
+            range_index=range_index, position=at, size=at, **dict.fromkeys(HEADER_FIELDS, at)
         )
     header_bytes = unaligned_view(data, f"V{HEADER_SIZE}")[at]
     numbers = {
         name: np.ndarray(at.shape, code, header_bytes, offset, (HEADER_SIZE,)).astype(np.int64)
-        for name, (code, offset) in _FIELDS.items()
+        for name, (code, offset) in HEADER_FIELDS.items()
     }
     return BatchHeaders(range_index=range_index, position=at, size=_sizes(data, at), **numbers)
 

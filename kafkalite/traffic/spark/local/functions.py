@@ -132,18 +132,6 @@ def startswith(value: ColumnOrName, prefix: ColumnOrName) -> Column:
     return column(value).startswith(column(prefix))
 
 
-def conv(value: ColumnOrName, source: object, target: object) -> Column:
-    """Return the number whose digits are in hex; a negative target base means a signed number."""
-    number = "cast('0x' || nullif({}, '') as UBIGINT)"
-    # In two's complement, the highest bit stands for a negative number.
-    excess = f"case when {number} >= 1::UBIGINT << 63 then {2**64}::HUGEINT else 0 end"
-    signed = f"({number}::HUGEINT - {excess})"
-    del source
-    arguments = [column(value)] * 2
-    is_signed = literal(target).name.startswith("(-") or literal(target).name.startswith("-")
-    return template(signed, *arguments) if is_signed else template(number, arguments[0])
-
-
 def concat(*columns: ColumnOrName) -> Column:
     """Join texts or lists; null if one of them is null."""
     return template(f"({' || '.join(['{}'] * len(columns))})", *map(column, columns))
@@ -489,7 +477,7 @@ SQL_FUNCTIONS: Mapping[str, Callable[..., Column]] = {
     function.__name__: function
     for function in (
         *(array, array_compact, array_contains, array_except, array_max, array_min, bool_and),
-        *(bool_or, coalesce, concat, conv, count, count_distinct, count_if, exists, filter),
+        *(bool_or, coalesce, concat, count, count_distinct, count_if, exists, filter),
         *(flatten, get, greatest, hex, least, left, length, max, max_by, min, min_by),
         *(named_struct, nullif, size, startswith, struct, substring, substring_index, sum),
         transform,

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from kafkalite.traffic.columnar import tables
+from kafkalite.traffic.columnar.record_batches import HEADER_FIELDS, header_bytes
 from kafkalite.traffic.spark.locations import location
 
 if TYPE_CHECKING:
@@ -184,6 +185,23 @@ class Partitions(NamedTuple):
     def of_topic(self, name: str) -> pa.Array:
         """Return a field of each partition's topic."""
         return pc.struct_field(self.topics, name).take(pa.array(self.topic))
+
+
+def header_numbers(records: pa.BinaryArray, field: str) -> tuple[Ints, Bools]:
+    """Return a field in the headers of record batches, and a mask of the batches that have it.
+
+    The number of the other batches is 0.
+    """
+    position, code = header_bytes(field), np.dtype(HEADER_FIELDS[field][0])
+    has_field = np.asarray(pc.fill_null(pc.binary_length(records), 0)) >= position.stop
+    numbers = np.zeros(len(records), np.int64)
+    _, offsets, data = records.buffers()
+    if data is None or not has_field.any():
+        return numbers, has_field
+    starts = np.frombuffer(offsets, np.int32)[records.offset : records.offset + len(records)]
+    at = starts[has_field, None] + np.arange(position.start, position.stop)
+    numbers[has_field] = np.frombuffer(data, np.uint8)[at].view(code)[:, 0]
+    return numbers, has_field
 
 
 def flatten_partitions(topic_lists: pa.ChunkedArray, partitions_field: str) -> Partitions:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.dataframes import functions as f
-from kafkalite.traffic.spark.dataframes import union
-from kafkalite.traffic.spark.state.partition_sums import PARTITION_SUMS
+from kafkalite.traffic.spark.state.partition_sums import PARTITION_SUMS, partition_sums
 from kafkalite.traffic.spark.state.tables import table
 from kafkalite.traffic.spark.state.topics import with_topic_names
 
@@ -26,8 +25,6 @@ HIGH_WATERMARKS = table(
 )
 
 LATEST: Final = -1
-_RECORD_COUNT_POSITION: Final = 58
-"""Position of the number of records in a record batch, counted from 1."""
 
 
 def high_watermarks(requests: Requests, topics: DataFrame, bucket_us: int) -> DataFrame:
@@ -47,37 +44,14 @@ def high_watermarks(requests: Requests, topics: DataFrame, bucket_us: int) -> Da
 
 def all_high_watermarks(requests: Requests, topics: DataFrame) -> DataFrame:
     """Return every high watermark: (topic, partition, at_us, high_watermark)."""
-    return with_topic_names(_observed(requests), topics).drop("topic_id")
-
-
-def _observed(requests: Requests) -> DataFrame:
-    return union(
-        (_from_fetch(requests), _from_list_offsets(requests), _from_produce(requests)),
+    written_and_read = (
+        partition_sums(requests, bucket_us=1)
+        .where("high_watermark is not null")
+        .withColumnRenamed("bucket_us", "at_us")
+        .select("at_us", "topic", "topic_id", "partition", "high_watermark")
     )
-
-
-def _from_fetch(requests: Requests) -> DataFrame:
-    return (
-        requests.of("Fetch")
-        .where("response_ts is not null")
-        .select(
-            f.unix_micros("response_ts").alias("at_us"), f.explode("response.responses").alias("t")
-        )
-        .select(
-            "at_us",
-            "t.topic",
-            f.hex("t.topic_id").alias("topic_id"),
-            f.explode("t.partitions").alias("p"),
-        )
-        .where((f.col("p.error_code") == ErrorCode.NONE) & (f.col("p.high_watermark") >= 0))
-        .select(
-            "at_us",
-            "topic",
-            "topic_id",
-            f.col("p.partition_index").alias("partition"),
-            f.col("p.high_watermark").alias("high_watermark"),
-        )
-    )
+    observed = written_and_read.unionByName(_from_list_offsets(requests))
+    return with_topic_names(observed, topics).drop("topic_id")
 
 
 def _from_list_offsets(requests: Requests) -> DataFrame:
@@ -107,35 +81,5 @@ def _from_list_offsets(requests: Requests) -> DataFrame:
             f.lit(None).cast("string").alias("topic_id"),
             f.col("p.partition_index").alias("partition"),
             f.col("p.offset").alias("high_watermark"),
-        )
-    )
-
-
-def _from_produce(requests: Requests) -> DataFrame:
-    """Return the log end after each Produce: base offset plus number of records."""
-    count = f"cast(conv(hex(substring(q.records, {_RECORD_COUNT_POSITION}, 4)), 16, 10) as bigint)"
-    return (
-        requests.of("Produce")
-        .where("response_ts is not null")
-        .select(
-            f.unix_micros("response_ts").alias("at_us"),
-            f.posexplode("request.topic_data").alias("i", "t"),
-            f.col("response.responses").alias("answers"),
-        )
-        .select(
-            "at_us",
-            f.col("t.name").alias("topic"),
-            f.hex("t.topic_id").alias("topic_id"),
-            f.posexplode("t.partition_data").alias("j", "q"),
-            f.expr("get(answers, i).partition_responses").alias("answers"),
-        )
-        .withColumn("p", f.expr("get(filter(answers, a -> a.index = q.index), 0)"))
-        .where((f.col("p.error_code") == ErrorCode.NONE) & (f.col("p.base_offset") >= 0))
-        .select(
-            "at_us",
-            "topic",
-            "topic_id",
-            f.col("q.index").alias("partition"),
-            (f.col("p.base_offset") + f.expr(count)).alias("high_watermark"),
         )
     )

@@ -16,6 +16,7 @@ from kafkalite.traffic.spark.stages.projection import (
     Partitions,
     Projection,
     flatten_partitions,
+    header_numbers,
     is_valid,
     row_codes,
 )
@@ -51,9 +52,6 @@ _SCHEMA: Final = pa.schema(
         *((column.name, pa.int64()) for column in PARTITION_SUMS.columns[3:]),
     ]
 )
-_RECORD_COUNT_POSITION: Final = 57
-_RECORD_COUNT_BYTES: Final = 4
-"""The number of records in the header of a record batch."""
 
 
 def partition_sums(requests: Requests, bucket_us: int) -> DataFrame:
@@ -95,7 +93,9 @@ def sum_produced(rows: pa.Table, bucket_us: int) -> pa.Table:
         np.append(_ints(answered.partition, name), -1)[answer]
         for name in ("error_code", "base_offset")
     )
-    count, is_counted = _record_counts(pc.struct_field(written.partition, "records"))
+    count, is_counted = header_numbers(
+        pc.struct_field(written.partition, "records"), "record_count"
+    )
     is_known = is_accepted & is_counted & (code == int(ErrorCode.NONE)) & (base_offset >= 0)
     return _sum(
         rows,
@@ -149,22 +149,6 @@ def _find_answers(written: Partitions, answered: Partitions) -> tuple[Ints, Bool
 def _ints(structs: Any, name: str) -> Ints:  # noqa: ANN401 - a struct array
     """Return a field as integers; -1 for null."""
     return np.asarray(pc.fill_null(pc.cast(pc.struct_field(structs, name), pa.int64()), -1))
-
-
-def _record_counts(records: pa.BinaryArray) -> tuple[Ints, Bools]:
-    """Return the number of records of each batch, and a mask of batches that have that field."""
-    lengths = np.asarray(pc.fill_null(pc.binary_length(records), 0))
-    has_count = lengths >= _RECORD_COUNT_POSITION + _RECORD_COUNT_BYTES
-    counts = np.zeros(len(records), np.int64)
-    _, offsets, data = records.buffers()
-    if data is None or not has_count.any():
-        return counts, has_count
-    starts = np.frombuffer(offsets, np.int32)[records.offset : records.offset + len(records)]
-    octets = np.frombuffer(data, np.uint8)
-    for position in range(_RECORD_COUNT_BYTES):
-        found = octets[starts[has_count] + (_RECORD_COUNT_POSITION + position)]
-        counts[has_count] = counts[has_count] << 8 | found
-    return counts, has_count
 
 
 def _sum(

@@ -17,6 +17,7 @@ from kafkalite.traffic.spark.stages.projection import (
     column_types,
     first_elements,
     flatten_partitions,
+    header_numbers,
     is_valid,
 )
 from kafkalite.traffic.spark.state.tables import table
@@ -54,10 +55,6 @@ WRITES = table(
     ("is_commit", "boolean", "whether it commits its transaction"),
     ("error", "smallint", "first error of the response, 0 for none; null without a response"),
 )
-
-_PRODUCER_ID: Final = slice(43, 51)
-_PRODUCER_EPOCH: Final = slice(51, 53)
-"""Positions in a record batch of format 2."""
 
 
 def inits(requests: Requests) -> DataFrame:
@@ -182,17 +179,13 @@ def transactional_writes(rows: pa.Table) -> pa.Table:
     error[refused] = code[code != 0][first]
     return (
         rows.drop_columns([*_PRODUCE_LISTS])
-        .append_column("producer_id", _number(records, _PRODUCER_ID, ">i8"))
-        .append_column("producer_epoch", _number(records, _PRODUCER_EPOCH, ">i2"))
+        .append_column("producer_id", _number(records, "producer_id"))
+        .append_column("producer_epoch", _number(records, "producer_epoch"))
         .append_column("error", pa.array(error, mask=~is_valid(rows["end_us"])))
     )
 
 
-def _number(records: pa.BinaryArray, position: slice, kind: str) -> pa.Array:
-    """Return a number in the headers of batches; null for a batch without it."""
-    is_long = pc.greater_equal(pc.binary_length(records), position.stop)
-    has_number = np.asarray(pc.fill_null(is_long, fill_value=False))
-    octets = pc.binary_slice(records.filter(pa.array(has_number)), position.start, position.stop)
-    numbers = np.zeros(len(records), np.dtype(kind).newbyteorder("="))
-    numbers[has_number] = np.frombuffer(b"".join(octets.to_pylist()), kind)
-    return pa.array(numbers, mask=~has_number)
+def _number(records: pa.BinaryArray, field: str) -> pa.Array:
+    """Return a field in the headers of batches; null for a batch without it."""
+    numbers, has_field = header_numbers(records, field)
+    return pa.array(numbers, mask=~has_field)

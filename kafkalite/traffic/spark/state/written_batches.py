@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.traffic.columnar.record_batches import header_bytes
 from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.stages.projection import Projection, flatten_partitions, row_codes
 
@@ -30,8 +31,7 @@ _SCHEMA: Final = pa.schema(
         ("times", pa.int64()),
     ]
 )
-_PRODUCER: Final = slice(43, 57)
-"""Position of the producer id, the epoch and the base sequence in the header of a batch."""
+_PRODUCER: Final = header_bytes("producer_id", "base_sequence")
 _NOT_IDEMPOTENT: Final = b"\xff" * 8
 
 

@@ -30,7 +30,7 @@ def test_headers_equal_those_of_storage(copies: int) -> None:
         n for row in range(copies) for n in (3 * row, 3 * row, 3 * row + 2)
     ]
     (view,) = split_batches(BATCH)
-    for name in record_batches._FIELDS:
+    for name in record_batches.HEADER_FIELDS:
         assert set(getattr(headers, name).tolist()) == {getattr(view, name)}
     assert set(headers.size.tolist()) == {view.size}
 
