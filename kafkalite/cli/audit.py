@@ -41,6 +41,7 @@ MAX_LOCAL_BYTES: Final = 100_000_000
 """Below this size, the audits take less time than starting Spark."""
 
 _AUTO, _LOCAL, _SPARK = "auto", "local", "spark"
+_DEFAULT_PERIOD: Final = "1h"
 _LOCAL_MASTER: Final = "local[*]"
 _COMPRESSED: Final = (".gz", ".zst", ".xz", ".parquet")
 _COMPRESSION_RATIO: Final = 8
@@ -138,10 +139,9 @@ def add_audit(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--period",
-        default="1h",
         metavar="DURATION",
         help="length of the periods of --follow; the audits of a period begin one period earlier "
-        "[1h]",
+        f"[{_DEFAULT_PERIOD}]",
     )
     _add_spark(parser)
     _add_selection(parser)
@@ -510,10 +510,14 @@ def _period_ms(arguments: Namespace) -> int | None:
     """Return the length of periods; None if the input is not followed."""
     from kafkalite.ports.times import duration_ms  # noqa: PLC0415 - see above
 
-    period_ms = _parse_option("--period", arguments.period, duration_ms)
+    if not arguments.follow:
+        if arguments.period is not None:
+            raise ValueError("--period needs --follow")
+        return None
+    period_ms = _parse_option("--period", arguments.period or _DEFAULT_PERIOD, duration_ms)
     if period_ms < _MS_PER_S or period_ms % _MS_PER_S:
         raise ValueError("--period must be a whole number of seconds, at least 1s")
-    return period_ms if arguments.follow else None
+    return period_ms
 
 
 def _options(arguments: Namespace) -> Options:

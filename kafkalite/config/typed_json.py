@@ -5,7 +5,8 @@ A field is annotated as `Annotated[type, About("description", …)]`. Its type i
 `object` for any JSON value. Three class variables say more about a class:
 
 - `AT_LEAST_ONE`: one field at least must be given.
-- `AT_MOST_ONE`: the names of fields of which only one can be given.
+- `AT_MOST_ONE`: the names of fields of which a shell command takes only one. The class checks this
+  for other callers.
 - `OMITS_DEFAULTS`: fields with their default values are not written.
 """
 

@@ -105,6 +105,9 @@ class Match:
     """The name of a listener in upper case."""
 
     def __post_init__(self) -> None:
+        if self.topic == "":
+            # In versions with topic ids, the field for the name is empty.
+            raise FaultError("match.topic must not be empty")
         if self.listener is not None:
             object.__setattr__(self, "listener", self.listener.upper())
 

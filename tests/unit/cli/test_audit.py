@@ -84,6 +84,13 @@ def test_invalid_arguments_are_rejected_before_spark_starts(
     assert not (tmp_path / "out").exists()
 
 
+def test_period_without_follow_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(["audit", "in", "--out", "out", "--period", "1h"])
+    assert exited.value.code == 2
+    assert capsys.readouterr().err == "kafkalite: --period needs --follow\n"
+
+
 @pytest.mark.parametrize(
     ("options", "size", "is_local"),
     [

@@ -78,6 +78,7 @@ def test_only_the_action_is_required() -> None:
         ({"action": REFUSE, "when": {}}, "a fault has no field 'when'"),
         ({"action": REFUSE, "match": {"topics": "a"}}, "match has no field 'topics'"),
         ({"action": REFUSE, "match": {"topic": 5}}, "match.topic must be text"),
+        ({"action": REFUSE, "match": {"topic": ""}}, "match.topic must not be empty"),
         ({"action": REFUSE, "match": {"group": ["g"]}}, "match.group must be text"),
         ({"action": REFUSE, "match": {"node": True}}, "match.node must be a whole number from 0"),
         ({"action": REFUSE, "match": {"listener": 1}}, "match.listener must be text"),
