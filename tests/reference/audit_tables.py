@@ -8,7 +8,7 @@ from kafkalite.traffic.spark.table_descriptions import describe_tables
 from tests.reference.markdown import code, codes, page, sentence, table
 
 _INTRODUCTION = """\
-`kafkalite audit` writes these tables as Parquet. [Audit captures with Spark](../how-to/audit.md)
+`kafkalite audit` writes these tables as Parquet. [Audit captures](../how-to/audit.md)
 describes the command; its report shows the results as charts, so read that first. `state/` has the
 tables from which the audits are computed. The output directory also has a file `tables.md`: this
 page for one run, with the typed fields of the APIs in the capture."""
