@@ -289,12 +289,26 @@ def _number_text(number: object) -> str:
 
 _WORD = "client-metrics"
 
-COMMANDS = Family((
-    Row(ShowClientMetrics, ClientMetricsAnswer, "GET", "/v1/client-metrics",
-        (Words(_WORD),), _lines,
-        pieces=lambda command, broker: json_pieces(command.status(broker))),
-    Row(ShowPrometheusText, str, "GET", "/v1/client-metrics/prometheus",
-        (Words(_WORD, "print the metrics in Prometheus's text format", flag="prometheus"),),
-        pieces=lambda command, broker: _text_pieces(command.status(broker)),
-        media_type=CONTENT_TYPE),
-), {_WORD: "Print the metrics that clients have pushed to a running broker."})  # fmt: skip
+COMMANDS = Family(
+    (
+        Row(
+            ShowClientMetrics,
+            ClientMetricsAnswer,
+            "GET",
+            "/v1/client-metrics",
+            (Words(_WORD),),
+            _lines,
+            pieces=lambda command, broker: json_pieces(command.status(broker)),
+        ),
+        Row(
+            ShowPrometheusText,
+            str,
+            "GET",
+            "/v1/client-metrics/prometheus",
+            (Words(_WORD, "print the metrics in Prometheus's text format", flag="prometheus"),),
+            pieces=lambda command, broker: _text_pieces(command.status(broker)),
+            media_type=CONTENT_TYPE,
+        ),
+    ),
+    {_WORD: "Print the metrics that clients have pushed to a running broker."},
+)

@@ -182,17 +182,41 @@ def _lines(state: ClockState, _: object) -> tuple[str]:
     return (f"{state.iso} ({state.mode}{rate})",)
 
 
-COMMANDS = Family((
-    Row(ShowClock, ClockState, "GET", "/v1/clock",
-        (Words("clock"),
-        Words("clock show", "Show the time.")), _lines),
-    Row(ChangeClock, ClockState, "POST", "/v1/clock",
-        (Words("clock advance", "Move time forward. The command ends when all due work is done.",
-        ("advance_ms",), offers=()),
-        Words("clock set", "Move time forward to a later time.", ("now_ms",), offers=()),
-        Words("clock pause", "Stop the clock.", preset={"mode": MANUAL}, offers=()),
-        Words("clock resume", "Let time run at the normal rate.", preset={"mode": REAL},
-        offers=()),
-        Words("clock rate", "Let time run at a rate.", ("rate",), offers=())), _lines,
-        {"advance": "7d"}),
-), {"clock": "Show or change the clock of a running broker."})  # fmt: skip
+COMMANDS = Family(
+    (
+        Row(
+            ShowClock,
+            ClockState,
+            "GET",
+            "/v1/clock",
+            (Words("clock"), Words("clock show", "Show the time.")),
+            _lines,
+        ),
+        Row(
+            ChangeClock,
+            ClockState,
+            "POST",
+            "/v1/clock",
+            (
+                Words(
+                    "clock advance",
+                    "Move time forward. The command ends when all due work is done.",
+                    ("advance_ms",),
+                    offers=(),
+                ),
+                Words("clock set", "Move time forward to a later time.", ("now_ms",), offers=()),
+                Words("clock pause", "Stop the clock.", preset={"mode": MANUAL}, offers=()),
+                Words(
+                    "clock resume",
+                    "Let time run at the normal rate.",
+                    preset={"mode": REAL},
+                    offers=(),
+                ),
+                Words("clock rate", "Let time run at a rate.", ("rate",), offers=()),
+            ),
+            _lines,
+            {"advance": "7d"},
+        ),
+    ),
+    {"clock": "Show or change the clock of a running broker."},
+)

@@ -77,17 +77,52 @@ def _lines(listed: FaultList, _: object) -> list[str]:
 
 _PATH, _PATH_OF_ONE = "/v1/faults", "/v1/faults/{fault_id}"
 
-COMMANDS = Family((
-    Row(ListFaults, FaultList, "GET", _PATH,
-        (Words("fault list",
-        "Print all faults, with the numbers of selected and affected requests."),), _lines),
-    Row(AddFault, FaultState, "POST", _PATH,
-        (Words("fault add", "Add a fault that delays, refuses or disconnects requests."),),
-        _lines_of_one, {"match": {"api": "Produce", "topic": "orders"}, "trigger": {"times": 1},
-        "action": {"error": "NOT_ENOUGH_REPLICAS"}}, 201),
-    Row(RemoveFault, FaultState, "DELETE", _PATH_OF_ONE,
-        (Words("fault remove", "Remove one fault or all faults.", ("fault_id",)),), _lines_of_one,
-        not_found=UnknownFaultError),
-    Row(ClearFaults, FaultList, "DELETE", _PATH,
-        (Words("fault remove", "remove all faults", flag="all"),), _lines),
-), {"fault": "Inject faults into requests to a running broker."})  # fmt: skip
+COMMANDS = Family(
+    (
+        Row(
+            ListFaults,
+            FaultList,
+            "GET",
+            _PATH,
+            (
+                Words(
+                    "fault list",
+                    "Print all faults, with the numbers of selected and affected requests.",
+                ),
+            ),
+            _lines,
+        ),
+        Row(
+            AddFault,
+            FaultState,
+            "POST",
+            _PATH,
+            (Words("fault add", "Add a fault that delays, refuses or disconnects requests."),),
+            _lines_of_one,
+            {
+                "match": {"api": "Produce", "topic": "orders"},
+                "trigger": {"times": 1},
+                "action": {"error": "NOT_ENOUGH_REPLICAS"},
+            },
+            201,
+        ),
+        Row(
+            RemoveFault,
+            FaultState,
+            "DELETE",
+            _PATH_OF_ONE,
+            (Words("fault remove", "Remove one fault or all faults.", ("fault_id",)),),
+            _lines_of_one,
+            not_found=UnknownFaultError,
+        ),
+        Row(
+            ClearFaults,
+            FaultList,
+            "DELETE",
+            _PATH,
+            (Words("fault remove", "remove all faults", flag="all"),),
+            _lines,
+        ),
+    ),
+    {"fault": "Inject faults into requests to a running broker."},
+)

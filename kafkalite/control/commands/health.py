@@ -132,9 +132,11 @@ def _status(broker: Broker) -> int:
     return _SERVES if is_serving else 503
 
 
-COMMANDS = Family((
-    Row(ListCommands, CommandList, "GET", "/v1"),
-    Row(DescribeCommands, dict, "GET", "/v1/openapi.json"),
-    Row(ShowLiveness, Liveness, "GET", "/v1/live", status=_status, needs_token=False),
-    Row(ShowHealth, Health, "GET", "/v1/health", status=_status),
-))  # fmt: skip
+COMMANDS = Family(
+    (
+        Row(ListCommands, CommandList, "GET", "/v1"),
+        Row(DescribeCommands, dict, "GET", "/v1/openapi.json"),
+        Row(ShowLiveness, Liveness, "GET", "/v1/live", status=_status, needs_token=False),
+        Row(ShowHealth, Health, "GET", "/v1/health", status=_status),
+    )
+)

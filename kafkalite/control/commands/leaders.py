@@ -120,9 +120,31 @@ def _lines(moved: LeaderStatus, _: object) -> list[str]:
     return [line]
 
 
-COMMANDS = Family((
-    Row(MoveLeader, LeaderStatus, "POST", "/v1/leaders",
-        (Words("leader move", "Make a node the leader of a partition.", (Joined("TOPIC-PARTITION",
-        "partition, such as orders-0", ("topic", "partition"), _parts), "leader")),), _lines,
-        {"topic": "t", "partition": 0, "leader": 2}),
-), {"leader": "Move the leaders of partitions of a running broker."})  # fmt: skip
+COMMANDS = Family(
+    (
+        Row(
+            MoveLeader,
+            LeaderStatus,
+            "POST",
+            "/v1/leaders",
+            (
+                Words(
+                    "leader move",
+                    "Make a node the leader of a partition.",
+                    (
+                        Joined(
+                            "TOPIC-PARTITION",
+                            "partition, such as orders-0",
+                            ("topic", "partition"),
+                            _parts,
+                        ),
+                        "leader",
+                    ),
+                ),
+            ),
+            _lines,
+            {"topic": "t", "partition": 0, "leader": 2},
+        ),
+    ),
+    {"leader": "Move the leaders of partitions of a running broker."},
+)

@@ -283,33 +283,95 @@ def _change(action: str, about: str, **preset: str) -> Words:
 
 _PATH, _PATH_OF_ONE = "/v1/nodes", "/v1/nodes/{node_id}"
 
-COMMANDS = Family((
-    Row(ListNodes, NodeList, "GET", _PATH,
-        (Words("node list", "Print all nodes with their states."),), lambda listed, _: map(_line,
-        listed.nodes)),
-    Row(AddNode, NodeStatus, "POST", _PATH,
-        (Words("node add", "Add a running node. Later starts begin with it, too.", ("id",),
-        is_optional=True),), _lines_of_one, {"id": 4, "config": {"broker.rack": "b"}}, 201),
-    Row(ShowNode, NodeStatus, "GET", _PATH_OF_ONE, not_found=UnknownNodeError),
-    Row(ChangeNode, NodeStatus, "POST", _PATH_OF_ONE,
-        (_change("stop", "Stop a node as if it was killed. Other nodes lead its partitions.",
-        state=_STOPPED),
-        _change("start",
-        "Start a stopped node, or connect an isolated one. Its replicas follow again.",
-        state=_RUNNING),
-        _change("isolate", "Cut a node off from the other nodes. Clients still reach it.",
-        state=_ISOLATED),
-        _change("freeze",
-        "Let a node keep its present metadata, so that it does not know later leaders.",
-        metadata="frozen"),
-        _change("thaw", "Let a frozen node receive all changes of the metadata.",
-        metadata="live"),
-        _change("pause", "Let the replicas of a node stay where they are, so that they lag.",
-        replication="paused"),
-        _change("resume", "Let the replicas of a node follow their leaders again.",
-        replication="running")), _lines_of_one, {"state": "stopped"}, not_found=UnknownNodeError),
-    Row(RemoveNode, NodeStatus, "DELETE", _PATH_OF_ONE,
-        (Words("node remove",
-        "Remove a node without replicas. A running node is shut down before.", ("node_id",)),),
-        _lines_of_one, not_found=UnknownNodeError),
-), {"node": "Stop, start and isolate the nodes of a running broker."})  # fmt: skip
+COMMANDS = Family(
+    (
+        Row(
+            ListNodes,
+            NodeList,
+            "GET",
+            _PATH,
+            (Words("node list", "Print all nodes with their states."),),
+            lambda listed, _: map(_line, listed.nodes),
+        ),
+        Row(
+            AddNode,
+            NodeStatus,
+            "POST",
+            _PATH,
+            (
+                Words(
+                    "node add",
+                    "Add a running node. Later starts begin with it, too.",
+                    ("id",),
+                    is_optional=True,
+                ),
+            ),
+            _lines_of_one,
+            {"id": 4, "config": {"broker.rack": "b"}},
+            201,
+        ),
+        Row(ShowNode, NodeStatus, "GET", _PATH_OF_ONE, not_found=UnknownNodeError),
+        Row(
+            ChangeNode,
+            NodeStatus,
+            "POST",
+            _PATH_OF_ONE,
+            (
+                _change(
+                    "stop",
+                    "Stop a node as if it was killed. Other nodes lead its partitions.",
+                    state=_STOPPED,
+                ),
+                _change(
+                    "start",
+                    "Start a stopped node, or connect an isolated one. Its replicas follow again.",
+                    state=_RUNNING,
+                ),
+                _change(
+                    "isolate",
+                    "Cut a node off from the other nodes. Clients still reach it.",
+                    state=_ISOLATED,
+                ),
+                _change(
+                    "freeze",
+                    "Let a node keep its present metadata, so that it does not know later leaders.",
+                    metadata="frozen",
+                ),
+                _change(
+                    "thaw",
+                    "Let a frozen node receive all changes of the metadata.",
+                    metadata="live",
+                ),
+                _change(
+                    "pause",
+                    "Let the replicas of a node stay where they are, so that they lag.",
+                    replication="paused",
+                ),
+                _change(
+                    "resume",
+                    "Let the replicas of a node follow their leaders again.",
+                    replication="running",
+                ),
+            ),
+            _lines_of_one,
+            {"state": "stopped"},
+            not_found=UnknownNodeError,
+        ),
+        Row(
+            RemoveNode,
+            NodeStatus,
+            "DELETE",
+            _PATH_OF_ONE,
+            (
+                Words(
+                    "node remove",
+                    "Remove a node without replicas. A running node is shut down before.",
+                    ("node_id",),
+                ),
+            ),
+            _lines_of_one,
+            not_found=UnknownNodeError,
+        ),
+    ),
+    {"node": "Stop, start and isolate the nodes of a running broker."},
+)
