@@ -105,11 +105,11 @@ class Match:
     """The name of a listener in upper case."""
 
     def __post_init__(self) -> None:
+        if self.listener is not None:
+            object.__setattr__(self, "listener", self.listener.upper())
         if self.topic == "":
             # In versions with topic ids, the field for the name is empty.
             raise FaultError("match.topic must not be empty")
-        if self.listener is not None:
-            object.__setattr__(self, "listener", self.listener.upper())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

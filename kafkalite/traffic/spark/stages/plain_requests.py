@@ -69,12 +69,11 @@ def _leaves(kind: pa.DataType) -> Iterator[tuple[str, ...]]:
 
 def _rows_with(requests: pa.RecordBatch, path: Sequence[str], *, is_error: bool) -> Bools:
     """Return a mask of requests with an error, or an epoch, at a path."""
-    *_, values = _levels(requests[path[0]], path[1:])
+    *lists, values = _levels(requests[path[0]], path[1:])
     found = pc.not_equal(values, 0) if is_error else pc.greater_equal(values, 0)
     if not pc.any(found).as_py():
         return np.zeros(requests.num_rows, np.bool_)
     mask = np.asarray(pc.fill_null(found, fill_value=False))
-    *lists, _ = _levels(requests[path[0]], path[1:])
     for each in reversed(lists):
         of_list = np.zeros(len(each), np.bool_)
         of_list[np.asarray(pc.list_parent_indices(each))[mask]] = True
