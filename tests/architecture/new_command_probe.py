@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import os
@@ -10,7 +11,6 @@ from contextlib import redirect_stderr, redirect_stdout
 from urllib.request import urlopen
 
 import pytest
-from kafkalite.control.commands.greetings import Greet, Greeting  # type: ignore[import-untyped]
 
 import kafkalite
 from kafkalite.cli.main import main
@@ -38,10 +38,11 @@ def fetched(broker: Broker, path: str) -> object:
 
 def use_the_command(broker: Broker) -> None:
     """Use the route, the client, the shell command and the description of the command."""
+    greetings = importlib.import_module("kafkalite.control.commands.greetings")
     client = ControlClient(find_endpoint(broker.control_url))
-    assert client.send(Greet("bob", 2)) == Greeting("hello bobhello bob")
+    assert client.send(greetings.Greet("bob", 2)) == greetings.Greeting("hello bobhello bob")
     with pytest.raises(ControlError, match=r"^times must be a whole number from 1 to 3, not 4$"):
-        client.send(Greet("bob", 4))
+        client.send(greetings.Greet("bob", 4))
     assert shell("greet", "bob", "--times", "1") == "hello bob\n"
     assert "Greet a running broker." in shell("--help")
     paths = fetched(broker, "/v1")["paths"]  # type: ignore[index]
