@@ -1,19 +1,22 @@
 """Measures `kafkalite audit` as users start it: time, CPU time and memory for several captures.
 
-    python -m tests.perf.audit_bench [--megabytes 500 2000] [--cores 2] [--check] [--hot-group]
-        [--tasks] [ARGUMENT ...]
+    python -m tests.perf.audit_bench [--megabytes 500 2000] [--cores 2] [--check] [--mixed]
+        [--hot KEY ...] [--tasks] [ARGUMENT ...]
 
 Further arguments are those of the command, such as `--audits fencing`; by default it has none but
 the input and the output directory. The captures are those of `tests.perf.big_capture`. The CPU time
 and the memory include Java and the Python workers. Memory shared by processes counts once.
 
-With --hot-group, one group has 90 % of the requests of groups. With --tasks, Spark's event log
-gives the number of stages and tasks, and their CPU time in Java: the rest is that of planning
-queries, of compilers, and of Python.
+With --mixed, the captures have the requests of all kinds of clients. With --hot, further mixed
+captures are audited, in which one key of the named kinds has 90 % of its requests.
+
+With --tasks, Spark's event log gives the number of stages and tasks, and their CPU time in Java:
+the rest is that of planning queries, of compilers, and of Python.
 
 The cost of further requests is that of the requests that the smaller capture does not have. With
---check the exit status is 1 if a run fails, if its memory exceeds the limit, or if a request of the
-larger capture costs more than one of the smaller.
+--check the exit status is 1 if a run fails, if its memory exceeds the limit, if a request of the
+larger capture costs more than one of the smaller, or if a request of a capture with a hot key costs
+more than one of the largest capture without.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tests.perf.big_capture import write
+from tests.perf.mixed_messages import HOT_KEYS
 from tests.perf.pipeline_bench import on_cores
 
 if TYPE_CHECKING:
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
 
 MAX_MEMORY_MB: Final = 3_000
 MAX_COST_RATIO: Final = 1.2
+MAX_HOT_RATIO: Final = 1.5
 _INTERVAL_S: Final = 2.0
 """Interval of the samples; a sample of a large process takes tens of milliseconds."""
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
@@ -75,6 +80,8 @@ class Tasks:
     tasks: int
     cpu_seconds: float
     """Of the tasks in Java."""
+    longest_seconds: float
+    """CPU time of the longest task, which limits the use of more cores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +121,8 @@ class Measurement:
             return text
         return (
             f"{text}, {self.tasks.stages:,} stages, {self.tasks.tasks:,} tasks with"
-            f" {self.tasks.cpu_seconds:,.1f} s of CPU time in Java"
+            f" {self.tasks.cpu_seconds:,.1f} s of CPU time in Java, of which the longest has"
+            f" {self.tasks.longest_seconds:,.1f} s"
         )
 
 
@@ -156,7 +164,7 @@ def event_log_arguments(folder: Path) -> list[str]:
 def read_event_log(folder: Path) -> Tasks:
     """Return the stages and tasks in Spark's event log."""
     stages: set[int] = set()
-    tasks = cpu_ns = 0
+    cpu_ns: list[int] = []
     for path in folder.rglob("events_*"):
         with path.open() as lines:
             for line in lines:
@@ -164,9 +172,13 @@ def read_event_log(folder: Path) -> Tasks:
                     continue
                 event = json.loads(line)
                 stages.add(event["Stage ID"])
-                tasks += 1
-                cpu_ns += (event.get("Task Metrics") or {}).get("Executor CPU Time", 0)
-    return Tasks(stages=len(stages), tasks=tasks, cpu_seconds=cpu_ns / 1e9)
+                cpu_ns.append((event.get("Task Metrics") or {}).get("Executor CPU Time", 0))
+    return Tasks(
+        stages=len(stages),
+        tasks=len(cpu_ns),
+        cpu_seconds=sum(cpu_ns) / 1e9,
+        longest_seconds=max(cpu_ns, default=0) / 1e9,
+    )
 
 
 def _proportional_mb(pid: int) -> float:
@@ -192,27 +204,43 @@ def main() -> None:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--megabytes", type=int, nargs="+", default=[500, 2000])
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--hot-group", action="store_true")
+    parser.add_argument("--mixed", action="store_true")
+    parser.add_argument("--hot", choices=HOT_KEYS, nargs="+", default=[])
     parser.add_argument("--tasks", action="store_true")
     options, arguments = parser.parse_known_args()
-    measured: list[Measurement] = []
-    for megabytes in sorted(options.megabytes):
-        with tempfile.TemporaryDirectory() as scratch, on_cores(options.cores):
-            folder, out, log = (Path(scratch) / name for name in ("in", "out", "log"))
-            capture = write(folder, megabytes * _MB, has_hot_group=options.hot_group)
-            logged = event_log_arguments(log) if options.tasks else []
-            found = measure(folder, capture.size, out, [*arguments, *logged])
-            tasks = read_event_log(log) if options.tasks else None
-            measured.append(replace(found, tasks=tasks))
-        sys.stdout.write(f"{measured[-1]}\n")
-        sys.stdout.flush()
+    options.mixed |= bool(options.hot)
+    sizes = sorted(megabytes * _MB for megabytes in options.megabytes)
+    measured = [_measure(size, options, arguments) for size in sizes]
     smallest, largest = measured[0], measured[-1]
     if len(measured) > 1:
         sys.stdout.write(f"further requests: {largest.minus(smallest)}\n")
+    hot = [_measure(sizes[-1], options, arguments, key) for key in options.hot]
+    for key, each in zip(options.hot, hot, strict=True):
+        ratio = each.us_per_request / largest.us_per_request
+        sys.stdout.write(f"hot {key}: {ratio:.2f} times the cost of a request\n")
     if options.check and largest.us_per_request > MAX_COST_RATIO * smallest.us_per_request:
         sys.exit(f"a request costs more than {MAX_COST_RATIO} times that of the smallest capture")
-    if options.check and max(each.peak_mb for each in measured) > MAX_MEMORY_MB:
+    if options.check and any(
+        each.us_per_request > MAX_HOT_RATIO * largest.us_per_request for each in hot
+    ):
+        sys.exit(f"with a hot key, a request costs more than {MAX_HOT_RATIO} times as much")
+    if options.check and max(each.peak_mb for each in (*measured, *hot)) > MAX_MEMORY_MB:
         sys.exit(f"more than {MAX_MEMORY_MB:,} MB of memory")
+
+
+def _measure(
+    size: int, options: argparse.Namespace, arguments: Sequence[str], hot: str | None = None
+) -> Measurement:
+    """Write a capture, audit it, and print the result."""
+    with tempfile.TemporaryDirectory() as scratch, on_cores(options.cores):
+        folder, out, log = (Path(scratch) / name for name in ("in", "out", "log"))
+        capture = write(folder, size, is_mixed=options.mixed, hot=hot)
+        logged = event_log_arguments(log) if options.tasks else []
+        found = measure(folder, capture.size, out, [*arguments, *logged])
+        found = replace(found, tasks=read_event_log(log) if options.tasks else None)
+    sys.stdout.write(f"{'' if hot is None else f'hot {hot}: '}{found}\n")
+    sys.stdout.flush()
+    return found
 
 
 if __name__ == "__main__":

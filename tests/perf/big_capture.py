@@ -1,8 +1,10 @@
 """Writes large synthetic captures fast: numpy fills varying fields into message templates.
 
-`python -m tests.perf.big_capture --megabytes N --out DIR` writes rotated files of 64 MB with a mix
-of heartbeats, commits, produce, fetch and metadata requests. Its hundred or so connections continue
-from file to file. IP checksums are valid; TCP checksums are zero, as with checksum offloading.
+`python -m tests.perf.big_capture --megabytes N --out DIR` writes rotated files of 64 MB with
+heartbeats, commits, produce, fetch and metadata requests. With --mixed, producers, transactions,
+and classic and consumer groups each have the requests of a life of such clients. The connections
+continue from file to file. IP checksums are valid; TCP checksums are zero, as with checksum
+offloading.
 """
 
 from __future__ import annotations
@@ -17,12 +19,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from kafkalite.traffic.formats.comments import PacketNote, encode_packet_note
-from tests.perf.big_messages import TEMPLATES, weights
+from tests.perf.big_messages import Field, heartbeats_and_commits
+from tests.perf.mixed_messages import HOT_KEYS, mixed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
+
+    from tests.perf.big_messages import Traffic
 
 FILE_BYTES: Final = 64_000_000
 CONNECTIONS: Final = 312
@@ -31,8 +36,6 @@ _STEP_NS: Final = 3_000
 _START_NS: Final = 1_750_000_000_000_000_000
 _PORT: Final = 9092
 _SYN, _SYN_ACK, _PUSH_ACK = 0x02, 0x12, 0x18
-_STRIDE: Final = 7919
-"""A prime that distributes the message types; the order is the same in every run."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,9 @@ def main() -> None:
     parser.add_argument(
         "--no-notes", action="store_true", help="omit packet comments, as tcpdump does"
     )
+    parser.add_argument("--mixed", action="store_true", help="requests of all kinds of clients")
     parser.add_argument(
-        "--hot-group", action="store_true", help="one group has 90 %% of the requests of groups"
+        "--hot", choices=HOT_KEYS, help="mixed requests, of which one key has 90 %% of its kind"
     )
     options = parser.parse_args()
     capture = write(
@@ -66,7 +70,8 @@ def main() -> None:
         connections=options.connections,
         file_bytes=options.file_megabytes * 1_000_000,
         notes=not options.no_notes,
-        has_hot_group=options.hot_group,
+        is_mixed=options.mixed,
+        hot=options.hot,
     )
     sys.stdout.write(
         f"{capture.size / 1e6:.0f} MB, {capture.frames:,} frames, {capture.commits:,} commits, "
@@ -81,11 +86,14 @@ def write(
     connections: int = CONNECTIONS,
     file_bytes: int = FILE_BYTES,
     notes: bool = True,
-    has_hot_group: bool = False,
+    is_mixed: bool = False,
+    hot: str | None = None,
 ) -> WrittenCapture:
-    """Write a capture of about `size` bytes."""
+    """Write a capture of about `size` bytes; with a key in `hot`, it is mixed."""
     directory.mkdir(parents=True, exist_ok=True)
-    generator = TrafficGenerator(connections, notes=notes, has_hot_group=has_hot_group)
+    is_mixed |= hot is not None
+    traffic = mixed(connections, hot) if is_mixed else heartbeats_and_commits(connections)
+    generator = TrafficGenerator(traffic, connections, notes=notes)
     files: list[Path] = []
     written = 0
     while written < size:
@@ -100,18 +108,17 @@ def write(
 class TrafficGenerator:
     """All connections and their positions."""
 
-    def __init__(self, connections: int, *, notes: bool, has_hot_group: bool = False) -> None:
+    def __init__(self, traffic: Traffic, connections: int, *, notes: bool) -> None:
         self.frames = self.commits = 0
+        self._traffic = traffic
         self._notes = notes
         self._connection_count = connections
         self._exchanges = 0
         self._now_ns = _START_NS + connections * 1_000_000
         self._seq = np.full((2, connections), 1001, np.int64)
         self._correlation_ids = np.zeros(connections, np.int64)
-        self._template_order = np.repeat(
-            np.arange(len(TEMPLATES)), weights(has_hot_group=has_hot_group)
-        )
-        self._frames = [(template.request, template.response) for template in TEMPLATES]
+        self._numbers = np.zeros(connections, np.int64)
+        self._frames = [(template.request, template.response) for template in traffic.templates]
         self._blocks = [
             (
                 packet(0, 0, 0, _PUSH_ACK, request, at_ns=0),
@@ -119,25 +126,39 @@ class TrafficGenerator:
             )
             for request, response in self._frames
         ]
-        sizes = np.array([len(request) + len(response) for request, response in self._blocks])
-        self._mean_exchange_bytes = float(sizes[self._template_order].mean())
+        self._sizes = np.array([[len(block) for block in blocks] for blocks in self._blocks])
+        self._mean_exchange_bytes = float(
+            self._sizes[self._next_exchanges(_SAMPLE)[1]].sum(1).mean()
+        )
 
     def file(self, size: int) -> bytes:
         """Return the next file."""
         first_packets = b"".join(self._first_packets())
         exchange_count = max(int(size / self._mean_exchange_bytes), 1)
-        number = np.arange(self._exchanges, self._exchanges + exchange_count)
-        connection = number % self._connection_count
-        template_index = self._template_order[
-            (number // self._connection_count + connection * _STRIDE) % len(self._template_order)
-        ]
-        round_number = np.arange(exchange_count) // self._connection_count
-        body = self._exchange(
-            connection, template_index, self._correlation_ids[connection] + round_number + 1
+        connection, template_index, number = self._next_exchanges(exchange_count)
+        values = self._traffic.values(
+            connection, number, self._exchanges + np.arange(exchange_count)
         )
-        self._correlation_ids += np.bincount(connection, minlength=self._connection_count)
+        correlation_ids = (self._correlation_ids - self._numbers)[connection] + number + 1
+        body = self._exchange(connection, template_index, {_CORRELATION: correlation_ids, **values})
+        counts = np.bincount(connection, minlength=self._connection_count)
+        self._correlation_ids += counts
+        self._numbers += counts
         self._exchanges += exchange_count
         return _SECTION + _INTERFACE + first_packets + body.tobytes()
+
+    def _next_exchanges(
+        self, count: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return connections, templates, and numbers of the exchanges on their connections."""
+        order = self._traffic.connections
+        connection = order[(self._exchanges + np.arange(count)) % len(order)]
+        number = np.empty(count, np.int64)
+        sort = np.argsort(connection, kind="stable")
+        firsts = np.searchsorted(connection[sort], np.arange(self._connection_count))
+        number[sort] = np.arange(count) - firsts[connection[sort]]
+        number += self._numbers[connection]
+        return connection, self._traffic.choose(connection, number), number
 
     def _first_packets(self) -> Iterator[bytes]:
         """Yield the SYN packets, or for a later file the first packets of continued connections."""
@@ -172,13 +193,14 @@ class TrafficGenerator:
                     self.frames += 1
 
     def _exchange(
-        self, connection: NDArray[Any], template_index: NDArray[Any], correlation_ids: NDArray[Any]
+        self,
+        connection: NDArray[Any],
+        template_index: NDArray[Any],
+        values: Mapping[str, NDArray[Any]],
     ) -> NDArray[np.uint8]:
         """Write alternating requests and responses."""
         exchange_count = len(connection)
-        sizes = np.array([(len(request), len(response)) for request, response in self._blocks])[
-            template_index
-        ]
+        sizes = self._sizes[template_index]
         ends = np.cumsum(sizes.ravel())
         starts = (ends - sizes.ravel()).reshape(-1, 2)
         out = np.zeros(int(ends[-1]), np.uint8)
@@ -191,15 +213,22 @@ class TrafficGenerator:
                 template = np.frombuffer(self._blocks[index][side], np.uint8)
                 blocks = np.repeat(template[None], len(rows), axis=0)
                 _fill(
-                    blocks, side, connection[rows], seq=seq[rows], at_ns=at_ns[rows, side],
-                    correlation_ids=correlation_ids[rows],
+                    blocks, side, connection[rows], seq=seq[rows], at_ns=at_ns[rows, side]
                 )  # fmt: skip
+                _fill_fields(
+                    blocks,
+                    (_CORRELATION_IDS[side], *self._traffic.templates[index].fields),
+                    side,
+                    {name: numbers[rows] for name, numbers in values.items()},
+                )
                 position = starts[rows, side]
                 out[position[:, None] + np.arange(len(template))] = blocks
         self._now_ns += 2 * exchange_count * _STEP_NS
         self.frames += 2 * exchange_count
         self.commits += int(
-            np.array([template.is_commit for template in TEMPLATES])[template_index].sum()
+            np.array([template.is_commit for template in self._traffic.templates])[
+                template_index
+            ].sum()
         )
         return out
 
@@ -222,24 +251,38 @@ def _fill(
     *,
     seq: NDArray[Any],
     at_ns: NDArray[Any],
-    correlation_ids: NDArray[Any],
 ) -> None:
-    """Copy a template for each packet, and fill in the varying fields."""
-
-    def set_field(position: int, numbers: NDArray[Any], dtype: str) -> None:
-        typed = numbers.astype(dtype)
-        blocks[:, position : position + typed.dtype.itemsize] = typed[:, None].view(np.uint8)
-
-    set_field(12, at_ns >> 32, "<u4")
-    set_field(16, at_ns & 0xFFFFFFFF, "<u4")
+    """Fill in the headers of packets."""
+    _set_field(blocks, 12, at_ns >> 32, "<u4")
+    _set_field(blocks, 16, at_ns & 0xFFFFFFFF, "<u4")
     host = connection + 1
-    set_field(28 + (14 if side == 0 else 18), host, ">u2")
-    set_field(28 + 24, seq, ">u4")
-    set_field(_PAYLOAD_START + (8 if side == 0 else 4), correlation_ids, ">u4")
+    _set_field(blocks, 28 + (14 if side == 0 else 18), host, ">u2")
+    _set_field(blocks, 28 + 24, seq, ">u4")
     # The template has the checksum of host 1.
     start = int(blocks[0, 38]) << 8 | int(blocks[0, 39])
     total = (0xFFFF - start) - 1 + host
-    set_field(28 + 10, 0xFFFF - ((total & 0xFFFF) + (total >> 16)), ">u2")
+    _set_field(blocks, 28 + 10, 0xFFFF - ((total & 0xFFFF) + (total >> 16)), ">u2")
+
+
+def _fill_fields(
+    blocks: NDArray[np.uint8],
+    fields: Iterable[Field],
+    side: int,
+    values: Mapping[str, NDArray[np.int64]],
+) -> None:
+    """Fill in the varying fields of messages."""
+    for field in fields:
+        if field.side == side:
+            _set_field(blocks, _PAYLOAD_START + field.position, values[field.value], field.dtype)
+
+
+def _set_field(blocks: NDArray[np.uint8], position: int, numbers: NDArray[Any], dtype: str) -> None:
+    size = np.dtype(dtype).itemsize
+    if dtype.startswith("S"):
+        digits = numbers[:, None] // 10 ** np.arange(size - 1, -1, -1) % 10 + ord("0")
+    else:
+        digits = numbers.astype(dtype)[:, None].view(np.uint8)
+    blocks[:, position : position + size] = digits
 
 
 def client(connection: int) -> str:
@@ -269,6 +312,10 @@ def packet(
     return pack("<II", 6, len(body) + 12) + body + pack("<I", len(body) + 12)
 
 
+_CORRELATION: Final = "correlation_id"
+_CORRELATION_IDS: Final = (Field(0, 8, ">u4", _CORRELATION), Field(1, 4, ">u4", _CORRELATION))
+_SAMPLE: Final = 100_000
+"""Exchanges whose mean size decides how many a file has."""
 _SECTION: Final = pack("<IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28)
 _NODE: Final = b"node=1 listener=PLAINTEXT"
 _INTERFACE: Final = pack(

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from kafkalite.protocol import codec
 from kafkalite.wire.headers import response_header_packer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    _Numbers = NDArray[np.int64]
 
 _NAMES: Final = 6
 """The number of variants of each message that contains a group ID."""
@@ -18,13 +27,53 @@ class Template:
 
     request: bytes
     response: bytes
-    weight: int
+    weight: int = 1
     is_commit: bool = False
-    group: int | None = None
-    """Number of the group that it belongs to."""
+    fields: tuple[Field, ...] = ()
 
 
-def _request(key: int, version: int, body: Any) -> bytes:  # noqa: ANN401 - any message
+@dataclass(frozen=True)
+class Field:
+    """A place in the frames of a template with a value that differs between exchanges."""
+
+    side: int
+    """0 for the request, 1 for the response."""
+    position: int
+    dtype: str
+    """NumPy's name of the format; for text, the number is written in decimal digits."""
+    value: str
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Which exchanges a capture has: on which connections, and in which order."""
+
+    templates: Sequence[Template]
+    """The first one can be the first message of a file on any connection."""
+    connections: _Numbers
+    """The connections of successive exchanges; the last one is followed by the first."""
+    choose: Callable[[_Numbers, _Numbers], _Numbers]
+    """(connection, number of the exchange on it) → index of the template."""
+    values: Callable[[_Numbers, _Numbers, _Numbers], Mapping[str, _Numbers]] = lambda *_: {}
+    """(connection, number of the exchange on it, number of the exchange) → values of fields."""
+
+
+def heartbeats_and_commits(connections: int) -> Traffic:
+    """Return traffic whose messages are nearly all equal; a third of them are commits."""
+    order = np.repeat(np.arange(len(TEMPLATES)), [template.weight for template in TEMPLATES])
+    return Traffic(
+        TEMPLATES,
+        np.arange(connections),
+        lambda connection, number: order[(number + connection * _STRIDE) % len(order)],
+    )
+
+
+_STRIDE: Final = 7919
+"""A prime that distributes the message types; the order is the same in every run."""
+
+
+def request_frame(key: int, version: int, body: Any) -> bytes:  # noqa: ANN401 - any message
+    """Return a request with its length prefix."""
     out: list[bytes | memoryview] = []
     codec.request_builder(key, version)(body, out)
     name = b"consumer-of-billing-1"
@@ -34,7 +83,8 @@ def _request(key: int, version: int, body: Any) -> bytes:  # noqa: ANN401 - any 
     return len(frame).to_bytes(4) + frame
 
 
-def _response(key: int, version: int, body: Any) -> bytes:  # noqa: ANN401 - any message
+def response_frame(key: int, version: int, body: Any) -> bytes:  # noqa: ANN401 - any message
+    """Return a response with its length prefix."""
     out: list[bytes | memoryview] = []
     codec.response_builder(key, version)(body, out)
     frame = b"".join(out)
@@ -49,7 +99,7 @@ def _heartbeat(number: int) -> Template:
         member_epoch=7, rebalance_timeout_ms=-1,
     )  # fmt: skip
     answer = response(member_id=body.member_id, member_epoch=7, heartbeat_interval_ms=5000)
-    return Template(_request(68, 1, body), _response(68, 1, answer), 6, group=number)
+    return Template(request_frame(68, 1, body), response_frame(68, 1, answer), 6)
 
 
 def _commit(number: int) -> Template:
@@ -72,7 +122,7 @@ def _commit(number: int) -> Template:
     answer = response(
         topics=[response.OffsetCommitResponseTopic(name="orders", partitions=answers)]
     )
-    return Template(_request(8, 9, body), _response(8, 9, answer), 5, is_commit=True, group=number)
+    return Template(request_frame(8, 9, body), response_frame(8, 9, answer), 5, is_commit=True)
 
 
 def _produce(size: int, weight: int) -> Template:
@@ -90,7 +140,7 @@ def _produce(size: int, weight: int) -> Template:
             )
         ]
     )
-    return Template(_request(0, 12, body), _response(0, 12, answer), weight)
+    return Template(request_frame(0, 12, body), response_frame(0, 12, answer), weight)
 
 
 def _fetch(size: int, weight: int) -> Template:
@@ -103,7 +153,7 @@ def _fetch(size: int, weight: int) -> Template:
         ],
     )
     answer = response(session_id=9, responses=[topic] if size else [])
-    return Template(_request(1, 12, body), _response(1, 12, answer), weight)
+    return Template(request_frame(1, 12, body), response_frame(1, 12, answer), weight)
 
 
 def _metadata() -> Template:
@@ -111,19 +161,8 @@ def _metadata() -> Template:
     topics = [request.MetadataRequestTopic(name="orders")]
     broker = response.MetadataResponseBroker(node_id=1, host="broker-1.kafka", port=9092)
     answer = response(brokers=[broker], cluster_id="zGmq3vYxSaSxYUkbHRtJ3w", controller_id=1)
-    return Template(_request(3, 12, request(topics=topics)), _response(3, 12, answer), 3)
+    return Template(request_frame(3, 12, request(topics=topics)), response_frame(3, 12, answer), 3)
 
-
-def weights(*, has_hot_group: bool) -> list[int]:
-    """Return the share of each template; a hot group has 90 % of the requests of all groups."""
-    if not has_hot_group:
-        return [template.weight for template in TEMPLATES]
-    other = (_SHARES - _HOT_SHARE) * _NAMES // (_NAMES - 1)
-    of_group = {None: _SHARES, 0: _HOT_SHARE * _NAMES}
-    return [template.weight * of_group.get(template.group, other) for template in TEMPLATES]
-
-
-_SHARES, _HOT_SHARE = 50, 45
 
 TEMPLATES: Final = (
     *(_heartbeat(number) for number in range(_NAMES)),
