@@ -143,6 +143,8 @@ class ProblemKind(StrEnum):
     UNKNOWN_VERSION = "unknown API or version"
     MALFORMED = "malformed message"
     NO_REQUEST = "response without a request"
+    TOO_MANY_OPEN = "too many open requests"
+    """Requests that were counted as unanswered, because memory for open requests is limited."""
     CLOCK_JUMP = "clock jump"
     """A packet is more than a second older than an earlier one."""
 

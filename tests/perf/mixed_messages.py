@@ -200,7 +200,7 @@ def _produce(size: int, transactional_id: str | None = None) -> Template:
 def _fetch(size: int) -> Template:
     request, response = _types(ApiKey.FETCH)
     batch = encode_batch([ProducerRecord(value=bytes(size))], 1_750_000_000_000) if size else b""
-    wanted = request.FetchPartition(
+    requested = request.FetchPartition(
         partition=_PARTITION, fetch_offset=_OFFSET, partition_max_bytes=1 << 20
     )
     found = response.PartitionData(
@@ -212,7 +212,7 @@ def _fetch(size: int) -> Template:
             max_wait_ms=500,
             min_bytes=1,
             session_epoch=-1,
-            topics=[request.FetchTopic(topic="orders", partitions=[wanted])],
+            topics=[request.FetchTopic(topic="orders", partitions=[requested])],
         ),
         response(responses=[response.FetchableTopicResponse(topic="orders", partitions=[found])]),
     )
@@ -401,8 +401,8 @@ def _metadata() -> Template:
     answer = response(
         brokers=[broker], cluster_id="zGmq3vYxSaSxYUkbHRtJ3w", controller_id=1, topics=[topic]
     )
-    wanted = [request.MetadataRequestTopic(name="orders")]
-    return _template(ApiKey.METADATA, request(topics=wanted), answer)
+    requested = [request.MetadataRequestTopic(name="orders")]
+    return _template(ApiKey.METADATA, request(topics=requested), answer)
 
 
 _METADATA: Final = _metadata()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from kafkalite.traffic.columnar.pairing import Frames, pair_frames
 from kafkalite.traffic.columnar.sasl_tokens import exclude_tokens
 from kafkalite.traffic.columnar.table_rows import ParsedFrames, RequestRows, TableWriter
 from kafkalite.traffic.model import Problem, ProblemKind
-from kafkalite.traffic.scalar.pairing import MAX_WAITING_RESPONSE_BYTES
+from kafkalite.traffic.scalar.pairing import MAX_PENDING_REQUEST_BYTES, MAX_WAITING_RESPONSE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,10 +29,14 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.pairing import PairedFrames
 
 
+_OPEN_ROW_BYTES: Final = 256
+"""Memory of an open request in addition to its bytes: its columns, and those of its headers."""
+
+
 class ExchangeBatches:
     """Pairs the frames of one file.
 
-    Open requests and waiting responses are carried to the next chunk.
+    Open requests and waiting responses are carried to the next chunk, up to limits.
     """
 
     def __init__(
@@ -73,7 +77,7 @@ class ExchangeBatches:
         if not len(frames):
             return
         parsed = ParsedFrames(buffer.all_bytes(), frames)
-        pairs = self._limit_waiting(frames, self._pair(parsed))
+        pairs = self._limit_open(parsed, self._limit_waiting(frames, self._pair(parsed)))
         self._carry_over(parsed, np.sort(np.concatenate([pairs.open, pairs.waiting])))
         parsed.set_responses(pairs.request, pairs.response)
         if Table.FRAMES in self._options.tables:
@@ -164,6 +168,22 @@ class ExchangeBatches:
             return pairs
         orphans = np.sort(np.concatenate([pairs.orphans, pairs.waiting[~fits]]))
         return pairs._replace(orphans=orphans, waiting=pairs.waiting[fits])
+
+    def _limit_open(self, parsed: ParsedFrames, pairs: PairedFrames) -> PairedFrames:
+        """Treat the oldest open requests above the limit as unanswered.
+
+        All of them are read again with each chunk. The newest one always stays.
+        """
+        sizes = parsed.frames.size[pairs.open] + _OPEN_ROW_BYTES
+        newer_bytes = np.cumsum(sizes[::-1])[::-1] - sizes
+        fits = newer_bytes <= MAX_PENDING_REQUEST_BYTES
+        if fits.all():
+            return pairs
+        ended = pairs.open[~fits]
+        detail = "open requests above the limit of memory; they count as unanswered"
+        self._report_problem(parsed, ended, ProblemKind.TOO_MANY_OPEN, detail)
+        unanswered = np.sort(np.concatenate([pairs.unanswered, ended]))
+        return pairs._replace(unanswered=unanswered, open=pairs.open[fits])
 
     def _answered_in_earlier_file(self, frames: FrameIndex, pairs: PairedFrames) -> Ints:
         """Return the unanswered requests whose response may have been captured in an earlier file.

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 MAX_PENDING_REQUESTS: Final = 100_000
 """Maximum pending requests of a connection; beyond it the oldest are treated as unanswered."""
+MAX_PENDING_REQUEST_BYTES: Final = 64 << 20
+"""Maximum bytes of the pending requests of all connections, without the newest request; beyond it,
+the oldest of that connection are treated as unanswered."""
 MAX_WAITING_RESPONSES: Final = 1024
 """Maximum waiting responses of a connection; beyond it the oldest are dropped."""
 MAX_WAITING_RESPONSE_BYTES: Final = 64 << 20
@@ -81,12 +84,12 @@ class _RequestQueue:
 class Pairing:
     """Pairs the frames of all connections, event by event."""
 
-    __slots__ = ("_queues", "_report", "_waiting_bytes")
+    __slots__ = ("_pending_bytes", "_queues", "_report", "_waiting_bytes")
 
     def __init__(self, report: Reporter) -> None:
         self._report = report
         self._queues: dict[int, _RequestQueue] = {}
-        self._waiting_bytes = 0
+        self._pending_bytes = self._waiting_bytes = 0
 
     def process(self, event: Event) -> Sequence[Exchange]:
         """Return the exchanges that an event completes."""
@@ -111,7 +114,7 @@ class Pairing:
 
     def _finish(self, queue: _RequestQueue) -> Sequence[Exchange]:
         self._drop_waiting(queue, len(queue.waiting_responses))
-        return _unanswered_exchanges(queue.pending_requests)
+        return self._end_pending(queue, len(queue.pending_requests))
 
     def _add_request(self, queue: _RequestQueue, frame: Frame) -> Sequence[Exchange]:
         if queue.waiting_responses:
@@ -142,16 +145,12 @@ class Pairing:
         if queue.waiting_responses:
             index = _index_of_response(queue.waiting_responses, pending)
             if index >= 0:
-                unanswered = _unanswered_exchanges(queue.pending_requests)
-                queue.pending_requests.clear()
+                unanswered = self._end_pending(queue, len(queue.pending_requests))
                 response = self._take_waiting(queue, index)
                 return (*unanswered, self._pair(queue, pending, response))
         queue.pending_requests.append(pending)
-        return (
-            ()
-            if len(queue.pending_requests) <= MAX_PENDING_REQUESTS
-            else _unanswered_exchanges((queue.pending_requests.popleft(),))
-        )
+        self._pending_bytes += len(frame.body)
+        return self._limit_pending(queue, len(frame.body))
 
     def _add_response(self, queue: _RequestQueue, frame: Frame) -> Sequence[Exchange]:
         pending_requests = queue.pending_requests
@@ -172,11 +171,33 @@ class Pairing:
             return ()
         if queue.waiting_responses:
             self._drop_waiting(queue, len(queue.waiting_responses))
-        unanswered = [pending_requests.popleft() for _ in range(index)]
+        unanswered = self._end_pending(queue, index)
         pending = pending_requests.popleft()
         assert pending is not None
+        self._pending_bytes -= len(pending.frame.body)
         exchange = self._pair(queue, pending, frame)
-        return (*_unanswered_exchanges(unanswered), exchange) if unanswered else (exchange,)
+        return (*unanswered, exchange) if unanswered else (exchange,)
+
+    def _limit_pending(self, queue: _RequestQueue, newest_bytes: int) -> Sequence[Exchange]:
+        """Return the oldest requests of a connection above the limits as unanswered."""
+        unanswered: list[Exchange] = []
+        while queue.pending_requests and (
+            len(queue.pending_requests) > MAX_PENDING_REQUESTS
+            or self._pending_bytes - newest_bytes > MAX_PENDING_REQUEST_BYTES
+        ):
+            oldest = queue.pending_requests[0]
+            if oldest is not None:
+                detail = f"correlation id {oldest.header.correlation_id}"
+                self._report_problem(ProblemKind.TOO_MANY_OPEN, oldest.frame, detail)
+            unanswered += self._end_pending(queue, 1)
+        return unanswered
+
+    def _end_pending(self, queue: _RequestQueue, count: int) -> list[Exchange]:
+        """Remove the first pending requests, and return them as unanswered exchanges."""
+        ended = [queue.pending_requests.popleft() for _ in range(count)]
+        requests = [pending for pending in ended if pending is not None]
+        self._pending_bytes -= sum(len(pending.frame.body) for pending in requests)
+        return [_make_exchange(pending, None, 0) for pending in requests]
 
     def _pair(self, queue: _RequestQueue, pending: _Pending, response: Frame) -> Exchange:
         header, body = pending.header, response.body
@@ -284,12 +305,6 @@ def _expects_response(frame: bytes, header: Header) -> bool:
     except (KeyError, *codec.PARSE_ERRORS):
         return True
     return bool(message.acks)
-
-
-def _unanswered_exchanges(
-    pending_requests: Sequence[_Pending | None] | deque[_Pending | None],
-) -> list[Exchange]:
-    return [_make_exchange(pending, None, 0) for pending in pending_requests if pending is not None]
 
 
 def _make_exchange(pending: _Pending, response: Frame | None, response_start: int) -> Exchange:

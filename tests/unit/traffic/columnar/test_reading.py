@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kafkalite.traffic.columnar import chunked_files
+from kafkalite.traffic.columnar import chunked_files, exchange_batches
 from kafkalite.traffic.columnar.options import Options, Table
 from kafkalite.traffic.columnar.reading import CaptureReader, read_file
 from kafkalite.traffic.formats.pcap import MAGICS
@@ -364,3 +364,28 @@ def test_bytes_are_not_readable_before_earlier_bytes(tmp_path: Path, seed: int) 
 def test_increasing_times_are_no_problem(tmp_path: Path) -> None:
     packets = traffic.packets(traffic.clean(Random(1)))
     assert jumps_of_columnar_reader(damage.capture_file(packets), tmp_path / "a", 1 << 16) == []
+
+
+def test_open_requests_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = 20_000
+    monkeypatch.setattr(exchange_batches, "MAX_PENDING_REQUEST_BYTES", limit)
+    packets = traffic.packets(traffic.clean(Random(3), connections=2, count=300))
+    without_responses = [
+        each for each in packets if each.source != traffic.BROKER or not each.payload
+    ]
+    path = tmp_path / "some.pcapng"
+    path.write_bytes(damage.capture_file(without_responses))
+    most_bytes = 0
+    reader = CaptureReader(path.name, Options(chunk_bytes=1 << 14))
+    requests: list[int] = []
+    problems: list[str] = []
+    for table, batch in reader.read_all(path.read_bytes()):
+        frames, _ = reader.exchange_batches.open_frames()
+        most_bytes = max(most_bytes, int(frames.size.sum()))
+        if table in {Table.PAIRS, Table.UNPAIRED}:
+            requests += batch["correlation_id"].to_pylist()
+        elif table is Table.PROBLEMS:
+            problems += batch["kind"].to_pylist()
+    assert sorted(requests) == sorted([*range(300)] * 2)
+    assert ProblemKind.TOO_MANY_OPEN in problems
+    assert limit // 4 < most_bytes <= limit + max(len(each.payload) for each in packets)

@@ -158,6 +158,20 @@ def test_waiting_responses_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.undo()
 
 
+def test_bytes_of_open_requests_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script()
+    for number in range(4):
+        script.commit_request(number)
+    script.commit_response(3)
+    size = len(script.events[0].body)
+    monkeypatch.setattr(pairing, "MAX_PENDING_REQUEST_BYTES", 2 * size)
+    found, problems = script.pair()
+    assert summarize(found) == [(0, 0, False), (1, 1, False), (2, 2, False), (3, 3, True)]
+    assert [(each.kind, each.detail) for each in problems] == [
+        (ProblemKind.TOO_MANY_OPEN, "correlation id 0")
+    ]
+
+
 def test_produce_with_acks_0_expects_no_response() -> None:
     script = Script()
     script.request(traffic.request_frame(0, 9, 1, traffic.produce_request(0, b"r")))
@@ -270,7 +284,10 @@ def test_oldest_open_requests_are_unanswered_beyond_the_limit(
         (3, 3, False),
         (4, 4, True),
     ]
-    assert problems == []
+    assert [(each.kind, each.detail) for each in problems] == [
+        (ProblemKind.TOO_MANY_OPEN, "correlation id 0"),
+        (ProblemKind.TOO_MANY_OPEN, "correlation id 1"),
+    ]
     del script.events[-1]
     pairs = exchanges(script.events[:4])
     assert next(pairs).position == 0
