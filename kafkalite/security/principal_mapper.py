@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_RULE = r"(DEFAULT)|RULE:((\\.|[^\\/])*)/((\\.|[^\\/])*)/([LU]?).*?|(.*?)"
-_RULES = re.compile(rf"\s*({_RULE})\s*(,\s*|$)")
+_RULE = (
+    r"(?P<default>DEFAULT)|RULE:(?P<pattern>(\\.|[^\\/])*)/(?P<replacement>(\\.|[^\\/])*)/"
+    r"(?P<case>[LU]?).*?|(.*?)"
+)
+_RULES = re.compile(rf"\s*(?P<rule>{_RULE})\s*(,\s*|$)")
 _PARTS = re.compile(_RULE)
-_REFERENCE = re.compile(r"\\(.)|\$([0-9]+)|\$\{(\w+)\}|\$", re.DOTALL)
+_REFERENCE = re.compile(r"\\(?P<escaped>.)|\$(?P<number>[0-9]+)|\$\{(?P<name>\w+)\}|\$", re.DOTALL)
 """An escaped character, a group by number or by name, or the sign of neither."""
 
 
@@ -42,7 +45,7 @@ class _Rule(NamedTuple):
         """Return the replacement of a match, with Java's references to groups."""
 
         def group_or_text(reference: re.Match[str]) -> str:
-            escaped, number, name = reference.groups()
+            escaped, number, name = reference.group("escaped", "number", "name")
             if escaped is not None:
                 return escaped
             if name is not None:
@@ -62,17 +65,17 @@ class PrincipalMapper:
         """Parse rules; raises ValueError, with one line, for an invalid one."""
         self._rules: list[_Rule] = []
         for match in _RULES.finditer(text.strip()):
-            rule = match[1]
+            rule = match["rule"]
             parts = _PARTS.match(rule)
             if parts is None or parts.end() != len(rule):
                 rest = rule if parts is None else rule[parts.end() :]
                 raise ValueError(f"Invalid rule: `{rule}`, unmatched substring: `{rest}`")
-            if parts[1] is not None:
+            if parts["default"] is not None:
                 self._rules.append(_Rule(None))
-            elif parts[2] is not None:
-                pattern, replacement = _compile(parts[2]), parts[4]
+            elif parts["pattern"] is not None:
+                pattern, replacement = _compile(parts["pattern"]), parts["replacement"]
                 _check_references(pattern, replacement)
-                self._rules.append(_Rule(pattern, replacement, parts[6]))
+                self._rules.append(_Rule(pattern, replacement, parts["case"]))
 
     def name_of(self, distinguished_name: str) -> str:
         """Return the name by the first rule that applies; raises NoMatchingRuleError."""
@@ -95,7 +98,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
 def _check_references(pattern: re.Pattern[str], replacement: str) -> None:
     """Raise ValueError if a replacement refers to a group that its pattern does not have."""
     for reference in _REFERENCE.finditer(replacement):
-        escaped, number, name = reference.groups()
+        escaped, number, name = reference.group("escaped", "number", "name")
         if escaped is not None:
             continue
         if number is not None:
