@@ -163,6 +163,12 @@ class ActiveShard(Generic[M]):
             self._prepare_write()
         return self._write(decide)
 
+    def write_immediately(self, decide: Decision[M, R]) -> R:
+        """Run one decision like `write`, for a decision that does not park the request."""
+        response = self.write(decide)
+        assert not isinstance(response, Waiting)
+        return response
+
     def _write(self, decide: Decision[M, R]) -> R | Waiting[R]:
         now_ms = self._clock.now_ms()
         result = decide(self.machine, now_ms)

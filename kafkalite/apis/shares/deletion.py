@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from kafkalite.groups.group import GroupType
 from kafkalite.ports.waiting import chain
@@ -44,9 +44,8 @@ def delete_share_state_of_group(
     group = shard.machine.group(group_id)
     if group is None or group.group_type is not GroupType.SHARE:
         return None
-    partitions = cast(
-        "Mapping[bytes, list[int]]",
-        shard.write(lambda machine, _: machine.share.begin_deleting_group(group_id)),
+    partitions = shard.write_immediately(
+        lambda machine, _: machine.share.begin_deleting_group(group_id)
     )
     if not partitions:
         return None

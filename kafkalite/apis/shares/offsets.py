@@ -7,7 +7,7 @@ stores their offsets. So each of these requests uses both.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from kafkalite.apis.duplicates import DuplicateLimit
 from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from kafkalite.cluster.node import Node
     from kafkalite.gateway.call import Call
-    from kafkalite.groups.share.intents import SharePartitionInitialization
     from kafkalite.groups.share.offsets import StateDeletion
     from kafkalite.ports.waiting import Waiting
 
@@ -212,9 +211,8 @@ def handle_alter_share_group_offsets(
     _check_group_id(group_id)
     offsets = _requested_offsets(node, request)
     shard = node.groups.locate(group_id, node.id)
-    initializations = cast(
-        "tuple[SharePartitionInitialization, ...]",
-        shard.write(lambda machine, _: machine.share.alter_offsets(group_id, offsets)),
+    initializations = shard.write_immediately(
+        lambda machine, _: machine.share.alter_offsets(group_id, offsets)
     )
 
     def response(errors: Mapping[ShareKey, KafkaError]) -> AlterShareGroupOffsetsResponse:
@@ -303,9 +301,8 @@ def handle_delete_share_group_offsets(
     _check_group_id(group_id)
     names = [topic.topic_name for topic in in_steps(request.topics)]
     shard = node.groups.locate(group_id, node.id)
-    deletion = cast(
-        "StateDeletion",
-        shard.write(lambda machine, _: machine.share.begin_deleting_offsets(group_id, names)),
+    deletion = shard.write_immediately(
+        lambda machine, _: machine.share.begin_deleting_offsets(group_id, names)
     )
 
     def response(errors: Mapping[bytes, KafkaError]) -> DeleteShareGroupOffsetsResponse:

@@ -6,7 +6,7 @@ request too (KIP-618).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from kafkalite.apis.transactions.transactional_producers import (
     fencing_eras,
@@ -74,13 +74,8 @@ def _init_transactional(
     )
     # An invalid request is refused by every node, whether it is the coordinator or not.
     check_request(call.node.config, transactional_id, producer_request)
-    return cast(
-        "InitializationResult",
-        shard_of(call, transactional_id).write(
-            lambda machine, now_ms: machine.init_producer_id(
-                transactional_id, producer_request, now_ms
-            )
-        ),
+    return shard_of(call, transactional_id).write_immediately(
+        lambda machine, now_ms: machine.init_producer_id(transactional_id, producer_request, now_ms)
     )
 
 

@@ -8,7 +8,7 @@ tests.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
 from kafkalite.apis.transactions.transactional_producers import (
@@ -280,17 +280,14 @@ def handle_end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse:
     """Commit or abort a transaction, and return the producer id and epoch to continue with."""
     era: EndTxnEra = call.era
     transactional_id = request.transactional_id
-    successor = cast(
-        "Producer",
-        shard_of(call, transactional_id).write(
-            lambda machine, now_ms: machine.end(
-                transactional_id,
-                Producer(request.producer_id, request.producer_epoch),
-                is_commit=request.committed,
-                client_transaction_version=era.transaction_version,
-                now_ms=now_ms,
-            )
-        ),
+    successor = shard_of(call, transactional_id).write_immediately(
+        lambda machine, now_ms: machine.end(
+            transactional_id,
+            Producer(request.producer_id, request.producer_epoch),
+            is_commit=request.committed,
+            client_transaction_version=era.transaction_version,
+            now_ms=now_ms,
+        )
     )
     return EndTxnResponse(
         error_code=ErrorCode.NONE,
