@@ -474,6 +474,15 @@ class Log:
 
     # --- deleting and rolling ----------------------------------------------------------------
 
+    def skip_to(self, offset: int) -> None:
+        """Let the next batch begin at `offset`, which is the end of the log or after it.
+
+        The offsets before it have no records, as after compaction. An empty log starts there.
+        """
+        if not self.end_offset:
+            self.start_offset = offset
+        self.end_offset = offset
+
     def delete_before(self, offset: int) -> None:
         """Make `offset` the start of the log; segments that are entirely before it are removed.
 

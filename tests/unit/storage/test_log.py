@@ -494,3 +494,17 @@ def test_damaged_log_refuses_records_and_is_not_changed() -> None:
     assert {name: files.read(name) for name in files.paths} == before
     (failure,) = again.health.failures
     assert (failure.problem, failure.path) == (DiskProblem.DAMAGED, path)
+
+
+def test_batches_after_skipped_offsets_have_later_offsets() -> None:
+    log = open_log(MemoryFiles())
+    log.skip_to(5)
+    append(log, b"a")
+    log.skip_to(6)
+    append(log, b"b")
+    log.skip_to(9)
+    append(log, b"c")
+    assert (log.start_offset, log.end_offset) == (5, 10)
+    assert [(record.offset, record.value) for record in records_of(log)] == [
+        (5, b"a"), (6, b"b"), (9, b"c"),
+    ]  # fmt: skip

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.groups.offset_commit import OFFSET_COMMIT_ERAS, handle_offset_commit
-from kafkalite.gateway.call import Call, ConnectionContext
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
@@ -68,10 +68,7 @@ class Seed:
             recorded.end_transaction(batch.producer_id, batch.producer_epoch, ControlKind.ABORT)
         log = partition.log
         for batch in recorded.batches:
-            if batch.base_offset != log.end_offset:
-                if not log.end_offset:
-                    log.start_offset = batch.base_offset
-                log.end_offset = batch.base_offset
+            log.skip_to(batch.base_offset)
             log.append([batch], leader_epoch=partition.leader_epoch, now_ms=cluster.clock.now_ms())
         if recorded.batches:
             log.flush()
@@ -95,7 +92,8 @@ class Seed:
             listener="",
             client_host="/capture",
         )
-        call = Call(context, era=OFFSET_COMMIT_ERAS.at(_OFFSET_COMMIT_VERSION))
+        era = OFFSET_COMMIT_ERAS.at(_OFFSET_COMMIT_VERSION)
+        call = context.call(_OFFSET_COMMIT_VERSION, era, request_bytes=0)
         request = OffsetCommitRequest(
             group_id=group,
             generation_id_or_member_epoch=_NO_GENERATION,
