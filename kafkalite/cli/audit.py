@@ -20,6 +20,7 @@ from kafkalite.cli.argument_types import whole_number
 from kafkalite.cli.broker_options import add_former_flag
 from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, exit_with_error
 from kafkalite.cli.streams import open_closed_streams, try_print
+from kafkalite.ports.units import NANOSECONDS_PER_MILLISECOND
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -46,7 +47,6 @@ _LOCAL_MASTER: Final = "local[*]"
 _COMPRESSED: Final = (".gz", ".zst", ".xz", ".parquet")
 _COMPRESSION_RATIO: Final = 8
 _MIB: Final = 1 << 20
-_NS_PER_MS: Final = 1_000_000
 _US_PER_MS: Final = 1_000
 _MS_PER_S: Final = 1_000
 _TABLES_ONLY: Final = "requests"
@@ -542,7 +542,11 @@ def _options(arguments: Namespace) -> Options:
 def _instant_ns(flag: str, text: str | None) -> int | None:
     from kafkalite.ports.times import instant_ms  # noqa: PLC0415 - see above
 
-    return None if text is None else _parse_option(flag, text, instant_ms) * _NS_PER_MS
+    return (
+        None
+        if text is None
+        else _parse_option(flag, text, instant_ms) * NANOSECONDS_PER_MILLISECOND
+    )
 
 
 def _audit_options(arguments: Namespace) -> AuditOptions:

@@ -10,6 +10,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.cli.streams import printable
+from kafkalite.ports.units import (
+    NANOSECONDS_PER_MICROSECOND,
+    NANOSECONDS_PER_MILLISECOND,
+    NANOSECONDS_PER_SECOND,
+)
 from kafkalite.protocol import codec
 from kafkalite.protocol.api_names import unknown_name_message
 from kafkalite.protocol.errors import ProtocolViolation
@@ -37,9 +42,6 @@ if TYPE_CHECKING:
     from kafkalite.protocol.message import Message
     from kafkalite.traffic.model import Exchange, Problem
 
-_NS_PER_SECOND: Final = 1_000_000_000
-_NS_PER_US: Final = 1000
-_NS_PER_MS: Final = 1_000_000
 _MAX_TOPIC_NAMES: Final = 100_000
 """Approximate limit of cached topic names."""
 _NO_NODE: Final = -1
@@ -167,7 +169,9 @@ def json_line(decoded: DecodedExchange, *, records: bool) -> str:
         "time": _time(exchange.sent_ns),
         "sentNs": exchange.sent_ns,
         "answeredNs": answered_ns,
-        "latencyUs": None if answered_ns is None else (answered_ns - exchange.sent_ns) / _NS_PER_US,
+        "latencyUs": None
+        if answered_ns is None
+        else (answered_ns - exchange.sent_ns) / NANOSECONDS_PER_MICROSECOND,
         "connection": connection.number,
         "position": exchange.position,
         "client": str(connection.client),
@@ -203,18 +207,18 @@ def _message_json(
 
 
 def _time(at_ns: int) -> str:
-    seconds, rest = divmod(at_ns, _NS_PER_SECOND)
+    seconds, rest = divmod(at_ns, NANOSECONDS_PER_SECOND)
     try:
         second_text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     except (OverflowError, OSError, ValueError):
         return f"{at_ns} ns"  # outside of the calendar
-    return f"{second_text}.{rest // _NS_PER_US:06}Z"
+    return f"{second_text}.{rest // NANOSECONDS_PER_MICROSECOND:06}Z"
 
 
 def _latency(exchange: Exchange) -> str:
     if exchange.answered_ns is None:
         return "unanswered"
-    return f"{(exchange.answered_ns - exchange.sent_ns) / _NS_PER_MS:.3f} ms"
+    return f"{(exchange.answered_ns - exchange.sent_ns) / NANOSECONDS_PER_MILLISECOND:.3f} ms"
 
 
 def _outcome(decoded: DecodedExchange) -> str:

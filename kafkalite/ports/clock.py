@@ -17,6 +17,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.ports.scheduled_calls import ScheduledCalls
+from kafkalite.ports.units import NANOSECONDS_PER_MILLISECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +45,6 @@ REPORTED_LATENESS_S = 0.5
 """If the loop makes a call later than this, in seconds, `AdjustableClock.on_late` is called."""
 
 _NEVER_MS = 1 << 62
-_NS_PER_MS = 1_000_000
 
 
 class Timer(Protocol):
@@ -104,7 +104,7 @@ class SteppedClock:
 
     def now_ns(self) -> int:
         """Return the virtual time, in nanoseconds since the Unix epoch."""
-        return self._now_ms * _NS_PER_MS
+        return self._now_ms * NANOSECONDS_PER_MILLISECOND
 
     def after_due_calls(self, callback: Callable[[], None]) -> Timer | None:
         """Return None: `advance` makes all calls that are due."""
@@ -201,7 +201,9 @@ class AdjustableClock(SteppedClock):
 
     def __init__(self, rate: float = 1, now_ms: int | None = None) -> None:
         """Start at `now_ms`, by default the machine's time."""
-        super().__init__(time.time_ns() // _NS_PER_MS if now_ms is None else now_ms)
+        super().__init__(
+            time.time_ns() // NANOSECONDS_PER_MILLISECOND if now_ms is None else now_ms
+        )
         self._offset_ns = 0
         """Difference to the machine's time; 0 until the first jump, pause or other rate."""
         self._latest_ns = 0
@@ -234,10 +236,13 @@ class AdjustableClock(SteppedClock):
             if now_ns < self._latest_ns:
                 now_ns = self._half_speed_ns()
             self._latest_ns = now_ns
-            return now_ns // _NS_PER_MS
+            return now_ns // NANOSECONDS_PER_MILLISECOND
         if self._rate:
             elapsed_ns = time.monotonic_ns() - self._monotonic_start_ns
-            return min(self._now_ms + int(elapsed_ns * self._rate) // _NS_PER_MS, LATEST_MS)
+            return min(
+                self._now_ms + int(elapsed_ns * self._rate) // NANOSECONDS_PER_MILLISECOND,
+                LATEST_MS,
+            )
         return self._now_ms
 
     def now_ns(self) -> int:
@@ -248,7 +253,7 @@ class AdjustableClock(SteppedClock):
                 now_ns = self._half_speed_ns()
             self._latest_ns = now_ns
             return now_ns
-        return self.now_ms() * _NS_PER_MS
+        return self.now_ms() * NANOSECONDS_PER_MILLISECOND
 
     @property
     def rate(self) -> float:
@@ -331,7 +336,7 @@ class AdjustableClock(SteppedClock):
         """Continue from the current time at the requested rate."""
         rate = self._requested_rate
         if rate == 1:
-            self._latest_ns = self._now_ms * _NS_PER_MS
+            self._latest_ns = self._now_ms * NANOSECONDS_PER_MILLISECOND
             self._offset_ns = self._latest_ns - time.time_ns()
             self._follows_machine = True
         else:

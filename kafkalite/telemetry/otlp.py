@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.ports.turns import pause
+from kafkalite.ports.units import NANOSECONDS_PER_MILLISECOND
 from kafkalite.telemetry.metrics import DecodedMetric, Distribution, Metric
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ MAX_NESTED_BYTES = 4_096
 """Encoded size of an attribute with a list or a map: its text can be 100 times as long."""
 
 _ELEMENTS_PER_PAUSE = 256
-_NS_PER_MS = 1_000_000
 _NO_RECORDED_VALUE = 1  # flag of a point without a value
 _DELTA = 1  # AggregationTemporality
 
@@ -131,7 +131,7 @@ def _decode_metric(
                 description=description,
                 labels=tuple(sorted(labels.items())),
                 value=value_of(point),
-                time_ms=point.time_unix_nano // _NS_PER_MS,
+                time_ms=point.time_unix_nano // NANOSECONDS_PER_MILLISECOND,
             ),
             is_delta,
         )

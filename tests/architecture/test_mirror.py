@@ -190,6 +190,7 @@ TYPES_ONLY = {
     "traffic/replay/options.py",
     "storage/transaction_marker.py",
     "traffic/spark/report/model.py",
+    "ports/units.py",
     "transactions/intents.py",
 }
 """Modules with types and constants only, which mypy checks."""

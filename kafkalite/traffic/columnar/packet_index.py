@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from kafkalite.ports.units import NANOSECONDS_PER_SECOND
 from kafkalite.traffic.columnar.arrays import Columns, Ints, empty_ints
 
-NS_PER_S: Final = 1_000_000_000
 MAX_TIME_NS: Final = int(np.iinfo(np.int64).max)
 """The maximum of the time columns; later times are clipped to it."""
 
@@ -65,16 +65,20 @@ class Packets(Columns):
 def nanoseconds(ticks: Ints, unit: int, offset_s: Ints) -> Ints:
     """Return times in nanoseconds; `ticks` are unsigned, `unit` is ticks per second."""
     unsigned, per_second = ticks.view(np.uint64), np.uint64(unit)
-    is_plain = unit == NS_PER_S and not offset_s.any()
-    if is_plain and int(unsigned.max(initial=0)) < MAX_TIME_NS - 2 * NS_PER_S:
+    is_plain = unit == NANOSECONDS_PER_SECOND and not offset_s.any()
+    if is_plain and int(unsigned.max(initial=0)) < MAX_TIME_NS - 2 * NANOSECONDS_PER_SECOND:
         return ticks
     seconds = (unsigned // per_second).astype(np.int64) + offset_s
     remaining_ticks = unsigned % per_second
-    if unit <= NS_PER_S and NS_PER_S % unit == 0:
-        fraction = remaining_ticks * np.uint64(NS_PER_S // unit)
+    if unit <= NANOSECONDS_PER_SECOND and NANOSECONDS_PER_SECOND % unit == 0:
+        fraction = remaining_ticks * np.uint64(NANOSECONDS_PER_SECOND // unit)
     else:
         # Units finer than a nanosecond, or powers of two: exact up to 2⁵³.
-        fraction = (remaining_ticks.astype(np.float64) * (NS_PER_S / unit)).astype(np.uint64)
-    max_seconds = MAX_TIME_NS // NS_PER_S - 1
-    times: Ints = np.clip(seconds, 0, max_seconds) * NS_PER_S + fraction.astype(np.int64)
+        fraction = (remaining_ticks.astype(np.float64) * (NANOSECONDS_PER_SECOND / unit)).astype(
+            np.uint64
+        )
+    max_seconds = MAX_TIME_NS // NANOSECONDS_PER_SECOND - 1
+    times: Ints = np.clip(seconds, 0, max_seconds) * NANOSECONDS_PER_SECOND + fraction.astype(
+        np.int64
+    )
     return times

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from kafkalite.ports.units import NANOSECONDS_PER_SECOND
 from kafkalite.traffic.columnar.arrays import read_uint32_be, read_uint32_le
-from kafkalite.traffic.columnar.packet_index import NS_PER_S, Interface, Packets, ScannerState
+from kafkalite.traffic.columnar.packet_index import Interface, Packets, ScannerState
 from kafkalite.traffic.formats.pcap import MAGICS
 from kafkalite.traffic.model import ProblemKind
 
@@ -32,7 +33,7 @@ class RecordScanner:
         self.interfaces: list[Interface] = []
         self._report = report
         self._byte_order, self._unit_ns = MAGICS[magic]
-        self._units_per_second = NS_PER_S // self._unit_ns
+        self._units_per_second = NANOSECONDS_PER_SECOND // self._unit_ns
         self._record = Struct(f"{self._byte_order}4I")
         self._high_seconds = b""
         self._last_ns = 0
@@ -164,7 +165,8 @@ class RecordScanner:
             start=positions + _RECORD_BYTES,
             captured=u32(data, positions + 8),
             original=u32(data, positions + 12),
-            at_ns=u32(data, positions) * NS_PER_S + u32(data, positions + 4) * self._unit_ns,
+            at_ns=u32(data, positions) * NANOSECONDS_PER_SECOND
+            + u32(data, positions + 4) * self._unit_ns,
             interface=zeros,
             options=zeros,
         )

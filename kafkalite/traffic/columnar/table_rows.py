@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kafkalite.ports.units import NANOSECONDS_PER_MICROSECOND
 from kafkalite.traffic.columnar import headers
 from kafkalite.traffic.columnar.arrays import Bytes, Ints, Mask, stable_order, true_indexes
 from kafkalite.traffic.columnar.byte_columns import bytes_column, text_column
@@ -172,7 +173,10 @@ def pair_columns(
     mask = response < 0
     if mask.any():
         response = np.where(mask, 0, response)
-    sent, answered = frames.at_ns[row] // _NS_PER_US, frames.at_ns[response] // _NS_PER_US
+    sent, answered = (
+        frames.at_ns[row] // NANOSECONDS_PER_MICROSECOND,
+        frames.at_ns[response] // NANOSECONDS_PER_MICROSECOND,
+    )
     # A response can be captured before its request.
     answered = np.maximum(answered, sent)
     api_key, version = parsed_headers.api_key[row], parsed_headers.version[row]
@@ -218,12 +222,9 @@ def _frame_columns(
     }
 
 
-_NS_PER_US = 1000
-
-
 def time_column(ns: Ints) -> Any:  # noqa: ANN401 - an Arrow array
     """Return times in nanoseconds as a column of timestamps."""
-    return pa.array(ns // _NS_PER_US).cast(TIME)
+    return pa.array(ns // NANOSECONDS_PER_MICROSECOND).cast(TIME)
 
 
 def table_batch(schema: pa.Schema, columns: dict[str, Any]) -> pa.RecordBatch:

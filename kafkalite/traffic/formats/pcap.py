@@ -5,6 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.ports.units import NANOSECONDS_PER_SECOND
 from kafkalite.traffic.formats.capture_files import Interface, Packet
 from kafkalite.traffic.model import ProblemKind
 
@@ -24,7 +25,6 @@ MAGICS: Final[Mapping[bytes, tuple[str, int]]] = {
 _MAX_PACKET_BYTES: Final = 16 * 1024 * 1024
 _HEADER_BYTES: Final = 24
 _RECORD_BYTES: Final = 16
-_SECOND_NS: Final = 1_000_000_000
 _LINK_TYPE_MASK: Final = 0xFFFF  # the higher bits describe checksums after the packets
 
 
@@ -37,7 +37,7 @@ class _RecordReader:
         self._window = window
         self._order = order
         self._unit_ns = unit_ns
-        self._units_per_second = _SECOND_NS // unit_ns
+        self._units_per_second = NANOSECONDS_PER_SECOND // unit_ns
         self._record = Struct(f"{order}4I")
         self._last_seconds: int | None = None
 
@@ -57,7 +57,7 @@ class _RecordReader:
             start = window.position + _RECORD_BYTES
             window.position = stop = start + captured
             self._last_seconds = seconds
-            at_ns = seconds * _SECOND_NS + fraction * unit_ns
+            at_ns = seconds * NANOSECONDS_PER_SECOND + fraction * unit_ns
             yield Packet(at_ns, interface, window.buffer[start:stop], length, offset, None)
         if window.remaining_bytes:
             window.report(ProblemKind.TRUNCATED_BLOCK, "the file ends within a packet's header")

@@ -6,6 +6,7 @@ import re
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.ports.units import NANOSECONDS_PER_SECOND
 from kafkalite.traffic.formats.capture_files import MAX_BLOCK_BYTES, Interface, Packet
 from kafkalite.traffic.model import ProblemKind
 
@@ -24,7 +25,6 @@ _PACKET_OVERHEAD_BYTES: Final = 32
 """Size of an enhanced packet block without options and without the packet's data."""
 _MIN_SECTION_BYTES: Final = 28
 _END_OF_OPTIONS, _COMMENT, _INTERFACE_NAME, _TIME_RESOLUTION, _TIME_OFFSET = 0, 1, 2, 9, 14
-_SECOND_NS: Final = 1_000_000_000
 _MICROSECONDS: Final = 6
 _MAX_EXPONENT: Final = 64
 
@@ -41,10 +41,10 @@ class _SectionInterface:
         base = 2 if resolution & 0x80 else 10
         per_second = base ** min(exponent, _MAX_EXPONENT)
         # If both are powers of ten, one divides the other, and times are exact.
-        is_coarse = _SECOND_NS % per_second == 0
-        self.factor = _SECOND_NS // per_second if is_coarse else _SECOND_NS
+        is_coarse = NANOSECONDS_PER_SECOND % per_second == 0
+        self.factor = NANOSECONDS_PER_SECOND // per_second if is_coarse else NANOSECONDS_PER_SECOND
         self.divisor = 1 if is_coarse else per_second
-        self.offset_ns = offset_s * _SECOND_NS
+        self.offset_ns = offset_s * NANOSECONDS_PER_SECOND
         self.max_captured_bytes = snap_length or MAX_BLOCK_BYTES
         self.interface = interface
 

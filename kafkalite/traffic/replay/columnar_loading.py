@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kafkalite.ports.units import NANOSECONDS_PER_MICROSECOND
 from kafkalite.traffic.columnar.arrow_assembly import binary_parts
 from kafkalite.traffic.columnar.options import Options, Table
 from kafkalite.traffic.columnar.reading import read_file
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     Microseconds = NDArray[np.int64]
 
-_US_NS: Final = 1000
 _NO_TIME: Final = -1
 _PARTIAL_TABLES: Final = {
     Table.CONNECTIONS: CONNECTIONS,
@@ -77,7 +77,7 @@ def index_connections(files: Iterable[str]) -> ConnectionIndex | None:
     for row in rows:
         number_in_file, file = row["connection"], row["file"]
         number = numbers_by_part.get(number_in_file, number_in_file)
-        if row["first_ns"] // _US_NS < end_us.get(number, 0):
+        if row["first_ns"] // NANOSECONDS_PER_MICROSECOND < end_us.get(number, 0):
             return None
         end_us[number] = last_us.get((file, number_in_file), 0)
         if number not in connections:
@@ -195,8 +195,8 @@ def _exchanges_from_pairs(
             api_version=api_version,
             correlation_id=correlation_id,
             client_id=names[name],
-            sent_ns=sent_us * _US_NS,
-            answered_ns=answered_us * _US_NS if was_answered else None,
+            sent_ns=sent_us * NANOSECONDS_PER_MICROSECOND,
+            answered_ns=answered_us * NANOSECONDS_PER_MICROSECOND if was_answered else None,
             request=request,
             request_start=request_start,
             response=response if was_answered else None,

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from enum import IntEnum
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
+from kafkalite.ports.units import NANOSECONDS_PER_SECOND
 from kafkalite.protocol.message import Message
 from kafkalite.protocol.uuids import uuid_to_text
 from kafkalite.traffic.replay.comparison.compare import is_error_code
@@ -28,7 +29,6 @@ _APIS_WITH_UNRELATED_ROWS = frozenset(("ApiVersions", "DescribeConfigs"))
 """APIs whose rows are unrelated, so that each differing row is a separate kind of finding."""
 _MAX_VALUE_LENGTH = 200
 _UUID_BYTES = 16
-_S_NS = 1_000_000_000
 
 
 class FailOn(IntEnum):
@@ -248,7 +248,7 @@ def _finding_to_json(finding: Finding) -> FindingJson:
 
 def iso_time(at_ns: int) -> str:
     """Return a time in ISO 8601, UTC; as seconds since the epoch if the year is out of range."""
-    seconds, nanoseconds = divmod(at_ns, _S_NS)
+    seconds, nanoseconds = divmod(at_ns, NANOSECONDS_PER_SECOND)
     try:
         time = datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
@@ -262,16 +262,6 @@ def value_text(path: str, value: object) -> str:
         return error_name(value)
     text = bytes(value).hex() if isinstance(value, bytes | memoryview) else _format_value(value)
     return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[:_MAX_VALUE_LENGTH]}… ({len(text)})"
-
-
-def count_text(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless the number is 1."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def times_text(times: int) -> str:
-    """Return a number of occurrences as text."""
-    return "once" if times == 1 else f"{times:,} times"
 
 
 def _format_value(value: object) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite import __version__
+from kafkalite.ports.units import NANOSECONDS_PER_SECOND
 from kafkalite.traffic.formats import pcapng
 from kafkalite.traffic.formats.comments import InterfaceNote, encode_interface_note
 from kafkalite.traffic.formats.tcp_packets import TcpConnection
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from kafkalite.traffic.formats.pcapng import Buffer
 
-_SECOND_NS: Final = 1_000_000_000
 _UNKNOWN_HOST: Final = "0.0.0.0"  # noqa: S104 - represents an unknown address
 
 
@@ -60,7 +60,9 @@ class CaptureWriter:
         self._rotation = FileRotation(
             directory,
             file_bytes=options.file_bytes,
-            file_ns=None if options.file_s is None else int(options.file_s * _SECOND_NS),
+            file_ns=None
+            if options.file_s is None
+            else int(options.file_s * NANOSECONDS_PER_SECOND),
             header=self._file_header,
             trailer=self._trailer,
             warn=warn,

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.ports.system import writev
+from kafkalite.ports.units import NANOSECONDS_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_FILE_BYTES: Final = 64 * 1024 * 1024
 SUFFIX: Final = ".pcapng"
 
-_SECOND_NS: Final = 1_000_000_000
-_RETRY_NS: Final = 5 * _SECOND_NS
+_RETRY_NS: Final = 5 * NANOSECONDS_PER_SECOND
 _RETRY_BYTES: Final = 64 * 1024 * 1024
 """After an error, a new file is tried after this time, or after this many lost bytes. The second
 limit is for a clock that stands still."""
@@ -32,7 +32,7 @@ limit is for a clock that stands still."""
 _MAX_BUFFERS: Final = 1024
 """Maximum number of buffers for one writev call."""
 
-_MAX_TIME_NS: Final = 253_402_300_799 * _SECOND_NS
+_MAX_TIME_NS: Final = 253_402_300_799 * NANOSECONDS_PER_SECOND
 _MAX_FILES_PER_TIMESTAMP: Final = 10_000
 
 
@@ -218,7 +218,7 @@ def _write_all(fd: int, pieces: Sequence[Buffer]) -> int:
 
 
 def _file_timestamp(at_ns: int) -> str:
-    seconds, fraction_ns = divmod(min(max(at_ns, 0), _MAX_TIME_NS), _SECOND_NS)
+    seconds, fraction_ns = divmod(min(max(at_ns, 0), _MAX_TIME_NS), NANOSECONDS_PER_SECOND)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y%m%dT%H%M%S}.{fraction_ns:09}Z"
 
 

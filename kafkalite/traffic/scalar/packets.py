@@ -14,6 +14,7 @@ from importlib import import_module
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kafkalite.ports.units import NANOSECONDS_PER_SECOND
 from kafkalite.traffic.model import Endpoint, Problem, ProblemKind
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ _NEEDS_DPKT: Final = "reading its headers needs dpkt: pip install 'kafkalite[cap
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
-_SECOND_NS: Final = 1_000_000_000
-MIN_CLOCK_JUMP_NS: Final = _SECOND_NS
+MIN_CLOCK_JUMP_NS: Final = NANOSECONDS_PER_SECOND
 """A packet is reported if it is earlier than the previous one by more than this. The times of
 packets of several queues differ by less."""
 _IP4, _IP6 = 0x0800, 0x86DD
@@ -100,7 +100,7 @@ class Dissector:
         """Return the TCP segment of a packet; None if it has none, or is unreadable."""
         data = packet.data
         if packet.at_ns < self._last_ns - MIN_CLOCK_JUMP_NS:
-            back_s = (self._last_ns - packet.at_ns) // _SECOND_NS
+            back_s = (self._last_ns - packet.at_ns) // NANOSECONDS_PER_SECOND
             self._report_problem(packet, ProblemKind.CLOCK_JUMP, f"time goes back by {back_s} s")
         self._last_ns = packet.at_ns
         try:

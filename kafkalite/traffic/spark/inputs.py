@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.ports.texts import count_text
+from kafkalite.ports.units import NANOSECONDS_PER_MICROSECOND
 from kafkalite.traffic.model import Problem, ProblemKind
 from kafkalite.traffic.spark.access_checks import check_access
 from kafkalite.traffic.spark.dataframes import is_local
 from kafkalite.traffic.spark.locations import InputFile, LocationError, find, hadoop_url, location
 from kafkalite.traffic.spark.manifest import InputSplit, split_inputs
-from kafkalite.traffic.spark.progress import Amount, files_text
+from kafkalite.traffic.spark.progress import Amount
 from kafkalite.traffic.spark.stages.decoding import (
     TaskReport,
     decode,
@@ -57,7 +59,6 @@ MAX_SPARK_FILE_BYTES: Final = 2**31 - 1
 _RECURSIVE: Final = "recursiveFileLookup"
 _ROWS_PER_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BYTES_PER_TASK: Final = "spark.sql.files.maxPartitionBytes"
-_NS_PER_US: Final = 1_000
 
 
 class WorkerFiles:
@@ -102,7 +103,7 @@ class WorkerFiles:
         huge = [file for file in files if is_huge(file, size_bytes)]
         if not huge:
             return {}
-        reporter.step(f"looking for split points in {files_text(len(huge), 'large file')}")
+        reporter.step(f"looking for split points in {count_text(len(huge), 'large file')}")
         find_in_task = partial(find_parts, files=huge, size_bytes=size_bytes)
         rows = self._indexes(huge).mapInArrow(find_in_task, PARTS_COLUMNS).collect()
         return {row.file: load_parts(row.parts) for row in rows}
@@ -135,7 +136,8 @@ class SparkFiles:
             InputFile(
                 url=row.path,
                 size=row.length,
-                modified_ns=int(row.modificationTime.timestamp() * 1_000_000) * _NS_PER_US,
+                modified_ns=int(row.modificationTime.timestamp() * 1_000_000)
+                * NANOSECONDS_PER_MICROSECOND,
             )
             for row in rows
             if not row.path.removeprefix("file:").startswith(f"{excluded.url.rstrip('/')}/")

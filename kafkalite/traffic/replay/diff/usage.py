@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafkalite.ports.units import NANOSECONDS_PER_SECOND
 from kafkalite.protocol import codec
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.errors import ProtocolViolation
@@ -41,7 +42,6 @@ _API_VERSIONS = ApiKey.API_VERSIONS
 _MAX_CACHED_BYTES = 256
 _ZERO_CORRELATION_ID = bytes(4)
 _DIGITS = re.compile(r"\d+")
-_S_NS = 1_000_000_000
 
 
 class ClientApi(NamedTuple):
@@ -124,7 +124,7 @@ def read_usage(
         first_ns = exchange.sent_ns if first_ns is None else min(first_ns, exchange.sent_ns)
         last_ns = max(last_ns or 0, exchange.answered_ns or exchange.sent_ns)
         add_exchange(cluster_usage, exchange)
-    cluster_usage.seconds = ((last_ns or 0) - (first_ns or 0)) / _S_NS
+    cluster_usage.seconds = ((last_ns or 0) - (first_ns or 0)) / NANOSECONDS_PER_SECOND
     return cluster_usage
 
 

@@ -15,12 +15,12 @@ from json import dumps, loads
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
+from kafkalite.ports.units import NANOSECONDS_PER_MILLISECOND, NANOSECONDS_PER_SECOND
+
 if TYPE_CHECKING:
     from kafkalite.client.exchanges import PendingResponse
     from kafkalite.control.endpoint import Endpoint
 
-_MS_NS = 1_000_000
-_S_NS = 1_000_000_000
 _HTTP_TIMEOUT_S = 120.0
 _USUAL_RESPONSE_S = 0.05
 """Usual maximum time of a response that does not wait for the target's clock."""
@@ -161,7 +161,7 @@ class RealPace:
         """Wait until a step recorded at that time is due."""
         if self._speed is None:
             return
-        due_s = self._began_s + (at_ns - self._first_ns) / _S_NS / self._speed
+        due_s = self._began_s + (at_ns - self._first_ns) / NANOSECONDS_PER_SECOND / self._speed
         remaining_s = due_s - time.monotonic()
         if remaining_s > 0:
             await asyncio.sleep(remaining_s)
@@ -203,12 +203,12 @@ class DrivenPace:
         """Stop the target's clock, and set it to the recorded time of the first step."""
         self._clock.pause()
         self._now_ms = self._clock.now_ms()
-        self._shift_ms = max(0, self._now_ms - at_ns // _MS_NS)
-        self._set_clock(at_ns // _MS_NS + self._shift_ms)
+        self._shift_ms = max(0, self._now_ms - at_ns // NANOSECONDS_PER_MILLISECOND)
+        self._set_clock(at_ns // NANOSECONDS_PER_MILLISECOND + self._shift_ms)
 
     async def wait_until_due(self, at_ns: int) -> None:
         """Set the target's clock to the time of a recorded step."""
-        await self._advance(at_ns // _MS_NS + self._shift_ms)
+        await self._advance(at_ns // NANOSECONDS_PER_MILLISECOND + self._shift_ms)
 
     def add_sent(self, pending: PendingResponse) -> None:
         """Add a request that the target must read before its clock is advanced."""
@@ -242,7 +242,7 @@ class DrivenPace:
         if pending.is_resolved:
             return True
         # Times are rounded down, so the response may be due up to one millisecond later.
-        recorded_ms = at_ns // _MS_NS + self._shift_ms
+        recorded_ms = at_ns // NANOSECONDS_PER_MILLISECOND + self._shift_ms
         if recorded_ms <= self._now_ms and await pending.wait(_USUAL_RESPONSE_S):
             return True
         await self._advance(recorded_ms)

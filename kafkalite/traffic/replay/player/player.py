@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from kafkalite.client.connection import UnreachableError
+from kafkalite.ports.units import NANOSECONDS_PER_SECOND
 from kafkalite.protocol.catalogue import ChangedState, keys_where
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.traffic.replay.comparison.compare import Difference
@@ -61,7 +62,6 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.5
 """The first and the longest pause before a retry."""
 _STEPS_PER_YIELD = 64
 """Number of steps after which other tasks of the event loop run."""
-_S_NS = 1_000_000_000
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ class Player:
                 if number % _STEPS_PER_YIELD == 0:
                     await asyncio.sleep(0)
                     self.report.seconds = loop.time() - began_s
-                    self.report.recorded_seconds = (last_ns - first_ns) / _S_NS
+                    self.report.recorded_seconds = (last_ns - first_ns) / NANOSECONDS_PER_SECOND
                     self._progress(self.report, last_ns)
             self._connections.flush()
             await self._checker.check_records(self._target)
@@ -146,7 +146,7 @@ class Player:
             self.report.connections = self._connections.opened_count
         self._checker.add_notes()
         self.report.seconds = loop.time() - began_s
-        self.report.recorded_seconds = ((last_ns or 0) - (first_ns or 0)) / _S_NS
+        self.report.recorded_seconds = ((last_ns or 0) - (first_ns or 0)) / NANOSECONDS_PER_SECOND
         return self.report
 
     async def _execute(self, step: Step) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkalite.ports.units import NANOSECONDS_PER_MILLISECOND
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import Entity, entities_in_request, keys_where
 from kafkalite.protocol.error_codes import ErrorCode
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 _LONG_POLLS = keys_where(lambda row: row.request.max_wait_ms)
 _CREATE_TOPICS = ApiKey.CREATE_TOPICS
 _NO_NODE = -1
-_MS_NS = 1_000_000
 _EXPIRED_SHARE = 0.8
 """A long poll counts as expired if it took this share of its maximum wait."""
 
@@ -170,14 +170,14 @@ class OutgoingRequests:
             self._wait_speedup != 1.0
             and exchange.api_key in _LONG_POLLS
             and exchange.answered_ns is not None
-            and exchange.answered_ns - exchange.sent_ns > _MS_NS
+            and exchange.answered_ns - exchange.sent_ns > NANOSECONDS_PER_MILLISECOND
         )
 
     def _shorten(self, exchange: Exchange, request: Message) -> bool:
         """Shorten a long poll if it expired in the recording; return whether it was shortened."""
         max_wait_ms: int = request.max_wait_ms  # type: ignore[attr-defined]  # both APIs have it
         assert exchange.answered_ns is not None
-        waited_ms = (exchange.answered_ns - exchange.sent_ns) / _MS_NS
+        waited_ms = (exchange.answered_ns - exchange.sent_ns) / NANOSECONDS_PER_MILLISECOND
         if waited_ms < _EXPIRED_SHARE * max_wait_ms:
             return False
         new_wait_ms = round(max_wait_ms / self._wait_speedup) if self._wait_speedup else 0

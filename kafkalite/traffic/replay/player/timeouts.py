@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.client.connection import UnreachableError
+from kafkalite.ports.units import NANOSECONDS_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -23,7 +24,6 @@ _LOST_CONNECTIONS_PER_CHECK = 10
 _MAX_FAILURES = 30
 """Consecutive failures after which the target counts as unavailable without a check. A target that
 has never responded also counts as unavailable without a check."""
-_S_NS = 1_000_000_000
 
 
 class TargetUnavailableError(Exception):
@@ -58,7 +58,7 @@ class ResponseTimeouts:
         )
         if self._is_driven:
             return timeout_s
-        recorded_s = ((exchange.answered_ns or 0) - exchange.sent_ns) / _S_NS
+        recorded_s = ((exchange.answered_ns or 0) - exchange.sent_ns) / NANOSECONDS_PER_SECOND
         return timeout_s + max(0.0, recorded_s)
 
     def count_response(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.ports.units import NANOSECONDS_PER_MILLISECOND
 from kafkalite.protocol._generated.messages.fetch import FetchResponse
 from kafkalite.protocol.error_codes import ErrorCode
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 _READ_COMMITTED: Final = 1
 _NO_SESSION: Final = 0
-_NS_PER_MS: Final = 1_000_000
 
 
 def answer_fetch(
@@ -31,7 +31,7 @@ def answer_fetch(
     if request.session_id != _NO_SESSION and request.session_epoch > 0:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND), 0
     response, wait_ms = answer_full_fetch(recorded_cluster, request)
-    return response, wait_ms * _NS_PER_MS
+    return response, wait_ms * NANOSECONDS_PER_MILLISECOND
 
 
 def answer_full_fetch(

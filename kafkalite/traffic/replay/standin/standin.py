@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.gateway.route import MALFORMED
+from kafkalite.ports.units import NANOSECONDS_PER_MILLISECOND
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
 FETCH, OFFSET_COMMIT = ApiKey.FETCH, ApiKey.OFFSET_COMMIT
 _MIN_DELAY_NS = 1_000_000
 """Responses with a shorter recorded delay are sent at once."""
-_NS_PER_MS = 1_000_000
 _UNEQUAL_CLIENT_ID_KEY = b""
 """This key equals no client id on the wire, so the gateway decodes the client id of the next
 request that it answers itself."""
@@ -179,7 +179,7 @@ class LenientMatcher:
         del context
         if isinstance(request, FetchRequest):
             response, wait_ms = answer_full_fetch(self._recorded_cluster, request)
-            return Answer(response, wait_ms * _NS_PER_MS)
+            return Answer(response, wait_ms * NANOSECONDS_PER_MILLISECOND)
         recorded = self._find_exchange(header, request)
         if recorded is None:
             answer = self._composed_answer(header, request)
@@ -299,7 +299,7 @@ class StandIn:
 
 def _delay_response(clock: Clock, answer: Answer) -> Waiting[Message | None]:
     """Return the response as a `Waiting` that is resolved after the recorded delay."""
-    due_ms = clock.now_ms() + answer.delay_ns // _NS_PER_MS
+    due_ms = clock.now_ms() + answer.delay_ns // NANOSECONDS_PER_MILLISECOND
     timer = clock.wait_at(due_ms, lambda: waiting.resolve(answer.response))
     waiting: Waiting[Message | None] = Waiting(on_abandon=timer.cancel)
     return waiting

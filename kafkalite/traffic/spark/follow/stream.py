@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.errors import StreamingQueryException
 
+from kafkalite.ports.texts import count_text
+from kafkalite.ports.units import NANOSECONDS_PER_MICROSECOND
 from kafkalite.traffic.columnar.options import DEFAULT_OPTIONS, Table
 from kafkalite.traffic.columnar.stitching import PendingLimits, stitch
 from kafkalite.traffic.spark import register
@@ -36,7 +38,7 @@ from kafkalite.traffic.spark.follow.periods import FOLDER as PERIODS
 from kafkalite.traffic.spark.inputs import WorkerFiles
 from kafkalite.traffic.spark.locations import InputFile, LocationError, location
 from kafkalite.traffic.spark.output_journal import LOCK, locked
-from kafkalite.traffic.spark.progress import SilentReporter, files_text, size_text
+from kafkalite.traffic.spark.progress import SilentReporter, size_text
 from kafkalite.traffic.spark.requests import Requests
 from kafkalite.traffic.spark.sources.capture import NAME
 from kafkalite.traffic.spark.sources.folder_stream import FileRange
@@ -90,7 +92,6 @@ _STATE_VERSION: Final = 4
 """Version of the stored state and findings; if they have another one, all input is read again."""
 _TRIGGER_INTERVAL: Final = "1 second"
 _POLL_INTERVAL_S: Final = 1
-_NS_PER_US: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,7 +277,7 @@ class BatchDecoder:
                 pending = self._stitch(decoder, incomplete, number)
             self._deliver(session, staged, number, self._oldest_pending_us(pending), is_last=False)
         self.capture.reporter.step(
-            f"batch {number:,}: {size_text(size)} of {files_text(len(ranges))}"
+            f"batch {number:,}: {size_text(size)} of {count_text(len(ranges), 'file')}"
         )
         self._audit_periods(staged, number, size, is_last=False)
 
@@ -435,7 +436,7 @@ class BatchDecoder:
         oldest_us: dict[int, int] = {}
         for file in self.growing.values():
             for key, at_ns in file.first_open_request_ns().items():
-                at_us = at_ns // _NS_PER_US
+                at_us = at_ns // NANOSECONDS_PER_MICROSECOND
                 oldest_us[key] = min(oldest_us.get(key, at_us), at_us)
         requests = zip(
             pending.requests["payload"].to_pylist(),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from kafkalite.ports.units import NANOSECONDS_PER_MILLISECOND
 from kafkalite.traffic.columnar.data_directories import (
     LogOptions,
     parse_segment_path,
@@ -41,7 +42,6 @@ LOG_OPTIONS: Final = (*OPTIONS, "table", "topic", "partition", "from", "until", 
 
 _RECORDS: Final = "records"
 _PROBLEMS: Final = "problems"
-_NS_PER_MS: Final = 1_000_000
 
 
 class LogReader:
@@ -130,4 +130,4 @@ class LogSource(FileSource):
 
 
 def _ms(ns: int | None) -> int | None:
-    return None if ns is None else ns // _NS_PER_MS
+    return None if ns is None else ns // NANOSECONDS_PER_MILLISECOND

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from kafkalite.ports.times import instant_ms
+from kafkalite.ports.units import NANOSECONDS_PER_MILLISECOND
 from kafkalite.protocol import codec
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-_NS_PER_MS: Final = 1_000_000
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -98,7 +98,7 @@ class SourceOptions:
         """Return a time option in nanoseconds since the Unix epoch."""
         text = self.text(name)
         try:
-            return None if text is None else instant_ms(text) * _NS_PER_MS
+            return None if text is None else instant_ms(text) * NANOSECONDS_PER_MILLISECOND
         except ValueError as error:
             raise OptionError(f"{name}: {error}") from error
 
