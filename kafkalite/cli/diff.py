@@ -19,13 +19,29 @@ from kafkalite.cli.output import (
     print_to_stderr,
 )
 from kafkalite.cli.streams import open_closed_streams
+from kafkalite.ports.texts import count_text, times_text
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from kafkalite.traffic.replay.diff.captures import Change, ChangeKind, DiffReport
+    from kafkalite.traffic.replay.diff.captures import Change, DiffReport
 
-_FAIL_ON = ("none", "error", "api", "difference")
+_TITLES = {
+    "CLIENT": "clients",
+    "API": "APIs in one capture only",
+    "VERSION": "versions",
+    "COUNT": "numbers of requests",
+    "ERROR": "errors",
+    "FIELD": "fields",
+}
+"""Name of a `ChangeKind` → the title of its changes."""
+_FAIL_ON = {
+    "none": (),
+    "error": ("ERROR",),
+    "api": ("ERROR", "API", "VERSION"),
+    "difference": tuple(_TITLES),
+}
+"""Value of --fail-on → names of the `ChangeKind`s that fail the command."""
 _MAX_PRINTED = 200
 
 
@@ -60,20 +76,11 @@ def diff(arguments: Namespace) -> None:
 
 
 def _has_failed(report: DiffReport, fail_on: str) -> bool:
-    from kafkalite.traffic.replay.diff.captures import ChangeKind  # noqa: PLC0415 - see above
-
-    kinds: dict[str, tuple[ChangeKind, ...]] = {
-        "none": (),
-        "error": (ChangeKind.ERROR,),
-        "api": (ChangeKind.ERROR, ChangeKind.API, ChangeKind.VERSION),
-        "difference": tuple(ChangeKind),
-    }
-    return any(change.kind in kinds[fail_on] for change in report.changes)
+    return any(change.kind.name in _FAIL_ON[fail_on] for change in report.changes)
 
 
 def _as_text(report: DiffReport) -> str:
     from kafkalite.traffic.replay.diff.captures import ChangeKind  # noqa: PLC0415 - see above
-    from kafkalite.traffic.replay.report import count_text, times_text  # noqa: PLC0415 - see above
 
     lines = []
     for mark, side in (("-", report.before), ("+", report.after)):
@@ -85,16 +92,8 @@ def _as_text(report: DiffReport) -> str:
             f"  problem: {kind.value}, {times_text(count)}"
             for kind, count in side.problem_kinds.items()
         ]
-    titles = {
-        ChangeKind.CLIENT: "clients",
-        ChangeKind.API: "APIs in one capture only",
-        ChangeKind.VERSION: "versions",
-        ChangeKind.COUNT: "numbers of requests",
-        ChangeKind.ERROR: "errors",
-        ChangeKind.FIELD: "fields",
-    }
-    for kind, title in titles.items():
-        changes = report.changes_of(kind)
+    for kind, title in _TITLES.items():
+        changes = report.changes_of(ChangeKind[kind])
         if changes:
             lines += ["", f"{title}:"]
             for change in changes[:_MAX_PRINTED]:

@@ -36,6 +36,7 @@ from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog, open_coordinator_log
 from kafkalite.partitions.partition import Partition
 from kafkalite.partitions.table import PartitionTable
+from kafkalite.ports.texts import count_text
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import ONE_UUID, uuid_to_text
 from kafkalite.shares.coordinator import ShareCoordinator
@@ -230,12 +231,13 @@ class Cluster:
         """Add the truncation of a partition to the history of its topic, and report it."""
         partition = f"{truncation.topic}-{truncation.partition}"
         count = truncation.removed_offsets
-        noun, verb, pronoun = ("offset", "was", "it") if count == 1 else ("offsets", "were", "them")
+        verb, pronoun = ("was", "it") if count == 1 else ("were", "them")
         event = Event(
             truncation.topic,
             "truncated",
-            f"{count} {noun} from {truncation.end_offset} on {verb} removed from {partition}: "
-            f"node {truncation.leader}, its leader in epoch {truncation.leader_epoch}, does not "
+            f"{count_text(count, 'offset')} from {truncation.end_offset} on {verb} removed from "
+            f"{partition}: node {truncation.leader}, its leader in epoch "
+            f"{truncation.leader_epoch}, does not "
             f"have {pronoun}",
             truncation._asdict(),
             SubjectKind.TOPIC,
@@ -311,9 +313,8 @@ class Cluster:
         topics = self.metadata.image.topics
         for name, partitions in required.items():
             if name in topics and len(topics[name].partitions) != partitions:
-                count = len(topics[name].partitions)
-                noun = "partition" if count == 1 else "partitions"
-                raise TopicError(f"topic {name} exists with {count} {noun}, not with {partitions}")
+                found = count_text(len(topics[name].partitions), "partition")
+                raise TopicError(f"topic {name} exists with {found}, not with {partitions}")
         missing = [
             NewTopic(name=name, partitions=partitions, replication_factor=BROKER_DEFAULT)
             for name, partitions in required.items()

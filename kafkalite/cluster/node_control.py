@@ -6,6 +6,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from kafkalite.cluster.node import Node, NodeState
+from kafkalite.ports.texts import count_text
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -102,10 +103,10 @@ class NodeControl:
             if node_id in partition.replicas
         ]
         if replicas:
-            partitions = "1 partition" if len(replicas) == 1 else f"{len(replicas)} partitions"
             raise NodeError(
-                f"node {node_id} cannot be removed: it has replicas of {partitions}, such as "
-                f"{replicas[0]}: reassign them to other nodes first"
+                f"node {node_id} cannot be removed: it has replicas of "
+                f"{count_text(len(replicas), 'partition')}, such as {replicas[0]}: reassign them "
+                f"to other nodes first"
             )
         return node
 

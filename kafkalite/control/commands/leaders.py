@@ -18,6 +18,7 @@ from kafkalite.control.command_table import (
     write_answers,
 )
 from kafkalite.metadata.topic_names import invalid_name_reason
+from kafkalite.ports.texts import count_text
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -111,7 +112,7 @@ def _parts(text: str) -> dict[str, object]:
 
 
 def _lines(moved: LeaderStatus, _: object) -> list[str]:
-    lost = f"{moved.truncated_records} record{'' if moved.truncated_records == 1 else 's'} lost"
+    lost = f"{count_text(moved.truncated_records, 'record')} lost"
     replicas, isr = (" ".join(map(str, ids)) for ids in (moved.replicas, moved.isr))
     line = (
         f"{moved.topic}-{moved.partition}: node {moved.leader} leads in epoch "

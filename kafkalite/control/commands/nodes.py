@@ -20,6 +20,7 @@ from kafkalite.control.command_table import (
     sentence,
     write_answers,
 )
+from kafkalite.ports.texts import count_text
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.server.addresses import AddressError
 
@@ -254,7 +255,7 @@ def _status(cluster: Cluster, node: Node) -> NodeStatus:
 def _line(node: NodeStatus) -> str:
     if node.state == REMOVED:
         return f"node {node.id}: {REMOVED}"
-    led = f"{node.led_partitions} partition{'' if node.led_partitions == 1 else 's'}"
+    led = count_text(node.led_partitions, "partition")
     parts = (
         node.state,
         *(() if node.registered else ("unregistered",)),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.coordinator.contract import Event
 from kafkalite.groups.timestamps import time_of_day
+from kafkalite.ports.texts import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -60,7 +61,7 @@ def target_computed_event(
         group_id,
         "assigned",
         f"target for group epoch {epoch} computed by {assignor}: changed for "
-        f"{len(changed_members)} member{'' if len(changed_members) == 1 else 's'}",
+        f"{count_text(len(changed_members), 'member')}",
         {
             "group_epoch": epoch,
             "assignor": assignor,

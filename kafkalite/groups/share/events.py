@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.coordinator.contract import Event
 from kafkalite.groups.modern import events as modern_events
+from kafkalite.ports.texts import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -60,7 +61,7 @@ def share_state_initialized_event(
     return Event(
         group.group_id,
         "ready",
-        f"share state of {count} partition{'' if count == 1 else 's'} of "
+        f"share state of {count_text(count, 'partition')} of "
         f"{format_topic_names(names)} is initialized",
         {"topics": sorted(names)[:MAX_TOPIC_NAMES], "partitions": count},
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.ports.texts import count_text, times_text
 from kafkalite.traffic.replay.comparison.findings import Severity
-from kafkalite.traffic.replay.report import count_text, iso_time, times_text
+from kafkalite.traffic.replay.report import iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,6 +6,8 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from kafkalite.ports.texts import count_text
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
@@ -24,12 +26,7 @@ class Amount(NamedTuple):
     size: int
 
     def __str__(self) -> str:
-        return f"{files_text(self.files)}, {size_text(self.size)}"
-
-
-def files_text(number: int, kind: str = "file") -> str:
-    """Return a number of files with its noun, such as "3 files"."""
-    return f"{number:,} {kind}" if number == 1 else f"{number:,} {kind}s"
+        return f"{count_text(self.files, 'file')}, {size_text(self.size)}"
 
 
 def size_text(size: float) -> str:
@@ -105,7 +102,7 @@ def _bar(
     columns = (
         progress.TextColumn("{task.description}"),
         progress.BarColumn(),
-        progress.TextColumn("{task.fields[files]:,}/" + files_text(total.files)),
+        progress.TextColumn("{task.fields[files]:,}/" + count_text(total.files, "file")),
         progress.DownloadColumn(),
         progress.TransferSpeedColumn(),
         progress.TimeRemainingColumn(),

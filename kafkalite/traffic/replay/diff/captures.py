@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from kafkalite.ports.texts import times_text
 from kafkalite.protocol.catalogue import keys_where
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.traffic.model import Direction
@@ -19,7 +20,7 @@ from kafkalite.traffic.replay.comparison.field_rules import Treatment
 from kafkalite.traffic.replay.comparison.shapes import shape_of
 from kafkalite.traffic.replay.diff.usage import ClusterUsage, read_usage
 from kafkalite.traffic.replay.loading import ignore_progress, path_list
-from kafkalite.traffic.replay.report import times_text, value_text
+from kafkalite.traffic.replay.report import value_text
 from kafkalite.traffic.replay.rewriting.id_mapping import IdMapping, Scope
 from kafkalite.traffic.scalar.messages import (
     api_name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from kafkalite.ports.texts import count_text
 from kafkalite.protocol import codec
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.traffic.model import Direction
@@ -17,7 +18,7 @@ from kafkalite.traffic.replay.comparison.compare import (
 from kafkalite.traffic.replay.comparison.fetched_records import FetchedRecords
 from kafkalite.traffic.replay.comparison.findings import Severity, classify
 from kafkalite.traffic.replay.comparison.shapes import shape_of
-from kafkalite.traffic.replay.report import ExchangeSummary, count_text
+from kafkalite.traffic.replay.report import ExchangeSummary
 from kafkalite.traffic.replay.rewriting.id_mapping import Scope
 from kafkalite.traffic.replay.standin.topics import METADATA
 from kafkalite.traffic.scalar.messages import (

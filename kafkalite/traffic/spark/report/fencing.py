@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.ports.texts import count_text
 from kafkalite.traffic.spark.report import charts
 from kafkalite.traffic.spark.report.charts import Bar, Part
-from kafkalite.traffic.spark.report.formatting import count, listing
+from kafkalite.traffic.spark.report.formatting import listing
 from kafkalite.traffic.spark.report.model import BAD, GOOD, WARN, Section
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ def fencing(rows_by_query: Mapping[str, Rows]) -> Section:
     strict, relaxed = totals["strict"], totals["assignment-epoch"]
     zombies = strict["zombies_refused"] + strict["zombies_accepted"]
     headline = (
-        f"{count(strict['commits'], 'commit')} by members with epochs. The strict rule refuses "
-        f"{strict['commits_failed']:,}, the assignment-epoch rule {relaxed['commits_failed']:,}. "
-        f"{count(zombies, 'partition')} {_were(zombies)} committed by zombies."
+        f"{count_text(strict['commits'], 'commit')} by members with epochs. The strict rule "
+        f"refuses {strict['commits_failed']:,}, the assignment-epoch rule "
+        f"{relaxed['commits_failed']:,}. {_partitions_were(zombies)} committed by zombies."
     )
     aborts = _aborts(totals)
     undecidable = relaxed["commits_undecidable"]
@@ -34,7 +35,7 @@ def fencing(rows_by_query: Mapping[str, Rows]) -> Section:
         _closest_rules(totals)
         + (f" Transactions aborted by refused commits: {aborts}." if aborts else "")
         + (
-            f" The capture does not contain enough to decide {count(undecidable, 'commit')}."
+            f" The capture does not contain enough to decide {count_text(undecidable, 'commit')}."
             if undecidable
             else ""
         )
@@ -83,10 +84,10 @@ def _closest_rules(totals: Mapping[str, Row]) -> str:
     closest = [rule for rule, commits in differences.items() if commits == least]
     if len(closest) < len(differences):
         rules = f"rule{'s' if len(closest) > 1 else ''} {' and '.join(closest)}"
-        exception = f", except for {count(least, 'commit')}" if least else ""
+        exception = f", except for {count_text(least, 'commit')}" if least else ""
         return f"The broker decided as the {rules}{exception}."
     if least:
-        return f"Each rule differs from the broker's decision for {count(least, 'commit')}."
+        return f"Each rule differs from the broker's decision for {count_text(least, 'commit')}."
     return "All rules agree with the broker's decision for every commit."
 
 
@@ -105,18 +106,18 @@ def _commits_without_epochs(by_kind: Mapping[str, Mapping[str, Row]]) -> str:
         refused = strict["zombies_refused"]
         parts.append(
             f" Classic groups: the broker refused {broker['commits_failed']:,} of "
-            f"{count(strict['commits'], 'commit')}, of which {count(refused, 'partition')} "
-            f"{_were(refused)} committed by zombies. It accepted {broker['zombies_accepted']:,} "
-            "partitions committed by zombies."
+            f"{count_text(strict['commits'], 'commit')}, of which "
+            f"{_partitions_were(refused)} committed by zombies. It accepted "
+            f"{broker['zombies_accepted']:,} partitions committed by zombies."
         )
     for kind, text in _TEXTS_BY_KIND.items():
         if kind in by_kind:
-            parts.append(f" {count(by_kind[kind]['broker']['commits'], 'commit')} {text}.")
+            parts.append(f" {count_text(by_kind[kind]['broker']['commits'], 'commit')} {text}.")
     return "".join(parts)
 
 
-def _were(number: int) -> str:
-    return "was" if number == 1 else "were"
+def _partitions_were(number: int) -> str:
+    return f"{count_text(number, 'partition')} {'was' if number == 1 else 'were'}"
 
 
 _TEXTS_BY_KIND: Final = {

@@ -21,11 +21,6 @@ UNNAMED: Final = "unnamed"
 """Shown in place of a name that is null."""
 
 
-def count(number: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun, in the plural unless the number is 1."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
 def name(value: object) -> str:
     """Return a name for display; null becomes `UNNAMED`, invalid characters are escaped."""
     return UNNAMED if value is None else escape_unprintable(str(value))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.ports.texts import count_text
 from kafkalite.traffic.spark.report import charts
 from kafkalite.traffic.spark.report.charts import Span, Timeline
-from kafkalite.traffic.spark.report.formatting import MAX_CHART_ROWS, count, listing, name
+from kafkalite.traffic.spark.report.formatting import MAX_CHART_ROWS, listing, name
 from kafkalite.traffic.spark.report.model import BAD, GOOD, WARN, Section
 
 if TYPE_CHECKING:
@@ -23,10 +24,10 @@ def producers(rows_by_query: Mapping[str, Rows]) -> Section:
     outcomes = {row["outcome"]: row["writes"] for row in rows_by_query["zombie_outcomes"]}
     accepted = outcomes.get("accepted", 0)
     headline = (
-        f"{count(takeovers, 'takeover')} of transactional ids. "
-        f"{count(sum(outcomes.values()), 'write')} by fenced producers, of which the broker "
+        f"{count_text(takeovers, 'takeover')} of transactional ids. "
+        f"{count_text(sum(outcomes.values()), 'write')} by fenced producers, of which the broker "
         f"accepted {accepted}. "
-        f"{count(ends.get('overdue', 0), 'transaction')} left open longer than the timeout."
+        f"{count_text(ends.get('overdue', 0), 'transaction')} left open longer than the timeout."
     )
     by_end = ", ".join(f"{number:,} {end}" for end, number in sorted(ends.items()))
     return Section(
@@ -85,9 +86,9 @@ def _connect_summary(rows_by_query: Mapping[str, Rows]) -> str:
     unfenced = sum(row["tasks_unfenced"] for row in generations)
     early = sum(row["tasks_started_early"] for row in generations)
     return (
-        f" Connect: {count(len(generations), 'task configuration')}; "
-        f"{count(unfenced, 'previous task')} not fenced; "
-        f"{count(early, 'task')} started before the leader allowed it."
+        f" Connect: {count_text(len(generations), 'task configuration')}; "
+        f"{count_text(unfenced, 'previous task')} not fenced; "
+        f"{count_text(early, 'task')} started before the leader allowed it."
     )
 
 

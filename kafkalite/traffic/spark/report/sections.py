@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.ports.texts import count_text
 from kafkalite.traffic.spark.audits.health import LONG_POLL_APIS
 from kafkalite.traffic.spark.audits.partition_epochs import ACCEPTED
 from kafkalite.traffic.spark.report import charts
 from kafkalite.traffic.spark.report.charts import Bar, Part, Series, Span, Timeline
 from kafkalite.traffic.spark.report.fencing import fencing
-from kafkalite.traffic.spark.report.formatting import MAX_CHART_ROWS, UNNAMED, count, listing, name
+from kafkalite.traffic.spark.report.formatting import MAX_CHART_ROWS, UNNAMED, listing, name
 from kafkalite.traffic.spark.report.model import BAD, GOOD, WARN, Section
 from kafkalite.traffic.spark.report.producers import producers
 
@@ -119,7 +120,7 @@ def _ghost_headline(totals: Rows, number: int) -> str:
     seconds = sum(row["partition_seconds"] for row in totals)
     avoidable = [row for row in totals if row["is_avoidable_by_client_generated_id"]]
     return (
-        f"{count(number, 'ghost')} blocked partitions for {seconds:,.0f} partition-seconds. "
+        f"{count_text(number, 'ghost')} blocked partitions for {seconds:,.0f} partition-seconds. "
         "Client-generated member ids would have avoided "
         f"{sum(row['ghosts'] for row in avoidable)} of the ghosts and "
         f"{sum(row['partition_seconds'] for row in avoidable):,.0f} partition-seconds."
@@ -136,8 +137,8 @@ def _offsets(rows_by_query: Mapping[str, Rows]) -> Section:
     groups = {row["group_id"] for row in lag}
     worst_first = sorted(groups, key=lambda group: (-_max_lag(lag, group), group))[:_MAX_SERIES]
     parts = [
-        f"{count(outcomes[outcome]['offsets'], 'offset')}"
-        f" of {count(outcomes[outcome]['groups'], 'group')} {text}"
+        f"{count_text(outcomes[outcome]['offsets'], 'offset')}"
+        f" of {count_text(outcomes[outcome]['groups'], 'group')} {text}"
         for outcome, text in (
             ("lost", "would have expired before the group returned"),
             ("expired", "would have expired during the capture"),
@@ -181,8 +182,9 @@ def _retained(row: Row) -> str:
     if not row["offsets"]:
         return ""
     return (
-        f"A broker without KIP-211 would have expired {count(row['offsets'], 'more offset')} of "
-        f"{count(row['groups'], 'group')}; {row['rewound']:,} of them were fetched after that."
+        "A broker without KIP-211 would have expired "
+        f"{count_text(row['offsets'], 'more offset')} of "
+        f"{count_text(row['groups'], 'group')}; {row['rewound']:,} of them were fetched after that."
     )
 
 
@@ -202,9 +204,9 @@ def _metadata(rows_by_query: Mapping[str, Rows]) -> Section:
     by_error = {row["error"]: row["requests"] for row in rows_by_query.get("outdated_by_error", ())}
     same_connection = sum(row["certain"] for row in by_broker)
     headline = (
-        f"{count(number, 'stale response')}: older than the metadata that the client already had. "
-        f"{same_connection} came on the connection that had returned the newer metadata. "
-        f"{count(resets, 'offset reset')} followed."
+        f"{count_text(number, 'stale response')}: older than the metadata that the client already "
+        f"had. {same_connection} came on the connection that had returned the newer metadata. "
+        f"{count_text(resets, 'offset reset')} followed."
         if number
         else "No stale responses: no client received older metadata than it already had."
     )
@@ -288,14 +290,14 @@ def _outdated_epochs(by_error: Mapping[str | None, int]) -> list[str]:
     if not by_error:
         return []
     total, accepted = sum(by_error.values()), by_error.get(ACCEPTED, 0)
-    partitions = count(total, "partition")
+    partitions = count_text(total, "partition")
     return [f"{partitions} in requests had outdated epochs; brokers accepted {accepted}."]
 
 
 def _out_of_range(row: Row) -> str:
     """Return a sentence: how often fetches were out of range for one cause, and the effect."""
     return (
-        f"Out of range {count(row['resets'], 'time')} ({row['cause']}): "
+        f"Out of range {count_text(row['resets'], 'time')} ({row['cause']}): "
         f"{row['again']:,} records read again, {row['skipped']:,} skipped."
     )
 
@@ -310,15 +312,15 @@ def _health(rows_by_query: Mapping[str, Rows]) -> Section:
     slowest = max(immediate, key=lambda row: row["p99_ms"], default=None)
     storms = [row for row in rows_by_query.get("rebalances", ()) if row["is_storm"]]
     headline = (
-        f"{requests:,} requests of {count(len(latency), 'API')}; "
+        f"{requests:,} requests of {count_text(len(latency), 'API')}; "
         + (
             f"slowest API, excluding long polls: {slowest['api']} "
             f"(p99 {slowest['p99_ms']:,.1f} ms); "
             if slowest
             else ""
         )
-        + f"{count(unexpected, 'error')}; "
-        + f"{count(len(storms), 'minute')} with rebalance storms."
+        + f"{count_text(unexpected, 'error')}; "
+        + f"{count_text(len(storms), 'minute')} with rebalance storms."
     )
     bars = _latency_bars(measured)
     return Section(
@@ -336,7 +338,7 @@ def _health(rows_by_query: Mapping[str, Rows]) -> Section:
             else ""
         )
         + (
-            f" Not counted as errors: {count(expected, 'error code')} of normal use (column "
+            f" Not counted as errors: {count_text(expected, 'error code')} of normal use (column "
             "expected)."
             if expected
             else ""

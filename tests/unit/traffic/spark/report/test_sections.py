@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kafkalite.traffic.spark.report.formatting import MAX_ROWS, count, listing
+from kafkalite.traffic.spark.report.formatting import MAX_ROWS, listing
 from kafkalite.traffic.spark.report.model import BAD, GOOD, WARN, Section
 from kafkalite.traffic.spark.report.sections import sections
 
@@ -180,12 +180,6 @@ def test_stale_responses_without_resets_are_a_warning() -> None:
 
 def test_no_tables_give_no_sections() -> None:
     assert sections({}) == []
-
-
-def test_noun_is_plural_unless_the_number_is_one() -> None:
-    assert count(1, "ghost") == "1 ghost"
-    assert count(1200, "ghost") == "1,200 ghosts"
-    assert count(2, "transaction was", "transactions were") == "2 transactions were"
 
 
 def test_resets_caused_by_a_broker_behind_are_bad() -> None:
