@@ -5,9 +5,10 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.coordinator.java_order import in_java_order, string_hash
 from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
 from kafkalite.metadata.client_quotas import QuotaAlteration
-from kafkalite.ports.turns import in_steps, items_in_steps
+from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -158,18 +159,30 @@ def handle_alter_client_quotas(
     outcome = call.node.cluster.metadata.alter_client_quotas(
         alterations, validate_only=request.validate_only
     )
+    # Kafka collects the results in a hash map.
+    entities = in_java_order(outcome, _hash_code)
     return AlterClientQuotasResponse(
-        entries=[_altered(entity, error) for entity, error in items_in_steps(outcome)]
+        entries=[_altered(_in_order(each), outcome[each]) for each in in_steps(entities)]
     )
 
 
-def _altered(entity: QuotaEntity, error: KafkaError | None) -> AlterClientQuotasResponse.EntryData:
+def _hash_code(entity: QuotaEntity) -> int:
+    """Return the hash code of Kafka's ClientQuotaEntity, which has one map."""
+    codes = (
+        string_hash(kind) ^ (0 if name is None else string_hash(name)) for kind, name in entity
+    )
+    return (31 + sum(codes)) & 0xFFFF_FFFF
+
+
+def _altered(
+    entity: Iterable[tuple[str, str | None]], error: KafkaError | None
+) -> AlterClientQuotasResponse.EntryData:
     return AlterClientQuotasResponse.EntryData(
         error_code=ErrorCode.NONE if error is None else error.code,
         error_message=None if error is None else error.message,
         entity=[
             AlterClientQuotasResponse.EntityData(entity_type=kind, entity_name=name)
-            for kind, name in _in_order(entity)
+            for kind, name in entity
         ],
     )
 
@@ -177,13 +190,11 @@ def _altered(entity: QuotaEntity, error: KafkaError | None) -> AlterClientQuotas
 def refuse_alter_client_quotas(
     request: AlterClientQuotasRequest, code: ErrorCode, message: str | None
 ) -> AlterClientQuotasResponse:
-    """Return the response with one error for every entity."""
+    """Return the response with one error for every entity, in the order of the request."""
     error = KafkaError(code, message)
     return AlterClientQuotasResponse(
         entries=[
-            _altered(
-                frozenset((each.entity_type, each.entity_name) for each in entry.entity), error
-            )
+            _altered(((each.entity_type, each.entity_name) for each in entry.entity), error)
             for entry in in_steps(request.entries)
         ]
     )

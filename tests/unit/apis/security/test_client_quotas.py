@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.apis.security.client_quotas import refuse_alter_client_quotas
 from kafkalite.protocol._generated.messages.alter_client_quotas import AlterClientQuotasRequest
 from kafkalite.protocol._generated.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
@@ -121,9 +122,32 @@ def test_each_entity_succeeds_or_fails_on_its_own(wire: ClusterWire) -> None:
     good: Entity = {"user": "alice"}
     outcome = alter(wire, (bad, {"speed": 1.0}), (good, {"request_percentage": 1.0}))
     assert outcome == [
-        (ErrorCode.INVALID_REQUEST, "Invalid configuration key speed", bad),
         (0, None, good),
+        (ErrorCode.INVALID_REQUEST, "Invalid configuration key speed", bad),
     ]
+
+
+def test_entities_are_in_the_order_of_a_java_hash_map(wire: ClusterWire) -> None:
+    entities: list[Entity] = [
+        {"user": f"user-{number}", **({} if number % 3 else {"client-id": None})}
+        for number in range(14)
+    ]
+    outcome = alter(wire, *((each, {"request_percentage": 1.0}) for each in entities))
+    # The order in which Java 17 iterates over a HashMap of these entities.
+    expected = (7, 8, 13, 11, 4, 6, 10, 9, 2, 3, 12, 5, 1, 0)
+    assert [entity for _, _, entity in outcome] == [entities[number] for number in expected]
+
+
+def test_a_refusal_has_the_entities_of_the_request_in_its_order() -> None:
+    names = [f"user-{number}" for number in range(20)]
+    entity = [
+        AlterClientQuotasRequest.EntityData(entity_type="user", entity_name=name) for name in names
+    ]
+    request = AlterClientQuotasRequest(
+        entries=[AlterClientQuotasRequest.EntryData(entity=entity, ops=[])]
+    )
+    refused = refuse_alter_client_quotas(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
+    assert [each.entity_name for each in refused.entries[0].entity] == names
 
 
 @pytest.mark.parametrize(
