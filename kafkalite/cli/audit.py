@@ -230,7 +230,7 @@ def audit(arguments: Namespace) -> None:
     except OSError as error:
         exit_with_error(FAILED_STATUS, _system_failure_text(error, arguments.out))
     if outcome is not None:
-        _print_outcome(outcome)
+        _print_outcome(outcome, _selection_text(arguments))
 
 
 def _choose_engine(arguments: Namespace) -> Callable[[], Outcome | None]:
@@ -463,19 +463,36 @@ def _interrupted(stderr: int, number: int, _: object) -> NoReturn:
     os._exit(SIGNAL_STATUS_BASE + number)
 
 
-def _print_outcome(outcome: Outcome) -> None:
+def _selection_text(arguments: Namespace) -> str:
+    """Return the options that select requests, as they were given."""
+    values = {
+        "--from": arguments.since,
+        "--until": arguments.until,
+        "--client": arguments.client,
+        "--api": arguments.api,
+    }
+    return " ".join(f"{flag} {value}" for flag, value in values.items() if value is not None)
+
+
+def _print_outcome(outcome: Outcome, selection: str) -> None:
     from kafkalite.traffic.spark.progress import size_text  # noqa: PLC0415 - see above
 
     earlier_count = outcome.files - outcome.files_read
     earlier_text = f" ({earlier_count:,} were read by earlier runs)" if earlier_count else ""
     try_print(f"files: {outcome.files_read:,}, {size_text(outcome.bytes_read)}{earlier_text}\n")
     try_print(f"requests: {outcome.requests:,}\n")
+    if selection and not outcome.requests:
+        try_print(f"no request matches {selection}\n")
     if outcome.quarantined:
-        more = len(outcome.quarantined) - 1
-        others = f" and {more:,} more" if more else ""
-        try_print(f"not read completely: {outcome.quarantined[0]}{others}; see problems\n")
+        try_print(f"not read completely: {_names_text(outcome.quarantined)}; see problems\n")
+    if outcome.skipped:
+        try_print(f"skipped, because they are no captures: {_names_text(outcome.skipped)}\n")
     if outcome.report is not None:
         try_print(f"report: {outcome.report}\n")
+
+
+def _names_text(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more"
 
 
 def _job(arguments: Namespace) -> Job:

@@ -65,6 +65,7 @@ def merge(group: Sequence[InputSplit], report: TaskReport) -> InputSplit:
         incomplete=report.incomplete,
         rows=sum(split.rows for split in group),
         quarantined=tuple(dict.fromkeys(name for split in group for name in split.quarantined)),
+        skipped=tuple(dict.fromkeys(name for split in group for name in split.skipped)),
     )
 
 

@@ -257,6 +257,7 @@ def to_split(report: TaskReport, by_url: Mapping[str, InputFile]) -> InputSplit:
         incomplete=report.incomplete,
         rows=report.rows,
         quarantined=report.quarantined,
+        skipped=report.skipped,
     )
 
 

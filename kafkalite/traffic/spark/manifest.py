@@ -60,6 +60,8 @@ class InputSplit:
     rows: int = 0
     quarantined: tuple[str, ...] = ()
     """Files that could not be read, or not to their end."""
+    skipped: tuple[str, ...] = ()
+    """Files that are no captures."""
     decoder: str = ""
     """Identity of the decoder that wrote the output."""
     is_retained: bool = False

@@ -110,6 +110,8 @@ class Outcome:
     """Number of requests in all files."""
     quarantined: tuple[str, ...]
     """Files that could not be read, or not to their end."""
+    skipped: tuple[str, ...]
+    """Files that are no captures."""
     report: str | None
     """URL of the report."""
 
@@ -170,6 +172,7 @@ class _Run:
             quarantined=tuple(
                 dict.fromkeys(name for split in splits for name in split.quarantined)
             ),
+            skipped=tuple(dict.fromkeys(name for split in splits for name in split.skipped)),
             report=report,
         )
 
@@ -347,10 +350,8 @@ def _selection(options: Options) -> str:
 
 def _raise_if_nothing_readable(files: tuple[InputFile, ...], splits: list[InputSplit]) -> None:
     """Raise NothingToAuditError if no input file is a capture."""
-    quarantined = {name for split in splits for name in split.quarantined}
-    if len(quarantined) == len(files) and not any(
-        split.rows or split.incomplete for split in splits
-    ):
+    unread = {name for split in splits for name in (*split.quarantined, *split.skipped)}
+    if len(unread) == len(files) and not any(split.rows or split.incomplete for split in splits):
         first = files[0].url
         more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
         raise NothingToAuditError(f"{first}{more}: not a capture that can be read")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from argparse import ArgumentParser
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +19,13 @@ from kafkalite.cli.audit import (
     _input_size,
     _is_for_local_engine,
     _job,
+    _print_outcome,
     _root_cause,
+    _selection_text,
     add_audit,
 )
 from kafkalite.cli.main import main
+from kafkalite.traffic.spark.pipeline import Outcome
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -177,6 +180,27 @@ def test_small_capture_is_audited_without_spark_and_java(tmp_path: Path) -> None
     assert "report: " in done.stdout
     assert (tmp_path / "out/report.html").exists()
     assert (tmp_path / "out/audits/latency/part-00000.parquet").exists()
+
+
+def test_an_outcome_names_the_selection_without_requests_and_files_that_are_no_captures(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    outcome = Outcome(
+        files=3, files_read=3, bytes_read=900, requests=0, quarantined=("a.pcap",),
+        skipped=("README.md", "notes"), report=None,
+    )  # fmt: skip
+    arguments = _arguments("in", "--out", str(tmp_path), "--client", "10.0.0.9:*", "--api", "Fetch")
+    _print_outcome(outcome, _selection_text(arguments))
+    _print_outcome(replace(outcome, requests=1, skipped=()), _selection_text(arguments))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if not line.startswith("files: ")] == [
+        "requests: 0",
+        "no request matches --client 10.0.0.9:* --api Fetch",
+        "not read completely: a.pcap; see problems",
+        "skipped, because they are no captures: README.md and 1 more",
+        "requests: 1",
+        "not read completely: a.pcap; see problems",
+    ]
 
 
 def test_former_flags_are_accepted_but_not_shown() -> None:

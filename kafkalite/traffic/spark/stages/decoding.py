@@ -37,10 +37,9 @@ INCOMPLETE: Final = "_kafkalite/loose"
 """Folder of incomplete frames and unpaired requests."""
 INCOMPLETE_TABLES: Final = (Table.CONNECTIONS, Table.FRAGMENTS, Table.UNPAIRED)
 
-QUARANTINED: Final = frozenset(
-    {ProblemKind.UNREADABLE, ProblemKind.NOT_A_CAPTURE, ProblemKind.UNKNOWN_LINK_TYPE}
-)
+QUARANTINED: Final = frozenset({ProblemKind.UNREADABLE, ProblemKind.UNKNOWN_LINK_TYPE})
 """Kinds of problems of a file that cannot be read, or not to its end."""
+_SKIPPED: Final = frozenset({ProblemKind.NOT_A_CAPTURE})
 
 REPORT_SCHEMA: Final = pa.schema([pa.field("report", pa.string())])
 """Schema of tasks' results: reports as JSON, one per row."""
@@ -58,6 +57,7 @@ class TaskReport:
     rows: int = 0
     frames: int = 0
     quarantined: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -151,6 +151,7 @@ class TaskDecoder:
         self._inputs: list[str] = []
         self._frames = 0
         self._quarantined: dict[str, None] = {}
+        self._skipped: dict[str, None] = {}
 
     def read(self, name: str, content: Any) -> int:  # noqa: ANN401 - bytes, a part, or None
         """Read a file or a part of it; returns its size, 0 if it cannot be opened."""
@@ -176,11 +177,11 @@ class TaskDecoder:
         self._write(batch, decode_typed(batch))
 
     def problems(self, batch: pa.RecordBatch) -> None:
-        """Write problems, and note the quarantined files."""
+        """Write problems, and note the quarantined files and those that are no captures."""
         self.tables.write(PROBLEMS, batch)
-        is_of_whole_file = pc.is_in(batch["kind"], pa.array([str(kind) for kind in QUARANTINED]))
-        for name in batch["file"].filter(is_of_whole_file).to_pylist():
-            self._quarantined[name] = None
+        for kinds, noted in ((QUARANTINED, self._quarantined), (_SKIPPED, self._skipped)):
+            is_of_whole_file = pc.is_in(batch["kind"], pa.array([str(kind) for kind in kinds]))
+            noted.update(dict.fromkeys(batch["file"].filter(is_of_whole_file).to_pylist()))
 
     def report(self) -> TaskReport:
         """Return the task's report."""
@@ -194,6 +195,7 @@ class TaskDecoder:
             rows=self.tables.rows,
             frames=self._frames,
             quarantined=tuple(self._quarantined),
+            skipped=tuple(self._skipped),
         )
 
     def _read(

@@ -73,6 +73,7 @@ def test_merged_files_have_the_rows_of_all(tmp_path: Path) -> None:
                 problems=(problems,) if problems else (),
                 incomplete=(incomplete,) if incomplete else (),
                 quarantined=(str(number),) if number == 1 else (),
+                skipped=(str(number),) if number == 0 else (),
             )
         )
     staged = location(str(tmp_path / "staged"))
@@ -80,6 +81,7 @@ def test_merged_files_have_the_rows_of_all(tmp_path: Path) -> None:
     merged = merge(group, write_merged(group, out, task, 0, 0))
     assert [file.url for file in merged.inputs] == ["0", "1", "2"]
     assert (merged.rows, merged.quarantined, merged.decoder) == (6, ("1",), "1")
+    assert merged.skipped == ("0",)
     assert [path.rpartition("/")[0] for path in merged.outputs] == [*folders]
     rows = [parquet.read_table((staged / path).path)["row"].to_pylist() for path in merged.outputs]
     assert rows == [[0, 1, 10, 11, 20, 21], [10, 11, 20, 21], [10, 11, 20, 21]]

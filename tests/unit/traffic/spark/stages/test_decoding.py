@@ -134,7 +134,7 @@ def test_file_read_in_parts_counts_once(captures: list[str], tmp_path: Path) -> 
     assert len({row["offset"] for row in found}) == len(found)
 
 
-def test_invalid_and_missing_files_are_quarantined_and_others_decoded(
+def test_files_that_are_no_captures_or_missing_are_noted_and_others_decoded(
     captures: list[str], tmp_path: Path
 ) -> None:
     junk = tmp_path / "junk"
@@ -143,7 +143,7 @@ def test_invalid_and_missing_files_are_quarantined_and_others_decoded(
     files = [(str(junk), None), (gone, None), (captures[0], None)]
     report = decode(task(tmp_path), 0, 0, files)
     assert report.rows > 0
-    assert report.quarantined == (str(junk), gone)
+    assert (report.quarantined, report.skipped) == ((gone,), (str(junk),))
     kinds = {row["file"]: row["kind"] for row in rows(tmp_path, report.problems)}
     assert kinds[str(junk)] == ProblemKind.NOT_A_CAPTURE
     assert kinds[gone] == ProblemKind.UNREADABLE
