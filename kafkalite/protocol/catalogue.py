@@ -178,6 +178,14 @@ class ErrorPlace(Enum):
     BOTH = "both"
 
 
+class Position(Enum):
+    """The position of refused rows in a response."""
+
+    FIRST = "before the answers to other rows"
+    LAST = "after the answers to other rows"
+    REQUESTED = "in the order of the request"
+
+
 class Rows(NamedTuple):
     """The lists in requests whose rows are answered one by one, and the lists with the answers.
 
@@ -192,6 +200,8 @@ class Rows(NamedTuple):
     copied: tuple[str, ...]
     """The fields in the rows of each list."""
     error_place: ErrorPlace = ErrorPlace.ROWS
+    position: Position = Position.LAST
+    """The position of rows that are refused before the handler answers the others."""
 
 
 class RefusalText(Enum):
@@ -393,7 +403,12 @@ ROWS: Final[Mapping[int, Row]] = {
             topic_id="topics.topic_id",
             partition="topics.partitions.partition_index",
         ),
-        rows=Rows("topics.partitions", "topics.partitions", ("name topic_id", "partition_index")),
+        rows=Rows(
+            "topics.partitions",
+            "topics.partitions",
+            ("name topic_id", "partition_index"),
+            position=Position.FIRST,
+        ),
         errors="topics.partitions.error_code",
     ),
     ApiKey.OFFSET_FETCH: Row(
@@ -435,7 +450,7 @@ ROWS: Final[Mapping[int, Row]] = {
             transactional_id="key?key_type=1 coordinator_keys?key_type=1",
         ),
         response=Fields(broker="node_id coordinators.node_id"),
-        rows=Rows("coordinator_keys", "coordinators", ("key=",)),
+        rows=Rows("coordinator_keys", "coordinators", ("key=",), position=Position.REQUESTED),
         refused={"coordinators.node_id": -1, "coordinators.port": -1},
         refusal_text=RefusalText.NOT_NULL,
         errors="error_code coordinators.error_code",
@@ -494,7 +509,7 @@ ROWS: Final[Mapping[int, Row]] = {
             member="groups.members.member_id",
             instance="groups.members.group_instance_id",
         ),
-        rows=Rows("groups", "groups", ("group_id=",)),
+        rows=Rows("groups", "groups", ("group_id=",), position=Position.FIRST),
         refusal_text=RefusalText.NONE,
         errors="groups.error_code",
         messages="groups.error_message",
@@ -682,7 +697,12 @@ ROWS: Final[Mapping[int, Row]] = {
             topic_id="topics.topic_id",
             partition="topics.partitions.partition_index",
         ),
-        rows=Rows("topics.partitions", "topics.partitions", ("name topic_id", "partition_index")),
+        rows=Rows(
+            "topics.partitions",
+            "topics.partitions",
+            ("name topic_id", "partition_index"),
+            position=Position.FIRST,
+        ),
         errors="topics.partitions.error_code",
     ),
     ApiKey.DESCRIBE_ACLS: Row(
@@ -733,7 +753,9 @@ ROWS: Final[Mapping[int, Row]] = {
             config_resource="resources.resource_name",
             setting="resources.configs",
         ),
-        rows=Rows("resources", "responses", ("resource_type resource_name",)),
+        rows=Rows(
+            "resources", "responses", ("resource_type resource_name",), position=Position.REQUESTED
+        ),
         refusal_text=RefusalText.STANDARD_IF_EXPECTED,
         errors="responses.error_code",
         messages="responses.error_message",
@@ -847,7 +869,9 @@ ROWS: Final[Mapping[int, Row]] = {
             config_resource="resources.resource_name",
             setting="resources.configs",
         ),
-        rows=Rows("resources", "responses", ("resource_type resource_name",)),
+        rows=Rows(
+            "resources", "responses", ("resource_type resource_name",), position=Position.REQUESTED
+        ),
         refusal_text=RefusalText.STANDARD_IF_EXPECTED,
         errors="responses.error_code",
         messages="responses.error_message",
@@ -906,6 +930,7 @@ ROWS: Final[Mapping[int, Row]] = {
             "topics.partitions",
             ("name", "partition_index"),
             ErrorPlace.REQUEST,
+            position=Position.FIRST,
         ),
         errors="error_code topics.partitions.error_code",
     ),
@@ -996,7 +1021,12 @@ ROWS: Final[Mapping[int, Row]] = {
             topic="topics.name",
             partition="topics.partitions.partition_index",
         ),
-        rows=Rows("topics.partition_indexes", "topics.partitions", ("name", "partition_index=")),
+        rows=Rows(
+            "topics.partition_indexes",
+            "topics.partitions",
+            ("name", "partition_index="),
+            position=Position.REQUESTED,
+        ),
         errors="topics.partitions.error_code",
         messages="topics.partitions.error_message",
     ),
@@ -1020,7 +1050,12 @@ ROWS: Final[Mapping[int, Row]] = {
             topic="transaction_states.topics.topic",
             partition="transaction_states.topics.partitions",
         ),
-        rows=Rows("transactional_ids", "transaction_states", ("transactional_id=",)),
+        rows=Rows(
+            "transactional_ids",
+            "transaction_states",
+            ("transactional_id=",),
+            position=Position.REQUESTED,
+        ),
         errors="transaction_states.error_code",
     ),
     ApiKey.LIST_TRANSACTIONS: Row(
@@ -1079,7 +1114,7 @@ ROWS: Final[Mapping[int, Row]] = {
                 "groups.members.target_assignment.topic_partitions.partitions"
             ),
         ),
-        rows=Rows("group_ids", "groups", ("group_id=",)),
+        rows=Rows("group_ids", "groups", ("group_id=",), position=Position.FIRST),
         errors="groups.error_code",
         messages="groups.error_message",
     ),
@@ -1161,7 +1196,7 @@ ROWS: Final[Mapping[int, Row]] = {
             topic_id="groups.members.assignment.topic_partitions.topic_id",
             partition="groups.members.assignment.topic_partitions.partitions",
         ),
-        rows=Rows("group_ids", "groups", ("group_id=",)),
+        rows=Rows("group_ids", "groups", ("group_id=",), position=Position.FIRST),
         errors="groups.error_code",
         messages="groups.error_message",
     ),
@@ -1362,7 +1397,7 @@ ROWS: Final[Mapping[int, Row]] = {
                 "groups.topology_description.global_stores.processor.sink_topic"
             ),
         ),
-        rows=Rows("group_ids", "groups", ("group_id=",)),
+        rows=Rows("group_ids", "groups", ("group_id=",), position=Position.FIRST),
         errors="groups.error_code",
         messages="groups.error_message",
     ),
@@ -1409,6 +1444,7 @@ ROWS: Final[Mapping[int, Row]] = {
             "responses.partitions",
             ("topic_name", "partition_index"),
             ErrorPlace.REQUEST,
+            position=Position.FIRST,
         ),
         refusal_text=RefusalText.STANDARD,
         errors="error_code responses.partitions.error_code",
@@ -1420,7 +1456,9 @@ ROWS: Final[Mapping[int, Row]] = {
         "DELETE GROUP, READ TOPIC",
         request=Fields(group="group_id", topic="topics.topic_name"),
         response=Fields(topic="responses.topic_name", topic_id="responses.topic_id"),
-        rows=Rows("topics", "responses", ("topic_name",), ErrorPlace.REQUEST),
+        rows=Rows(
+            "topics", "responses", ("topic_name",), ErrorPlace.REQUEST, position=Position.FIRST
+        ),
         refusal_text=RefusalText.STANDARD,
         errors="error_code responses.error_code",
         messages="error_message responses.error_message",

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import re
-from enum import Enum
+from collections import defaultdict
 from functools import cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.ports.turns import in_steps
-from kafkalite.protocol.catalogue import ROWS, ErrorPlace, RefusalText
+from kafkalite.protocol.catalogue import ROWS, ErrorPlace, Position, RefusalText
 from kafkalite.protocol.codec import response_class
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.message import with_fields
@@ -48,14 +49,6 @@ def refusal(key: int, request: Any, code: ErrorCode, message: str | None) -> Any
     return described.response(**fields)
 
 
-class Position(Enum):
-    """The position of refused rows in a response."""
-
-    FIRST = "before the rows of the handler"
-    LAST = "after the rows of the handler, or inside them"
-    REQUESTED = "in the order of the request"
-
-
 class SplitRequest(NamedTuple):
     """A request without some of its rows, and the answers to those."""
 
@@ -66,22 +59,25 @@ class SplitRequest(NamedTuple):
     """Whether the request has other rows."""
     refused: list[Any]
     """The answers to the rows that were removed; rows around them have no error."""
-    positions: list[int]
-    """The positions in the outermost list of the rows that were removed, or parts of them."""
+    requested: Any
+    """The request with all rows."""
 
-    def merge(self, response: Any, position: Position = Position.LAST) -> Any:
-        """Return a response to the request with the answers to the rows that were removed."""
-        level = _described(self.key).level
+    def merge(self, response: Any, position: Position | None = None) -> Any:
+        """Return a response to the request with the answers to the rows that were removed.
+
+        Their position is that of the catalogue, if none is given.
+        """
+        described = _described(self.key)
+        level = described.level
         assert level is not None
+        position = position or described.position
         answers = getattr(response, level.answered)
         if position is Position.FIRST:
-            merged = [*self.refused, *answers]
-        elif position is Position.LAST:
-            merged = level.merge(answers, self.refused)
+            merged = level.merge(self.refused, answers)
         else:
-            merged = list(answers)
-            for index, answer in zip(self.positions, self.refused, strict=True):
-                merged.insert(index, answer)
+            merged = level.merge(answers, self.refused)
+        if position is Position.REQUESTED:
+            merged = level.sort(merged, getattr(self.requested, level.requested))
         return with_fields(response, **{level.answered: merged})
 
     def empty_response(self) -> Any:
@@ -103,11 +99,9 @@ def split(
     level = described.level
     assert level is not None
 
-    positions: list[int] = []
-
     def refuse(level: _Level, path: tuple[Any, ...], rows: Collection[Any]) -> tuple[Any, Any]:
         remaining, refused = [], []
-        for index, row in enumerate(in_steps(rows)):
+        for row in in_steps(rows):
             here = (*path, row)
             inner = level.inner
             if len(here) > depth:
@@ -117,7 +111,6 @@ def split(
                 else:
                     text = described.text_of(error.code, error.message)
                     refused.append(level.refuse(row, error.code, text))
-                    positions.extend([index] * (not path))
                 continue
             assert inner is not None
             inside, answers = refuse(inner, here, getattr(row, inner.requested) or ())
@@ -125,14 +118,13 @@ def split(
                 remaining.append(row)
                 continue
             refused.append(level.answer(**level.copies(row), **{inner.answered: answers}))
-            positions.extend([index] * (not path))
             if inside:
                 remaining.append(with_fields(row, **{inner.requested: inside}))
         return remaining, refused
 
     remaining, refused = refuse(level, (), getattr(request, level.requested) or ())
     changed = with_fields(request, **{level.requested: remaining}) if refused else request
-    return SplitRequest(key, changed, bool(remaining), refused, positions)
+    return SplitRequest(key, changed, bool(remaining), refused, request)
 
 
 def depths_with_errors(key: int) -> set[int]:
@@ -226,14 +218,14 @@ class _Level(NamedTuple):
         """Return the fields of an answer that are copies of those of the row."""
         return {name: getattr(row, source) if source else row for name, source in self.copied}
 
-    def merge(self, answers: Sequence[Any], refused: Sequence[Any]) -> list[Any]:
-        """Return answers with those to refused rows, which are added inside the same rows."""
+    def merge(self, answers: Sequence[Any], more: Sequence[Any]) -> list[Any]:
+        """Return answers and, after them or inside the same rows, more answers."""
         merged = list(answers)
         inner = self.inner
         positions = {}
         if inner is not None:
             positions = {self._identity(each): index for index, each in enumerate(merged)}
-        for each in refused:
+        for each in more:
             position = positions.get(self._identity(each))
             if inner is None or position is None:
                 merged.append(each)
@@ -242,6 +234,23 @@ class _Level(NamedTuple):
             inside = inner.merge(getattr(merged[position], name), getattr(each, name))
             merged[position] = with_fields(merged[position], **{name: inside})
         return merged
+
+    def sort(self, answers: Sequence[Any], rows: Sequence[Any]) -> list[Any]:
+        """Return answers in the order of the rows, and those inside them in the same way."""
+        indexes = defaultdict[tuple[object, ...], list[int]](list)
+        for index in reversed(range(len(rows))):
+            indexes[tuple(self.copies(rows[index]).values())].append(index)
+        by_index = []
+        for answer in answers:
+            pending = indexes[self._identity(answer)]
+            index, inner = pending.pop() if pending else len(rows), self.inner
+            if inner is not None and index < len(rows):
+                inside = getattr(rows[index], inner.requested)
+                ordered = inner.sort(getattr(answer, inner.answered), inside)
+                by_index.append((index, with_fields(answer, **{inner.answered: ordered})))
+            else:
+                by_index.append((index, answer))
+        return [answer for _, answer in sorted(by_index, key=itemgetter(0))]
 
     def _identity(self, answer: Any) -> tuple[object, ...]:
         return tuple(getattr(answer, name) for name, _ in self.copied)
@@ -253,6 +262,7 @@ class _Described(NamedTuple):
     response: Any
     level: _Level | None
     error_place: ErrorPlace
+    position: Position
     values: Mapping[str, object]
     fields: _ErrorFields
     text: RefusalText
@@ -270,6 +280,7 @@ def _described(key: int) -> _Described:
         response,
         None if rows is None else _level(row, response, response, 0),
         ErrorPlace.REQUEST if rows is None else rows.error_place,
+        Position.LAST if rows is None else rows.position,
         _values(row, ""),
         _error_fields(response),
         row.refusal_text,

@@ -16,7 +16,6 @@ from kafkalite.apis.authorization.checks import is_for_whole_request
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import When, row
-from kafkalite.protocol.rows import Position
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,8 +32,6 @@ class ClusterMessage(Enum):
 class Rule(NamedTuple):
     """How the requests of one API are checked."""
 
-    position: Position = Position.LAST
-    """The position of refused rows."""
     is_called_without_rows: bool = False
     """Whether the handler is called even if all rows are refused."""
     has_message: bool = False
@@ -130,11 +127,8 @@ def has_all_permissions(key: int) -> bool:
     )
 
 
-_DESCRIBED_GROUPS: Final = Rule(Position.FIRST, is_called_without_rows=True)
-_OFFSETS: Final = Rule(Position.FIRST)
-_SHARE_OFFSETS: Final = Rule(
-    Position.FIRST, is_called_without_rows=True, first="check_share_protocol"
-)
+_DESCRIBED_GROUPS: Final = Rule(is_called_without_rows=True)
+_SHARE_OFFSETS: Final = Rule(is_called_without_rows=True, first="check_share_protocol")
 _NODES_ONLY: Final = Rule(cluster_message=ClusterMessage.STANDARD)
 _WITHOUT_MESSAGE: Final = Rule(cluster_message=ClusterMessage.NONE)
 
@@ -142,7 +136,6 @@ RULES: Final[Mapping[int, Rule]] = {
     ApiKey.PRODUCE: Rule(function="produce", is_whole=False),
     ApiKey.FETCH: Rule(is_in_handler=True),
     ApiKey.METADATA: Rule(is_in_handler=True),
-    ApiKey.OFFSET_COMMIT: _OFFSETS,
     ApiKey.OFFSET_FETCH: Rule(function="offset_fetch"),
     ApiKey.FIND_COORDINATOR: Rule(function="find_coordinator"),
     ApiKey.SYNC_GROUP: Rule(first="check_sync_protocol"),
@@ -152,20 +145,19 @@ RULES: Final[Mapping[int, Rule]] = {
     ApiKey.DELETE_TOPICS: Rule(function="delete_topics"),
     ApiKey.INIT_PRODUCER_ID: Rule(function="init_producer_id", is_whole=False),
     ApiKey.ADD_PARTITIONS_TO_TXN: Rule(function="add_partitions_to_txn", is_whole=False),
-    ApiKey.TXN_OFFSET_COMMIT: _OFFSETS,
     ApiKey.DESCRIBE_CONFIGS: Rule(function="describe_configs"),
     ApiKey.ALTER_CONFIGS: Rule(function="alter_configs"),
     ApiKey.CREATE_PARTITIONS: Rule(omits_repeated=True),
     ApiKey.CREATE_DELEGATION_TOKEN: Rule(function="create_delegation_token", is_in_handler=True),
     ApiKey.DESCRIBE_DELEGATION_TOKEN: Rule(is_in_handler=True),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Rule(function="alter_configs"),
-    ApiKey.OFFSET_DELETE: Rule(Position.FIRST, is_called_without_rows=True),
+    ApiKey.OFFSET_DELETE: Rule(is_called_without_rows=True),
     ApiKey.DESCRIBE_QUORUM: _NODES_ONLY,
     ApiKey.DESCRIBE_CLUSTER: Rule(is_in_handler=True),
-    ApiKey.DESCRIBE_PRODUCERS: Rule(Position.REQUESTED, has_message=True, omits_invalid=True),
+    ApiKey.DESCRIBE_PRODUCERS: Rule(has_message=True, omits_invalid=True),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _WITHOUT_MESSAGE,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _WITHOUT_MESSAGE,
-    ApiKey.DESCRIBE_TRANSACTIONS: Rule(Position.REQUESTED, after="filter_topics_of_transactions"),
+    ApiKey.DESCRIBE_TRANSACTIONS: Rule(after="filter_topics_of_transactions"),
     ApiKey.LIST_TRANSACTIONS: Rule(after="filter_listed_transactions"),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Rule(function="subscription", first="check_consumer_protocol"),
     ApiKey.CONSUMER_GROUP_DESCRIBE: _DESCRIBED_GROUPS._replace(

@@ -25,10 +25,11 @@ from kafkalite.ports.turns import in_steps
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.catalogue import Position
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.message import with_fields
-from kafkalite.protocol.rows import Position, refused_row
+from kafkalite.protocol.rows import refused_row
 from kafkalite.protocol.uuids import ZERO_UUID
 from kafkalite.security.acls import CLUSTER_NAME
 
@@ -286,7 +287,6 @@ def find_coordinator(guard: Guard, call: Call, permissions: Permissions, request
         call,
         request,
         refusal_of,
-        Position.REQUESTED,
         report=lambda _: guard.report(call, request, list(errors.values()), resource),
     )
 
@@ -597,7 +597,6 @@ def alter_configs(guard: Guard, call: Call, permissions: Permissions, request: A
         call,
         request,
         refusal_of,
-        Position.REQUESTED,
         report=partial(_report_configs, guard, call, request),
         complete=remove_texts,
     )
@@ -630,9 +629,18 @@ def alter_configs_at_controller(
     report = partial(_report_configs, guard, call, request)
 
     def serve_others(call: Call, request: Any) -> Any:
-        return guard.serve_rows(call, request, refusal_of_other, Position.FIRST, report=report)
+        return guard.serve_rows(
+            call, request, refusal_of_other, position=Position.FIRST, report=report
+        )
 
-    return guard.serve_rows(call, request, refusal_of_logger, handler=serve_others, report=report)
+    return guard.serve_rows(
+        call,
+        request,
+        refusal_of_logger,
+        position=Position.LAST,
+        handler=serve_others,
+        report=report,
+    )
 
 
 def _is_invalid(call: Call, requested: Any) -> bool:

@@ -40,10 +40,10 @@ from kafkalite.gateway.steps import ImmediateStep
 from kafkalite.metadata.topic_names import invalid_name_reason
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol.acl_operations import Resource
-from kafkalite.protocol.catalogue import AnsweringNode, row
+from kafkalite.protocol.catalogue import AnsweringNode, Position, row
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.rows import Position, split
+from kafkalite.protocol.rows import split
 from kafkalite.security.acls import CLUSTER_NAME
 from kafkalite.security.permissions import PermissionsTable, permission_key
 
@@ -300,8 +300,8 @@ class Guard:
         call: Call,
         request: Any,
         refusal_of: Callable[[Any], KafkaError | None],
-        position: Position = Position.LAST,
         *,
+        position: Position | None = None,
         handler: Handler | None = None,
         report: Callable[[Sequence[KafkaError]], None] | None = None,
         complete: Callable[[list[Any]], None] | None = None,
@@ -371,7 +371,6 @@ class Guard:
             call,
             request,
             refusal_of,
-            rule.position,
             report=lambda errors: self.report(call, request, errors, needed.resource),
             complete=None if self._complete is None else partial(self._complete, call),
             is_called_without_rows=rule.is_called_without_rows,

@@ -6,6 +6,10 @@ from typing import Any
 
 import pytest
 
+from kafkalite.protocol._generated.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+)
 from kafkalite.protocol._generated.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
@@ -21,6 +25,10 @@ from kafkalite.protocol._generated.messages.incremental_alter_configs import (
 from kafkalite.protocol._generated.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsResponse,
+)
+from kafkalite.protocol._generated.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
 )
 from kafkalite.protocol._generated.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -136,6 +144,72 @@ def test_rows_with_an_error_are_removed_and_answered() -> None:
     expected = listed(a={0: ErrorCode.NONE, 1: CODE}, c={2: ErrorCode.NONE}, b={0: CODE})
     assert without.merge(handled) == expected
     assert handled == listed(a={0: ErrorCode.NONE}, c={2: ErrorCode.NONE})
+
+
+def test_refused_rows_of_commits_are_the_first_ones_as_in_kafka() -> None:
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition
+    answered = OffsetCommitResponse.OffsetCommitResponseTopic
+    answer = OffsetCommitResponse.OffsetCommitResponsePartition
+    request = OffsetCommitRequest(
+        topics=[
+            topic(name=name, partitions=[partition(partition_index=index) for index in (0, 1)])
+            for name in "ab"
+        ]
+    )
+    without = split(
+        ApiKey.OFFSET_COMMIT,
+        request,
+        1,
+        lambda path: (
+            KafkaError(CODE) if (path[0].name, path[1].partition_index) == ("b", 1) else None
+        ),
+    )
+    handled = OffsetCommitResponse(
+        topics=[
+            answered(
+                name=each.name,
+                partitions=[answer(partition_index=row.partition_index) for row in each.partitions],
+            )
+            for each in without.request.topics
+        ]
+    )
+    merged = without.merge(handled)
+    assert [
+        (each.name, row.partition_index, row.error_code)
+        for each in merged.topics
+        for row in each.partitions
+    ] == [("b", 1, CODE), ("b", 0, 0), ("a", 0, 0), ("a", 1, 0)]
+
+
+def test_refused_partitions_of_described_producers_keep_the_order_of_the_request() -> None:
+    topic = DescribeProducersRequest.TopicRequest
+    answered = DescribeProducersResponse.TopicResponse
+    answer = DescribeProducersResponse.PartitionResponse
+    request = DescribeProducersRequest(
+        topics=[topic(name=name, partition_indexes=[2, 1, 0]) for name in "ba"]
+    )
+    refused = {("b", 1), ("a", 2), ("a", 1), ("a", 0)}
+    without = split(
+        ApiKey.DESCRIBE_PRODUCERS,
+        request,
+        1,
+        lambda path: KafkaError(CODE) if (path[0].name, path[1]) in refused else None,
+    )
+    handled = DescribeProducersResponse(
+        topics=[
+            answered(
+                name=each.name,
+                partitions=[answer(partition_index=index) for index in each.partition_indexes],
+            )
+            for each in without.request.topics
+        ]
+    )
+    assert [
+        (each.name, row.partition_index, row.error_code)
+        for each in without.merge(handled).topics
+        for row in each.partitions
+    ] == [("b", 2, 0), ("b", 1, CODE), ("b", 0, 0), ("a", 2, CODE), ("a", 1, CODE), ("a", 0, CODE)]
 
 
 def test_a_request_without_refused_rows_stays_as_it_is() -> None:
