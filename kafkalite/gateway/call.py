@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from kafkalite.gateway.refusals import DEFAULT_REFUSAL_OBSERVERS
 from kafkalite.security.listener_security import ANONYMOUS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from kafkalite.cluster.node import Node
-    from kafkalite.gateway.refusals import RefusalObserver
+    from kafkalite.gateway.exchanges import ObservedRequest
     from kafkalite.gateway.repeated import RepeatedRequest
     from kafkalite.gateway.throttling import MutationQuota
     from kafkalite.protocol._generated.messages.fetch import FetchResponse
@@ -50,7 +49,6 @@ class ConnectionContext:
         "listener",
         "node",
         "permissions",
-        "refusal_observers",
         "repeated",
         "sender",
     )  # fmt: skip
@@ -88,8 +86,6 @@ class ConnectionContext:
         self.checked_request: object = None
         """The last request that the ACLs of `checked_image` allowed, if it may be repeated."""
         self.checked_image: object = None
-        self.refusal_observers: Sequence[RefusalObserver] = DEFAULT_REFUSAL_OBSERVERS
-        """They are called with each refusal. The default is for calls that no gateway serves."""
         self.repeated: RepeatedRequest | None = None
         """The gateway's cache of the request that this client repeats."""
         self.latest_call = Call(self)
@@ -153,6 +149,7 @@ class Call:
         "may_pause",
         "mutation_quota",
         "node",
+        "observed",
         "request_bytes",
         "row_fault",
     )  # fmt: skip
@@ -168,6 +165,7 @@ class Call:
         mutation_quota: MutationQuota | None = None,
         fetch_quota: Callable[[FetchResponse], bool] | None = None,
         row_fault: Callable[[str, int], ErrorCode | None] | None = None,
+        observed: ObservedRequest | None = None,
     ) -> None:
         self.context: Final = context
         self.node: Final = context.node
@@ -186,6 +184,8 @@ class Call:
         """Whether a Fetch response exceeds a quota, so that the client gets no records."""
         self.row_fault: Final = row_fault
         """Returns the error by which a fault refuses a partition of a fetch, if there is one."""
+        self.observed: Final = observed
+        """Collects what happens to the request; None without observers of exchanges."""
 
     def without_pauses(self) -> Call:
         """Return the context for a request that is handled later, by no worker."""

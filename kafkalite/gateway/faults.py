@@ -264,6 +264,8 @@ class _FaultyHandler:
         """Apply the first fault that fires to a request, or call the handler if none fires."""
         for fault, selection in self._faults:
             if selection.selects(call, request) and fault.fires(self._entropy):
+                if call.observed is not None:
+                    call.observed.fault = fault.id
                 if fault.rule.action.delay_ms:
                     # The records of a Produce are views of the shared receive buffer.
                     copy_views(request)

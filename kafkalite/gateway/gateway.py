@@ -18,11 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.coordinator.group_commit import CommitWindow
 from kafkalite.gateway.call import Call
 from kafkalite.gateway.error_messages import truncate_message, truncate_messages
-from kafkalite.gateway.refusals import (
-    DEFAULT_REFUSAL_OBSERVERS,
-    report_refusal_of_request,
-    warn_about_denial,
-)
+from kafkalite.gateway.refusals import report_refusal_of_request, warn_about_denial
 from kafkalite.gateway.repeated import MAX_REPEATED_BYTES, RepeatedRequest
 from kafkalite.gateway.route import create_route, unsupported_version_route
 from kafkalite.gateway.steps import DisconnectError, StepOrder
@@ -46,8 +42,8 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.call import ConnectionContext
-    from kafkalite.gateway.refusals import RefusalObserver
-    from kafkalite.gateway.responder import Responder
+    from kafkalite.gateway.exchanges import Observer
+    from kafkalite.gateway.responder import Responder, ResponderAnswer
     from kafkalite.gateway.route import Route
     from kafkalite.gateway.steps import Step
     from kafkalite.wire.session import Pieces, ServeResult
@@ -72,8 +68,8 @@ class Gateway:
     """
 
     __slots__ = (
-        "_deferred", "_find_api", "_inline_routes", "_installed", "_report_bug", "_responder",
-        "_routes", "_window", "reason_not_served", "refusal_observers",
+        "_deferred", "_find_api", "_inline_routes", "_installed", "_observe", "_observers",
+        "_report_bug", "_responder", "_routes", "_window", "reason_not_served",
     )  # fmt: skip
 
     def __init__(
@@ -92,8 +88,9 @@ class Gateway:
         """The routes that `serve` uses; empty while a responder is installed."""
         self._responder: Responder | None = None
         self._installed: list[tuple[StepOrder, Step]] = []
-        self.refusal_observers: list[RefusalObserver] = [*DEFAULT_REFUSAL_OBSERVERS]
-        """Called with each refusal; can be changed while clients are connected."""
+        self._observers: tuple[Observer, ...] = ()
+        self._observe: Callable[[Call], Call] | None = None
+        """Returns the context of a request that observers see; None without observers."""
         self.reason_not_served: Callable[[int], str] | None = None
         """(API key) → why the API, or a version of it, is not served; empty if unknown."""
 
@@ -126,6 +123,30 @@ class Gateway:
             self._installed = [each for each in self._installed if each[1] is not step]
             self._compose_routes()
 
+    def subscribe(self, observer: Observer) -> None:
+        """Call `observer` with the exchange of each request that a client sends from now on.
+
+        Observers are called in the order in which they subscribed. One that has subscribed already
+        is ignored.
+        """
+        if observer not in self._observers:
+            self._set_observers((*self._observers, observer))
+
+    def unsubscribe(self, observer: Observer) -> None:
+        """Stop calling an observer, except for requests whose answers are pending.
+
+        An observer that has not subscribed is ignored.
+        """
+        if observer in self._observers:
+            self._set_observers(tuple(each for each in self._observers if each != observer))
+
+    def _set_observers(self, observers: tuple[Observer, ...]) -> None:
+        from kafkalite.gateway.exchanges import observed  # noqa: PLC0415 - rarely used
+
+        self._observers = observers
+        self._observe = partial(observed, observers) if observers else None
+        self._compose_routes()
+
     def install_responder(self, responder: Responder) -> None:
         """Pass every request to a responder first, from the next one on.
 
@@ -152,7 +173,11 @@ class Gateway:
 
     def _compose_routes(self) -> None:
         for route in self._routes.values():
-            route.compose(self.steps, may_repeat=self._responder is None)
+            self._compose(route)
+
+    def _compose(self, route: Route) -> None:
+        may_repeat = self._responder is None and self._observe is None
+        route.compose(self.steps, may_repeat=may_repeat)
 
     def serve(  # noqa: C901 - called for every request
         self, context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
@@ -181,7 +206,9 @@ class Gateway:
             answer = route.handler(call, request)
         except KafkaError as refusal:
             answer = refusal.without_traceback()
-        except ProtocolViolation:
+        except ProtocolViolation as violation:
+            correlation_id = unpack_header(buffer, start)[1]
+            _publish(call, route, correlation_id, request, closing_reason=violation.reason)
             raise
         except Exception as error:  # noqa: BLE001 - a bug must not affect other clients
             answer = self._answer_to_bug(route, error)
@@ -191,11 +218,10 @@ class Gateway:
             out.append(frame)
             return flushed_bytes + len(frame)
         correlation_id = int.from_bytes(correlation, "big", signed=True)
-        if is_batched or answer.__class__ is Waiting:
-            encode = partial(self._encode, call, route, correlation_id, request)
-            if is_batched:
-                return self._defer(answer, encode, out)
-            return PendingAnswer(answer, encode, flushed_bytes)
+        if is_batched:
+            return self._defer(call, route, correlation_id, request, answer, out)
+        if answer.__class__ is Waiting:
+            return self._wait(call, route, correlation_id, request, answer, flushed_bytes)
         first_piece = len(out)
         size = self._encode(call, route, correlation_id, request, answer, out)
         if route.repeated_prefix and size and end - start <= MAX_REPEATED_BYTES:
@@ -209,8 +235,10 @@ class Gateway:
     ) -> ServeResult:
         """Do the same as `serve`, also for a request that may take long; called in a worker."""
         if self._responder is not None:
-            answer = self._responder.respond(context, buffer, start, end, out)
-            return self._serve_long(context, buffer, start, end, out) if answer is None else answer
+            answer = self._responder.respond(context, buffer, start, end)
+            if answer is None:
+                return self._serve_long(context, buffer, start, end, out)
+            return self._answer_by_responder(answer, context, buffer, start, end, out)
         try:
             return self.serve(context, buffer, start, end, out)
         except turns.NeedsWorkerError:
@@ -218,6 +246,36 @@ class Gateway:
         # Not in the `except` clause: errors of a long request would refer to the exception, whose
         # traceback refers to the frames with the request and the answer.
         return self._serve_long(context, buffer, start, end, out)
+
+    def _answer_by_responder(  # noqa: PLR0917 - the answer, and the parameters of `serve`
+        self,
+        answer: ResponderAnswer,
+        context: ConnectionContext,
+        buffer: bytearray,
+        start: int,
+        end: int,
+        out: Pieces,
+    ) -> ServeResult:
+        key_and_version, correlation_id, _ = unpack_header(buffer, start)
+        key, version = key_and_version >> 16, key_and_version & 0xFFFF
+        call = context.call(version, None, end - start)
+        if self._observe is not None:
+            call = self._observe(call)
+        request, response, build = answer
+
+        def encode(response: object, out: Pieces) -> int:
+            size = 0 if response is None else build(response, out)
+            if call.observed is not None:
+                call.observed.publish(
+                    call, key, correlation_id, request, response=response, answer_bytes=size
+                )
+            return size
+
+        if response.__class__ is not Waiting:
+            return encode(response, out)
+        if call.observed is not None:
+            call.observed.publish(call, key, correlation_id, request)
+        return PendingAnswer(response, encode)
 
     def _serve_long(
         self, context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
@@ -244,13 +302,14 @@ class Gateway:
             request_bytes=end - start,
             may_pause=True,
         )
-        lifted, answer = self._call_handler(call, route, request)
+        if self._observe is not None:
+            call = self._observe(call)
+        lifted, answer = self._call_handler(call, route, correlation_id, request)
         if turns.pause_count != pauses and not is_long:
             is_long = True  # a request that took long may have a long answer
             route = route.for_long_messages()
         if answer.__class__ is Waiting:
-            encode = partial(self._encode, call, route, correlation_id, lifted)
-            return PendingAnswer(answer, encode, flushed_bytes)
+            return self._wait(call, route, correlation_id, lifted, answer, flushed_bytes)
         size = self._encode(call, route, correlation_id, lifted, answer, out)
         if is_long:
             free_in_steps(request)
@@ -266,11 +325,23 @@ class Gateway:
         The request is not batched and does not take long.
         """
         route, correlation_id, call, request = self._read_directly(context, buffer, start, end)
-        request, answer = self._call_handler(call, route, request)
+        request, answer = self._call_handler(call, route, correlation_id, request)
         if answer.__class__ is Waiting:
-            encode = partial(self._encode, call, route, correlation_id, request)
-            return PendingAnswer(answer, encode)
+            return self._wait(call, route, correlation_id, request, answer)
         return self._encode(call, route, correlation_id, request, answer, out)
+
+    def _wait(  # noqa: PLR0917 - the parameters of `_encode`
+        self,
+        call: Call,
+        route: Route,
+        correlation_id: int,
+        request: object,
+        answer: Any,  # noqa: ANN401 - a Waiting for any response
+        flushed_bytes: int = 0,
+    ) -> PendingAnswer:
+        encode = partial(self._encode, call, route, correlation_id, request)
+        _publish(call, route, correlation_id, request)
+        return PendingAnswer(answer, encode, flushed_bytes)
 
     def refuse(  # noqa: PLR0917 - the parameters of `serve`, and the error
         self,
@@ -298,9 +369,13 @@ class Gateway:
         route = self._routes.get(key_and_version) or self._create_route(key_and_version)
         request = route.read(context, buffer, start, end, client_id_length)
         call = context.call(route.version, route.era, end - start)
+        if self._observe is not None:
+            call = self._observe(call)
         return route, correlation_id, call, request
 
-    def _call_handler(self, call: Call, route: Route, request: object) -> tuple[object, object]:
+    def _call_handler(
+        self, call: Call, route: Route, correlation_id: int, request: object
+    ) -> tuple[object, object]:
         """Return the lifted request, and the answer to it or the KafkaError that refuses it."""
         try:
             if route.lift is not None:
@@ -308,7 +383,8 @@ class Gateway:
             return request, route.handler(call, request)
         except KafkaError as refusal:
             return request, refusal.without_traceback()
-        except ProtocolViolation:
+        except ProtocolViolation as violation:
+            _publish(call, route, correlation_id, request, closing_reason=violation.reason)
             raise
         except Exception as error:  # noqa: BLE001 - a bug must not affect other clients
             return request, self._answer_to_bug(route, error)
@@ -362,17 +438,28 @@ class Gateway:
             size += each.encode(each.value, out)
         return size
 
-    def _defer(
-        self, answer: object, encode: Callable[[object, Pieces], int], out: Pieces
+    def _defer(  # noqa: PLR0917 - the parameters of `_encode`
+        self,
+        call: Call,
+        route: Route,
+        correlation_id: int,
+        request: object,
+        answer: object,
+        out: Pieces,
     ) -> int | Deferred:
         """Defer an answer until the batch that it depends on is in the log, if there is one."""
         window = self._window
         if window.joined_batch is None and not self._deferred:
-            return encode(answer, out)
+            return self._encode(call, route, correlation_id, request, answer, out)
+        encode = partial(self._encode, call, route, correlation_id, request)
         deferred = Deferred(answer, window.joined_batch, encode)
         window.joined_batch = None
         self._deferred.append(deferred)
-        return self.flush(out) if len(self._deferred) >= _MAX_DEFERRED_ANSWERS else deferred
+        if len(self._deferred) >= _MAX_DEFERRED_ANSWERS:
+            return self.flush(out)
+        if call.observed is not None:
+            _publish(call, route, correlation_id, request)
+        return deferred
 
     def _read_request(
         self, context: ConnectionContext, buffer: bytearray, start: int, end: int
@@ -399,6 +486,8 @@ class Gateway:
             call = context.call(route.version, route.era, end - start)
         if route.may_take_long is not None and route.may_take_long(call, request):
             raise turns.NeedsWorkerError
+        if self._observe is not None:
+            call = self._observe(call)
         return route, call, request
 
     def _encode(  # noqa: PLR0917 - the local variables of `serve`
@@ -416,6 +505,8 @@ class Gateway:
             if isinstance(answer, Exception):
                 answer = self._refuse(call, route, request, answer)
             if answer is None:
+                if call.observed is not None:
+                    _publish(call, route, correlation_id, request, answer_bytes=0)
                 return 0
             if route.lower is not None:
                 answer = route.lower(answer, route.version)
@@ -427,7 +518,8 @@ class Gateway:
                     raise
                 del out[first_piece + 1 :]
                 route.build(answer, out)
-        except DisconnectError:
+        except DisconnectError as violation:
+            _publish(call, route, correlation_id, request, closing_reason=violation.reason)
             raise
         except Exception as error:
             del out[first_piece:]
@@ -435,7 +527,10 @@ class Gateway:
             raise ProtocolViolation(f"{route.title} failed because of a bug") from error
         body_bytes = sum(map(len, out[first_piece + 1 :]))
         out[first_piece] = header = route.pack_header(body_bytes, correlation_id)
-        return len(header) + body_bytes
+        size = len(header) + body_bytes
+        if call.observed is not None:
+            _publish(call, route, correlation_id, request, response=answer, answer_bytes=size)
+        return size
 
     def _refuse(self, call: Call, route: Route, request: object, error: Exception) -> object:
         """Return the response to a request that failed with an error."""
@@ -467,13 +562,25 @@ class Gateway:
                 raise self._violation(key, f"{api.name} v{version} is not served")
             return unsupported_version_route(api, version)
         route = self._routes[key_and_version] = create_route(api, version)
-        route.compose(self.steps, may_repeat=self._responder is None)
+        self._compose(route)
         return route
 
     def _violation(self, key: int, message: str) -> ProtocolViolation:
         """Return the violation of a request for an API, or a version of it, that is not served."""
         reason = "" if self.reason_not_served is None else self.reason_not_served(key)
         return ProtocolViolation(f"{message}: {reason}" if reason else message)
+
+
+def _publish(
+    call: Call,
+    route: Route,
+    correlation_id: int,
+    request: object,
+    **answer: Any,  # noqa: ANN401 - fields of an Exchange
+) -> None:
+    """Give the exchange of a request to its observers, if any; `answer` is empty while pending."""
+    if call.observed is not None:
+        call.observed.publish(call, route.api.key, correlation_id, request, **answer)
 
 
 def _too_short_violation(length: int) -> ProtocolViolation:

@@ -1,14 +1,13 @@
-"""Refusals of requests, by group, transactional id, topic or client, and their observers.
+"""Refusals of requests, by group, transactional id, topic or client.
 
 The gateway reports every KafkaError that ends a request: under the group and the transactional id
 that the request names, or else under the client. A handler that puts errors into fields of its
-response reports them itself by `report_refusal`. Observers are called with each refusal. One of
-them, `record_refusal`, writes the entries that `explain` shows.
+response reports them itself by `report_refusal`. The history of the cluster has an entry for each
+refusal, which `explain` shows. The exchange of an observed request has its refusals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.coordinator.contract import Event, SubjectKind
@@ -49,10 +48,6 @@ class Refusal(NamedTuple):
     request: object = None
     """The request, or the part of it that identifies the member or producer."""
     kind: SubjectKind = SubjectKind.GROUP
-
-
-RefusalObserver = Callable[["Call", Refusal], None]
-"""Called with each refusal, before the client gets the answer."""
 
 
 ACL_RULE = "acl"
@@ -119,11 +114,12 @@ def report_refusal(
 ) -> None:
     """Report that a request or a part of it was refused; see `Refusal`."""
     refusal = Refusal(api, entity_id, error, request, kind)
-    for observe in call.context.refusal_observers:
-        observe(call, refusal)
+    _record(call, refusal)
+    if call.observed is not None:
+        call.observed.refusals.append(refusal)
 
 
-def record_refusal(call: Call, refusal: Refusal) -> None:
+def _record(call: Call, refusal: Refusal) -> None:
     """Write a refusal to the history of the cluster.
 
     If the error has a rule in its facts, and its explanation says "refused", the explanation is the
@@ -149,7 +145,3 @@ def record_refusal(call: Call, refusal: Refusal) -> None:
     event_kind = FENCED if is_fenced else REFUSED
     node = call.node
     node.history.add(Event(entity_id, event_kind, text, facts, kind), node.clock.now_ms())
-
-
-DEFAULT_REFUSAL_OBSERVERS: tuple[RefusalObserver, ...] = (record_refusal,)
-"""The observers of a call that does not come through a gateway."""

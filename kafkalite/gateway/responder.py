@@ -1,12 +1,25 @@
-"""Responder: answers requests as bytes, before they are decoded, instead of the broker."""
+"""Responder: answers requests in place of the broker, before they are decoded."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafkalite.gateway.call import ConnectionContext
-    from kafkalite.wire.session import PendingAnswer, Pieces
+    from kafkalite.wire.session import Pieces
+
+
+class ResponderAnswer(NamedTuple):
+    """The answer to a request, and a function that encodes its response."""
+
+    request: Any
+    """The decoded request."""
+    response: Any
+    """The response in the version of the request, or a Waiting for it; None for no answer."""
+    encode: Callable[[Any, Pieces], int]
+    """(response, out): add the frame of the response to `out` and return its size."""
 
 
 class Responder(Protocol):
@@ -16,12 +29,12 @@ class Responder(Protocol):
     """
 
     def respond(
-        self, context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
-    ) -> int | PendingAnswer | None:
-        """Answer the request between `start` and `end` as `wire.session.Serve` does.
+        self, context: ConnectionContext, buffer: bytearray, start: int, end: int
+    ) -> ResponderAnswer | None:
+        """Return the answer to the request between `start` and `end`.
 
-        Returns None, with nothing added to `out`, to leave the request to the broker. Raises
-        ProtocolViolation to close the connection.
+        Returns None to leave the request to the broker. Raises ProtocolViolation to close the
+        connection.
         """
 
     def close(self) -> None:

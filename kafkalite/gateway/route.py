@@ -206,7 +206,7 @@ def unsupported_version_route(api: Api, version: int) -> Route:
         build=codec.response_builder(api.key, 0),
         pack_header=pack_response_header_v0,
         is_flexible=version >= API_VERSIONS_FLEXIBLE_FROM,
-        version=0,
+        version=version,
         era=None,
         lift=None,
         lower=None,

@@ -45,7 +45,7 @@ from kafkalite.server.client_warnings import ClientWarnings
 from kafkalite.server.connection import Connection
 from kafkalite.server.late_loop import LateLoop
 from kafkalite.server.listener import Listener, ListenerContext
-from kafkalite.server.logging import DiskFailureLog, Level, Log, log_truncation
+from kafkalite.server.logging import DiskFailureLog, Level, Log, log_exchange, log_truncation
 from kafkalite.server.maintenance import Maintenance
 from kafkalite.server.memory_queue import MemoryQueue
 from kafkalite.server.node_listeners import NodeListeners, registered_listeners
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from kafkalite.config.rules import Rules
     from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.gateway.api import Api
+    from kafkalite.gateway.exchanges import Exchange, Observer
     from kafkalite.gateway.faults import Faults
     from kafkalite.gateway.throttling import Throttling
     from kafkalite.identity.provider import IdentityProvider
@@ -257,7 +258,6 @@ class Broker:
         self._read_sasl_settings(specs, config)
         self._authorizer_settings = self._read_authorizer_settings(config)
         config.log_levels.set_initial_level(self._log.level.kafka_name)
-        config.log_levels.subscribe(self._set_log_level)
         self._listeners.bind(specs, node_ids)
         self.cluster = cluster = self._open_cluster(config)
         # Subscribed late: if the disk prevents the start, the exception is the only report.
@@ -530,6 +530,8 @@ class Broker:
         cluster.metadata.subscribe(self._limit_connections)
         self._install_authorizer()
         self._install_profile(config)
+        self._log_exchanges()
+        config.log_levels.subscribe(self._set_log_level)
         cluster.open(InterBrokerCalls(self._gateway))
         if self._prepare is not None:
             self._prepare(self)
@@ -641,7 +643,6 @@ class Broker:
                 log=self._log,
                 warn_about_client=self._warnings.warn,
                 recording=self._recording,
-                refusal_observers=self.gateway.refusal_observers,
                 sasl=self._sasl_listener(served.node, listener),
                 tls_server=self._tls_servers.get(listener.name),
             )
@@ -941,6 +942,16 @@ class Broker:
             raise RuntimeError("the broker is not running")
         return self._gateway
 
+    def subscribe(self, observer: Observer) -> None:
+        """Call `observer` with the exchange of each request that a client sends from now on."""
+        for gateway in self._gateways:
+            gateway.subscribe(observer)
+
+    def unsubscribe(self, observer: Observer) -> None:
+        """Stop calling an observer of exchanges; see `Gateway.unsubscribe`."""
+        for gateway in self._gateways:
+            gateway.unsubscribe(observer)
+
     @property
     def bootstrap_servers(self) -> str:
         """The bootstrap addresses of the first listener: `host:port,…`."""
@@ -1102,6 +1113,15 @@ class Broker:
 
     def _set_log_level(self, kafka_name: str) -> None:
         self._log.level = Level.of_kafka(kafka_name)
+        self._log_exchanges()
+
+    def _log_exchanges(self) -> None:
+        """Log requests at level debug only: observers cost time."""
+        change = self.subscribe if self._log.level <= Level.DEBUG else self.unsubscribe
+        change(self._log_exchange)
+
+    def _log_exchange(self, exchange: Exchange) -> None:
+        log_exchange(self._log, exchange)
 
     def _report_fault_rule(self, event: str, fault: str, rule: str) -> None:
         self._log.info(event, fault=fault, rule=printable(rule))

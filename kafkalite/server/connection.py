@@ -16,7 +16,7 @@ from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.gateway.call import ConnectionContext
 from kafkalite.security.client_addresses import java_address
 from kafkalite.server.client_warnings import kind_of
-from kafkalite.server.logging import Level, log_requests
+from kafkalite.server.logging import Level
 from kafkalite.wire.session import Session
 
 if TYPE_CHECKING:
@@ -110,17 +110,13 @@ class Connection(asyncio.BufferedProtocol):
             client_host=sys.intern(f"/{self.host}"),
         )
         call_context.connection = self
-        call_context.refusal_observers = context.refusal_observers
         settings = context.session_settings
-        # Checked once per connection: without logging, a request must cost nothing extra.
-        if context.log.level <= Level.DEBUG:
-            settings = log_requests(context.log, settings)
         self.session = Session(settings, call_context, self)
         # Until the admission, and forever if the next lines fail: nothing is served without a gate.
         self.session.is_paused = True
         try:
             if context.sasl is not None:
-                context.sasl.new_gate(call_context, settings, context.log).attach(self.session)
+                context.sasl.new_gate(call_context, settings).attach(self.session)
             context.admission.add(self)
         except Exception as error:  # noqa: BLE001 - an exception must end this connection only
             self._fail(error)

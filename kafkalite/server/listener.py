@@ -6,17 +6,15 @@ import errno
 import socket
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.gateway.refusals import DEFAULT_REFUSAL_OBSERVERS
 from kafkalite.ports.system import BIND_OPTION
 from kafkalite.server.addresses import Address, AddressError
 from kafkalite.server.connection import Connection
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from kafkalite.cluster.node import Node, WarnAboutClient
-    from kafkalite.gateway.refusals import RefusalObserver
     from kafkalite.security.tls import TlsServer
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.admission import Admission
@@ -53,7 +51,6 @@ class ListenerContext(NamedTuple):
     log: Log
     warn_about_client: WarnAboutClient
     recording: Recording
-    refusal_observers: Sequence[RefusalObserver] = DEFAULT_REFUSAL_OBSERVERS
     sasl: SaslListener | None = None
     """The authentication of clients; None if they do not authenticate by SASL."""
     tls_server: TlsServer | None = None

@@ -15,17 +15,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 from kafkalite.apis.table import TABLE
 from kafkalite.gateway.error_messages import printable
 from kafkalite.storage.disk_health import DiskProblem
-from kafkalite.wire.headers import unpack_header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from structlog.typing import Processor
 
-    from kafkalite.gateway.call import ConnectionContext
+    from kafkalite.gateway.exchanges import Exchange
     from kafkalite.partitions.table import Truncation
     from kafkalite.storage.disk_health import DiskFailure
-    from kafkalite.wire.session import Pieces, Serve, ServeResult, SessionSettings
 
 
 class Level(IntEnum):
@@ -52,6 +48,9 @@ _ALL_LEVELS = 0
 """structlog writes all lines: `Log` filters them, because its level can change."""
 
 STYLES = ("console", "json")
+
+_MAX_ERROR_NAMES = 3
+"""Maximum number of errors that the line about an answer names."""
 
 
 class Log:
@@ -130,87 +129,51 @@ class Log:
         return self._logger
 
 
-def log_requests(log: Log, settings: SessionSettings) -> SessionSettings:
-    """Return settings of one session that write a log line for each request.
+def log_exchange(log: Log, exchange: Exchange) -> None:
+    """Write a line at level debug for a request that has an answer, or whose answer is pending.
 
-    They are used only if the log's level is debug. A request that is not answered immediately has a
-    second line when it is answered.
+    A request that is not answered immediately has a second line when it is answered.
     """
-    request_log = _RequestLog(log)
-    return settings._replace(
-        serve=request_log.wrap(settings.serve),
-        serve_in_worker=request_log.wrap(settings.serve_in_worker),
+    if log.level > Level.DEBUG or exchange.closing_reason is not None:
+        return
+    call, api_key = exchange.call, exchange.api_key
+    fields: dict[str, Any] = {
+        "node": call.node.id,
+        "listener": call.listener,
+        "client": call.client_host,
+        "client_id": None if call.client_id is None else printable(call.client_id),
+        "api": TABLE[api_key].name if api_key in TABLE else "unknown",
+        "api_key": api_key,
+        "version": exchange.version,
+        "correlation_id": exchange.correlation_id,
+    }
+    if not exchange.was_pending:
+        fields["request_bytes"] = call.request_bytes
+    log.debug(
+        "answer" if exchange.was_pending else "request",
+        **fields,
+        answer_bytes="later" if exchange.is_pending else exchange.answer_bytes,
+        error=_error_names(exchange),
     )
 
 
-def log_authentication(log: Log, serve: Serve) -> Serve:
-    """Return a function that serves requests of an authentication and writes a line for each."""
-    return _RequestLog(log).wrap(serve)
+def _error_names(exchange: Exchange) -> str | None:
+    """Return the names of the errors in an answer; None if there is no answer.
 
+    The text has Kafka's names of the distinct errors, at most three, and the number of further
+    errors. It is "NONE" for an answer without errors.
+    """
+    if not exchange.answer_bytes:
+        return None
+    codes = exchange.error_codes()
+    if codes is None:
+        return "not searched in a long answer"
+    if not codes:
+        return "NONE"
+    from kafkalite.traffic.scalar.messages import error_name  # noqa: PLC0415 - rarely used
 
-class _RequestLog:
-    """The log lines of the requests of one session."""
-
-    __slots__ = ("_late_answer_bytes", "_log")
-
-    def __init__(self, log: Log) -> None:
-        self._log = log
-        self._late_answer_bytes = 0
-        """Bytes of late answers that were encoded since the last request began."""
-
-    def wrap(self, serve: Serve) -> Serve:
-        """Return `serve` with a log line for each request."""
-
-        def serve_and_log(
-            context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
-        ) -> ServeResult:
-            self._late_answer_bytes = 0
-            result = serve(context, buffer, start, end, out)
-            if self._log.level > Level.DEBUG:  # the level was raised after the client connected
-                return result
-            key_and_version, correlation_id, _ = unpack_header(buffer, start)
-            api_key, version = key_and_version >> 16, key_and_version & 0xFFFF
-            fields: dict[str, Any] = {
-                "node": context.node.id,
-                "listener": context.listener,
-                "client": context.client_host,
-                "client_id": None if context.client_id is None else printable(context.client_id),
-                "api": TABLE[api_key].name if api_key in TABLE else "unknown",
-                "api_key": api_key,
-                "version": version,
-                "correlation_id": correlation_id,
-                "request_bytes": end - start,
-            }
-            if isinstance(result, int):
-                # It includes the late answers to earlier requests, which were added before.
-                self._write_answer("request", fields, out, result - self._late_answer_bytes)
-                return result
-            self._log.debug("request", **fields, answer_bytes="later", error=None)
-            del fields["request_bytes"]
-            result.encode = self._wrap_encode(result.encode, fields)
-            return result
-
-        return serve_and_log
-
-    def _wrap_encode(
-        self, encode: Callable[[Any, Pieces], int], fields: Mapping[str, Any]
-    ) -> Callable[[Any, Pieces], int]:
-        """Return `encode` with a log line for the late answer."""
-
-        def encode_and_log(value: object, out: Pieces) -> int:
-            size = encode(value, out)
-            self._late_answer_bytes += size
-            self._write_answer("answer", fields, out, size)
-            return size
-
-        return encode_and_log
-
-    def _write_answer(self, event: str, fields: Mapping[str, Any], out: Pieces, size: int) -> None:
-        """Write a line about an answer, the last `size` bytes of `out`."""
-        from kafkalite.server.answer_errors import error_names  # noqa: PLC0415 - rarely used
-
-        error = error_names(fields["api_key"], fields["version"], out, size)
-        self._log.debug(event, **fields, answer_bytes=size, error=error)
+    names = ", ".join(map(error_name, codes[:_MAX_ERROR_NAMES]))
+    return names + (f", +{len(codes) - _MAX_ERROR_NAMES}" if len(codes) > _MAX_ERROR_NAMES else "")
 
 
 def log_truncation(log: Log, truncation: Truncation) -> None:

@@ -24,7 +24,6 @@ from kafkalite.security.sasl.users import (
     PLAIN,
     plain_passwords,
 )
-from kafkalite.server.logging import Level, log_authentication
 from kafkalite.wire.sasl_gate import SaslGate, SaslGateSettings
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from kafkalite.security.sasl.oauthbearer import BearerToken
     from kafkalite.security.sasl.scram_credentials import ScramCredential, ScramMechanism
     from kafkalite.security.sasl.users import User
-    from kafkalite.server.logging import Log
     from kafkalite.server.token_validator import TokenValidator
     from kafkalite.wire.session import SessionSettings
 
@@ -217,9 +215,7 @@ class SaslListener:
             accept=_accept,
         )
 
-    def new_gate(
-        self, context: ConnectionContext, following: SessionSettings, log: Log
-    ) -> SaslGate:
+    def new_gate(self, context: ConnectionContext, following: SessionSettings) -> SaslGate:
         """Return the gate of a new connection, and set the authenticator of its context."""
         rules = self._settings.rules()
         context.authenticator = authenticator = Authenticator(
@@ -230,11 +226,7 @@ class SaslListener:
                 max_session_ms=rules.max_session_ms,
             )
         )
-        settings = self._gate_settings
-        if log.level <= Level.DEBUG:
-            serve = log_authentication(log, settings.serve_authentication)
-            settings = settings._replace(serve_authentication=serve)
-        return SaslGate(settings, authenticator, following)
+        return SaslGate(self._gate_settings, authenticator, following)
 
     def _new_server(self, rules: SaslRules, mechanism: str) -> SaslServer:
         """Return the server's side of a new exchange."""

@@ -18,7 +18,6 @@ from kafkalite.protocol._generated.messages.sasl_authenticate import (
 from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeRequest
 from kafkalite.security.listener_security import ListenerSecurity
 from kafkalite.security.sasl.users import users_of
-from kafkalite.server.logging import Level, Log
 from kafkalite.server.sasl_listener import SaslListener, SaslSettings
 from kafkalite.server.scram_users import store_users
 from kafkalite.server.token_validator import TokenValidator, read_signed_token_settings
@@ -120,8 +119,7 @@ class SaslClient:
             flush=wire.gateway.flush,
         )
         self.session = Session(self.settings, self.context, self)
-        log = Log(Level.ERROR)
-        wire.listener.new_gate(self.context, self.settings, log).attach(self.session)
+        wire.listener.new_gate(self.context, self.settings).attach(self.session)
 
     def _wake(self, owner: object) -> None:
         assert owner is self

@@ -126,7 +126,7 @@ def _name(item: Any, topic_names: Mapping[bytes, str]) -> str:
 def errors(response: Any) -> list[str]:
     """Return the names of the errors in a response, each once."""
     codes = dict.fromkeys(
-        value for name, value in _scalar_fields(response) if name.endswith("error_code") and value
+        value for name, value in scalar_fields(response) if name.endswith("error_code") and value
     )
     return [error_name(code) for code in codes]
 
@@ -135,7 +135,7 @@ def groups(request: Any) -> set[str]:
     """Return the group ids and coordinator keys in a request."""
     return {
         value
-        for name, value in _scalar_fields(request)
+        for name, value in scalar_fields(request)
         if name in _GROUP_FIELDS and isinstance(value, str)
     }
 
@@ -143,7 +143,7 @@ def groups(request: Any) -> set[str]:
 def topics(message: Any, topic_names: Mapping[bytes, str] = _NO_NAMES) -> set[str]:
     """Return the topics in a message by name; an unknown topic id is returned as text."""
     names = set()
-    for name, value in _scalar_fields(message):
+    for name, value in scalar_fields(message):
         if name in _TOPIC_FIELDS and isinstance(value, str) and value:
             names.add(value)
         elif name == _TOPIC_ID and isinstance(value, bytes) and value != _NO_ID:
@@ -159,12 +159,12 @@ def named_topics(response: Any) -> Iterator[tuple[bytes, str]]:
             yield topic_id, name
 
 
-def _scalar_fields(message: Any) -> Iterator[tuple[str, Any]]:
+def scalar_fields(message: Any) -> Iterator[tuple[str, Any]]:
     """Yield the names and values of a message's scalar fields, at any depth."""
     for name in message.__slots__:
         value = getattr(message, name)
         for each in value if isinstance(value, list) else (value,):
             if isinstance(each, Message):
-                yield from _scalar_fields(each)
+                yield from scalar_fields(each)
             else:
                 yield name, each

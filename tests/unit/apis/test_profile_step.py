@@ -18,6 +18,7 @@ from kafkalite.config.profiles import PROFILES, Kind, Profile, Row
 from kafkalite.config.releases import emulated_release
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.call import Call, ConnectionContext
+from kafkalite.gateway.exchanges import ObservedRequest
 from kafkalite.gateway.steps import DisconnectError
 from kafkalite.metadata.image import ResourceType
 from kafkalite.protocol._generated.messages.alter_configs import AlterConfigsRequest
@@ -75,8 +76,9 @@ class Service:
             client_host="/10.0.0.1",
             sender=node if self.is_between_nodes else None,
         )
-        context.refusal_observers = [lambda _, refusal: self.refusals.append(refusal)]
-        return Call(context)
+        observed = ObservedRequest((), 0)
+        observed.refusals = self.refusals
+        return Call(context, observed=observed)
 
     def pass_to_stub(self, api_name: str, request: Any, node: Node | None = None) -> Any:
         """Return "served" if the step lets a request pass."""

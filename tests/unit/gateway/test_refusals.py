@@ -9,9 +9,7 @@ from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.gateway.call import Call, ConnectionContext
 from kafkalite.gateway.refusals import (
-    Refusal,
     client_address,
-    record_refusal,
     report_refusal,
     report_refusal_of_request,
     warn_about_denial,
@@ -24,10 +22,7 @@ from kafkalite.protocol._generated.messages.renew_delegation_token import (
 )
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.server.broker import Broker
-from kafkalite.server.settings import Settings
 from kafkalite.testing.clock import ManualClock
-from tests.unit.server.client import Client
 
 if TYPE_CHECKING:
     from kafkalite.cluster.node import Node
@@ -172,43 +167,3 @@ def test_a_message_without_facts_is_recorded_with_its_error() -> None:
     report_refusal(asked, "JoinGroup", "g", KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, "is full"))
     (entry,) = asked.node.history.about("g")
     assert entry.text == "JoinGroup refused: is full (GROUP_MAX_SIZE_REACHED)"
-
-
-def test_refusals_go_to_the_observers_instead_of_the_history() -> None:
-    asked = call()
-    seen: list[Refusal] = []
-    asked.context.refusal_observers = [lambda _, refusal: seen.append(refusal)]
-    error = KafkaError(ErrorCode.ILLEGAL_GENERATION)
-    request = HeartbeatRequest(group_id="g", generation_id=3, member_id="m")
-    report_refusal_of_request(asked, "Heartbeat", error, request)
-    assert seen == [Refusal("Heartbeat", "g", error, request, SubjectKind.GROUP)]
-    assert not asked.node.history.about("g")
-
-
-async def test_observers_change_while_a_client_is_connected() -> None:
-    seen: list[str] = []
-
-    def observe(_: Call, refusal: Refusal) -> None:
-        seen.append(refusal.error.code.name)
-
-    broker = Broker(Settings(listen=("127.0.0.1:0",)))
-    await broker.start()
-    client = await Client.to(broker.bootstrap_servers)
-    observers = broker.gateway.refusal_observers
-
-    async def is_explained(group_id: str) -> bool:
-        """Send a heartbeat of an unknown member."""
-        await client.ask(HeartbeatRequest(group_id=group_id, generation_id=1, member_id="m"), 4)
-        return bool(broker.history.about(group_id))
-
-    assert await is_explained("before")
-    observers.remove(record_refusal)
-    observers.append(observe)
-    assert not await is_explained("meanwhile")
-    assert len(seen) == 1
-    observers.remove(observe)
-    observers.append(record_refusal)
-    assert await is_explained("after")
-    assert len(seen) == 1
-    await client.close()
-    await broker.stop()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.gateway.responder import ResponderAnswer
 from kafkalite.ports import turns
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatResponse
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 UNKNOWN_API = framed(header(999, 7))
 
 
+def encode(answer: bytes, out: Pieces) -> int:
+    out.append(answer)
+    return len(answer)
+
+
 class FixedResponder:
     """Answers requests with fixed bytes, or leaves them to the broker."""
 
@@ -32,14 +38,11 @@ class FixedResponder:
         self.is_closed = False
 
     def respond(
-        self, context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
-    ) -> int | None:
+        self, context: ConnectionContext, buffer: bytearray, start: int, end: int
+    ) -> ResponderAnswer | None:
         del context
         self.seen.append(bytes(buffer[start:end]))
-        if self.answer is None:
-            return None
-        out.append(self.answer)
-        return len(self.answer)
+        return None if self.answer is None else ResponderAnswer(None, self.answer, encode)
 
     def close(self) -> None:
         self.is_closed = True

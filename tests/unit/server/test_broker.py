@@ -1077,3 +1077,19 @@ async def test_an_isolated_node_is_removed() -> None:
     await broker.remove_node(2)
     assert list(broker.cluster.nodes) == [1]
     await broker.stop(grace_s=0.1)
+
+
+async def test_requests_are_logged_while_the_level_is_debug() -> None:
+    output = io.StringIO()
+    broker = Broker(Settings(listen=("127.0.0.1:0",)), Log(Level.INFO, "json", output))
+    await broker.start()
+    client = await Client.to(broker.bootstrap_servers)
+    assert broker.cluster is not None
+    levels = broker.cluster.config.log_levels
+    for level in ("INFO", "DEBUG", "INFO"):
+        levels.set("root", level)
+        await client.ask(MetadataRequest(topics=None), METADATA_VERSION)
+    await client.close()
+    await broker.stop()
+    events = [json.loads(line)["event"] for line in output.getvalue().splitlines()]
+    assert events.count("request") == 1

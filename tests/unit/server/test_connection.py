@@ -31,7 +31,6 @@ from kafkalite.server.scheduler import READ_TURN_S, Scheduler
 from kafkalite.testing.clock import ManualClock
 from kafkalite.wire.frames import ReceiveBuffers
 from kafkalite.wire.session import BURST_BYTES, PendingAnswer, SessionSettings
-from tests.unit.frames import header
 from tests.unit.nodes import node_of
 
 if TYPE_CHECKING:
@@ -257,17 +256,6 @@ async def test_a_connection_without_its_gate_serves_nothing_and_closes() -> None
     other = node.client()
     send(other, b"two")
     assert other.writes == [b"two"]
-
-
-async def test_requests_are_logged_on_connections_made_at_level_debug() -> None:
-    node = ListeningNode()
-    quiet = node.client()
-    node.context.log.level = Level.DEBUG
-    logged = node.client()
-    for client in (quiet, logged):
-        send(client, header(12, 0))
-    (line,) = node.log_lines()
-    assert line["event"] == "request"
 
 
 async def test_a_violation_closes_the_connection_with_one_log_line() -> None:

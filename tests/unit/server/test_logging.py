@@ -7,28 +7,22 @@ import io
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafkalite.gateway.call import ConnectionContext
+from kafkalite.gateway.call import Call, ConnectionContext
+from kafkalite.gateway.exchanges import Exchange
 from kafkalite.partitions.table import Truncation
-from kafkalite.ports.waiting import Waiting
-from kafkalite.server.logging import (
-    DiskFailureLog,
-    Level,
-    Log,
-    log_requests,
-    log_truncation,
-)
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitResponse
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.server.logging import DiskFailureLog, Level, Log, log_exchange, log_truncation
 from kafkalite.storage.disk_health import DiskFailure, DiskProblem
-from kafkalite.wire.frames import ReceiveBuffers
-from kafkalite.wire.session import Deferred, PendingAnswer, SessionSettings
-from tests.unit.frames import header
 from tests.unit.nodes import node_of
 
 if TYPE_CHECKING:
-    from kafkalite.wire.session import Pieces, Serve, ServeResult
+    from collections.abc import Sequence
 
 
 def lines(log_output: io.StringIO) -> list[dict[str, object]]:
@@ -171,124 +165,88 @@ def test_structlog_is_imported_with_the_first_line() -> None:
     assert done.stdout.strip() == "False"
 
 
-def tracing_context() -> ConnectionContext:
-    context = ConnectionContext(node=node_of(2), listener="A", client_host="/h")
-    context.client_id = "me\x1b"
-    return context
-
-
-def logged(log: Log, serve: Serve) -> Serve:
-    """Return `serve` with log lines."""
-    settings = SessionSettings(
-        buffers=ReceiveBuffers(),
-        serve=serve,
-        serve_in_worker=serve,
-        wake=lambda _: None,
-        max_request_bytes=1000,
-        max_buffered_bytes=1000,
-    )
-    return log_requests(log, settings).serve
-
-
-ANSWER = bytes.fromhex("0000000c 00000001 00 00000000 0010 00")
-"""A Heartbeat response v4: NOT_COORDINATOR."""
-
-
-def test_each_request_is_logged_at_level_debug() -> None:
+def logged(exchange: Exchange, level: Level = Level.DEBUG) -> list[dict[str, object]]:
+    """Return the lines about an exchange."""
     log_output = io.StringIO()
-    log = Log(Level.DEBUG, "json", log_output)
-    frame = bytearray(header(12, 4))
-
-    def serve(_: object, __: object, ___: int, ____: int, out: Pieces) -> int:
-        out.append(ANSWER)
-        return len(ANSWER)
-
-    dispatch = logged(log, serve)
-    assert dispatch(tracing_context(), frame, 0, len(frame), []) == len(ANSWER)
-    (line,) = lines(log_output)
-    assert (line["level"], line["event"]) == ("debug", "request")
-    assert (line["api"], line["api_key"]) == ("Heartbeat", 12)
-    assert (line["version"], line["client_id"]) == (4, "me\\x1b")
-    assert (line["request_bytes"], line["answer_bytes"]) == (len(frame), len(ANSWER))
-    assert line["error"] == "NOT_COORDINATOR"
+    log_exchange(Log(level, "json", log_output), exchange)
+    return lines(log_output)
 
 
-def test_raising_the_level_stops_request_lines() -> None:
-    log_output = io.StringIO()
-    log = Log(Level.DEBUG, "json", log_output)
-    frame = bytearray(header(12, 4))
-    dispatch = logged(log, lambda *_: 17)
-    log.level = Level.INFO
-    assert dispatch(tracing_context(), frame, 0, len(frame), []) == 17
-    log.level = Level.DEBUG
-    assert lines(log_output) == []
-    dispatch(tracing_context(), frame, 0, len(frame), [])
-    assert [line["error"] for line in lines(log_output)] == ["unreadable"]
+def heartbeat(**fields: Any) -> Exchange:  # noqa: ANN401 - any fields
+    """Return the exchange of a Heartbeat whose answer is pending."""
+    context = ConnectionContext(node=node_of(2), listener="A", client_host="/h", client_id="me\x1b")
+    call = Call(context, api_version=4, request_bytes=99)
+    exchange = Exchange(call, ApiKey.HEARTBEAT, 4, 1, HeartbeatRequest(), 0, was_pending=False)
+    return exchange._replace(**fields)
+
+
+NOT_COORDINATOR = {
+    "answered_ms": 3, "response": HeartbeatResponse(error_code=16), "answer_bytes": 16,
+}  # fmt: skip
+
+
+def test_each_request_has_a_line_at_level_debug() -> None:
+    exchange = heartbeat(**NOT_COORDINATOR)
+    (line,) = logged(exchange)
+    assert line.pop("timestamp")
+    assert line == {
+        "event": "request",
+        "level": "debug",
+        "node": 2,
+        "listener": "A",
+        "client": "/h",
+        "client_id": "me\\x1b",
+        "api": "Heartbeat",
+        "api_key": 12,
+        "version": 4,
+        "correlation_id": 1,
+        "request_bytes": 99,
+        "answer_bytes": 16,
+        "error": "NOT_COORDINATOR",
+    }
+    assert logged(exchange, Level.INFO) == []
 
 
 def test_a_request_with_a_later_answer_has_a_second_line() -> None:
-    log_output = io.StringIO()
-    log = Log(Level.DEBUG, "json", log_output)
-    frame = bytearray(header(12, 4))
-
-    def finish(value: object, out: Pieces) -> int:
-        assert value == "done"
-        out.append(ANSWER)
-        return len(ANSWER)
-
-    pending = PendingAnswer(Waiting[str](), finish)
-    dispatch = logged(log, lambda *_: pending)
-    out: Pieces = []
-    assert dispatch(tracing_context(), frame, 0, len(frame), out) is pending
-    assert pending.encode("done", out) == len(ANSWER)
-    assert out == [ANSWER]
-    asked, answered = lines(log_output)
+    (asked,) = logged(heartbeat())
+    (answered,) = logged(heartbeat(**NOT_COORDINATOR, was_pending=True))
     assert (asked["event"], asked["answer_bytes"], asked["error"]) == ("request", "later", None)
-    assert (answered["event"], answered["answer_bytes"]) == ("answer", len(ANSWER))
+    assert (answered["event"], answered["answer_bytes"]) == ("answer", 16)
     assert (answered["api"], answered["error"]) == ("Heartbeat", "NOT_COORDINATOR")
+    assert "request_bytes" not in answered
     assert asked["correlation_id"] == answered["correlation_id"] == 1
 
 
-ANSWER_WITHOUT_ERROR = ANSWER.replace(b"\0\x10", b"\0\0")
+def commits(codes: Sequence[int]) -> OffsetCommitResponse:
+    partitions = [
+        OffsetCommitResponse.OffsetCommitResponsePartition(partition_index=index, error_code=code)
+        for index, code in enumerate(codes)
+    ]
+    topic = OffsetCommitResponse.OffsetCommitResponseTopic(name="t", partitions=partitions)
+    return OffsetCommitResponse(topics=[topic])
 
 
 @pytest.mark.parametrize(
-    ("own_answer", "error"),
-    [(ANSWER_WITHOUT_ERROR, "NONE"), (b"", None)],
-    ids=["with an answer", "without an answer"],
+    ("response", "answer_bytes", "error"),
+    [
+        (HeartbeatResponse(), 16, "NONE"),
+        (None, 0, None),
+        (
+            commits([0, 16, 16, 22, 25, 15, 14]),
+            90,
+            "NOT_COORDINATOR, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, +2",
+        ),
+        (commits([29_999]), 30, "error 29999"),
+        (commits([16] * 10_000), 60_000, "not searched in a long answer"),
+    ],
+    ids=["no error", "no answer", "many errors", "unknown error", "long answer"],
 )
-def test_a_line_has_no_errors_of_earlier_answers_that_were_sent_with_it(
-    own_answer: bytes, error: str | None
+def test_a_line_names_the_errors_of_the_answer(
+    response: object, answer_bytes: int, error: str | None
 ) -> None:
-    log_output = io.StringIO()
-    frame = bytearray(header(12, 4))
-
-    def encode(answer: bytes, out: Pieces) -> int:
-        out.append(answer)
-        return len(answer)
-
-    deferred = [Deferred(ANSWER, None, encode) for _ in range(2)]
-    results = iter(deferred)
-
-    def serve(_: object, __: object, ___: int, ____: int, out: Pieces) -> ServeResult:
-        result = next(results, None)
-        if result is not None:
-            return result
-        size = sum(each.encode(each.value, out) for each in deferred)
-        return size + encode(own_answer, out)
-
-    dispatch = logged(Log(Level.DEBUG, "json", log_output), serve)
-    out: Pieces = []
-    for _ in range(3):
-        size = dispatch(tracing_context(), frame, 0, len(frame), out)
-    assert size == len(b"".join(out)) == 2 * len(ANSWER) + len(own_answer)
-    requests = [line for line in lines(log_output) if line["event"] == "request"]
-    answers = [line for line in lines(log_output) if line["event"] == "answer"]
-    assert [line["answer_bytes"] for line in requests] == ["later", "later", len(own_answer)]
-    assert [line["error"] for line in requests] == [None, None, error]
-    assert [(line["answer_bytes"], line["error"]) for line in answers] == [
-        (len(ANSWER), "NOT_COORDINATOR")
-    ] * 2
+    exchange = heartbeat(answered_ms=0, response=response, answer_bytes=answer_bytes)
+    (line,) = logged(exchange)
+    assert line["error"] == error
 
 
 @pytest.mark.parametrize("problem", DiskProblem)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from base64 import b64encode
 from typing import TYPE_CHECKING
 
@@ -11,15 +10,12 @@ import pytest
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.dynamic import check_dynamic_values
 from kafkalite.config.sasl_classes import CALLBACK_HANDLERS, SIGNED_TOKEN_HANDLERS
-from kafkalite.gateway.call import ConnectionContext
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeRequest
 from kafkalite.security.sasl.scram_credentials import SCRAM_SHA_256
 from kafkalite.security.sasl.users import User
-from kafkalite.server.logging import Level, Log
-from kafkalite.wire.session import Session
 from tests.unit.frames import request_frame
 from tests.unit.sasl_wire import SaslWire, parsed
 from tests.unit.security.sasl.token_signer import NOW_S, TokenSigner
@@ -300,19 +296,3 @@ def test_invalid_settings_are_rejected_without_being_shown(
     with pytest.raises(ConfigError, match=message) as error:
         SaslWire(config)
     assert "secret" not in str(error.value)
-
-
-def test_requests_are_logged_without_tokens_at_level_debug() -> None:
-    wire = SaslWire()
-    output = io.StringIO()
-    context = ConnectionContext(node=wire.node, listener="OUTSIDE", client_host="/127.0.0.1")
-    client = wire.connect()
-    client.session = Session(client.settings, context, client)
-    log = Log(Level.DEBUG, "json", output)
-    wire.listener.new_gate(context, client.settings, log).attach(client.session)
-    client.send(request_frame(SaslAuthenticateRequest(auth_bytes=b"x"), 2)[:0])
-    assert client.log_in().error_code == 0
-    lines = output.getvalue()
-    assert '"api":"SaslHandshake"' in lines.replace(" ", "")
-    assert '"api":"SaslAuthenticate"' in lines.replace(" ", "")
-    assert "secret" not in lines

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kafkalite.gateway.responder import ResponderAnswer
 from kafkalite.gateway.route import MALFORMED
 from kafkalite.ports.units import NANOSECONDS_PER_MILLISECOND
 from kafkalite.ports.waiting import Waiting
@@ -50,7 +51,6 @@ from kafkalite.traffic.replay.standin.strict import StrictMatcher
 from kafkalite.traffic.replay.standin.topics import METADATA, RecordedTopics
 from kafkalite.traffic.scalar.messages import api_name, parse_request, request_header
 from kafkalite.wire.headers import response_header_packer
-from kafkalite.wire.session import PendingAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -264,9 +264,9 @@ class StandIn:
         )
 
     def respond(
-        self, context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
-    ) -> int | PendingAnswer | None:
-        """Answer a request from the capture; return None if the live broker is to answer it."""
+        self, context: ConnectionContext, buffer: bytearray, start: int, end: int
+    ) -> ResponderAnswer | None:
+        """Return the answer in the capture; None if the live broker is to answer the request."""
         header, request = _parse_frame(bytes(buffer[start:end]))
         context.set_client_id(header.client_id, _UNEQUAL_CLIENT_ID_KEY)
         try:
@@ -279,15 +279,16 @@ class StandIn:
             self.log.info("request passed to the live broker", request=title, reason=str(miss))
             return None
         self.counts.answered += 1
-        if not answer.is_due:
-            return 0
-        if answer.response is None:
-            # The recorded client did not get a response either.
-            return PendingAnswer(Waiting(), partial(_encode, header))
-        replace_addresses(header.api_key, answer.response, self._endpoints(context))
-        if answer.delay_ns < _MIN_DELAY_NS:
-            return _encode(header, answer.response, out)
-        return PendingAnswer(_delay_response(context.node.clock, answer), partial(_encode, header))
+        response: Any = answer.response
+        if answer.is_due and response is None:
+            response = Waiting()  # the recorded client did not get a response either
+        elif answer.is_due:
+            replace_addresses(header.api_key, response, self._endpoints(context))
+            if answer.delay_ns >= _MIN_DELAY_NS:
+                response = _delay_response(context.node.clock, answer)
+        else:
+            response = None
+        return ResponderAnswer(request, response, partial(_encode, header))
 
     def _endpoints(self, context: ConnectionContext) -> Mapping[int, Endpoint]:
         """Return recorded node id → the endpoint of our node."""

@@ -9,6 +9,8 @@ import pytest
 from kafkalite.apis.data import fetch
 from kafkalite.apis.data.incarnations import IncarnationCheck
 from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.gateway.call import Call
+from kafkalite.gateway.exchanges import ObservedRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from tests.unit.data_plane import DataPlane
@@ -16,7 +18,6 @@ from tests.unit.data_plane import DataPlane
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kafkalite.gateway.call import Call
     from kafkalite.gateway.refusals import Refusal
 
 (FETCH,) = fetch.APIS
@@ -34,12 +35,10 @@ class Data(DataPlane):
 
     def check(self, node_id: int = 0) -> IncarnationCheck | None:
         """Return the check of a request to a node."""
-        call = self.call(FETCH, 12, node_id=node_id)
-        call.context.refusal_observers = [self._observe]
-        return IncarnationCheck.of(call, "Fetch")
-
-    def _observe(self, _: Call, refusal: Refusal) -> None:
-        self.refusals.append(refusal)
+        observed = ObservedRequest((), 0)
+        observed.refusals = self.refusals
+        context = self.call(FETCH, 12, node_id=node_id).context
+        return IncarnationCheck.of(Call(context, observed=observed), "Fetch")
 
     def code(self, epoch: int, node_id: int = 0, *, leader_only: bool = True) -> ErrorCode:
         """Return the error code of a check."""

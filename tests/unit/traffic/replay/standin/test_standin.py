@@ -10,6 +10,7 @@ from kafkalite.apis.data.list_offsets import EARLIEST
 from kafkalite.cluster.node import Endpoint
 from kafkalite.gateway.call import ConnectionContext
 from kafkalite.ports.clock import SteppedClock
+from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.api_versions import (
     ApiVersionsRequest,
@@ -80,11 +81,13 @@ class FakeBroker:
     def respond(
         self, context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
     ) -> int | PendingAnswer:
-        answer = self.stand_in.respond(context, buffer, start, end, out)
+        answer = self.stand_in.respond(context, buffer, start, end)
         if answer is None:
             self.passed_to_live.append(bytes(buffer[start:end]))
             return LIVE
-        return answer
+        if isinstance(answer.response, Waiting):
+            return PendingAnswer(answer.response, answer.encode)
+        return 0 if answer.response is None else answer.encode(answer.response, out)
 
     def connect(self) -> ConnectionContext:
         return ConnectionContext(

@@ -1,0 +1,251 @@
+"""Exchanges: what observers of a gateway see of requests, and when."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from kafkalite.apis.table import TABLE
+from kafkalite.gateway.exchanges import Exchange
+from kafkalite.gateway.fault_rules import rule_of
+from kafkalite.gateway.responder import ResponderAnswer
+from kafkalite.gateway.steps import DisconnectError
+from kafkalite.ports.waiting import Waiting
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol.catalogue import Entity
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.message import Message
+from kafkalite.protocol.schema import message_tree
+from kafkalite.server.broker import Broker
+from kafkalite.server.settings import Settings
+from kafkalite.wire.session import PendingAnswer
+from tests.properties.codec_samples import Samples, all_specs
+from tests.unit.frames import request_frame
+from tests.unit.gateway.served import BEAT, HEARTBEAT, Served, alive
+from tests.unit.server.client import Client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkalite.gateway.call import Call
+
+SAMPLE_COUNT = 8
+NO_CALL = cast("Call", None)
+
+
+def observed(served: Served) -> list[Exchange]:
+    """Return a list that gets the exchanges from now on."""
+    exchanges: list[Exchange] = []
+    served.gateway.subscribe(exchanges.append)
+    return exchanges
+
+
+def test_an_exchange_has_the_request_and_the_answer() -> None:
+    served = Served(alive)
+    exchanges = observed(served)
+    frame = request_frame(BEAT, 3)
+    size = served.send(frame)
+    (exchange,) = exchanges
+    assert (exchange.api_key, exchange.version, exchange.correlation_id) == (HEARTBEAT, 3, 1)
+    assert (exchange.call.request_bytes, exchange.answer_bytes) == (len(frame) - 4, size)
+    assert exchange.request_json() == {
+        "groupId": "g", "generationId": 3, "memberId": "m", "groupInstanceId": None,
+    }  # fmt: skip
+    assert exchange.response_json() == {"throttleTimeMs": 7, "errorCode": 0}
+    assert [*exchange.entities(Entity.GROUP)] == ["g"]
+    assert exchange.error_codes() == []
+    assert not exchange.is_pending
+    assert exchange.refusals == ()
+
+
+def test_the_exchange_of_a_refused_request_has_the_reason() -> None:
+    def refuse(*_: object) -> None:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "is old")
+
+    served = Served(refuse)
+    exchanges = observed(served)
+    served.send(request_frame(BEAT, 4))
+    (exchange,) = exchanges
+    assert exchange.error_codes() == [ErrorCode.ILLEGAL_GENERATION]
+    (refusal,) = exchange.refusals
+    assert (refusal.entity_id, refusal.error.message) == ("g", "is old")
+    assert len(served.history.about("g")) == 1
+
+
+def test_a_pending_exchange_is_seen_without_and_with_its_answer() -> None:
+    waiting: Waiting[HeartbeatResponse] = Waiting()
+    served = Served(lambda *_: waiting)
+    exchanges = observed(served)
+    pending = served.send(request_frame(BEAT, 4))
+    assert isinstance(pending, PendingAnswer)
+    served.context.node.clock.advance(5)  # type: ignore[attr-defined]  # a ManualClock
+    size = pending.encode(HeartbeatResponse(), served.out)
+    asked, answered = exchanges
+    assert (asked.is_pending, asked.was_pending, asked.answer_bytes) == (True, False, 0)
+    assert (answered.is_pending, answered.was_pending) == (False, True)
+    assert answered.answer_bytes == size
+    assert answered.answered_ms is not None
+    assert answered.answered_ms - answered.received_ms == 5
+    assert asked.request is answered.request
+
+
+@pytest.mark.parametrize("is_later", [False, True])
+def test_a_request_that_closes_its_connection_has_the_reason(is_later: bool) -> None:  # noqa: FBT001
+    waiting: Waiting[HeartbeatResponse] = Waiting()
+
+    def disconnect(*_: object) -> Waiting[HeartbeatResponse]:
+        if is_later:
+            return waiting
+        raise DisconnectError("on purpose")
+
+    served = Served(disconnect)
+    exchanges = observed(served)
+
+    def answer() -> None:
+        pending = served.send(request_frame(BEAT, 4))
+        assert isinstance(pending, PendingAnswer)
+        pending.encode(DisconnectError("on purpose"), served.out)
+
+    with pytest.raises(DisconnectError):
+        answer()
+    assert exchanges[-1].closing_reason == "on purpose"
+    assert exchanges[-1].answer_bytes == 0
+
+
+def test_a_request_without_an_answer_is_complete() -> None:
+    served = Served(lambda *_: None)
+    exchanges = observed(served)
+    assert served.send(request_frame(BEAT, 4)) == 0
+    (exchange,) = exchanges
+    assert (exchange.is_pending, exchange.answer_bytes, exchange.response) == (False, 0, None)
+    assert (exchange.response_json(), exchange.error_codes()) == ({}, [])
+
+
+def test_repeated_requests_are_observed_while_there_is_an_observer() -> None:
+    """Without one, a repeated request is not decoded again."""
+    constant = HeartbeatResponse()
+    served = Served(lambda *_: constant, is_repeated=True)
+    frame = request_frame(BEAT, 4)
+    for _ in range(2):
+        served.send(frame)
+    exchanges = observed(served)
+    second = observed(served)
+    for _ in range(3):
+        served.send(frame)
+    assert len(exchanges) == len(second) == 3
+    assert len({id(each.call) for each in exchanges}) == 3
+    for each in (exchanges, second):
+        served.gateway.unsubscribe(each.append)
+        served.gateway.unsubscribe(each.append)
+    for _ in range(3):
+        served.send(frame)
+    assert len(exchanges) == 3
+    assert len({*map(id, served.requests[-2:])}) == 1
+    assert served.context.latest_call.observed is None
+
+
+@pytest.mark.parametrize("is_later", [False, True])
+def test_answers_of_a_responder_are_observed(is_later: bool) -> None:  # noqa: FBT001
+    response = HeartbeatResponse(error_code=16)
+    waiting: Waiting[HeartbeatResponse] = Waiting()
+
+    def encode(_: object, out: list[bytes | memoryview]) -> int:
+        out.append(b"frame")
+        return 5
+
+    def respond(*_: object) -> ResponderAnswer:
+        return ResponderAnswer(BEAT, waiting if is_later else response, encode)
+
+    served = Served(alive)
+    exchanges = observed(served)
+    served.gateway.install_responder(
+        cast("Any", SimpleNamespace(respond=respond, close=lambda: None))
+    )
+    result = served.send(request_frame(BEAT, 4))
+    if isinstance(result, PendingAnswer):
+        assert [each.is_pending for each in exchanges] == [True]
+        result.encode(response, served.out)
+    assert served.out == [b"frame"]
+    assert exchanges[-1].error_codes() == [16]
+    assert (exchanges[-1].answer_bytes, exchanges[-1].was_pending) == (5, is_later)
+    assert exchanges[-1].request is BEAT
+
+
+def error_fields(message: Any) -> Iterator[tuple[Any, str]]:  # noqa: ANN401 - any struct
+    """Yield each field with an error code, and its struct."""
+    for name in message.__slots__:
+        value = getattr(message, name)
+        if "error" in name and isinstance(value, int):
+            yield message, name
+        for each in value if isinstance(value, list) else (value,):
+            if isinstance(each, Message):
+                yield from error_fields(each)
+
+
+@pytest.mark.parametrize("key", TABLE)
+def test_every_error_code_of_a_response_is_found(key: int) -> None:
+    row = TABLE[key]
+    spec = all_specs()[f"{row.name}Response"]
+    samples = Samples(row.name, with_unknown_tags=False)
+    found = 0
+    for _ in range(SAMPLE_COUNT):
+        response = samples.draw(message_tree(spec, row.highest))
+        exchange = Exchange(NO_CALL, key, row.highest, 1, None, 0, False, 0, response)
+        fields = list(error_fields(response))
+        for struct, name in fields:
+            setattr(struct, name, 0)
+        assert exchange.error_codes() == []
+        for struct, name in fields:
+            setattr(struct, name, 31)
+            assert exchange.error_codes() == [31]
+            setattr(struct, name, 0)
+            found += 1
+    assert found
+
+
+async def test_observers_come_and_go_while_a_client_is_connected() -> None:
+    broker = Broker(Settings(listen=("127.0.0.1:0",)))
+    await broker.start()
+    client = await Client.to(broker.bootstrap_servers)
+    exchanges: list[Exchange] = []
+
+    async def beat() -> None:
+        """Send a heartbeat to a node without a coordinator."""
+        await client.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
+
+    await beat()
+    broker.subscribe(exchanges.append)
+    await beat()
+    broker.faults.add(rule_of({"api": "Heartbeat", "error": "ILLEGAL_GENERATION"}))
+    await beat()
+    broker.unsubscribe(exchanges.append)
+    await beat()
+    assert [each.error_codes() for each in exchanges] == [
+        [ErrorCode.NOT_COORDINATOR],
+        [ErrorCode.ILLEGAL_GENERATION],
+    ]
+    assert [each.fault for each in exchanges] == [None, "f1"]
+    assert exchanges[0].refusals[0].entity_id == "g"
+    await client.close()
+    await broker.stop()
+
+
+async def test_batched_commits_remain_batched_while_they_are_observed() -> None:
+    """They are seen as pending, because their answers leave after the batch is in the log."""
+    broker = Broker(Settings(listen=("127.0.0.1:0",)))
+    await broker.start()
+    client = await Client.to(broker.bootstrap_servers)
+    exchanges: list[Exchange] = []
+    broker.subscribe(exchanges.append)
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition(committed_offset=3)
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[partition])
+    request = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=[topic])
+    await client.ask(request, 8)
+    assert [each.request.group_id for each in exchanges] == ["g"] * len(exchanges)
+    assert not exchanges[-1].is_pending
+    await client.close()
+    await broker.stop()
