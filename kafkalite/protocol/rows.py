@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -174,6 +174,21 @@ def _inner_paths(paths: Iterable[tuple[Any, ...]], name: str) -> Iterator[tuple[
     for path in paths:
         for row in getattr(path[-1], name) or ():
             yield (*path, row)
+
+
+def repetition(key: int, request: Any) -> Callable[[Any], bool]:
+    """Return a function: whether a row of the outermost list occurs several times in a request.
+
+    Rows are equal if the fields are that answers copy.
+    """
+    level = _described(key).level
+    assert level is not None
+
+    def identity(row: Any) -> tuple[object, ...]:
+        return tuple(level.copies(row).values())
+
+    counts = Counter(identity(row) for row in in_steps(getattr(request, level.requested)))
+    return lambda row: counts[identity(row)] > 1
 
 
 class _ErrorFields(NamedTuple):

@@ -8,7 +8,6 @@ authorizer, and the first requests of one with an authorizer, need few of them.
 # ruff: noqa: ANN401 - requests and responses of several APIs
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -29,7 +28,7 @@ from kafkalite.protocol.catalogue import Position
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.message import with_fields
-from kafkalite.protocol.rows import refused_row
+from kafkalite.protocol.rows import refused_row, repetition
 from kafkalite.protocol.uuids import ZERO_UUID
 from kafkalite.security.acls import CLUSTER_NAME
 
@@ -429,14 +428,14 @@ def describe_share_group_offsets(
 
 def create_topics(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
     """Serve CreateTopics: topics need CREATE, and their settings in the answer another one."""
-    counts = Counter(topic.name for topic in request.topics)
+    is_repeated = repetition(guard.api.key, request)
     may_create = permissions.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
 
     def refusal_of(topic: Any) -> KafkaError | None:
         name = topic.name
         if (
             may_create
-            or counts[name] > 1
+            or is_repeated(topic)
             or name == METADATA_TOPIC
             or permissions.allows(Operation.CREATE, Resource.TOPIC, name)
         ):
@@ -474,13 +473,13 @@ def delete_topics(guard: Guard, call: Call, permissions: Permissions, request: A
         Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME
     ):
         return guard.handler(call, request)
-    counts = Counter((state.name, state.topic_id) for state in request.topics)
+    is_repeated = repetition(guard.api.key, request)
     disclosed: list[str | None] = []
 
     def refusal_of(state: Any) -> KafkaError | None:
         name, topic_id = state.name, state.topic_id
         is_by_name = name is not None
-        if is_by_name == (topic_id != ZERO_UUID) or counts[name, topic_id] > 1:
+        if is_by_name == (topic_id != ZERO_UUID) or is_repeated(state):
             return None  # invalid: the handler refuses it
         if not is_by_name:
             check_timeout(request.timeout_ms)  # the controller looks ids up first
@@ -570,14 +569,14 @@ def alter_configs(guard: Guard, call: Call, permissions: Permissions, request: A
     The node checks the changes of its loggers, and the controller all others.
     """
     at_node = guard.permissions_at_node(call)
-    counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
+    is_repeated = repetition(guard.api.key, request)
 
     def refusal_of(each: Any) -> KafkaError | None:
         is_logger = each.resource_type == ResourceType.BROKER_LOGGER
         error = _config_refusal(
             at_node if is_logger else permissions, Operation.ALTER_CONFIGS, each
         )
-        if error is None or counts[each.resource_type, each.resource_name] > 1:
+        if error is None or is_repeated(each):
             return None
         return None if _is_invalid(call, each) else error
 
@@ -610,7 +609,7 @@ def alter_configs_at_controller(
     Unlike at a broker, the levels of loggers need CLUSTER_ACTION, and every refused row has a text.
     The rows of refused loggers are the last ones, all other refused rows are the first ones.
     """
-    counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
+    is_repeated = repetition(guard.api.key, request)
 
     def is_logger(each: Any) -> bool:
         return bool(each.resource_type == ResourceType.BROKER_LOGGER)
@@ -622,7 +621,7 @@ def alter_configs_at_controller(
         return _config_refusal(permissions, Operation.CLUSTER_ACTION, each)
 
     def refusal_of_other(each: Any) -> KafkaError | None:
-        if is_logger(each) or counts[each.resource_type, each.resource_name] > 1:
+        if is_logger(each) or is_repeated(each):
             return None
         return _config_refusal(permissions, Operation.ALTER_CONFIGS, each)
 

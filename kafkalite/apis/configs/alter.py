@@ -26,6 +26,7 @@ from kafkalite.protocol._generated.messages.incremental_alter_configs import (
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.rows import repetition
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
@@ -80,25 +81,23 @@ def check_configs(configs: Sequence[Any]) -> None:
         )
 
 
-def _check_is_unique(resource_key: tuple[int, str], counts: Counter[tuple[int, str]]) -> None:
-    if counts[resource_key] > 1:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+def _repeated_error() -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
 
 
 def handle_incremental_alter_configs(
     call: Call, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Set, delete, append to or subtract from settings; each resource succeeds on its own."""
-    counts = Counter(
-        (each.resource_type, each.resource_name) for each in in_steps(request.resources)
-    )
+    is_repeated = repetition(request.API_KEY, request)
     altered: dict[ConfigResource, list[ConfigChange]] = {}
     errors: dict[tuple[int, str], KafkaError | None] = {}
     for resource in in_steps(request.resources):
         resource_key = (resource.resource_type, resource.resource_name)
         errors[resource_key] = None
         try:
-            _check_is_unique(resource_key, counts)
+            if is_repeated(resource):
+                raise _repeated_error()
             check_configs(resource.configs)
             if resource.resource_type == ResourceType.BROKER_LOGGER:
                 alter_logger(call, resource, validate_only=request.validate_only)
@@ -186,16 +185,15 @@ def _results(
 
 def handle_alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Replace all settings of resources; settings that the request omits are deleted."""
-    counts = Counter(
-        (each.resource_type, each.resource_name) for each in in_steps(request.resources)
-    )
+    is_repeated = repetition(request.API_KEY, request)
     replacements: dict[ConfigResource, dict[str, str]] = {}
     errors: dict[tuple[int, str], KafkaError | None] = {}
     for altered in in_steps(request.resources):
         resource_key = (altered.resource_type, altered.resource_name)
         errors[resource_key] = None
         try:
-            _check_is_unique(resource_key, counts)
+            if is_repeated(altered):
+                raise _repeated_error()
             check_configs(altered.configs)
             resource = alterable_resource(call, *resource_key)
         except KafkaError as error:

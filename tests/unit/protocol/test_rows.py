@@ -37,7 +37,7 @@ from kafkalite.protocol._generated.messages.offset_delete import (
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.rows import depths_with_errors, paths_of_rows, refusal, split
+from kafkalite.protocol.rows import depths_with_errors, paths_of_rows, refusal, repetition, split
 
 CODE = ErrorCode.NOT_CONTROLLER
 
@@ -231,3 +231,9 @@ def test_rows_are_found_at_every_depth() -> None:
     assert depths_with_errors(ApiKey.LIST_OFFSETS) == {0, 1}
     assert depths_with_errors(ApiKey.METADATA) == {0}
     assert depths_with_errors(ApiKey.LIST_PARTITION_REASSIGNMENTS) == set()
+
+
+def test_rows_with_the_same_copied_fields_are_repeated() -> None:
+    request = list_offsets(a=(0,), b=(0,))
+    request.topics.append(list_offsets(a=(1,)).topics[0])
+    assert [*map(repetition(ApiKey.LIST_OFFSETS, request), request.topics)] == [True, False, True]
