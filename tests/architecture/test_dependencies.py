@@ -42,7 +42,6 @@ DISTRIBUTIONS: Final = {
 
 OPTIONAL: Final = {
     "compression": "a package of Python 3.14; earlier ones need the backport",
-    "fsspec": "object stores that pyarrow does not support; an error message names it",
 }
 """Libraries in no extra for users → what they are imported for if installed."""
 

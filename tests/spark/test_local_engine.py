@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +10,15 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from kafkalite.traffic.spark.audits import STATE_TABLES, TABLES, AuditOptions
+from kafkalite.traffic.spark import pipeline
+from kafkalite.traffic.spark import requests as requests_module
+from kafkalite.traffic.spark.audits import AUDITS, STATE_TABLES, TABLES, AuditOptions
+from kafkalite.traffic.spark.audits.commit_triage import TRIAGED
 from kafkalite.traffic.spark.dataframes import local_engine
 from kafkalite.traffic.spark.pipeline import Job, Outcome, audit
+from kafkalite.traffic.spark.progress import SilentReporter
+from kafkalite.traffic.spark.state.heartbeats import RUNS
+from kafkalite.traffic.spark.state.request_sums import REQUEST_SUMS
 from tests.perf.big_capture import write
 from tests.spark.truth.all_scenarios import run_scenarios
 from tests.spark.truth.offset_expiry import RETENTION_MIN
@@ -61,51 +68,114 @@ def rounded(value: Any) -> Any:  # noqa: ANN401 - any value of Parquet
     return value
 
 
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """The output folders of an audit of one capture, by what computes the tables."""
+
+    spark: Path
+    local: Path
+    """The local engine."""
+    tasks: Path
+    """The local engine; tasks of Spark read the capture and reduce the requests."""
+
+
+PARTIAL_SUMS = {RUNS.name, REQUEST_SUMS.name, TRIAGED.name}
+"""State tables with rows of each task, which other tables sum up."""
+TO_COMPARE = [
+    (table, engine)
+    for table in (
+        *(f"state/{name}" for name in STATE_TABLES),
+        *(f"audits/{name}" for name in TABLES),
+    )
+    for engine in ("local", "tasks")
+    if engine == "local" or table.removeprefix("state/") not in PARTIAL_SUMS
+]
+
+
 @pytest.fixture(scope="module", params=[scenarios, of_kafka, generated])
 def outputs(
     request: pytest.FixtureRequest,
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
-) -> tuple[Path, Path]:
-    """Audit a capture with both engines; return Spark's output and that of the local engine."""
+) -> Outputs:
+    """Audit a capture with each engine."""
     folder = tmp_path_factory.mktemp("engines")
     capture = folder / "capture"
     capture.mkdir()
     make: Callable[[Path], None] = request.param
     make(capture)
-    of_spark, of_local = folder / "spark", folder / "local"
-    expected = run(spark, capture, of_spark)
+    found = Outputs(folder / "spark", folder / "local", folder / "tasks")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "MAX_LOCAL_REQUESTS", -1)
+        expected = run(spark, capture, found.spark)
     with local_engine() as session:
-        found = run(session, capture, of_local)
-    assert (found.files, found.requests) == (expected.files, expected.requests)
-    return of_spark, of_local
+        of_local = run(session, capture, found.local)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(requests_module, "_FEW_ROWS", 0)
+        of_tasks = run(spark, capture, found.tasks)
+    for outcome in (of_local, of_tasks):
+        assert (outcome.files, outcome.requests) == (expected.files, expected.requests)
+    return found
+
+
+class FailingReporter(SilentReporter):
+    """Fails if Spark repeats the work of the local engine."""
+
+    def step(self, description: str) -> None:
+        assert "failed" not in description
 
 
 def run(session: SparkSession, capture: Path, out: Path) -> Outcome:
-    return audit(session, Job(inputs=(str(capture),), out=str(out), audit_options=OPTIONS))
+    job = Job(inputs=(str(capture),), out=str(out), audit_options=OPTIONS)
+    return audit(session, job, FailingReporter())
 
 
-@pytest.mark.parametrize(
-    "table",
-    [*(f"state/{name}" for name in STATE_TABLES), *(f"audits/{name}" for name in TABLES)],
-)
-def test_tables_are_equal(outputs: tuple[Path, Path], table: str) -> None:
-    of_spark, of_local = (out / table for out in outputs)
-    assert of_spark.exists() == of_local.exists()
+@pytest.mark.parametrize(("table", "engine"), TO_COMPARE)
+def test_tables_are_equal(outputs: Outputs, table: str, engine: str) -> None:
+    of_spark, of_engine = outputs.spark / table, getattr(outputs, engine) / table
+    assert of_spark.exists() == of_engine.exists()
     if of_spark.exists():
-        assert rows_of(of_local) == rows_of(of_spark)
+        assert rows_of(of_engine) == rows_of(of_spark)
 
 
-def test_reports_are_equal(outputs: tuple[Path, Path]) -> None:
-    of_spark, of_local = ((out / "report.html").read_text().splitlines() for out in outputs)
-    assert of_local == of_spark
+@pytest.mark.parametrize("engine", ["local", "tasks"])
+def test_reports_are_equal(outputs: Outputs, engine: str) -> None:
+    of_spark, of_engine = (
+        (out / "report.html").read_text().splitlines()
+        for out in (outputs.spark, getattr(outputs, engine))
+    )
+    assert of_engine == of_spark
 
 
 def test_each_engine_continues_the_output_of_the_other(
-    outputs: tuple[Path, Path], spark: SparkSession
+    outputs: Outputs, spark: SparkSession
 ) -> None:
-    of_spark, of_local = outputs
-    capture = of_spark.parent / "capture"
-    assert run(spark, capture, of_local).files_read == 0
+    capture = outputs.spark.parent / "capture"
+    assert run(spark, capture, outputs.local).files_read == 0
     with local_engine() as session:
-        assert run(session, capture, of_spark).files_read == 0
+        assert run(session, capture, outputs.spark).files_read == 0
+
+
+class Lines(SilentReporter):
+    """Keeps the lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def step(self, description: str) -> None:
+        self.lines.append(description)
+
+
+def test_spark_computes_what_is_too_large_for_the_local_engine(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture, out, reporter = tmp_path / "capture", tmp_path / "out", Lines()
+    capture.mkdir()
+    generated(capture)
+    monkeypatch.setattr(pipeline, "MAX_LOCAL_ROWS", 100)
+    job = Job(inputs=(str(capture),), out=str(out), audits=("producers",))
+    audit(spark, job, reporter)
+    assert any("Spark computes the tables" in line for line in reporter.lines)
+    assert all(
+        list((out / "audits" / table.name).iterdir()) for table in AUDITS["producers"].tables
+    )

@@ -42,12 +42,18 @@ _IS_LOCAL: ContextVar[bool] = ContextVar("is_local", default=False)
 
 
 @contextmanager
-def local_engine() -> Iterator[SparkSession]:
-    """Let data frames be computed in this process, without Spark, by the session returned."""
+def local_engine(
+    memory_bytes: int | None = None, max_rows: int | None = None
+) -> Iterator[SparkSession]:
+    """Let data frames be computed in this process, without Spark, by the session returned.
+
+    `memory_bytes` is a limit, beyond which it uses the disk. None stands for DuckDB's default of
+    80 % of the machine. A query that reads more than `max_rows` rows of tables fails.
+    """
     from kafkalite.traffic.spark.local.session import LocalSession  # noqa: PLC0415 - needs DuckDB
 
     token = _IS_LOCAL.set(True)
-    session: Any = LocalSession()
+    session: Any = LocalSession(memory_bytes, max_rows)
     try:
         yield session
     finally:

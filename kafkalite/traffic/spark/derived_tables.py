@@ -5,7 +5,6 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from kafkalite.traffic.spark.dataframes import is_local
 from kafkalite.traffic.spark.inputs import REPORT_COLUMNS
 from kafkalite.traffic.spark.memory import audits_at_once
 from kafkalite.traffic.spark.stages.decoding import attempt_id, report_rows
+from kafkalite.traffic.spark.stages.writing import write_batches
 from kafkalite.traffic.spark.state.tables import in_memory_table
 from kafkalite.traffic.spark.state.time_range import TIME_RANGE
 
@@ -47,10 +47,13 @@ _FORMER_FOLDERS: Final = (
     "audits/offsets_spared",
 )
 """Paths of tables under the names that they had in earlier versions."""
+REDUCED: Final = f"{STATE}/reduced_requests"
+"""Path of the files that tasks of Spark write for the local engine; they are never committed."""
 FOLDERS: Final = (
     *(f"{STATE}/{name}" for name in STATES),
     *(f"{AUDIT}/{name}" for name in TABLES),
     *_FORMER_FOLDERS,
+    REDUCED,
 )
 """Paths of all state and audit tables below the output folder."""
 
@@ -59,6 +62,8 @@ _MIN_BUCKETS: Final = 50
 """Minimum number of buckets of a capture, unless buckets would be shorter than 1 ms."""
 _LOCAL_AUDITS_AT_ONCE: Final = 2
 """While DuckDB computes one audit, Python writes the queries of another."""
+_IN_MEMORY_BYTES: Final = 16 << 20
+"""Size of a file of a state table that DuckDB keeps in memory; it reads larger ones again."""
 _HEAP: Final = ("spark.driver.memory", "1g")
 """The setting with the size of Java's heap in this process, and Spark's default."""
 
@@ -78,7 +83,12 @@ class DerivedTables:
         self._reporter.step(f"state: {name}")
         computed = STATES[name](requests, self._options)
         files = self._write(f"{STATE}/{name}", computed)
-        if requests.are_few:
+        is_small = (
+            sum(each.files.get_file_info(each.path).size for each in files) <= _IN_MEMORY_BYTES
+            if is_local(requests.spark)
+            else requests.are_few
+        )
+        if is_small:
             return load_into_memory(requests.spark, files, computed.schema)
         return requests.spark.read.schema(computed.schema).parquet(*(each.url for each in files))
 
@@ -110,6 +120,11 @@ class DerivedTables:
 
     def _write(self, folder: str, frame: DataFrame) -> list[Location]:
         where = self._staged / folder
+        if is_local(frame.sparkSession):
+            name = f"{SystemEntropy().uuid4_text()}.parquet"
+            frame.write.parquet((where / name).url)
+            self.files[folder] = (f"{folder}/{name}",)
+            return [where / name]
         context = getattr(frame.sparkSession, "sparkContext", None)
         if context is not None:  # Spark Connect has none
             context.setJobDescription(folder)
@@ -143,18 +158,9 @@ def write_once(frame: DataFrame, where: Location, name: str) -> list[str]:
     """
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with_rows = (batch for batch in batches if batch.num_rows)
-        first = next(with_rows, None)
-        if first is None:
-            return
         file = f"{name}-{attempt_id()}.parquet"
-        with (
-            (where / file).create() as stream,
-            parquet.ParquetWriter(stream, first.schema) as writer,
-        ):
-            for batch in chain([first], with_rows):
-                writer.write_batch(batch)
-        yield report_rows([file])
+        if write_batches(batches, where / file):
+            yield report_rows([file])
 
     written = [row.report for row in frame.mapInArrow(write, REPORT_COLUMNS).collect()]
     if not written:

@@ -108,6 +108,12 @@ class Manifest:
         return frozenset([*stitched, *(name for split in self.splits for name in split.outputs)])
 
     @property
+    def rows(self) -> int:
+        """Number of requests."""
+        stitched = 0 if self.stitched is None else self.stitched.rows
+        return stitched + sum(split.rows for split in self.splits)
+
+    @property
     def files(self) -> frozenset[str]:
         """All files that belong to the output."""
         return self.outputs.union(self.derived or ())

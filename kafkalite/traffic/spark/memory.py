@@ -38,6 +38,11 @@ def heap_mib(total_bytes: int) -> int:
     return max(_MIN_HEAP_MIB, min(_MAX_HEAP_MIB, total_bytes // _HEAP_DIVISOR // _MIB))
 
 
+def duckdb_bytes(total_bytes: int) -> int:
+    """Return the memory of DuckDB next to Java, on a machine with this much memory."""
+    return heap_mib(total_bytes) * _MIB // 2
+
+
 def audits_at_once(java_heap: str) -> int:
     """Return how many audits may be computed in parallel in a heap, such as "1365m".
 

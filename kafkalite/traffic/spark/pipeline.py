@@ -22,6 +22,7 @@ include stay as long as the input is unchanged.
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -33,7 +34,8 @@ from kafkalite.traffic.spark.access_checks import check_table_access
 from kafkalite.traffic.spark.audits import AUDITS, AuditOptions
 from kafkalite.traffic.spark.compaction import groups_to_merge, merge, merge_in_task
 from kafkalite.traffic.spark.connection_stitching import stitch
-from kafkalite.traffic.spark.derived_tables import FOLDERS, DerivedTables
+from kafkalite.traffic.spark.dataframes import LocalEngineError, is_local, local_engine
+from kafkalite.traffic.spark.derived_tables import AUDIT, FOLDERS, REDUCED, STATE, DerivedTables
 from kafkalite.traffic.spark.identity import audits_hash, decoder_hash
 from kafkalite.traffic.spark.inputs import (
     REPORT_COLUMNS,
@@ -43,10 +45,11 @@ from kafkalite.traffic.spark.inputs import (
 )
 from kafkalite.traffic.spark.locations import LocationError, location
 from kafkalite.traffic.spark.manifest import InputSplit, Manifest, RetainedOutputError
+from kafkalite.traffic.spark.memory import duckdb_bytes, machine_bytes
 from kafkalite.traffic.spark.output_journal import Output
 from kafkalite.traffic.spark.progress import SilentReporter
 from kafkalite.traffic.spark.report import write_report
-from kafkalite.traffic.spark.requests import Requests, api_key
+from kafkalite.traffic.spark.requests import Requests, SparkTasks, api_key
 from kafkalite.traffic.spark.retained_tables import check_retained_tables
 from kafkalite.traffic.spark.stages.decoding import (
     CONNECTIONS,
@@ -59,7 +62,7 @@ from kafkalite.traffic.spark.stages.decoding import (
 from kafkalite.traffic.spark.tuning import scan_settings, settings_for_size, single_task_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -69,6 +72,12 @@ if TYPE_CHECKING:
     from kafkalite.traffic.spark.progress import ProgressReporter
 
 REPORT: Final = "report.html"
+MAX_LOCAL_REQUESTS: Final = 200_000_000
+"""Number of requests up to which the local engine computes the audits if Spark reads the input.
+
+A failed attempt would take long for more of them."""
+MAX_LOCAL_ROWS: Final = 20_000_000
+"""Number of rows that a query of the local engine reads in this case; Spark reads more."""
 
 TABLES: Final = (REQUESTS.rstrip("/"), PROBLEMS, CONNECTIONS, INCOMPLETE)
 """Folders whose files the manifest lists."""
@@ -163,12 +172,11 @@ class _Run:
             self._decode(source, plan)
         report = self._audit() if self._job.audits else None
         splits = self._manifest.splits
-        stitched = self._manifest.stitched
         return Outcome(
             files=len({file.url for split in splits for file in split.inputs}),
             files_read=self._files_read,
             bytes_read=self._bytes_read,
-            requests=sum(split.rows for split in splits) + (stitched.rows if stitched else 0),
+            requests=self._manifest.rows,
             quarantined=tuple(
                 dict.fromkeys(name for split in splits for name in split.quarantined)
             ),
@@ -287,8 +295,19 @@ class _Run:
             self._reporter,
         )
         self._reporter.step("report")
-        write_report(self._spark, self._out)
+        with engine_of_audits(self._spark, self._manifest) as session:
+            write_report(session, self._out)
         return report.url
+
+
+@contextmanager
+def engine_of_audits(spark: SparkSession, manifest_: Manifest) -> Iterator[SparkSession]:
+    """Yield the session that computes audits: the local engine unless the requests are many."""
+    if is_local(spark) or manifest_.rows > MAX_LOCAL_REQUESTS:
+        yield spark
+    else:
+        with local_engine(duckdb_bytes(machine_bytes()), MAX_LOCAL_ROWS) as session:
+            yield session
 
 
 def write_audits(  # noqa: PLR0917 - called by runs and streams
@@ -300,14 +319,20 @@ def write_audits(  # noqa: PLR0917 - called by runs and streams
     reporter: ProgressReporter,
 ) -> StoredManifest:
     """Write and commit the tables of audits over the requests in `output`."""
-    derived = DerivedTables(output.begin(), options, reporter)
-    requests = Requests.read(spark, output.out, derived.state, stored.manifest.outputs)
-    with (
-        single_task_settings(spark)
-        if requests.are_few
-        else scan_settings(spark, requests.parquet_bytes_per_task)
-    ):
-        derived.audit(requests, audits)
+    with engine_of_audits(spark, stored.manifest) as session:
+        try:
+            derived = _derive(session, spark, output, stored, audits, options, reporter)
+        except LocalEngineError as error:
+            if session is spark:
+                raise
+            reporter.step(f"Spark computes the tables, because the local engine failed: {error}")
+            derived = None
+    if derived is None:
+        staged = output.begin()
+        if not staged.is_object:  # files in a store have unique names, and a commit deletes them
+            for folder in (STATE, AUDIT):
+                (staged / folder).delete()
+        derived = _derive(spark, spark, output, stored, audits, options, reporter)
     # After a change of the input, the tables of other audits are outdated.
     written = tuple(f"{folder}/" for folder in derived.files)
     others = (stored.manifest.derived or ()) if stored.manifest.audited else ()
@@ -320,6 +345,32 @@ def write_audits(  # noqa: PLR0917 - called by runs and streams
     )
     # The audits are repeated if writing the report fails.
     return output.commit(stored, done, new)
+
+
+def _derive(  # noqa: PLR0917 - called here
+    session: SparkSession,
+    spark: SparkSession,
+    output: Output,
+    stored: StoredManifest,
+    audits: Sequence[str],
+    options: AuditOptions,
+    reporter: ProgressReporter,
+) -> DerivedTables:
+    """Compute the tables of audits with a session, and write them without a commit."""
+    staged = output.begin()
+    derived = DerivedTables(staged, options, reporter)
+    tasks = None if session is spark else SparkTasks(spark, staged / REDUCED)
+    requests = Requests.read(session, output.out, derived.state, stored.manifest.outputs, tasks)
+    if is_local(session):
+        derived.audit(requests, audits)
+    else:
+        with (
+            single_task_settings(session)
+            if requests.are_few
+            else scan_settings(session, requests.parquet_bytes_per_task)
+        ):
+            derived.audit(requests, audits)
+    return derived
 
 
 def write_descriptions(out: Location, manifest_: Manifest) -> None:

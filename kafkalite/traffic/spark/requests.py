@@ -15,14 +15,18 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyarrow import parquet
 
+from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.protocol import codec
 from kafkalite.traffic.columnar import tables
 from kafkalite.traffic.spark.dataframes import functions as f
 from kafkalite.traffic.spark.dataframes import is_local, to_schema
+from kafkalite.traffic.spark.inputs import REPORT_COLUMNS
 from kafkalite.traffic.spark.locations import find, location
 from kafkalite.traffic.spark.manifest import split_evenly
+from kafkalite.traffic.spark.stages.decoding import attempt_id, report_rows
 from kafkalite.traffic.spark.stages.plain_requests import PLAIN
 from kafkalite.traffic.spark.stages.stitching import CONNECTION_IDS
+from kafkalite.traffic.spark.stages.writing import write_batches
 from kafkalite.traffic.spark.state.tables import empty_table, in_memory_table
 from kafkalite.traffic.spark.state.timing import time_columns
 from kafkalite.traffic.spark.tuning import DRIVER_BYTES, TASKS_PER_CORE, cores, is_one_process
@@ -88,6 +92,37 @@ class _Listing:
         return None if self.committed is None else urls
 
 
+@dataclass(frozen=True, slots=True)
+class SparkTasks:
+    """Tasks of Spark that reduce requests for the local engine, and write them to files."""
+
+    spark: SparkSession
+    folder: Location
+
+    def write(
+        self,
+        indexes: DataFrame,
+        read: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    ) -> list[Location]:
+        """Write the rows that `read` returns for each partition; returns the files."""
+        work = partial(
+            _write_in_task, read=read, folder=self.folder, name=SystemEntropy().uuid4_text()
+        )
+        reports = indexes.mapInArrow(work, REPORT_COLUMNS).collect()
+        return [self.folder / row.report for row in reports]
+
+
+def _write_in_task(
+    batches: Iterable[pa.RecordBatch],
+    read: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    folder: Location,
+    name: str,
+) -> Iterator[pa.RecordBatch]:
+    file = f"{name}-{attempt_id()}.parquet"
+    if write_batches(read(batches), folder / file):
+        yield report_rows([file])
+
+
 class Requests:
     """The requests of a capture by API, and state tables derived from them."""
 
@@ -110,6 +145,7 @@ class Requests:
         self._envelopes = envelopes
         self._files: Mapping[int, Sequence[InputFile]] = {}
         self._read_files: Callable[[int, Sequence[str]], DataFrame] = lambda key, _: self.of(key)
+        self._tasks: SparkTasks | None = None
         self.are_few = False
         """Whether the requests are few enough to process in this process, in one partition."""
         self._connection_ids: DataFrame | None = None
@@ -140,16 +176,18 @@ class Requests:
         out: Location,
         derive: Callable[[Requests, str], DataFrame] | None = None,
         committed: Collection[str] | None = None,
+        tasks: SparkTasks | None = None,
     ) -> Requests:
         """Return the requests that a run of the pipeline wrote to `out`.
 
         `committed` are the paths below `out` of the files to read; None reads all files. It matters
         in an object store only, where a task of an interrupted run may write to the folders.
+        `tasks` reduce many requests for the local engine.
         """
         listing = _Listing(out, committed if out.is_object else None)
         folders = listing.api_folders()
         files = {key: listing.files(folder) for key, folder in folders.items()}
-        are_few = _are_few(spark, files)
+        are_few = _are_few(spark if tasks is None else tasks.spark, files)
 
         def table(
             schema: StructType, where: Location, urls: Sequence[str] | None = None
@@ -165,8 +203,6 @@ class Requests:
             return table(schema, out / folder, listing.explicit(urls)) if urls else None
 
         connection_ids = whole_table(to_schema(CONNECTION_IDS), CONNECTIONS)
-        if connection_ids is not None:
-            connection_ids = f.broadcast(connection_ids)
 
         def rows_of(key: int, urls: Sequence[str] | None = None) -> DataFrame:
             urls = urls or listing.explicit([file.url for file in files[key]])
@@ -182,7 +218,7 @@ class Requests:
         requests = cls(spark, _LazyTables(folders, rows_of), problems, derive, envelopes)
         requests._files, requests.are_few = files, are_few
         requests._connection_ids = connection_ids
-        requests._read_files = rows_of
+        requests._read_files, requests._tasks = rows_of, tasks
         return requests
 
     def of(self, api: str | int) -> DataFrame:
@@ -252,14 +288,19 @@ class Requests:
         read: Callable[[Iterable[str]], pa.Table],
         read_splits: Callable[..., Iterator[pa.RecordBatch]],
     ) -> DataFrame:
-        """Read files in this process if they are few, otherwise in tasks."""
+        """Read files in this process if requests are few, otherwise in tasks."""
         spark_schema_ = to_schema(schema)
         if self.are_few:
             rows = read(file.url for file in files)
             return in_memory_table(self.spark, rows, spark_schema_)
-        splits = _splits(files, cores(self.spark))
-        indexes = self.spark.range(0, len(splits), 1, numPartitions=len(splits))
-        return indexes.mapInArrow(partial(read_splits, splits=splits), spark_schema_)
+        tasks_session = self.spark if self._tasks is None else self._tasks.spark
+        splits = _splits(files, cores(tasks_session))
+        indexes = tasks_session.range(0, len(splits), 1, numPartitions=len(splits))
+        read_in_task = partial(read_splits, splits=splits)
+        if self._tasks is None:
+            return indexes.mapInArrow(read_in_task, spark_schema_)
+        written = self._tasks.write(indexes, read_in_task)
+        return self.spark.read.schema(spark_schema_).parquet(*(each.url for each in written))
 
     def _reduce_files(self, files: Sequence[InputFile], projection: Projection) -> DataFrame:
         rows = self._map_files(
@@ -400,6 +441,7 @@ def _with_connection_ids(rows: DataFrame, connection_ids: DataFrame | None) -> D
     """Replace connection numbers by one number per connection; some connections have several."""
     if connection_ids is None or "connection" not in rows.columns:
         return rows  # a projection may drop the column
+    connection_ids = f.broadcast(connection_ids)
     common_id = f.coalesce("id", "connection").alias("connection")
     columns = [common_id if name == "connection" else f.col(name) for name in rows.columns]
     return rows.join(connection_ids, "connection", "left").select(*columns)

@@ -35,7 +35,13 @@ from kafkalite.traffic.spark.inputs import REPORT_COLUMNS
 from kafkalite.traffic.spark.locations import InputFile, in_parallel
 from kafkalite.traffic.spark.manifest import InputSplit, Manifest
 from kafkalite.traffic.spark.output_journal import Output
-from kafkalite.traffic.spark.pipeline import REPORT, TABLES, write_audits, write_descriptions
+from kafkalite.traffic.spark.pipeline import (
+    REPORT,
+    TABLES,
+    engine_of_audits,
+    write_audits,
+    write_descriptions,
+)
 from kafkalite.traffic.spark.progress import SilentReporter
 from kafkalite.traffic.spark.report import write_report
 from kafkalite.traffic.spark.stages.decoding import CONNECTIONS, PROBLEMS, REQUESTS, Task
@@ -298,7 +304,8 @@ class PeriodAudits:
         run = str(period.manifest.run)
         reported = period.output.out / _REPORTED_RUN
         if reported.read_text() != run:
-            write_report(self.spark, period.output.out)
+            with engine_of_audits(self.spark, period.manifest) as session:
+                write_report(session, period.output.out)
             reported.write_text(run)
             self.reporter.step(f"report: {(period.output.out / REPORT).url}")
 

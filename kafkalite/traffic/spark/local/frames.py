@@ -70,6 +70,8 @@ class Step:
     selects: tuple[Select, ...]
     keys: int = 0
     """The first columns, which are the keys of groups, and are needed for that."""
+    rows: int = 0
+    """The number of rows of a table that it reads."""
 
     @property
     def before(self) -> list[Step]:
@@ -97,6 +99,11 @@ def query(last: Step) -> str:
         for step, count in uses.items()
     )
     return f"with {steps} select {', '.join(last.columns)} from {last.name}"  # noqa: S608 - our names
+
+
+def rows_read(last: Step) -> int:
+    """Return the number of rows of tables that a query reads."""
+    return sum(step.rows for step in _count_uses(last))
 
 
 _REFERENCE: Final = re.compile(r'\b([slr])\.("(?:[^"]|"")+")')
@@ -413,6 +420,7 @@ class LocalFrame:
         """Run the query; the result has the derived types, where known."""
         if self.is_empty:
             return self.schema.empty_table()
+        self.sparkSession.check_size(rows_read(self._step))
         rows = self.sparkSession.run(query(self._step))
         selected = rows.select([field.sql[1:-1].replace('""', '"') for field in self._fields])
         named = selected.rename_columns(self.columns)
@@ -525,7 +533,7 @@ class FrameWriter:
         self._frame = frame
 
     def parquet(self, url: str) -> None:
-        """Write the rows to a file in a new folder."""
+        """Write the rows to one file, not to files in a folder."""
         self._frame.sparkSession.write_parquet(self._frame, url)
 
 

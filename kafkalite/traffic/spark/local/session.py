@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any, Final
@@ -20,9 +21,12 @@ from kafkalite.traffic.spark.locations import find, location
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_FILE: Final = "part-00000.parquet"
+    from kafkalite.traffic.spark.locations import Location
+
 _SCHEMA_KEY: Final = "org.apache.spark.sql.parquet.row.metadata"
 """The key of Parquet files under which Spark stores its schema, with comments of columns."""
+_STORE_REQUESTS: Final = 16
+"""Number of files whose columns are read at once."""
 _DATE: Final = "date"
 """The column that is in the names of folders, not in the files."""
 
@@ -32,9 +36,12 @@ class LocalSession:
 
     sparkContext: Final = None  # noqa: N815 - as in PySpark
 
-    def __init__(self) -> None:
+    def __init__(self, memory_bytes: int | None = None, max_rows: int | None = None) -> None:
+        self._max_rows = max_rows
+        limit = {} if memory_bytes is None else {"memory_limit": f"{memory_bytes}B"}
         self._connection = duckdb.connect(
             config={
+                **limit,
                 "autoinstall_known_extensions": False,
                 "autoload_known_extensions": False,
                 # Large results are stored there; by default it is in the working directory.
@@ -43,6 +50,9 @@ class LocalSession:
         )
         self._numbers = count(1)
         self._of_thread = threading.local()
+        self._lock = threading.Lock()
+        self._stores: dict[str, str] = {}
+        """URL of a store → the scheme of its files in queries."""
         self.conf = LocalSettings()
 
     def close(self) -> None:
@@ -51,10 +61,15 @@ class LocalSession:
 
     stop = close
 
-    def step(self, fields: Iterable[Field], *selects: Select, keys: int = 0) -> Step:
+    def step(self, fields: Iterable[Field], *selects: Select, keys: int = 0, rows: int = 0) -> Step:
         """Return a new step of queries."""
         columns = tuple(field.sql for field in fields)
-        return Step(f"t{next(self._numbers)}", columns, selects, keys)
+        return Step(f"t{next(self._numbers)}", columns, selects, keys, rows)
+
+    def check_size(self, rows: int) -> None:
+        """Raise LocalEngineError if a query reads too many rows."""
+        if self._max_rows is not None and rows > self._max_rows:
+            raise LocalEngineError(f"a query reads {rows:,} rows")
 
     def run(self, sql: str) -> pa.Table:
         """Run a query."""
@@ -77,13 +92,13 @@ class LocalSession:
         del numPartitions
         first, last = (0, start) if end is None else (start, end)
         fields = [Field("id", quoted("id"), pa.int64())]
-        return self._source(fields, ["range"], f"from range({first}, {last}, {step})")
+        return self._source(fields, ["range"], f"from range({first}, {last}, {step})", last - first)
 
     def _source(
-        self, fields: list[Field], columns: Iterable[str], rest: str, *, is_empty: bool = False
+        self, fields: list[Field], columns: Iterable[str], rest: str, row_count: int
     ) -> LocalFrame:
-        step = self.step(fields, Select(tuple(columns), rest, {}))
-        return LocalFrame(self, step, fields, is_empty=is_empty)
+        step = self.step(fields, Select(tuple(columns), rest, {}), rows=row_count)
+        return LocalFrame(self, step, fields, is_empty=not row_count)
 
     def createDataFrame(self, rows: pa.Table, schema: pa.Schema | None = None) -> LocalFrame:
         """Return a table with these rows."""
@@ -96,7 +111,7 @@ class LocalSession:
         ]
         if not rows.num_rows:
             nulls = [f"null::{duckdb_name(field.type)}" for field in fields]
-            return self._source(fields, nulls, "where false", is_empty=True)
+            return self._source(fields, nulls, "where false", 0)
         cursor = self._cursor()
         cursor.register("arrow_rows", without_zones(rows))
         try:
@@ -105,7 +120,7 @@ class LocalSession:
             raise LocalEngineError(str(error).partition("\n")[0]) from error
         finally:
             cursor.unregister("arrow_rows")
-        return self._source(fields, (field.sql for field in fields), f"from {name}")
+        return self._source(fields, (field.sql for field in fields), f"from {name}", rows.num_rows)
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:
         """Return this thread's connection to the database."""
@@ -119,7 +134,7 @@ class LocalSession:
         return LocalReader(self)
 
     def write_parquet(self, frame: LocalFrame, url: str) -> None:
-        """Write a frame to a file in a new folder, with a schema as Spark writes it."""
+        """Write a frame to a file, with a schema as Spark writes it."""
         table = frame.toArrow()
         fields = [
             {
@@ -131,27 +146,42 @@ class LocalSession:
             for field in frame.schema
         ]
         schema = json.dumps({"type": "struct", "fields": fields})
-        with (location(url) / _FILE).create() as stream:
+        with location(url).create() as stream:
             parquet.write_table(
                 table.replace_schema_metadata({_SCHEMA_KEY: schema}), stream, compression="snappy"
             )
 
     def read_parquet(self, urls: Sequence[str], schema: pa.Schema) -> LocalFrame:
         """Return the rows of Parquet files; columns and fields that a file lacks are null."""
-        paths = [each.url for each in find(urls) if each.url.endswith(".parquet")]
-        stored = [_stored_schema(path) for path in paths]
-        if not any(rows for _, rows in stored):
+        files = [location(each.url) for each in find(urls) if each.url.endswith(".parquet")]
+        with ThreadPoolExecutor(_STORE_REQUESTS) as pool:
+            stored = list(pool.map(_stored_schema, files))
+        row_count = sum(rows for _, rows in stored)
+        if not row_count:
             return self.createDataFrame(schema.empty_table())
         if not all(_is_stored(schema, file_schema) for file_schema, _ in stored):
-            tables = (_read_as(path, schema) for path in paths)
-            return self.createDataFrame(pa.concat_tables(tables))
+            self.check_size(row_count)
+            return self.createDataFrame(pa.concat_tables(_read_as(file, schema) for file in files))
         fields = [
             Field(each.name, quoted(each.name), each.type, comment=_comment(each))
             for each in schema
         ]
         columns = [_read_sql(field, stored[0][0]) for field in fields]
-        files = ", ".join(map(_quoted_text, paths))
-        return self._source(fields, columns, f"from read_parquet([{files}])")
+        paths = ", ".join(_quoted_text(self._path(file)) for file in files)
+        return self._source(fields, columns, f"from read_parquet([{paths}])", row_count)
+
+    def _path(self, file: Location) -> str:
+        """Return the name of a file in queries."""
+        if not file.root:
+            return file.path
+        with self._lock:
+            scheme = self._stores.get(file.root)
+            if scheme is None:
+                from kafkalite.traffic.spark.local.stores import StoreFiles  # noqa: PLC0415 - imports fsspec
+
+                scheme = self._stores[file.root] = f"store{len(self._stores)}"
+                self._connection.register_filesystem(StoreFiles(file.files, scheme))
+        return f"{scheme}://{file.path}"
 
 
 class LocalReader:
@@ -180,9 +210,8 @@ class LocalSettings:
         return default
 
 
-def _stored_schema(path: str) -> tuple[pa.Schema, int]:
+def _stored_schema(where: Location) -> tuple[pa.Schema, int]:
     """Return the columns of a file, and its number of rows."""
-    where = location(path)
     with where.files.open_input_file(where.path) as stream:
         file = parquet.ParquetFile(stream)
         return file.schema_arrow, file.metadata.num_rows
@@ -219,9 +248,8 @@ def _read_sql(field: Field, stored: pa.Schema) -> str:
     return field.sql
 
 
-def _read_as(path: str, schema: pa.Schema) -> pa.Table:
+def _read_as(where: Location, schema: pa.Schema) -> pa.Table:
     """Read a file whose columns or fields are others, with null for those that it lacks."""
-    where = location(path)
     with where.files.open_input_file(where.path) as stream:
         rows = parquet.ParquetFile(stream).read()
     columns = []

@@ -9,6 +9,7 @@ Files of failed task attempts are never in the journal.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Self
 
 import pyarrow as pa
@@ -140,6 +141,18 @@ class TableWriter:
         """Write buffered rows and close all files."""
         while self._open:
             self._open.popitem()[1].close()
+
+
+def write_batches(batches: Iterable[pa.RecordBatch], file: Location) -> bool:
+    """Write the rows of a task to a file; returns False, without a file, if there are none."""
+    with_rows = (batch for batch in batches if batch.num_rows)
+    first = next(with_rows, None)
+    if first is None:
+        return False
+    with file.create() as stream, parquet.ParquetWriter(stream, first.schema) as writer:
+        for batch in chain([first], with_rows):
+            writer.write_batch(batch)
+    return True
 
 
 def delta_encoded_columns(schema: pa.Schema) -> tuple[str, ...]:

@@ -49,8 +49,8 @@ def test_written_table_is_read_back_with_comments(session: LocalSession, tmp_pat
         f.col("id").cast("int").alias("n", metadata={"comment": "a number"}),
         f.timestamp_micros("id").alias("at"),
     )
-    frame.write.parquet(str(tmp_path / "table"))
-    (file,) = (tmp_path / "table").iterdir()
+    file = tmp_path / "table" / "rows.parquet"
+    frame.write.parquet(str(file))
     schema = json.loads(
         parquet.read_schema(file).metadata[b"org.apache.spark.sql.parquet.row.metadata"]
     )
@@ -91,3 +91,13 @@ def test_error_of_duckdb_is_one_line(session: LocalSession) -> None:
     with pytest.raises(LocalEngineError, match="Could not convert") as error:
         frame.collect()
     assert "\n" not in str(error.value)
+
+
+def test_query_of_too_many_rows_fails(tmp_path: Path) -> None:
+    rows = pa.table({"n": [1, 2, 3]})
+    parquet.write_table(rows, tmp_path / "rows.parquet")
+    session = LocalSession(max_rows=5)
+    read = session.read_parquet([str(tmp_path)], rows.schema)
+    assert read.count() == 3
+    with pytest.raises(LocalEngineError, match="6 rows"):
+        read.unionByName(session.createDataFrame(rows)).toArrow()
