@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalite.apis.authorization.checks import MAX_REPORTED
 from kafkalite.config import profiles
 from kafkalite.config.profiles import Kind
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.refusals import report_refusal, report_refusal_of_client
 from kafkalite.gateway.steps import DisconnectError, ImmediateStep
 from kafkalite.metadata.configs import AlterOperation
@@ -22,6 +21,7 @@ from kafkalite.metadata.image import ResourceType
 from kafkalite.ports.turns import in_steps
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol import catalogue
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_names import known_api_name, not_served_message
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -196,7 +196,7 @@ class Guard:
             report_refusal_of_client(call, api, refusal)
             return
         name: str = entry.name if hasattr(entry, "name") else entry.resource_name
-        report_refusal(call, api, name, refusal, request, kind=SubjectKind.TOPIC)
+        report_refusal(call, api, name, refusal, request, kind=Entity.TOPIC)
 
 
 class TopicSettings:
@@ -351,7 +351,7 @@ def _metadata(guard: Guard) -> Handler:
                 limits.add_topic(partitions, BROKER_DEFAULT)
             except KafkaError as error:
                 refusal = error.without_traceback()
-                kind = SubjectKind.TOPIC
+                kind = Entity.TOPIC
                 report_refusal(call, guard.api.name, name, refusal, request, kind=kind)
                 return with_fields(request, allow_auto_topic_creation=False)
         return request

@@ -17,7 +17,7 @@ from kafkalite.cluster.periodic_elections import PeriodicElections
 from kafkalite.cluster.replication import Replication
 from kafkalite.config.log_config import LogConfig
 from kafkalite.config.topic import topic_log_config
-from kafkalite.coordinator.contract import Event, SubjectKind, UnreadableLogError
+from kafkalite.coordinator.contract import Event, UnreadableLogError
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.groups.coordinator import GroupCoordinator
 from kafkalite.groups.share.intents import InitializeShareState
@@ -37,6 +37,7 @@ from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog, open_c
 from kafkalite.partitions.partition import Partition
 from kafkalite.partitions.table import PartitionTable
 from kafkalite.ports.texts import count_text
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import ONE_UUID, uuid_to_text
 from kafkalite.shares.coordinator import ShareCoordinator
@@ -240,7 +241,7 @@ class Cluster:
             f"{truncation.leader_epoch}, does not "
             f"have {pronoun}",
             truncation._asdict(),
-            SubjectKind.TOPIC,
+            Entity.TOPIC,
         )
         self.history.add(event, self.clock.now_ms())
         if self._on_truncation is not None:

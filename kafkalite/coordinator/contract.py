@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Hashable
-from enum import Enum
 from typing import TYPE_CHECKING, Generic, NamedTuple, NewType, Protocol, TypeVar
+
+from kafkalite.protocol.acl_operations import Entity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -71,16 +72,8 @@ class CancelTimer(NamedTuple):
 TimerChange = SetTimer | CancelTimer
 
 
-class SubjectKind(Enum):
-    """Kinds of names. A group, a transactional id and a topic of one name are unrelated.
-
-    The name of a client is its address.
-    """
-
-    GROUP = "group"
-    TRANSACTIONAL_ID = "transactional id"
-    TOPIC = "topic"
-    CLIENT = "client"
+SUBJECTS = (Entity.GROUP, Entity.TRANSACTIONAL_ID, Entity.TOPIC, Entity.CLIENT)
+"""What events are about. A group, a transactional id and a topic of one name are unrelated."""
 
 
 class Event(NamedTuple):
@@ -94,7 +87,7 @@ class Event(NamedTuple):
     """One sentence for a human reader."""
     facts: Mapping[str, object]
     """The same information for programs, such as rule, epochs, member; JSON values."""
-    subject_kind: SubjectKind = SubjectKind.GROUP
+    subject_kind: Entity = Entity.GROUP
 
 
 class CoordinatorResult(NamedTuple, Generic[R]):

@@ -17,7 +17,8 @@ from math import isfinite
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.coordinator.contract import SUBJECTS
+from kafkalite.protocol.acl_operations import Entity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +75,7 @@ class Entry(NamedTuple):
     """When it last happened."""
 
 
-_Subject: TypeAlias = tuple[SubjectKind, str]
+_Subject: TypeAlias = tuple[Entity, str]
 _TextKey: TypeAlias = tuple[str, str, str]
 _by_number = attrgetter("number")
 
@@ -134,7 +135,7 @@ class EventHistory:
         size = _ENTRY_BYTES + _estimate_bytes(text) + 4 * _estimate_bytes(text_key[2])
         self._number += 1
         is_refusal = event.kind in REFUSAL_KINDS
-        is_removed_first = is_refusal or event.subject_kind is SubjectKind.CLIENT
+        is_removed_first = is_refusal or event.subject_kind is Entity.CLIENT
         entries = self._find_or_create_entries(subject, is_removed_first=is_removed_first)
         by_text = entries.refusals if is_refusal else entries.others
         times, first_ms = 1, now_ms
@@ -145,7 +146,7 @@ class EventHistory:
         elif len(by_text) >= self._max_entries:
             self._subtract_size(entries, by_text.pop(next(iter(by_text)))[1])
         group, transactional_id, topic, client = (
-            subject[1] if event.subject_kind is kind else None for kind in SubjectKind
+            subject[1] if event.subject_kind is kind else None for kind in SUBJECTS
         )
         entry = Entry(
             self._number,
@@ -167,7 +168,7 @@ class EventHistory:
             self._remove_oldest_subject(subject)
 
     def about(
-        self, name: str, limit: int = 2 * MAX_ENTRIES, *, of: SubjectKind = SubjectKind.GROUP
+        self, name: str, limit: int = 2 * MAX_ENTRIES, *, of: Entity = Entity.GROUP
     ) -> Sequence[Entry]:
         """Return the latest `limit` entries of a subject, in the order of numbers.
 
@@ -184,7 +185,7 @@ class EventHistory:
             entries_of_all += entries.entries()
         return _last_entries(sorted(entries_of_all, key=_by_number), limit)
 
-    def names(self, of: SubjectKind) -> Sequence[str]:
+    def names(self, of: Entity) -> Sequence[str]:
         """Return the ids of all subjects of a kind that have entries, sorted."""
         known = (*self._subjects, *self._removed_first)
         return sorted(name for kind, name in known if kind is of)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kafkalite.gateway.refusals import Refusal
-    from kafkalite.protocol.catalogue import Entity
+    from kafkalite.protocol.acl_operations import Entity
 
 _MAX_SEARCHED_BYTES: Final = 32 * 1024
 _MAX_SEARCHED_FIELDS: Final = 16 * 1024

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.coordinator.contract import SUBJECTS
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.protocol.catalogue import Entity, entities_in_request, row
+from kafkalite.protocol.catalogue import entities_in_request, row
 from kafkalite.protocol.rows import depth_of_refusal, depths_with_errors, paths_of_rows, split
 from kafkalite.shares.sessions import SessionKey
 
@@ -32,12 +33,6 @@ ENTITIES: Final = {
     "transactional_id": (Entity.TRANSACTIONAL_ID,),
 }
 """Field of a match → the entities of a request that it is compared with."""
-
-_SUBJECTS: Final = {
-    "group": SubjectKind.GROUP,
-    "topic": SubjectKind.TOPIC,
-    "transactional_id": SubjectKind.TRANSACTIONAL_ID,
-}
 
 
 def may_select(match: Match, key: ApiKey) -> bool:
@@ -116,12 +111,12 @@ class Selection:
         )
 
     @property
-    def subjects(self) -> list[tuple[SubjectKind, str]]:
+    def subjects(self) -> list[tuple[Entity, str]]:
         """The subjects of events about the selected rows."""
         return [
-            (_SUBJECTS[field], value)
+            (Entity(field), value)
             for field, (value, _) in self._row_fields.items()
-            if field in _SUBJECTS
+            if Entity(field) in SUBJECTS
         ]
 
     def selects(self, call: Call, request: Any) -> bool:

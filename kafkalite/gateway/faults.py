@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.coordinator.contract import Event, SubjectKind
+from kafkalite.coordinator.contract import Event
 from kafkalite.gateway.deferred_request import DeferredRequest
 from kafkalite.gateway.fault_rules import (
     Disconnect,
@@ -21,11 +21,16 @@ from kafkalite.gateway.fault_rules import (
     describe_rule,
 )
 from kafkalite.gateway.fault_selection import ENTITIES, Selection, has_entity, may_select
-from kafkalite.gateway.refusals import REFUSED, report_refusal, report_refusal_of_request
+from kafkalite.gateway.refusals import (
+    ID_FIELDS,
+    REFUSED,
+    report_refusal,
+    report_refusal_of_request,
+)
 from kafkalite.gateway.steps import DisconnectError
 from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.protocol.catalogue import Entity, entities_in_request, row
+from kafkalite.protocol.catalogue import entities_in_request, row
 from kafkalite.protocol.codec import api_name
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.message import copy_views
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.steps import Handler
     from kafkalite.ports.clock import Timer
     from kafkalite.ports.entropy import Entropy
+    from kafkalite.protocol.acl_operations import Entity
     from kafkalite.protocol.message import Message
 
 MAX_FAULTS: Final = 100
@@ -54,11 +60,6 @@ _READ_WITH_SESSIONS: Final = frozenset((_FETCH, ApiKey.SHARE_FETCH))
 _ANSWERED_WITHOUT_ROWS: Final = frozenset((ApiKey.METADATA, ApiKey.SHARE_ACKNOWLEDGE))
 """APIs that are handled even if all rows are refused: the answer or the session needs it."""
 
-_SUBJECTS: Final = (
-    (SubjectKind.GROUP, Entity.GROUP, "group_id"),
-    (SubjectKind.TRANSACTIONAL_ID, Entity.TRANSACTIONAL_ID, "transactional_id"),
-)
-"""Kinds of events, with the entity that they are about and the request field with a single id."""
 _REFUSED: Final = object()
 _MAX_EVENTS_PER_REQUEST: Final = 64
 """Maximum number of groups and transactional ids that get an event for one request."""
@@ -360,11 +361,11 @@ class _FaultyHandler:
             event = Event(subject, REFUSED, text, facts, kind)
             node.history.add(event, node.clock.now_ms())
 
-    def _subjects(self, request: Message) -> Iterator[tuple[SubjectKind, str, str]]:
+    def _subjects(self, request: Message) -> Iterator[tuple[Entity, str, str]]:
         """Yield the groups and transactional ids of a request, each once."""
-        for kind, entity, attribute in _SUBJECTS:
+        for kind, attribute in ID_FIELDS.items():
             for subject in islice(
-                dict.fromkeys(entities_in_request(self._key, entity, request)),
+                dict.fromkeys(entities_in_request(self._key, kind, request)),
                 _MAX_EVENTS_PER_REQUEST,
             ):
                 yield kind, attribute, subject

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.coordinator.contract import Event, SubjectKind
+from kafkalite.coordinator.contract import Event
 from kafkalite.gateway.error_messages import printable
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _IDENTIFYING_FIELDS = (
 """Fields of requests that identify the member or the producer."""
 
 
-_ID_FIELDS = {SubjectKind.GROUP: "group_id", SubjectKind.TRANSACTIONAL_ID: "transactional_id"}
+ID_FIELDS = {Entity.GROUP: "group_id", Entity.TRANSACTIONAL_ID: "transactional_id"}
 """Kind of subject → the field of requests that contains its id."""
 
 
@@ -47,7 +48,7 @@ class Refusal(NamedTuple):
     error: KafkaError
     request: object = None
     """The request, or the part of it that identifies the member or producer."""
-    kind: SubjectKind = SubjectKind.GROUP
+    kind: Entity = Entity.GROUP
 
 
 ACL_RULE = "acl"
@@ -80,7 +81,7 @@ def warn_about_denial(call: Call, api: str, error: KafkaError) -> None:
 def report_refusal_of_request(call: Call, api: str, error: KafkaError, request: object) -> None:
     """Report a refusal under each id in the request, or under the client if there is none."""
     has_id = False
-    for kind, attribute in _ID_FIELDS.items():
+    for kind, attribute in ID_FIELDS.items():
         entity_id = getattr(request, attribute, None)
         if entity_id:  # OffsetFetch since version 8 has its groups in rows, and this field is empty
             report_refusal(call, api, entity_id, error, request, kind=kind)
@@ -95,7 +96,7 @@ def report_refusal_of_client(
     """Report the refusal of a request that names no subject, under the address of its client."""
     host = client_address(call)
     if host:
-        report_refusal(call, api, host, error, request, kind=SubjectKind.CLIENT)
+        report_refusal(call, api, host, error, request, kind=Entity.CLIENT)
 
 
 def client_address(call: Call) -> str:
@@ -110,7 +111,7 @@ def report_refusal(
     error: KafkaError,
     request: object = None,
     *,
-    kind: SubjectKind = SubjectKind.GROUP,
+    kind: Entity = Entity.GROUP,
 ) -> None:
     """Report that a request or a part of it was refused; see `Refusal`."""
     refusal = Refusal(api, entity_id, error, request, kind)
@@ -134,14 +135,14 @@ def _record(call: Call, refusal: Refusal) -> None:
     }
     for attribute in _IDENTIFYING_FIELDS:
         value = getattr(request, attribute, None)
-        if value is not None and value != "" and attribute != _ID_FIELDS.get(kind):
+        if value is not None and value != "" and attribute != ID_FIELDS.get(kind):
             facts[attribute] = value
     if error.facts is not None:
         facts.update(error.facts)
     text = error.explanation or error.code.message
     if "rule" not in facts or "refused" not in text:
         text = f"{api} refused: {text} ({error.code.name})"
-    is_fenced = kind is SubjectKind.TRANSACTIONAL_ID and error.code in _FENCING_ERRORS
+    is_fenced = kind is Entity.TRANSACTIONAL_ID and error.code in _FENCING_ERRORS
     event_kind = FENCED if is_fenced else REFUSED
     node = call.node
     node.history.add(Event(entity_id, event_kind, text, facts, kind), node.clock.now_ms())

@@ -10,15 +10,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkalite.coordinator.contract import Event, SubjectKind
+from kafkalite.coordinator.contract import Event
 from kafkalite.gateway.api import Eras
 from kafkalite.gateway.error_messages import truncate_message
 from kafkalite.gateway.refusals import client_address, report_refusal_of_request
 from kafkalite.gateway.steps import StepOrder
 from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.protocol import catalogue, codec
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.protocol.catalogue import Entity, Quota
+from kafkalite.protocol.catalogue import Quota
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.security.quotas import (
@@ -60,11 +61,8 @@ _IS_STRICT: Final[Mapping[int, Eras[bool]]] = {
 }
 """Whether mutations beyond the quota are refused, or only throttled, by version (KIP-599)."""
 
-_SUBJECTS: Final = {
-    Entity.TOPIC: SubjectKind.TOPIC,
-    Entity.GROUP: SubjectKind.GROUP,
-    Entity.TRANSACTIONAL_ID: SubjectKind.TRANSACTIONAL_ID,
-}
+_NAMED: Final = (Entity.TOPIC, Entity.GROUP, Entity.TRANSACTIONAL_ID)
+"""The entities of a request whose histories say that the client was throttled."""
 
 
 class MutationQuota:
@@ -370,9 +368,9 @@ def _record(call: Call, api: Api, request: Any, key: str) -> None:  # noqa: ANN4
         "is throttled"
     )
     facts = {"api": api.name, "quota": key, "user": user, "client_id": client_id}
-    names = [(SubjectKind.CLIENT, client_address(call))]
-    for entity, kind in _SUBJECTS.items():
-        named = dict.fromkeys(catalogue.entities_in_request(api.key, entity, request))
+    names = [(Entity.CLIENT, client_address(call))]
+    for kind in _NAMED:
+        named = dict.fromkeys(catalogue.entities_in_request(api.key, kind, request))
         names += [(kind, name) for name in [*named][:_MAX_EXPLAINED_SUBJECTS]]
     node = call.node
     for kind, name in names:

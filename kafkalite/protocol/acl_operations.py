@@ -1,8 +1,8 @@
-"""Operations and resource types of ACLs."""
+"""Operations and resources of ACLs, with Kafka's codes; entities that messages and events name."""
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 
 class Operation(IntEnum):
@@ -32,3 +32,24 @@ class Resource(IntEnum):
     TRANSACTIONAL_ID = 5
     DELEGATION_TOKEN = 6
     USER = 7
+
+
+class Entity(Enum):
+    """Kinds of entities in messages and events.
+
+    The value is the attribute of `catalogue.Fields` with their places in messages.
+    """
+
+    GROUP = "group"
+    MEMBER = "member"
+    INSTANCE = "instance"
+    TRANSACTIONAL_ID = "transactional_id"
+    PRODUCER_ID = "producer_id"
+    TOPIC = "topic"
+    TOPIC_ID = "topic_id"
+    PARTITION = "partition"
+    BROKER = "broker"
+    CONFIG_RESOURCE = "config_resource"
+    USER = "user"
+    CLIENT = "client"
+    """Addresses of clients, which events name, and no message."""

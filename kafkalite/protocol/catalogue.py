@@ -18,7 +18,7 @@ from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkalite.protocol.acl_operations import Operation, Resource
+from kafkalite.protocol.acl_operations import Entity, Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
@@ -27,22 +27,6 @@ if TYPE_CHECKING:
     from kafkalite.protocol.message import Message
 
     Reader = Callable[[Any], Iterator[Any]]
-
-
-class Entity(Enum):
-    """Kinds of entities in messages; the value is the attribute of `Fields` with their places."""
-
-    GROUP = "group"
-    MEMBER = "member"
-    INSTANCE = "instance"
-    TRANSACTIONAL_ID = "transactional_id"
-    PRODUCER_ID = "producer_id"
-    TOPIC = "topic"
-    TOPIC_ID = "topic_id"
-    PARTITION = "partition"
-    BROKER = "broker"
-    CONFIG_RESOURCE = "config_resource"
-    USER = "user"
 
 
 class Fields(NamedTuple):
@@ -1572,7 +1556,7 @@ def _structs_below(message: Any, steps: tuple[str, ...]) -> Iterator[Any]:  # no
 @cache
 def _readers(fields: Fields, entity: Entity) -> tuple[Reader, ...]:
     """Return functions that read an entity from a message, one for each place."""
-    places = getattr(fields, entity.value).split()
+    places = getattr(fields, entity.value, "").split()
     if entity is Entity.PARTITION:
         return tuple(_partition_reader(fields, place) for place in places)
     return tuple(_reader(place) for place in places)

@@ -12,8 +12,9 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, cast
 
-from kafkalite.coordinator.contract import Event, SubjectKind
+from kafkalite.coordinator.contract import Event
 from kafkalite.gateway.call import ConnectionContext
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.security.client_addresses import java_address
 from kafkalite.server.client_warnings import kind_of
 from kafkalite.server.logging import Level
@@ -172,7 +173,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.host:  # empty if the client reset the connection before it was accepted
             node, listener = self._context.node, self._context.listener
             facts = {"listener": listener, **facts}
-            event = Event(self.host, kind, text, facts, SubjectKind.CLIENT)
+            event = Event(self.host, kind, text, facts, Entity.CLIENT)
             node.history.add(event, node.clock.now_ms())
 
     def hold(self) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.coordinator.contract import Event, SubjectKind
+from kafkalite.coordinator.contract import Event
 from kafkalite.coordinator.runtime import CoordinatorRuntime
 from kafkalite.metadata.features import TRANSACTION_VERSION
 from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.transactions.transaction_records import TransactionSerde, written_version
@@ -149,7 +150,7 @@ class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
         kind = "fenced" if error.code is ErrorCode.PRODUCER_FENCED else "refused"
         facts = {"error": error.code.name, **(error.facts or {})}
         text = error.message or error.code.message
-        event = Event(transactional_id, kind, text, facts, SubjectKind.TRANSACTIONAL_ID)
+        event = Event(transactional_id, kind, text, facts, Entity.TRANSACTIONAL_ID)
         self._history.add(event, self._clock.now_ms())
 
     def _transaction_version(self) -> int:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kafkalite.coordinator.contract import CoordinatorResult, Event, SetTimer, SubjectKind
+from kafkalite.coordinator.contract import CoordinatorResult, Event, SetTimer
 from kafkalite.coordinator.sweep import MAX_RECORDS, PAUSE_MS, SweepDecision, SweepLimit
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.transactions.end import markers_of
 from kafkalite.transactions.state import IDLE_STATES, NO_TIMEOUT_MS
@@ -223,7 +224,7 @@ def _timed_out_event(transaction: Transaction, prepared: Transaction, now_ms: in
                 for topic, index in sorted(transaction.partitions)[:_MAX_PARTITIONS_IN_EVENT]
             ],
         },
-        SubjectKind.TRANSACTIONAL_ID,
+        Entity.TRANSACTIONAL_ID,
     )
 
 
@@ -243,7 +244,7 @@ def _expired_event(transaction: Transaction, expiration_ms: int, now_ms: int) ->
             "producer_id": transaction.producer_id,
             "producer_epoch": transaction.producer_epoch,
         },
-        SubjectKind.TRANSACTIONAL_ID,
+        Entity.TRANSACTIONAL_ID,
     )
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.coordinator.contract import CoordinatorResult, Event, SubjectKind
+from kafkalite.coordinator.contract import CoordinatorResult, Event
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.transactions.end import (
     are_markers_of,
@@ -243,5 +244,5 @@ def _fenced_event(transaction: Transaction, prepared: Transaction) -> Event:
             "fenced_epoch": transaction.producer_epoch,
             "epoch": prepared.producer_epoch,
         },
-        SubjectKind.TRANSACTIONAL_ID,
+        Entity.TRANSACTIONAL_ID,
     )

@@ -15,9 +15,10 @@ from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.fault_rules import parse_rule
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.protocol import codec
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.api_names import known_api_name
-from kafkalite.protocol.catalogue import Entity, entities_in_request, error_codes
+from kafkalite.protocol.catalogue import entities_in_request, error_codes
 from kafkalite.traffic.model import Direction
 from kafkalite.traffic.proxy.address_rewriting import ADDRESS_FIELDS
 from kafkalite.traffic.replay.comparison.refusals import RETRIABLE_ERRORS

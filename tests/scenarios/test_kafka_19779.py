@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.groups.group import CommitClaim
 from kafkalite.groups.modern.offset_commit_fencing import (
     ASSIGNMENT_EPOCH,
@@ -22,6 +21,7 @@ from kafkalite.groups.modern.offset_commit_fencing import (
 )
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.transaction_marker import TransactionMarker
@@ -267,7 +267,7 @@ class TestWhyABrokerSideFixIsWarranted:
         handed_over(world)
         transactional(world, 2, 2)
         (of_group,) = world.events("refused")
-        (of_id,) = world.node.history.about(X, of=SubjectKind.TRANSACTIONAL_ID)
+        (of_id,) = world.node.history.about(X, of=Entity.TRANSACTIONAL_ID)
         assert of_group.text == of_id.text
         assert f"(rule {rule}); current owner: c2 since " in of_group.text
         assert of_group.facts["api"] == "TxnOffsetCommit"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.metadata.partition_creation import NewPartitions
@@ -22,6 +21,7 @@ from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitReq
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.primitives import FIRST_PRIVATE_TAG
 from kafkalite.storage.batch import BatchView
@@ -215,7 +215,7 @@ class World(TransactionWire):
         response = self.ask(ListOffsetsRequest(replica_id=-1, topics=[topic]), version, node)
         return response.topics[0].partitions[0]
 
-    def refusals(self, name: str, kind: SubjectKind) -> list[tuple[str, Mapping[str, object]]]:
+    def refusals(self, name: str, kind: Entity) -> list[tuple[str, Mapping[str, object]]]:
         """Return text and facts of the refusals in the history."""
         return [
             (entry.text, entry.facts)
@@ -438,7 +438,7 @@ class TestOffsets:
         world.commit(5, 3)
         world.commit(4, 3)
         world.commit(5, 2)
-        (of_partition, facts), (of_leader, _) = world.refusals(G, SubjectKind.GROUP)
+        (of_partition, facts), (of_leader, _) = world.refusals(G, Entity.GROUP)
         assert of_partition == (
             "OffsetCommit of t-0 (4 < 5) refused: the partition epoch is smaller than that of the "
             "last committed offset"
@@ -531,7 +531,7 @@ class TestFetch:
         before = world.epoch
         world.recreate_t()
         world.fetch(before)
-        ((text, facts),) = world.refusals(T, SubjectKind.TOPIC)
+        ((text, facts),) = world.refusals(T, Entity.TOPIC)
         assert text == (
             f"Fetch of t-0 refused: the client expects partition epoch {before}, but the partition "
             f"has {world.epoch}"
@@ -584,7 +584,7 @@ class TestListOffsets:
         assert (row.error_code, row.offset) == (INVALID_PARTITION_EPOCH, -1)
         assert row.incarnation_epoch == world.epoch
         assert world.list_offset(-1).error_code == 0
-        ((text, _),) = world.refusals(T, SubjectKind.TOPIC)
+        ((text, _),) = world.refusals(T, Entity.TOPIC)
         assert text.startswith("ListOffsets of t-0 refused: the client expects partition epoch")
 
     def test_only_the_leader_checks(self, world: World) -> None:

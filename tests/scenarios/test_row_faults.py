@@ -22,8 +22,9 @@ from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchReque
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest
 from kafkalite.protocol._generated.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.protocol.catalogue import Entity, entities_in_response, row, values_at
+from kafkalite.protocol.catalogue import entities_in_response, row, values_at
 from kafkalite.protocol.codec import api_name
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.testing import Broker

@@ -9,9 +9,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.refusals import ACL_RULE, report_refusal, warn_about_denial
-from kafkalite.protocol.acl_operations import Operation, Resource
+from kafkalite.protocol.acl_operations import Entity, Operation, Resource
 from kafkalite.protocol.catalogue import When
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -140,7 +139,7 @@ def report_refused_topics(call: Call, api: str, operation: Operation, names: Ite
         decision = permissions.decide(operation, Resource.TOPIC, name)
         error = refusal(permissions, operation, Resource.TOPIC, name, decision)
         warn_about_denial(call, api, error)
-        report_refusal(call, api, name, error, kind=SubjectKind.TOPIC)
+        report_refusal(call, api, name, error, kind=Entity.TOPIC)
 
 
 def cluster_message(api: str, operation: Operation) -> str:

@@ -30,7 +30,6 @@ from kafkalite.apis.authorization.rules import (
     has_all_permissions,
     row_permission,
 )
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.refusals import (
     report_refusal,
     report_refusal_of_request,
@@ -39,7 +38,7 @@ from kafkalite.gateway.refusals import (
 from kafkalite.gateway.steps import ImmediateStep
 from kafkalite.metadata.topic_names import invalid_name_reason
 from kafkalite.ports.waiting import chain
-from kafkalite.protocol.acl_operations import Resource
+from kafkalite.protocol.acl_operations import Entity, Resource
 from kafkalite.protocol.catalogue import AnsweringNode, Position, row
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -61,9 +60,9 @@ if TYPE_CHECKING:
     from kafkalite.security.permissions import Permissions
 
 _KINDS: Final = {
-    Resource.TOPIC: SubjectKind.TOPIC,
-    Resource.GROUP: SubjectKind.GROUP,
-    Resource.TRANSACTIONAL_ID: SubjectKind.TRANSACTIONAL_ID,
+    Resource.TOPIC: Entity.TOPIC,
+    Resource.GROUP: Entity.GROUP,
+    Resource.TRANSACTIONAL_ID: Entity.TRANSACTIONAL_ID,
 }
 
 

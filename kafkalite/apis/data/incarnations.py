@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.refusals import report_refusal
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -63,4 +63,4 @@ class IncarnationCheck:
     def _report(self, topic: str, error: KafkaError) -> None:
         if self._reported < _MAX_REPORTED_REFUSALS:
             self._reported += 1
-            report_refusal(self._call, self._api, topic, error, kind=SubjectKind.TOPIC)
+            report_refusal(self._call, self._api, topic, error, kind=Entity.TOPIC)

@@ -16,7 +16,6 @@ from kafkalite.apis.transactions.verification import (
     VerificationRetries,
     verify,
 )
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.partitions.produce_batches import (
@@ -29,6 +28,7 @@ from kafkalite.ports import turns
 from kafkalite.ports.turns import in_steps, pop_items
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.message import copy_views
@@ -497,7 +497,7 @@ class _TransactionalAppender(_Appender):
                 "Produce",
                 self._transactional_id,
                 KafkaError(error.code, error.message, {"partition": partition.name}),
-                kind=SubjectKind.TRANSACTIONAL_ID,
+                kind=Entity.TRANSACTIONAL_ID,
             )
         return super()._refuse(partition, error)
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from kafkalite.apis.duplicates import DuplicateLimit
 from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
 from kafkalite.apis.transactions.transactional_producers import shard_of
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.api import Api
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.groups.consumer.regex import compile_regex
@@ -21,6 +20,7 @@ from kafkalite.protocol._generated.messages.describe_transactions import (
     DescribeTransactionsResponse,
 )
 from kafkalite.protocol._generated.messages.list_transactions import ListTransactionsResponse
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -56,7 +56,7 @@ def handle_describe_transactions(
             states.append(_description(shard.machine.describe(transactional_id)))
         except KafkaError as error:
             if index < MAX_REPORTED_REFUSALS:
-                kind = SubjectKind.TRANSACTIONAL_ID
+                kind = Entity.TRANSACTIONAL_ID
                 report_refusal(call, "DescribeTransactions", transactional_id, error, kind=kind)
             states.append(Described(transactional_id=transactional_id, error_code=error.code))
     return DescribeTransactionsResponse(transaction_states=states)

@@ -13,12 +13,13 @@ from kafkalite.apis.transactions.transactional_producers import (
     lower_fencing_error,
     shard_of,
 )
-from kafkalite.coordinator.contract import Event, SubjectKind
+from kafkalite.coordinator.contract import Event
 from kafkalite.gateway.api import Api
 from kafkalite.protocol._generated.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions
@@ -101,7 +102,7 @@ def _record_event(
         "client_host": call.client_host,
     }
     node = call.node
-    event = Event(transactional_id, "initialized", text, facts, SubjectKind.TRANSACTIONAL_ID)
+    event = Event(transactional_id, "initialized", text, facts, Entity.TRANSACTIONAL_ID)
     node.history.add(event, node.clock.now_ms())
 
 

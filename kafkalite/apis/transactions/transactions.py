@@ -17,7 +17,6 @@ from kafkalite.apis.transactions.transactional_producers import (
     lower_fencing_error,
     shard_of,
 )
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.metadata.image import INTERNAL_TOPICS
@@ -29,7 +28,7 @@ from kafkalite.protocol._generated.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
 )
 from kafkalite.protocol._generated.messages.end_txn import EndTxnResponse
-from kafkalite.protocol.acl_operations import Operation, Resource
+from kafkalite.protocol.acl_operations import Entity, Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -191,7 +190,7 @@ def _report(call: Call, transaction: RequestTransaction, error: KafkaError) -> N
         transaction.transactional_id,
         error,
         transaction,
-        kind=SubjectKind.TRANSACTIONAL_ID,
+        kind=Entity.TRANSACTIONAL_ID,
     )
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.apis.groups.offset_commit import report_unknown_partitions
 from kafkalite.coordinator.active_shard import APPEND_ERRORS
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.api import MAX_ELEMENTS_WITH_PARTITIONS, Api, Eras
 from kafkalite.gateway.refusals import report_refusal, report_refusal_of_request
 from kafkalite.groups.group import CommitClaim
@@ -19,6 +18,7 @@ from kafkalite.protocol._generated.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -255,7 +255,7 @@ def _verify_or_add_partition(
         if code is ErrorCode.TRANSACTION_ABORTABLE:
             # The transaction coordinator has reported all other errors itself.
             name = request.transactional_id
-            report_refusal(call, _API, name, refusal, request, kind=SubjectKind.TRANSACTIONAL_ID)
+            report_refusal(call, _API, name, refusal, request, kind=Entity.TRANSACTIONAL_ID)
         raise refusal
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from kafkalite.cluster.node import NodeState
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.deferred_request import DeferredRequest
 from kafkalite.gateway.refusals import report_refusal
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.transactions.state import Producer
@@ -200,7 +200,7 @@ def _start_verification(
             if not refusals:
                 reported = KafkaError(error.code, error.message, {"partition": partition.name})
                 report_refusal(
-                    call, "Produce", transactional_id, reported, kind=SubjectKind.TRANSACTIONAL_ID
+                    call, "Produce", transactional_id, reported, kind=Entity.TRANSACTIONAL_ID
                 )
             refusals[partition] = KafkaError(error.code)
         else:

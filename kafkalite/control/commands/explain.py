@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from kafkalite.config.typed_json import About
 from kafkalite.control.command_table import CommandError, Family, Row, Words
-from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.coordinator.contract import SUBJECTS
 from kafkalite.coordinator.event_history import MAX_ENTRIES
 from kafkalite.ports.times import iso_of
+from kafkalite.protocol.acl_operations import Entity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,7 +76,7 @@ class Explain:
     A client is an address, such as 127.0.0.1.
     """
 
-    AT_MOST_ONE: ClassVar = ("group", "transactional_id", "topic", "client")
+    AT_MOST_ONE: ClassVar = tuple(each.value for each in SUBJECTS)
 
     group: Annotated[str | None, About("only this group [all]", metavar="ID")] = None
     transactional_id: Annotated[
@@ -104,8 +105,8 @@ class Explain:
     def entries(self, broker: Broker) -> Sequence[Entry]:
         """Return the entries of the history; those of an unknown id are none."""
         limit = max(0, min(self.limit, MAX_EXPLAIN_ENTRIES))
-        for kind, field in zip(_KINDS, self.AT_MOST_ONE, strict=True):
-            name = getattr(self, field)
+        for kind in SUBJECTS:
+            name = getattr(self, kind.value)
             if name is not None:
                 return broker.history.about(name, limit, of=kind)
         return broker.history.latest(limit)
@@ -116,20 +117,12 @@ class Explain:
         return Explanation(
             now_ms,
             iso_of(now_ms),
-            groups=tuple(history.names(SubjectKind.GROUP)),
-            transactional_ids=tuple(history.names(SubjectKind.TRANSACTIONAL_ID)),
-            topics=tuple(history.names(SubjectKind.TOPIC)),
-            clients=tuple(history.names(SubjectKind.CLIENT)),
+            groups=tuple(history.names(Entity.GROUP)),
+            transactional_ids=tuple(history.names(Entity.TRANSACTIONAL_ID)),
+            topics=tuple(history.names(Entity.TOPIC)),
+            clients=tuple(history.names(Entity.CLIENT)),
             entries=tuple(map(_described, self.entries(broker))),
         )
-
-
-_KINDS = (
-    SubjectKind.GROUP,
-    SubjectKind.TRANSACTIONAL_ID,
-    SubjectKind.TOPIC,
-    SubjectKind.CLIENT,
-)
 
 
 def _described(entry: Entry) -> HistoryEntry:

@@ -10,7 +10,6 @@ from kafkalite.apis.authorization.step import AuthorizationStep
 from kafkalite.apis.controllers import CONTROLLER_APIS, controller_api_finder
 from kafkalite.apis.table import TABLE
 from kafkalite.config.releases import emulated_release
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.steps import StepOrder
 from kafkalite.protocol._generated.messages.alter_configs import AlterConfigsRequest
@@ -29,7 +28,7 @@ from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
-from kafkalite.protocol.acl_operations import Operation, Resource
+from kafkalite.protocol.acl_operations import Entity, Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
@@ -212,7 +211,7 @@ def test_refused_settings_have_texts(guarded_wire: ClusterWire) -> None:
     assert altered(guarded_wire) == [
         (4, cluster, cluster.message), (2, topic, topic.message), (8, cluster, cluster.message),
     ]  # fmt: skip
-    warnings = guarded_wire.cluster.history.about("t", of=SubjectKind.TOPIC)
+    warnings = guarded_wire.cluster.history.about("t", of=Entity.TOPIC)
     assert [each.kind for each in warnings] == ["refused"]
 
 

@@ -16,7 +16,6 @@ from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.definitions import value_to_text
 from kafkalite.config.profiles import PROFILES, Kind, Profile, Row
 from kafkalite.config.releases import emulated_release
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.call import Call, ConnectionContext
 from kafkalite.gateway.exchanges import ObservedRequest
 from kafkalite.gateway.steps import DisconnectError
@@ -32,6 +31,7 @@ from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.codec import api_name
 from kafkalite.protocol.error_codes import ErrorCode
@@ -289,7 +289,7 @@ def test_a_limit_is_enforced(profile: Profile, row: Row) -> None:
             check_produce(service, profile, row)
             return
     refusal = service.refusals.pop()
-    assert refusal.kind is SubjectKind.TOPIC
+    assert refusal.kind is Entity.TOPIC
     check_refusal(row, profile, refusal.error)
 
 
@@ -420,7 +420,7 @@ def test_a_refused_call_gets_the_error_of_the_row(profile: Profile, row: Row) ->
     assert result.error_code == ErrorCode[row.error]
     assert result.error_message == (row.message or ErrorCode[row.error].message)
     refusal = service.refusals.pop()
-    assert (refusal.kind, refusal.entity_id) == (SubjectKind.CLIENT, "10.0.0.1")
+    assert (refusal.kind, refusal.entity_id) == (Entity.CLIENT, "10.0.0.1")
     check_refusal(row, profile, refusal.error)
 
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.partitions.coordinator_log import open_coordinator_log
 from kafkalite.partitions.former_leader import FormerLeader
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.server.broker import Broker
@@ -281,7 +281,7 @@ def test_a_former_leader_that_knows_its_successor_is_a_replica_that_lags(
     cluster.control.thaw_metadata(1)
     assert not views[1].accepts_records
     assert (views[1].end_offset, views[1].leader) == (1, 2)
-    (event,) = cluster.cluster.history.about("t", of=SubjectKind.TOPIC)
+    (event,) = cluster.cluster.history.about("t", of=Entity.TOPIC)
     assert event.text == (
         "1 offset from 1 on was removed from t-0: node 2, its leader in epoch 1, does not have it"
     )
@@ -380,7 +380,7 @@ def test_a_truncation_is_in_the_history_of_the_topic(cluster: ReplicatedCluster)
     cluster.control.pause_replication(2)
     cluster.append(b"b", b"c")
     cluster.cluster.metadata.move_leader("t", 0, 2, is_unclean=True)
-    (entry,) = cluster.cluster.history.about("t", of=SubjectKind.TOPIC)
+    (entry,) = cluster.cluster.history.about("t", of=Entity.TOPIC)
     assert entry.kind == "truncated"
     assert entry.facts == {
         "topic": "t",
@@ -406,7 +406,7 @@ def test_the_text_of_a_truncation_counts_the_offsets(
     cluster.control.pause_replication(2)
     cluster.append(*values)
     cluster.cluster.metadata.move_leader("t", 0, 2, is_unclean=True)
-    (entry,) = cluster.cluster.history.about("t", of=SubjectKind.TOPIC)
+    (entry,) = cluster.cluster.history.about("t", of=Entity.TOPIC)
     removed, pronoun = expected
     assert entry.text == (
         f"{removed} from t-0: node 2, its leader in epoch 1, does not have {pronoun}"

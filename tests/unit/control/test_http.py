@@ -20,11 +20,12 @@ from kafkalite.control.commands.clock import ChangeClock
 from kafkalite.control.http import ControlApp
 from kafkalite.control.request_body import MAX_BODY_BYTES
 from kafkalite.control.token import ControlToken
-from kafkalite.coordinator.contract import Event, SubjectKind
+from kafkalite.coordinator.contract import Event
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.gateway.faults import Faults
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.server.logging import Level, Log
 from kafkalite.storage.disk_health import DiskFailure, DiskProblem
 from kafkalite.telemetry.metrics import PushedMetrics
@@ -305,7 +306,7 @@ async def test_the_history_of_groups_is_returned() -> None:
             "at_iso": "1970-01-01T00:00:02.000Z",
         }
     ]
-    fencing = Event("g", "fenced", "epoch 3 is fenced", {}, SubjectKind.TRANSACTIONAL_ID)
+    fencing = Event("g", "fenced", "epoch 3 is fenced", {}, Entity.TRANSACTIONAL_ID)
     driven.broker.history.add(fencing, 4_000)
     of_transactions = await driven.get("/v1/explain?transactional_id=g")
     assert of_transactions.body["transactional_ids"] == ["g"]
@@ -313,12 +314,12 @@ async def test_the_history_of_groups_is_returned() -> None:
     assert (entry["group"], entry["transactional_id"], entry["kind"]) == (None, "g", "fenced")
     everything = await driven.get("/v1/explain?limit=2")
     assert [entry["group"] for entry in everything.body["entries"]] == ["h", None]
-    driven.broker.history.add(Event("g", "refused", "stale", {}, SubjectKind.TOPIC), 5_000)
+    driven.broker.history.add(Event("g", "refused", "stale", {}, Entity.TOPIC), 5_000)
     of_topics = await driven.get("/v1/explain?topic=g")
     assert of_topics.body["topics"] == ["g"]
     (entry,) = of_topics.body["entries"]
     assert (entry["group"], entry["topic"], entry["kind"]) == (None, "g", "refused")
-    driven.broker.history.add(Event("g", "refused", "no", {}, SubjectKind.CLIENT), 6_000)
+    driven.broker.history.add(Event("g", "refused", "no", {}, Entity.CLIENT), 6_000)
     of_clients = await driven.get("/v1/explain?client=g")
     assert of_clients.body["clients"] == ["g"]
     (entry,) = of_clients.body["entries"]

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalite.coordinator.contract import Event, SubjectKind
+from kafkalite.coordinator.contract import Event
 from kafkalite.coordinator.event_history import (
     MAX_BYTES,
     MAX_ENTRIES,
@@ -17,6 +17,7 @@ from kafkalite.coordinator.event_history import (
     MAX_TEXT_LENGTH,
     EventHistory,
 )
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 
 
@@ -38,29 +39,29 @@ def test_events_are_returned_in_order_with_their_time() -> None:
     assert first.facts == {"member": "m1"}
     assert (second.number, second.text, second.at_ms) == (3, "second", 2_000)
     assert [entry.number for entry in history.latest()] == [1, 2, 3]
-    assert history.names(SubjectKind.GROUP) == ["g", "other"]
+    assert history.names(Entity.GROUP) == ["g", "other"]
     assert history.about("unknown") == ()
 
 
 def test_group_and_transactional_id_with_one_name_are_separate() -> None:
     history = EventHistory()
     history.add(event(text="m1 joined"), 0)
-    fenced = Event("g", "fenced", "epoch 3 is fenced", {}, SubjectKind.TRANSACTIONAL_ID)
+    fenced = Event("g", "fenced", "epoch 3 is fenced", {}, Entity.TRANSACTIONAL_ID)
     history.add(fenced, 1)
     assert texts(history) == ["m1 joined"]
-    (entry,) = history.about("g", of=SubjectKind.TRANSACTIONAL_ID)
+    (entry,) = history.about("g", of=Entity.TRANSACTIONAL_ID)
     assert (entry.group, entry.transactional_id, entry.text) == (None, "g", "epoch 3 is fenced")
     assert [entry.group for entry in history.latest()] == ["g", None]
-    assert history.names(SubjectKind.GROUP) == history.names(SubjectKind.TRANSACTIONAL_ID) == ["g"]
+    assert history.names(Entity.GROUP) == history.names(Entity.TRANSACTIONAL_ID) == ["g"]
 
 
 def test_topic_is_separate_from_a_group_with_its_name() -> None:
     history = EventHistory()
     history.add(event(text="m1 joined"), 0)
-    history.add(Event("g", "refused", "epoch 3", {}, SubjectKind.TOPIC), 1)
-    (entry,) = history.about("g", of=SubjectKind.TOPIC)
+    history.add(Event("g", "refused", "epoch 3", {}, Entity.TOPIC), 1)
+    (entry,) = history.about("g", of=Entity.TOPIC)
     assert (entry.group, entry.transactional_id, entry.topic) == (None, None, "g")
-    assert history.names(SubjectKind.TOPIC) == ["g"]
+    assert history.names(Entity.TOPIC) == ["g"]
     assert texts(history) == ["m1 joined"]
 
 
@@ -108,7 +109,7 @@ def test_groups_that_were_only_refused_are_forgotten_first() -> None:
     history.add(event(group="real"), 0)
     for number in range(10):
         history.add(event(group=f"guess-{number}", kind="refused"), number)
-    assert history.names(SubjectKind.GROUP) == ["guess-8", "guess-9", "real"]
+    assert history.names(Entity.GROUP) == ["guess-8", "guess-9", "real"]
 
 
 def test_clients_cannot_displace_groups_even_if_they_are_throttled() -> None:
@@ -116,11 +117,11 @@ def test_clients_cannot_displace_groups_even_if_they_are_throttled() -> None:
     history.add(event(group="real"), 0)
     for number in range(5):
         for kind in ("throttled", "refused"):
-            of_client = Event(f"10.0.0.{number}", kind, "too fast", {}, SubjectKind.CLIENT)
+            of_client = Event(f"10.0.0.{number}", kind, "too fast", {}, Entity.CLIENT)
             history.add(of_client, number)
-    assert history.names(SubjectKind.GROUP) == ["real"]
-    assert history.names(SubjectKind.CLIENT) == ["10.0.0.4"]
-    entries = history.about("10.0.0.4", of=SubjectKind.CLIENT)
+    assert history.names(Entity.GROUP) == ["real"]
+    assert history.names(Entity.CLIENT) == ["10.0.0.4"]
+    entries = history.about("10.0.0.4", of=Entity.CLIENT)
     assert [(entry.client, entry.kind) for entry in entries] == [
         ("10.0.0.4", "throttled"),
         ("10.0.0.4", "refused"),
@@ -133,7 +134,7 @@ def test_refused_group_with_another_event_is_not_forgotten_first() -> None:
     history.add(event(group="late"), 1)
     history.add(event(group="guess", kind="refused"), 2)
     history.add(event(group="guess-2", kind="refused"), 3)
-    assert history.names(SubjectKind.GROUP) == ["guess-2", "late"]
+    assert history.names(Entity.GROUP) == ["guess-2", "late"]
     assert texts(history, "late") == ["too early", "m joined"]
 
 
@@ -141,7 +142,7 @@ def test_least_recent_group_is_forgotten() -> None:
     history = EventHistory(max_subjects=2)
     for group in ("a", "b", "a", "c"):
         history.add(event(group=group), 0)
-    assert history.names(SubjectKind.GROUP) == ["a", "c"]
+    assert history.names(Entity.GROUP) == ["a", "c"]
 
 
 def test_hostile_names_texts_and_facts_are_truncated() -> None:
@@ -183,7 +184,7 @@ def test_bytes_are_limited_with_many_hostile_groups() -> None:
                 number,
             )
     assert history.bytes <= MAX_BYTES
-    assert len(history.names(SubjectKind.GROUP)) <= MAX_SUBJECTS
+    assert len(history.names(Entity.GROUP)) <= MAX_SUBJECTS
     assert history.about(str(2 * MAX_SUBJECTS - 1))
 
 
@@ -193,7 +194,7 @@ def test_single_group_may_exceed_the_bytes() -> None:
     history.add(event(text="again"), 0)
     assert texts(history) == ["m joined", "again"]
     history.add(event(group="other"), 0)
-    assert history.names(SubjectKind.GROUP) == ["other"]
+    assert history.names(Entity.GROUP) == ["other"]
 
 
 def test_facts_are_converted_to_json_values() -> None:
@@ -233,8 +234,8 @@ def test_byte_count_returns_to_zero(notes: list[tuple[str, str, str, Any]]) -> N
     history = EventHistory(max_subjects=3, max_entries=2, max_bytes=6_000)
     for number, (group, kind, text, facts) in enumerate(notes):
         history.add(Event(group, kind, text, facts), number)
-        assert len(history.names(SubjectKind.GROUP)) <= 3
-        assert all(len(history.about(name)) <= 4 for name in history.names(SubjectKind.GROUP))
+        assert len(history.names(Entity.GROUP)) <= 3
+        assert all(len(history.about(name)) <= 4 for name in history.names(Entity.GROUP))
         assert [entry.number for entry in history.about(group)][-1] == number + 1
     numbers = [entry.number for entry in history.latest()]
     assert numbers == sorted(set(numbers))

@@ -15,7 +15,7 @@ from kafkalite.gateway.steps import DisconnectError
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
-from kafkalite.protocol.catalogue import Entity
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.message import Message

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.fault_rules import Match
 from kafkalite.gateway.fault_selection import Selection, has_entity, may_select
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
@@ -15,6 +14,7 @@ from kafkalite.protocol._generated.messages.describe_configs import DescribeConf
 from kafkalite.protocol._generated.messages.describe_log_dirs import DescribeLogDirsRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -131,7 +131,7 @@ def test_a_row_and_an_entity_outside_rows_must_both_match() -> None:
 def test_rows_have_a_text_and_subjects() -> None:
     selection = Selection(ApiKey.OFFSET_FETCH, Match(group="g", topic="orders", partition=2))
     assert selection.rows_text == "group g topic orders partition 2"
-    assert selection.subjects == [(SubjectKind.GROUP, "g"), (SubjectKind.TOPIC, "orders")]
+    assert selection.subjects == [(Entity.GROUP, "g"), (Entity.TOPIC, "orders")]
     row_fault = selection.row_fault(ErrorCode.NOT_COORDINATOR)
     assert row_fault("orders", 2) is ErrorCode.NOT_COORDINATOR
     assert row_fault("orders", 1) is row_fault("audit", 2) is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.gateway.call import Call, ConnectionContext
 from kafkalite.gateway.refusals import (
@@ -20,6 +19,7 @@ from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol._generated.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
 )
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.clock import ManualClock
@@ -59,8 +59,8 @@ def test_a_refusal_of_a_topic_has_the_group_of_the_request() -> None:
     asked = call()
     request = HeartbeatRequest(group_id="g", generation_id=3, member_id="m")
     error = KafkaError(ErrorCode.INVALID_PARTITION_EPOCH, "Fetch of t-0 refused", {"rule": "r"})
-    report_refusal(asked, "Fetch", "t", error, request, kind=SubjectKind.TOPIC)
-    (entry,) = asked.node.history.about("t", of=SubjectKind.TOPIC)
+    report_refusal(asked, "Fetch", "t", error, request, kind=Entity.TOPIC)
+    (entry,) = asked.node.history.about("t", of=Entity.TOPIC)
     assert (entry.kind, entry.text, entry.facts["group_id"]) == (
         "refused", "Fetch of t-0 refused", "g",
     )  # fmt: skip
@@ -90,12 +90,12 @@ def test_a_fenced_producer_is_recorded_under_its_transactional_id() -> None:
     request = EndTxnRequest(transactional_id="t", producer_id=7, producer_epoch=2, committed=True)
     report_refusal_of_request(asked, "EndTxn", KafkaError(ErrorCode.PRODUCER_FENCED), request)
     history = asked.node.history
-    (entry,) = history.about("t", of=SubjectKind.TRANSACTIONAL_ID)
+    (entry,) = history.about("t", of=Entity.TRANSACTIONAL_ID)
     assert (entry.kind, entry.group, entry.transactional_id) == ("fenced", None, "t")
     assert entry.facts["producer_id"] == 7
     assert entry.facts["producer_epoch"] == 2
     assert "transactional_id" not in entry.facts
-    assert history.names(SubjectKind.GROUP) == []
+    assert history.names(Entity.GROUP) == []
 
 
 def test_a_refusal_is_recorded_under_the_group_and_the_transactional_id() -> None:

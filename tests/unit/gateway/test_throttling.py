@@ -8,7 +8,6 @@ import pytest
 
 from kafkalite.apis.authorization.step import AuthorizationStep
 from kafkalite.apis.table import find_api
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.call import Call
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.steps import StepOrder
@@ -24,6 +23,7 @@ from kafkalite.protocol._generated.messages.find_coordinator import FindCoordina
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersRequest
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.security.authorizer import AuthorizerSettings
 from kafkalite.wire.session import PendingAnswer
@@ -291,7 +291,7 @@ def test_the_history_has_the_quota(wire: ThrottledWire) -> None:
     wire.produce(b"x" * 2000)
     (entry,) = [
         each
-        for each in wire.cluster.history.about("t", of=SubjectKind.TOPIC)
+        for each in wire.cluster.history.about("t", of=Entity.TOPIC)
         if each.kind == "throttled"
     ]
     assert "producer_byte_rate" in entry.text

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.protocol._generated.messages.alter_client_quotas import AlterClientQuotasRequest
 from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.server import admission as module
 from kafkalite.testing import Broker
 from tests.unit.apis.cluster_wire import frame_of
@@ -145,7 +145,7 @@ async def test_a_listener_beyond_the_rate_waits_as_long_as_in_kafka() -> None:
     assert is_admitted(clients[6])
     (line,) = node.log_lines()
     assert line["event"] == "connection throttled"
-    (entry,) = node.context.node.history.about("10.0.0.1", of=SubjectKind.CLIENT)
+    (entry,) = node.context.node.history.about("10.0.0.1", of=Entity.CLIENT)
     assert (entry.kind, entry.facts["quota"]) == ("throttled", RATE)
     assert f"{line['quota']} {line['throttle_ms']}" == f"{RATE} 200"
 

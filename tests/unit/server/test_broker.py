@@ -19,7 +19,6 @@ from kafkalite.cluster.node import NodeState
 from kafkalite.cluster.node_control import UnknownNodeError
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.sasl_classes import SIGNED_TOKEN_HANDLERS
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.fault_rules import parse_rule
 from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.metadata.client_quotas import QuotaAlteration
@@ -38,6 +37,7 @@ from kafkalite.protocol._generated.messages.find_coordinator import FindCoordina
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeRequest
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -325,7 +325,7 @@ async def test_quotas_apply_to_clients_of_the_controller() -> None:
         found.append((answer.topics[0].error_code, answer.throttle_time_ms))
         await client.close()
     assert found == [(ErrorCode.NONE, 0), (ErrorCode.THROTTLING_QUOTA_EXCEEDED, 1000)]
-    entries = broker.history.about("t1", of=SubjectKind.TOPIC)
+    entries = broker.history.about("t1", of=Entity.TOPIC)
     assert [each.kind for each in entries] == ["throttled"]
     await broker.stop(grace_s=0.1)
 

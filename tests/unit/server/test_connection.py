@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.metadata.image import MetadataImage
 from kafkalite.ports.waiting import Waiting
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.server.admission import Admission
 from kafkalite.server.client_warnings import INTERVAL_MS, ClientWarnings
@@ -269,7 +269,7 @@ async def test_a_violation_closes_the_connection_with_one_log_line() -> None:
     assert (line["level"], line["peer"], line["reason"]) == (
         "warning", "10.0.0.1:40001", "bad request",
     )  # fmt: skip
-    (entry,) = node.context.node.history.about("10.0.0.1", of=SubjectKind.CLIENT)
+    (entry,) = node.context.node.history.about("10.0.0.1", of=Entity.CLIENT)
     assert (entry.kind, entry.text) == ("refused", "connection closed: bad request")
     assert entry.facts == {"listener": "PLAINTEXT", "reason": "bad request"}
     send(other, b"fine")
@@ -283,7 +283,7 @@ async def test_a_client_that_disconnects_after_a_refusal_is_reported() -> None:
     await run_callbacks()
     (line,) = node.log_lines()
     assert (line["event"], line["reason"]) == ("connection closed", "OAUTHBEARER: it has expired")
-    (entry,) = node.context.node.history.about("10.0.0.1", of=SubjectKind.CLIENT)
+    (entry,) = node.context.node.history.about("10.0.0.1", of=Entity.CLIENT)
     assert entry.facts["reason"] == "OAUTHBEARER: it has expired"
 
 

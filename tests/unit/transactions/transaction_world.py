@@ -6,10 +6,11 @@ import itertools
 from typing import TYPE_CHECKING, cast
 
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.coordinator.contract import CoordinatorResult, SubjectKind
+from kafkalite.coordinator.contract import CoordinatorResult
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
 from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.clock import ManualClock
@@ -160,7 +161,7 @@ class TransactionWorld:
 
     def events(self, transactional_id: str = ID) -> list[Entry]:
         """Return the events of an id."""
-        return list(self.history.about(transactional_id, of=SubjectKind.TRANSACTIONAL_ID))
+        return list(self.history.about(transactional_id, of=Entity.TRANSACTIONAL_ID))
 
     # Requests of producers
 

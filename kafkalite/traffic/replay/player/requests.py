@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.ports.units import NANOSECONDS_PER_MILLISECOND
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.protocol.catalogue import Entity, entities_in_request, keys_where
+from kafkalite.protocol.catalogue import entities_in_request, keys_where
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.traffic.model import Direction

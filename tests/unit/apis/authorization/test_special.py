@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )
@@ -34,7 +33,7 @@ from kafkalite.protocol._generated.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
 )
 from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
-from kafkalite.protocol.acl_operations import Operation, Resource
+from kafkalite.protocol.acl_operations import Entity, Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.security.acls import Acl, PatternType, PermissionType
@@ -171,7 +170,7 @@ def test_a_refused_topic_is_explained_under_its_name_and_group(wire: ClusterWire
     partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0)
     topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="a", partitions=[partition])
     wire.ask(OffsetCommitRequest(group_id="g", topics=[topic]), 9)
-    for subject, kind in (("a", SubjectKind.TOPIC), ("g", SubjectKind.GROUP)):
+    for subject, kind in (("a", Entity.TOPIC), ("g", Entity.GROUP)):
         *_, entry = wire.cluster.history.about(subject, of=kind)
         assert "may not READ TOPIC a: no ACL allows it" in entry.text
         assert entry.facts["rule"] == "acl"
@@ -201,7 +200,7 @@ def test_refusals_are_logged_also_without_a_group_or_topic(wire: ClusterWire) ->
 
 
 def refusals_of(wire: ClusterWire, topic: str) -> list[str]:
-    entries = wire.cluster.history.about(topic, of=SubjectKind.TOPIC)
+    entries = wire.cluster.history.about(topic, of=Entity.TOPIC)
     return [entry.text for entry in entries if entry.kind == "refused"]
 
 
@@ -247,7 +246,7 @@ def test_a_refused_topic_of_fetch_is_explained_once_per_request(
     topics = [FetchRequest.FetchTopic(partitions=partitions, **identity)]
     response = wire.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics), version)
     assert [each.error_code for each in response.responses[0].partitions] == [REFUSED, REFUSED]
-    (entry,) = wire.cluster.history.about("a", of=SubjectKind.TOPIC)
+    (entry,) = wire.cluster.history.about("a", of=Entity.TOPIC)
     assert entry.text.startswith("Fetch refused: User:ANONYMOUS from ")
     assert "may not READ TOPIC a: no ACL allows it" in entry.text
     assert entry.times == 1

@@ -8,9 +8,9 @@ import pytest
 
 from kafkalite.apis.data import fetch
 from kafkalite.apis.data.incarnations import IncarnationCheck
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.call import Call
 from kafkalite.gateway.exchanges import ObservedRequest
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from tests.unit.data_plane import DataPlane
@@ -67,7 +67,7 @@ def test_another_epoch_is_refused_and_reported(tmp_path: Path, epoch: int) -> No
     data = Data(tmp_path)
     assert data.code(epoch) is ErrorCode.INVALID_PARTITION_EPOCH
     (refusal,) = data.refusals
-    assert (refusal.api, refusal.entity_id, refusal.kind) == ("Fetch", "t", SubjectKind.TOPIC)
+    assert (refusal.api, refusal.entity_id, refusal.kind) == ("Fetch", "t", Entity.TOPIC)
     assert refusal.error.explanation == (
         f"Fetch of t-0 refused: the client expects partition epoch {epoch}, but the partition has 7"
     )

@@ -11,7 +11,6 @@ import pytest
 from kafkalite.apis.security.delegation_tokens import handle_describe_delegation_token
 from kafkalite.client.access import Access, Login
 from kafkalite.client.client import KafkaClient
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.metadata.delegation_tokens import MAX_RECORD_BYTES
 from kafkalite.ports import turns
 from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
@@ -27,7 +26,7 @@ from kafkalite.protocol._generated.messages.expire_delegation_token import (
 from kafkalite.protocol._generated.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
 )
-from kafkalite.protocol.acl_operations import Operation, Resource
+from kafkalite.protocol.acl_operations import Entity, Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.versions import Versions
 from kafkalite.security.delegation_tokens import token_credential
@@ -291,7 +290,7 @@ def test_a_client_that_logged_in_by_token_requests_no_tokens() -> None:
     for response in (renew(client, token.hmac), expire(client, token.hmac)):
         assert (response.error_code, response.expiry_timestamp_ms) == (NOT_ALLOWED, -1)
     assert (describe(client, None).error_code, describe(client, None).tokens) == (NOT_ALLOWED, [])
-    entries = wire.node.history.about("127.0.0.1", of=SubjectKind.CLIENT)
+    entries = wire.node.history.about("127.0.0.1", of=Entity.CLIENT)
     assert [
         entry.facts["api"] for entry in entries if entry.facts["error"] == NOT_ALLOWED.name
     ] == [

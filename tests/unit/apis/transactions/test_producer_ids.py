@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.apis.transactions.producer_ids import APIS
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
@@ -114,7 +114,7 @@ def test_a_fenced_producer_cannot_continue(
 
 def test_initializations_are_recorded_in_the_history(wire: TransactionWire) -> None:
     first, second = wire.new_producer(), wire.new_producer()
-    kind = SubjectKind.TRANSACTIONAL_ID
+    kind = Entity.TRANSACTIONAL_ID
     entries = wire.cluster.history.about("t", of=kind)
     assert [entry.kind for entry in entries] == ["initialized"] * 2
     assert [entry.facts["epoch"] for entry in entries] == [
@@ -132,7 +132,7 @@ def test_a_continuing_producer_is_not_recorded_as_fencing_another(
     wire: TransactionWire,
 ) -> None:
     again = wire.init(wire.new_producer())
-    (*_, last) = wire.cluster.history.about("t", of=SubjectKind.TRANSACTIONAL_ID)
+    (*_, last) = wire.cluster.history.about("t", of=Entity.TRANSACTIONAL_ID)
     assert last.text == (
         f"producer {again.producer_id} continues at epoch {again.producer_epoch}, "
         "for client client at 127.0.0.1"

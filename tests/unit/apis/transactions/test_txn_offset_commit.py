@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.groups.group import CommitClaim, OffsetAndMetadata
 from kafkalite.groups.offsets import OffsetToCommit
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
@@ -16,6 +15,7 @@ from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import ZERO_UUID
@@ -124,8 +124,8 @@ class TransactionalWire(GroupWire):
             for index, offset in partitions.items()
         }
 
-    def refusals(self, kind: SubjectKind = SubjectKind.GROUP) -> list[str]:
-        name = "g" if kind is SubjectKind.GROUP else X
+    def refusals(self, kind: Entity = Entity.GROUP) -> list[str]:
+        name = "g" if kind is Entity.GROUP else X
         return [entry.text for entry in self.history.about(name, of=kind)]
 
 
@@ -206,7 +206,7 @@ class TestTransactionAdmission:
             "offset commit of producer 0 at epoch 0 refused: __consumer_offsets-3 is not in the "
             "transaction of x, whose coordinator answers TRANSACTION_ABORTABLE"
         )
-        assert wire.refusals() == wire.refusals(SubjectKind.TRANSACTIONAL_ID) == [sentence]
+        assert wire.refusals() == wire.refusals(Entity.TRANSACTIONAL_ID) == [sentence]
 
     def test_without_verification_any_producer_may_commit(self) -> None:
         wire = TransactionalWire(config={"transaction.partition.verification.enable": "false"})
@@ -293,7 +293,7 @@ class TestGroupValidation:
         )
         assert wire.refusal(version=version) is ErrorCode.NONE
         (refused,) = (text for text in wire.refusals() if "epoch 3" in text)
-        assert refused in wire.refusals(SubjectKind.TRANSACTIONAL_ID)
+        assert refused in wire.refusals(Entity.TRANSACTIONAL_ID)
         why = "the member epoch is only 2 (rule assignment-epoch)"
         assert refused == f"commit of t-0 at epoch 3 refused: {why}"
 

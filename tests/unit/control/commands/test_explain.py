@@ -9,9 +9,10 @@ import pytest
 
 from kafkalite.control.command_table import CommandError
 from kafkalite.control.commands.explain import Explain
-from kafkalite.coordinator.contract import Event, SubjectKind
+from kafkalite.coordinator.contract import Event
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.protocol.acl_operations import Entity
 
 if TYPE_CHECKING:
     from kafkalite.server.broker import Broker
@@ -48,7 +49,7 @@ def test_subjects_of_explain_cannot_be_combined() -> None:
 
 async def test_the_history_of_a_topic_is_returned() -> None:
     running = broker()
-    running.history.add(Event("t", "refused", "epoch 3", {}, SubjectKind.TOPIC), 0)
+    running.history.add(Event("t", "refused", "epoch 3", {}, Entity.TOPIC), 0)
     running.history.add(Event("t", "joined", "m1 joined", {}), 0)
     explanation = await Explain(topic="t").perform(running)
     assert [entry.text for entry in explanation.entries] == ["epoch 3"]
