@@ -2,13 +2,13 @@
 
 from confluent_kafka import Producer
 
+from kafkalite.capture.reading.captures import exchanges, read
+from kafkalite.capture.reading.messages import api_name
+from kafkalite.capture.reading.problems import Problems
+from kafkalite.lab.replay import replay
+from kafkalite.lab.replay.diff.captures import diff
+from kafkalite.lab.replay.report import FailOn
 from kafkalite.testing import Broker
-from kafkalite.traffic.replay import replay
-from kafkalite.traffic.replay.diff.captures import diff
-from kafkalite.traffic.replay.report import FailOn
-from kafkalite.traffic.scalar.messages import api_name
-from kafkalite.traffic.scalar.problems import Problems
-from kafkalite.traffic.scalar.reading import exchanges, read
 
 
 def record(directory, count):

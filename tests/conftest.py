@@ -36,7 +36,7 @@ _PIPELINE = "spark"
 """The name of the pipeline's test directories and of their marker."""
 
 # The extra is large, so its tests have their own marker.
-collect_ignore_glob = [] if find_spec("pyspark") else ["spark/*", "unit/traffic/spark/*"]
+collect_ignore_glob = [] if find_spec("pyspark") else ["spark/*", "unit/lab/spark/*"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -158,7 +158,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Start the Spark session that all tests of this process share."""
-    from kafkalite.traffic.spark.session import start  # noqa: PLC0415 - heavy, and for few tests
+    from kafkalite.lab.spark.session import start  # noqa: PLC0415 - heavy, and for few tests
 
     session = start("local[2]", quick=True)
     yield session

@@ -25,7 +25,7 @@ SLOW_FILES: Final = (
     # In the default run.
     "tests/unit/cli/test_serve.py",
     "tests/docs/test_code_blocks.py",
-    "tests/unit/traffic/columnar/test_reading.py",
+    "tests/unit/lab/columnar/test_reading.py",
     "tests/perf/test_hostile_requests.py",
     "tests/properties/test_codecs.py",
     "tests/properties/test_dead_letter_crashes.py",

@@ -67,7 +67,7 @@ def tls_from(arguments: Namespace, prefix: str = "") -> ssl.SSLContext | None:
     The options are `--tls`, `--ca`, `--cert` and `--key`, with `prefix` before their names, and
     `--insecure`. Raises OptionError or TlsError.
     """
-    from kafkalite.traffic.proxy.tls import client_context  # noqa: PLC0415 - imported if needed
+    from kafkalite.lab.proxy.tls import client_context  # noqa: PLC0415 - imported if needed
 
     is_used, authorities, certificate, key = (
         getattr(arguments, f"{prefix}{name}".replace("-", "_"))

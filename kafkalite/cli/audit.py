@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafkalite.traffic.columnar.options import Options
-    from kafkalite.traffic.spark.audits import AuditOptions
-    from kafkalite.traffic.spark.pipeline import Job, Outcome
-    from kafkalite.traffic.spark.progress import ConsoleReporter
-    from kafkalite.traffic.spark.requests import Requests
+    from kafkalite.lab.columnar.options import Options
+    from kafkalite.lab.spark.audits import AuditOptions
+    from kafkalite.lab.spark.pipeline import Job, Outcome
+    from kafkalite.lab.spark.progress import ConsoleReporter
+    from kafkalite.lab.spark.requests import Requests
 
 SIGNAL_STATUS_BASE = 128
 """Added to the number of a signal, this is the exit status, as in shells."""
@@ -218,8 +218,8 @@ def audit(arguments: Namespace) -> None:
     open_closed_streams()
     try:
         # Imported here: a broker does not need them.
-        from kafkalite.traffic.spark.locations import LocationError  # noqa: PLC0415
-        from kafkalite.traffic.spark.pipeline import NothingToAuditError  # noqa: PLC0415
+        from kafkalite.lab.spark.locations import LocationError  # noqa: PLC0415
+        from kafkalite.lab.spark.pipeline import NothingToAuditError  # noqa: PLC0415
 
         outcome = _choose_engine(arguments)()
     except ModuleNotFoundError as error:
@@ -273,10 +273,10 @@ def _is_for_local_engine(arguments: Namespace, job: Job, size: int | None) -> bo
 
 
 def _run_locally(job: Job) -> Outcome:
+    from kafkalite.lab.spark.dataframes import LocalEngineError, local_engine  # noqa: PLC0415
+    from kafkalite.lab.spark.pipeline import audit as run  # noqa: PLC0415
+    from kafkalite.lab.spark.progress import ConsoleReporter  # noqa: PLC0415
     from kafkalite.ports.clock import AdjustableClock  # noqa: PLC0415 - see above
-    from kafkalite.traffic.spark.dataframes import LocalEngineError, local_engine  # noqa: PLC0415
-    from kafkalite.traffic.spark.pipeline import audit as run  # noqa: PLC0415
-    from kafkalite.traffic.spark.progress import ConsoleReporter  # noqa: PLC0415
 
     try:
         with local_engine() as session:
@@ -291,8 +291,8 @@ def _run_with_spark(
     from py4j.protocol import Py4JError  # noqa: PLC0415 - see above
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
+    from kafkalite.lab.spark.jvm import NoJavaError  # noqa: PLC0415
     from kafkalite.ports.cache import cache_directory  # noqa: PLC0415
-    from kafkalite.traffic.spark.jvm import NoJavaError  # noqa: PLC0415
 
     try:
         return _run(master, conf, job, cache_directory(os.environ), size, period_ms)
@@ -306,8 +306,8 @@ def _failure_text(error: Exception, out: str) -> str:
     """Return one line with the cause of a failure, and the option that helps if there is one."""
     from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - see above
 
-    from kafkalite.traffic.spark import failures  # noqa: PLC0415
-    from kafkalite.traffic.spark.session import java_process  # noqa: PLC0415
+    from kafkalite.lab.spark import failures  # noqa: PLC0415
+    from kafkalite.lab.spark.session import java_process  # noqa: PLC0415
 
     is_unreachable = isinstance(error, (Py4JError, ConnectionError)) and not isinstance(
         error, Py4JJavaError
@@ -321,7 +321,7 @@ def _failure_text(error: Exception, out: str) -> str:
 
 
 def _system_failure_text(error: OSError, out: str) -> str:
-    from kafkalite.traffic.spark import failures  # noqa: PLC0415 - see above
+    from kafkalite.lab.spark import failures  # noqa: PLC0415 - see above
 
     return f"{out}: {failures.DISK_FULL}" if error.errno in _DISK_FULL_ERRORS else str(error)
 
@@ -335,15 +335,15 @@ def _run(  # noqa: PLR0917 - called once
     period_ms: int | None,
 ) -> Outcome | None:
     """Run a job; follow its input if `period_ms` has the length of periods."""
+    from kafkalite.lab.spark.jvm_output import filtered_stderr  # noqa: PLC0415
+    from kafkalite.lab.spark.locations import location  # noqa: PLC0415
+    from kafkalite.lab.spark.output_journal import locked  # noqa: PLC0415
+    from kafkalite.lab.spark.pipeline import audit as run  # noqa: PLC0415
+    from kafkalite.lab.spark.progress import ConsoleReporter  # noqa: PLC0415
+    from kafkalite.lab.spark.session import start  # noqa: PLC0415
+    from kafkalite.lab.spark.shipping import ship  # noqa: PLC0415
+    from kafkalite.lab.spark.tuning import SMALL_BYTES  # noqa: PLC0415
     from kafkalite.ports.clock import AdjustableClock  # noqa: PLC0415 - see above
-    from kafkalite.traffic.spark.jvm_output import filtered_stderr  # noqa: PLC0415
-    from kafkalite.traffic.spark.locations import location  # noqa: PLC0415
-    from kafkalite.traffic.spark.output_journal import locked  # noqa: PLC0415
-    from kafkalite.traffic.spark.pipeline import audit as run  # noqa: PLC0415
-    from kafkalite.traffic.spark.progress import ConsoleReporter  # noqa: PLC0415
-    from kafkalite.traffic.spark.session import start  # noqa: PLC0415
-    from kafkalite.traffic.spark.shipping import ship  # noqa: PLC0415
-    from kafkalite.traffic.spark.tuning import SMALL_BYTES  # noqa: PLC0415
 
     is_small = size is not None and master.startswith("local") and size < SMALL_BYTES
     with locked(location(job.out)):
@@ -380,11 +380,11 @@ def _input_size(job: Job, master: str, *, is_following: bool) -> int | None:
 
     Raises an error if a name of it cannot be read.
     """
-    from kafkalite.traffic.spark.access_checks import check_paths_are_shared  # noqa: PLC0415
-    from kafkalite.traffic.spark.inputs import check_output_folder  # noqa: PLC0415 - see above
-    from kafkalite.traffic.spark.locations import find, location  # noqa: PLC0415
-    from kafkalite.traffic.spark.pipeline import NothingToAuditError  # noqa: PLC0415
-    from kafkalite.traffic.spark.requests import REQUESTS  # noqa: PLC0415
+    from kafkalite.lab.spark.access_checks import check_paths_are_shared  # noqa: PLC0415
+    from kafkalite.lab.spark.inputs import check_output_folder  # noqa: PLC0415 - see above
+    from kafkalite.lab.spark.locations import find, location  # noqa: PLC0415
+    from kafkalite.lab.spark.pipeline import NothingToAuditError  # noqa: PLC0415
+    from kafkalite.lab.spark.requests import REQUESTS  # noqa: PLC0415
 
     out = location(job.out)
     check_paths_are_shared(master, (*job.inputs, job.out))
@@ -402,12 +402,12 @@ def _input_size(job: Job, master: str, *, is_following: bool) -> int | None:
 
 
 def _follow(session: SparkSession, job: Job, console: ConsoleReporter, period_ms: int) -> None:
+    from kafkalite.lab.spark.audits import STATES  # noqa: PLC0415
+    from kafkalite.lab.spark.follow.audits import IncrementalAudits, finding_lines  # noqa: PLC0415
+    from kafkalite.lab.spark.follow.periods import PeriodAudits  # noqa: PLC0415
+    from kafkalite.lab.spark.follow.stream import FollowedCapture, follow  # noqa: PLC0415
+    from kafkalite.lab.spark.locations import location  # noqa: PLC0415
     from kafkalite.ports.clock import AdjustableClock  # noqa: PLC0415 - see above
-    from kafkalite.traffic.spark.audits import STATES  # noqa: PLC0415
-    from kafkalite.traffic.spark.follow.audits import IncrementalAudits, finding_lines  # noqa: PLC0415
-    from kafkalite.traffic.spark.follow.periods import PeriodAudits  # noqa: PLC0415
-    from kafkalite.traffic.spark.follow.stream import FollowedCapture, follow  # noqa: PLC0415
-    from kafkalite.traffic.spark.locations import location  # noqa: PLC0415
 
     def derive(requests: Requests, name: str) -> DataFrame:
         return STATES[name](requests, job.audit_options).cache()
@@ -475,7 +475,7 @@ def _selection_text(arguments: Namespace) -> str:
 
 
 def _print_outcome(outcome: Outcome, selection: str) -> None:
-    from kafkalite.traffic.spark.progress import size_text  # noqa: PLC0415 - see above
+    from kafkalite.lab.spark.progress import size_text  # noqa: PLC0415 - see above
 
     earlier_count = outcome.files - outcome.files_read
     earlier_text = f" ({earlier_count:,} were read by earlier runs)" if earlier_count else ""
@@ -497,8 +497,8 @@ def _names_text(names: Sequence[str]) -> str:
 
 def _job(arguments: Namespace) -> Job:
     """Return the job that the options define; raises ValueError for invalid values."""
-    from kafkalite.traffic.spark.audits import AUDITS  # noqa: PLC0415 - see above
-    from kafkalite.traffic.spark.pipeline import Job  # noqa: PLC0415
+    from kafkalite.lab.spark.audits import AUDITS  # noqa: PLC0415 - see above
+    from kafkalite.lab.spark.pipeline import Job  # noqa: PLC0415
 
     if arguments.follow and arguments.audits is not None:
         raise ValueError("--audits cannot be combined with --follow, which runs all audits")
@@ -538,9 +538,9 @@ def _period_ms(arguments: Namespace) -> int | None:
 
 
 def _options(arguments: Namespace) -> Options:
+    from kafkalite.lab.columnar.options import Options  # noqa: PLC0415
+    from kafkalite.lab.spark.requests import api_key  # noqa: PLC0415
     from kafkalite.protocol.api_names import unknown_name_message  # noqa: PLC0415 - see above
-    from kafkalite.traffic.columnar.options import Options  # noqa: PLC0415
-    from kafkalite.traffic.spark.requests import api_key  # noqa: PLC0415
 
     try:
         keys = (
@@ -567,8 +567,8 @@ def _instant_ns(flag: str, text: str | None) -> int | None:
 
 
 def _audit_options(arguments: Namespace) -> AuditOptions:
+    from kafkalite.lab.spark.audits import AuditOptions  # noqa: PLC0415
     from kafkalite.ports.times import duration_ms  # noqa: PLC0415 - see above
-    from kafkalite.traffic.spark.audits import AuditOptions  # noqa: PLC0415
 
     given = {
         setting.field: _parse_option(setting.flag, getattr(arguments, setting.field), read)

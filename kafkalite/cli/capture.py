@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Mapping, Sequence
 
+    from kafkalite.capture.recording.recorder import Recorder
+    from kafkalite.lab.proxy.proxy import Proxy, ProxySettings
     from kafkalite.server.addresses import Address
-    from kafkalite.traffic.proxy.proxy import Proxy, ProxySettings
-    from kafkalite.traffic.scalar.recorder import Recorder
 
 _DEFAULT_LISTEN = "localhost:19092"
 _MAX_PORT = 65_535
@@ -102,11 +102,11 @@ def _add_limit_and_logging_options(parser: ArgumentParser) -> None:
 def capture(arguments: Namespace) -> None:
     """Run the proxy until a signal stops it; raises SystemExit if it cannot start."""
     # Imported here: a broker starts faster without them.
+    from kafkalite.capture.recording.file_rotation import CaptureError  # noqa: PLC0415
     from kafkalite.cli.process import log_from, run_until_signalled  # noqa: PLC0415
+    from kafkalite.lab.proxy.proxy import Proxy  # noqa: PLC0415
+    from kafkalite.lab.proxy.tls import TlsError  # noqa: PLC0415
     from kafkalite.server.addresses import AddressError  # noqa: PLC0415
-    from kafkalite.traffic.proxy.proxy import Proxy  # noqa: PLC0415
-    from kafkalite.traffic.proxy.tls import TlsError  # noqa: PLC0415
-    from kafkalite.traffic.scalar.file_rotation import CaptureError  # noqa: PLC0415
 
     open_closed_streams()
     log = log_from(arguments.log_level, arguments.log_format)
@@ -156,9 +156,9 @@ def _print_totals(proxy: Proxy, recorder: Recorder) -> None:
 
 def _settings(arguments: Namespace) -> ProxySettings:
     """Return the settings of the proxy; raises AddressError, OptionError or TlsError."""
+    from kafkalite.lab.proxy.proxy import ProxySettings  # noqa: PLC0415 - see above
+    from kafkalite.lab.proxy.tls import server_context  # noqa: PLC0415 - see above
     from kafkalite.server.addresses import Address, AddressError  # noqa: PLC0415 - see above
-    from kafkalite.traffic.proxy.proxy import ProxySettings  # noqa: PLC0415 - see above
-    from kafkalite.traffic.proxy.tls import server_context  # noqa: PLC0415 - see above
 
     upstream = [_broker_address(text) for text in ",".join(arguments.upstream).split(",")]
     listen = Address.parse(arguments.listen)

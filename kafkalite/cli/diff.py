@@ -24,7 +24,7 @@ from kafkalite.ports.texts import count_text, times_text
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from kafkalite.traffic.replay.diff.captures import Change, DiffReport
+    from kafkalite.lab.replay.diff.captures import Change, DiffReport
 
 _TITLES = {
     "CLIENT": "clients",
@@ -62,7 +62,7 @@ def add_diff(parser: ArgumentParser) -> None:
 def diff(arguments: Namespace) -> None:
     """Compare two captures, and print the differences; raises SystemExit."""
     # Imported here: a broker starts faster without them.
-    from kafkalite.traffic.replay.diff.captures import diff as compare  # noqa: PLC0415
+    from kafkalite.lab.replay.diff.captures import diff as compare  # noqa: PLC0415
 
     open_closed_streams()
     report = compare(arguments.before, arguments.after, print_to_stderr)
@@ -80,7 +80,7 @@ def _has_failed(report: DiffReport, fail_on: str) -> bool:
 
 
 def _as_text(report: DiffReport) -> str:
-    from kafkalite.traffic.replay.diff.captures import ChangeKind  # noqa: PLC0415 - see above
+    from kafkalite.lab.replay.diff.captures import ChangeKind  # noqa: PLC0415 - see above
 
     lines = []
     for mark, side in (("-", report.before), ("+", report.after)):

@@ -9,6 +9,22 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kafkalite.capture.formats.kafka_json import as_json
+from kafkalite.capture.model import Direction
+from kafkalite.capture.reading.messages import (
+    api_name,
+    parse_request,
+    parse_response,
+    response_version,
+)
+from kafkalite.capture.reading.summary import (
+    assigned,
+    errors,
+    groups,
+    named_topics,
+    summary,
+    topics,
+)
 from kafkalite.cli.streams import printable
 from kafkalite.ports.units import (
     NANOSECONDS_PER_MICROSECOND,
@@ -18,29 +34,13 @@ from kafkalite.ports.units import (
 from kafkalite.protocol import codec
 from kafkalite.protocol.api_names import unknown_name_message
 from kafkalite.protocol.errors import ProtocolViolation
-from kafkalite.traffic.formats.kafka_json import as_json
-from kafkalite.traffic.model import Direction
-from kafkalite.traffic.scalar.messages import (
-    api_name,
-    parse_request,
-    parse_response,
-    response_version,
-)
-from kafkalite.traffic.scalar.summary import (
-    assigned,
-    errors,
-    groups,
-    named_topics,
-    summary,
-    topics,
-)
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterable, Mapping
 
+    from kafkalite.capture.model import Exchange, Problem
     from kafkalite.protocol.message import Message
-    from kafkalite.traffic.model import Exchange, Problem
 
 _MAX_TOPIC_NAMES: Final = 100_000
 """Approximate limit of cached topic names."""

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
+    from kafkalite.capture.recording.recorder import Recorder
     from kafkalite.control.identity_server import IdentityServer
     from kafkalite.control.server import ControlServer
     from kafkalite.identity.clients import OAuthClient
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from kafkalite.ports.clock import Clock
     from kafkalite.security.sasl.users import User
     from kafkalite.server.addresses import Address
-    from kafkalite.traffic.scalar.recorder import Recorder
 
 T = TypeVar("T")
 

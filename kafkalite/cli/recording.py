@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
 
-    from kafkalite.traffic.scalar.recorder import Recorder
+    from kafkalite.capture.recording.recorder import Recorder
 
 
 def recorder_from(
@@ -22,9 +22,9 @@ def recorder_from(
 
     `report` is called with one line if the disk fails. Raises CaptureError if it cannot start.
     """
-    from kafkalite.traffic.scalar.capture_writer import CaptureOptions  # noqa: PLC0415
-    from kafkalite.traffic.scalar.file_rotation import DEFAULT_FILE_BYTES, CaptureError  # noqa: PLC0415
-    from kafkalite.traffic.scalar.recorder import Recorder  # noqa: PLC0415 - rarely used
+    from kafkalite.capture.recording.capture_writer import CaptureOptions  # noqa: PLC0415
+    from kafkalite.capture.recording.file_rotation import DEFAULT_FILE_BYTES, CaptureError  # noqa: PLC0415
+    from kafkalite.capture.recording.recorder import Recorder  # noqa: PLC0415 - rarely used
 
     if not directory.strip():
         raise CaptureError("the directory for captures is empty: name a directory")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-    from kafkalite.traffic.replay.report import ReplayReport
+    from kafkalite.lab.replay.report import ReplayReport
 
 _FAIL_ON = ("none", "unanswered", "error", "difference", "configuration", "timing")
 _MAX_SPEED = 1_000_000.0
@@ -119,11 +119,11 @@ def _sigterm_as_interrupt() -> Iterator[None]:
 def _replay(arguments: Namespace) -> None:
     # Imported here: a broker starts faster without them.
     from kafkalite.cli.access_options import access_from  # noqa: PLC0415
+    from kafkalite.lab.replay.options import ReplayOptions  # noqa: PLC0415
+    from kafkalite.lab.replay.player import run  # noqa: PLC0415
+    from kafkalite.lab.replay.player.pacing import ClockError  # noqa: PLC0415
+    from kafkalite.lab.replay.report import FailOn  # noqa: PLC0415
     from kafkalite.ports.times import duration_ms  # noqa: PLC0415
-    from kafkalite.traffic.replay.options import ReplayOptions  # noqa: PLC0415
-    from kafkalite.traffic.replay.player import run  # noqa: PLC0415
-    from kafkalite.traffic.replay.player.pacing import ClockError  # noqa: PLC0415
-    from kafkalite.traffic.replay.report import FailOn  # noqa: PLC0415
 
     open_closed_streams()
     progress = _Progress()
@@ -170,7 +170,7 @@ def _print_partial_report(arguments: Namespace, report: ReplayReport, reason: st
 
 
 def _print_report(arguments: Namespace, report: ReplayReport) -> None:
-    from kafkalite.traffic.replay.report_text import replay_text  # noqa: PLC0415 - see above
+    from kafkalite.lab.replay.report_text import replay_text  # noqa: PLC0415 - see above
 
     print_output(as_json(report.to_json()) if arguments.json else as_lines(replay_text(report)))
 
@@ -187,7 +187,7 @@ class _Progress:
         self.report = report
         if report.seconds - self._printed_at_s < _PROGRESS_INTERVAL_S:
             return
-        from kafkalite.traffic.replay.report import iso_time  # noqa: PLC0415 - see above
+        from kafkalite.lab.replay.report import iso_time  # noqa: PLC0415 - see above
 
         self._printed_at_s = report.seconds
         differing = report.responses - report.equal

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable
 
+    from kafkalite.capture.recording.recorder import Recorder
     from kafkalite.control.server import ControlServer
+    from kafkalite.lab.replay.standin.preparation import PreparedCapture
     from kafkalite.server.broker import Broker
     from kafkalite.server.logging import Log
-    from kafkalite.traffic.replay.standin.preparation import PreparedCapture
-    from kafkalite.traffic.scalar.recorder import Recorder
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -109,7 +109,7 @@ def _recording_starter(
         log.error(line, directory=arguments.capture)
 
     def start(now_ns: Callable[[], int]) -> Recorder:
-        from kafkalite.traffic.scalar.file_rotation import CaptureError  # noqa: PLC0415 - rarely used
+        from kafkalite.capture.recording.file_rotation import CaptureError  # noqa: PLC0415 - rarely used
 
         try:
             return recorder_from(arguments, arguments.capture, now_ns, report)
@@ -219,7 +219,7 @@ def prepared_from(arguments: Namespace, log: Log) -> PreparedCapture | None:
     capture = getattr(arguments, "capture", None)
     if capture is not None and realpath(capture) in map(realpath, arguments.replay):
         raise SettingsError("--capture is also a --replay directory: record elsewhere")
-    from kafkalite.traffic.replay.standin.preparation import (  # noqa: PLC0415 - as above
+    from kafkalite.lab.replay.standin.preparation import (  # noqa: PLC0415 - as above
         Match,
         OnMiss,
         PreparationError,

@@ -64,6 +64,8 @@ def add_show(parser: ArgumentParser) -> None:
 def show(arguments: Namespace) -> None:
     """Print the selected exchanges; raises SystemExit for invalid arguments."""
     # Imported here: a broker starts faster without them.
+    from kafkalite.capture.reading.captures import exchanges, read  # noqa: PLC0415
+    from kafkalite.capture.reading.problems import Problems  # noqa: PLC0415
     from kafkalite.cli.exchange_text import (  # noqa: PLC0415
         ExchangeFilter,
         decode,
@@ -71,8 +73,6 @@ def show(arguments: Namespace) -> None:
         json_line,
         problem_line,
     )
-    from kafkalite.traffic.scalar.problems import Problems  # noqa: PLC0415
-    from kafkalite.traffic.scalar.reading import exchanges, read  # noqa: PLC0415
 
     open_closed_streams()
     try:

@@ -71,7 +71,7 @@ class Exchange(NamedTuple):
 
     def error_codes(self) -> list[int] | None:
         """Return the distinct error codes of the response, None if it is too long to search."""
-        from kafkalite.traffic.scalar.summary import scalar_fields  # noqa: PLC0415 - rarely used
+        from kafkalite.capture.reading.summary import scalar_fields  # noqa: PLC0415 - rarely used
 
         if self.response is None:
             return []
@@ -94,8 +94,8 @@ class Exchange(NamedTuple):
         return self._json(self.response, self.version if is_known else 0, is_request=False)
 
     def _json(self, message: Any, version: int, *, is_request: bool) -> dict[str, Any]:
-        from kafkalite.traffic.formats.kafka_json import as_json  # noqa: PLC0415 - rarely used
-        from kafkalite.traffic.model import Direction  # noqa: PLC0415 - as above
+        from kafkalite.capture.formats.kafka_json import as_json  # noqa: PLC0415 - rarely used
+        from kafkalite.capture.model import Direction  # noqa: PLC0415 - as above
 
         if message is None:
             return {}

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from kafkalite.apis.authorization.step import AuthorizationStep
+    from kafkalite.capture.recording.recorder import Recorder
     from kafkalite.cluster.node import Endpoint, Node
     from kafkalite.config.definitions import Value
     from kafkalite.config.rules import Rules
@@ -84,7 +85,6 @@ if TYPE_CHECKING:
     from kafkalite.server.settings import Settings
     from kafkalite.server.token_validator import TokenValidator
     from kafkalite.storage.disk_health import DiskFailure
-    from kafkalite.traffic.scalar.recorder import Recorder
 
 
 _METADATA_LOG_ADVICE = (

@@ -170,7 +170,7 @@ def _error_names(exchange: Exchange) -> str | None:
         return "not searched in a long answer"
     if not codes:
         return "NONE"
-    from kafkalite.traffic.scalar.messages import error_name  # noqa: PLC0415 - rarely used
+    from kafkalite.capture.reading.messages import error_name  # noqa: PLC0415 - rarely used
 
     names = ", ".join(map(error_name, codes[:_MAX_ERROR_NAMES]))
     return names + (f", +{len(codes) - _MAX_ERROR_NAMES}" if len(codes) > _MAX_ERROR_NAMES else "")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from kafkalite.capture.model import Endpoint
+    from kafkalite.capture.recording.recorder import Recorder, Tap
     from kafkalite.server.connection import Connection
-    from kafkalite.traffic.model import Endpoint
-    from kafkalite.traffic.scalar.recorder import Recorder, Tap
 
 
 class Recording:
@@ -177,7 +177,7 @@ class _TappedTransport:
 
 
 def _endpoint(transport: asyncio.BaseTransport, key: str) -> Endpoint:
-    from kafkalite.traffic.model import Endpoint  # noqa: PLC0415 - rarely used
+    from kafkalite.capture.model import Endpoint  # noqa: PLC0415 - rarely used
 
     # The address is missing if the client disconnected before it was accepted.
     name = transport.get_extra_info(key) or ("", 0)

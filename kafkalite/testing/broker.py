@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from types import TracebackType
 
+    from kafkalite.capture.recording.recorder import Recorder
     from kafkalite.client.access import Login
     from kafkalite.client.fencing import FencingResult
     from kafkalite.control.command_table import Command
@@ -53,10 +54,9 @@ if TYPE_CHECKING:
     from kafkalite.coordinator.event_history import Entry
     from kafkalite.identity.clients import OAuthClient
     from kafkalite.identity.provider import IdentityProvider
+    from kafkalite.lab.replay.standin.preparation import Match, OnMiss
     from kafkalite.security.sasl.users import User
     from kafkalite.telemetry.metrics import ClientMetrics
-    from kafkalite.traffic.replay.standin.preparation import Match, OnMiss
-    from kafkalite.traffic.scalar.recorder import Recorder
     from kafkalite.transactions.state import Transaction
 
 T = TypeVar("T")
@@ -402,7 +402,7 @@ class Broker:
         if self._replay is None:
             return self._settings, None
         # Imported here because few brokers replay a capture.
-        from kafkalite.traffic.replay.standin import preparation  # noqa: PLC0415
+        from kafkalite.lab.replay.standin import preparation  # noqa: PLC0415
 
         capture = preparation.prepare_capture(
             [self._replay.path], self._replay.match, self._replay.on_miss, self._log
@@ -456,7 +456,7 @@ class Broker:
         self._close_recorder()
 
     def _new_recorder(self, directory: str) -> Recorder:
-        from kafkalite.traffic.scalar.recorder import Recorder  # noqa: PLC0415 - rarely used
+        from kafkalite.capture.recording.recorder import Recorder  # noqa: PLC0415 - rarely used
 
         return Recorder(directory, self._adjustable_clock.now_ns, warn=self._log.error)
 
@@ -670,7 +670,7 @@ def _capture_to_replay(
             if value != default:
                 raise ValueError(f"{name}={value!r} needs replay")
         return None
-    from kafkalite.traffic.replay.standin.preparation import Match, OnMiss  # noqa: PLC0415 - rarely used
+    from kafkalite.lab.replay.standin.preparation import Match, OnMiss  # noqa: PLC0415 - rarely used
 
     capture = _CaptureToReplay(str(replay), Match(match), OnMiss(on_miss))
     if capture.match is Match.SEEDED and capture.on_miss is not OnMiss.FAIL:

@@ -11,21 +11,21 @@ from typing import Any, cast
 import kafkalite
 from kafkalite.apis.api_versions import new_api_versions_api
 from kafkalite.apis.table import TABLE, find_api
+from kafkalite.capture.model import Direction
+from kafkalite.capture.recording.redaction import SECRETS_OF_REQUESTS
 from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.fault_rules import parse_rule
 from kafkalite.gateway.gateway import Gateway
+from kafkalite.lab.proxy.address_rewriting import ADDRESS_FIELDS
+from kafkalite.lab.replay.comparison.refusals import RETRIABLE_ERRORS
+from kafkalite.lab.replay.comparison.refusals import error_codes as codes_of_shape
+from kafkalite.lab.replay.comparison.shapes import shape_of
+from kafkalite.lab.replay.player.splitting import REQUEST_LAYOUTS, LeaderKind, RoutingKey
 from kafkalite.protocol import codec
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.api_names import known_api_name
 from kafkalite.protocol.catalogue import entities_in_request, error_codes
-from kafkalite.traffic.model import Direction
-from kafkalite.traffic.proxy.address_rewriting import ADDRESS_FIELDS
-from kafkalite.traffic.replay.comparison.refusals import RETRIABLE_ERRORS
-from kafkalite.traffic.replay.comparison.refusals import error_codes as codes_of_shape
-from kafkalite.traffic.replay.comparison.shapes import shape_of
-from kafkalite.traffic.replay.player.splitting import REQUEST_LAYOUTS, LeaderKind, RoutingKey
-from kafkalite.traffic.scalar.redaction import SECRETS_OF_REQUESTS
 
 KEY = 9300
 

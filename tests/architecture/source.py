@@ -43,7 +43,7 @@ def module_name(path: Path) -> str:
 
 
 def layer_of(path: Path) -> str:
-    """Return the package of a module: the name below `kafkalite`, or below `kafkalite.traffic`."""
+    """Return the package of a module: the name below `kafkalite`, or below `kafkalite.lab`."""
     parts = path.relative_to(PACKAGE).parts
-    depth = 2 if parts[0] == "traffic" else 1
+    depth = 2 if parts[0] == "lab" else 1
     return ".".join(parts[:depth]).removesuffix(".py")

@@ -224,7 +224,7 @@ def test_every_exception_is_needed() -> None:
     ],
 )
 def test_numeric_api_key_is_found(sample: str) -> None:
-    assert list(findings("traffic.sample", ast.walk(ast.parse(sample))))
+    assert list(findings("lab.sample", ast.walk(ast.parse(sample))))
 
 
 @pytest.mark.parametrize(
@@ -245,4 +245,4 @@ def test_numeric_api_key_is_found(sample: str) -> None:
     ],
 )
 def test_other_numbers_may_be_written(sample: str) -> None:
-    assert list(findings("traffic.sample", ast.walk(ast.parse(sample)))) == []
+    assert list(findings("lab.sample", ast.walk(ast.parse(sample)))) == []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DOCUMENT = ROOT / "docs" / "architecture.md"
-TRAFFIC = PACKAGE / "traffic"
+LAB = PACKAGE / "lab"
 
 LITERAL = re.compile(r"[^ ]+ .*|--?[\w-]+|/v1/.*|__\w+|\d+", re.DOTALL)
 """Commands, options, paths of the HTTP API, internal topics: not checked here."""
@@ -169,11 +169,11 @@ def names_of_tests() -> frozenset[str]:
 
 
 def packages() -> set[str]:
-    """Return the packages below kafkalite, with those of the traffic tools by themselves."""
+    """Return the packages below kafkalite, with those of `lab` by themselves."""
     names = set()
-    for folder in (PACKAGE, TRAFFIC):
+    for folder in (PACKAGE, LAB):
         for path in folder.iterdir():
-            if (path / "__init__.py").exists() and path != TRAFFIC:
+            if (path / "__init__.py").exists() and path != LAB:
                 names.add(path.relative_to(PACKAGE).as_posix())
     return names
 
@@ -269,8 +269,8 @@ def test_a_name_that_does_not_exist_is_found() -> None:
 
 
 def test_a_package_that_is_missing_in_the_table_is_found() -> None:
-    sample = "| `cli/` | commands | 1 |\n| `traffic/scalar/` | frames | 10 |\n"
-    assert rows_of_package_table(sample) == [("cli", 1), ("traffic/scalar", 10)]
-    assert {"gateway", "traffic/columnar"} <= packages() - {
+    sample = "| `cli/` | commands | 1 |\n| `capture/` | frames | 10 |\n"
+    assert rows_of_package_table(sample) == [("cli", 1), ("capture", 10)]
+    assert {"gateway", "lab/columnar"} <= packages() - {
         package for package, _ in rows_of_package_table(sample)
     }

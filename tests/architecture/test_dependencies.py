@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 EXTRAS: Final = {
-    "traffic.formats": "capture",
-    "traffic.scalar": "capture",
-    "traffic.columnar": "columnar",
-    "traffic.replay": "columnar",
-    "traffic.spark": "spark",
+    "capture": "capture",
+    "lab.columnar": "columnar",
+    "lab.replay": "columnar",
+    "lab.spark": "spark",
     "cli": "spark",
     "identity": "security",
     "security": "security",

@@ -12,34 +12,39 @@ TESTED_ELSEWHERE = {
     "__main__.py": "tests/unit/cli/test_serve.py",
     "apis/configs/log_levels.py": "tests/unit/apis/configs/test_alter.py",
     "apis/groups/offset_fetch.py": "tests/unit/apis/groups/test_offset_commit.py",
-    "traffic/scalar/connection_writer.py": "tests/unit/traffic/scalar/test_capture_writer.py",
+    "capture/recording/connection_writer.py": "tests/unit/capture/recording/test_capture_writer.py",
     "cli/main.py": "tests/unit/cli/test_serve.py",
     # The steps from a capture's bytes to its tables. The tests compare the resulting tables with
     # those of the scalar reader.
     **{
-        f"traffic/columnar/{name}.py": "tests/unit/traffic/columnar/test_reading.py"
+        f"lab/columnar/{name}.py": "tests/unit/lab/columnar/test_reading.py"
         for name in (
             "arrays",
             "byte_columns",
-            "chunk_frames",
-            "chunked_files",
-            "connection_state",
-            "connections",
-            "exchange_batches",
-            "frame_index",
-            "headers",
-            "irregular_connections",
-            "irregular_segments",
+            "exchanges/exchange_batches",
+            "exchanges/sasl_tokens",
+            "files/chunked_files",
+            "files/packet_index",
+            "files/pcap",
+            "frames/chunk_frames",
+            "frames/frame_index",
+            "frames/headers",
+            "frames/irregular_connections",
+            "frames/irregular_segments",
+            "frames/partial_frames",
+            "frames/table_rows",
             "options",
-            "packet_index",
-            "partial_frames",
-            "pcap",
-            "sasl_tokens",
-            "table_rows",
+            "segments/connection_state",
+            "segments/connections",
         )
     },
-    "traffic/columnar/column_buffers.py": "tests/unit/traffic/columnar/test_interpreter.py",
-    "traffic/columnar/spanning_frames.py": "tests/unit/traffic/columnar/test_stitching.py",
+    **{
+        f"lab/columnar/{name}.py": f"tests/unit/lab/columnar/{test}.py"
+        for name, test in {
+            "decoding/column_buffers": "decoding/test_interpreter",
+            "exchanges/spanning_frames": "exchanges/test_stitching",
+        }.items()
+    },
     "config/log_config.py": "tests/unit/config/test_topic.py",
     "coordinator/active_shard.py": "tests/unit/coordinator/test_runtime.py",
     # All tables are compared with Kafka's settings, key by key.
@@ -118,30 +123,27 @@ TESTED_ELSEWHERE = {
     "protocol/generator/__main__.py": "tests/unit/protocol/generator/test_files.py",
     # The tests replay a capture on a broker, which involves all these modules.
     **{
-        f"traffic/replay/player/{name}.py": "tests/unit/traffic/replay/player/test_player.py"
+        f"lab/replay/player/{name}.py": "tests/unit/lab/replay/player/test_player.py"
         for name in ("connections", "response_checks", "run", "target", "topic_ids")
     },
     # The same, on several nodes.
     **{
-        f"traffic/replay/player/{name}.py": "tests/unit/traffic/replay/player/test_routing.py"
+        f"lab/replay/player/{name}.py": "tests/unit/lab/replay/player/test_routing.py"
         for name in ("fetch_sessions", "recorded_nodes")
     },
-    "traffic/replay/comparison/known_differences.py": "tests/captures/test_replay.py",
+    "lab/replay/comparison/known_differences.py": "tests/captures/test_replay.py",
     **{
-        f"traffic/replay/standin/{name}.py": "tests/unit/traffic/replay/standin/test_standin.py"
+        f"lab/replay/standin/{name}.py": "tests/unit/lab/replay/standin/test_standin.py"
         for name in ("recorded_answers", "strict")
     },
-    "traffic/replay/diff/usage.py": "tests/unit/traffic/replay/diff/test_captures.py",
-    "traffic/replay/report_text.py": "tests/unit/traffic/replay/test_report.py",
+    "lab/replay/diff/usage.py": "tests/unit/lab/replay/diff/test_captures.py",
+    "lab/replay/report_text.py": "tests/unit/lab/replay/test_report.py",
     # The part that runs in the Spark driver needs a session.
-    **{
-        f"traffic/spark/{name}.py": "tests/spark/test_pipeline.py"
-        for name in ("inputs", "pipeline")
-    },
-    "traffic/spark/sources/file_source.py": "tests/unit/traffic/spark/sources/test_capture.py",
+    **{f"lab/spark/{name}.py": "tests/spark/test_pipeline.py" for name in ("inputs", "pipeline")},
+    "lab/spark/sources/file_source.py": "tests/unit/lab/spark/sources/test_capture.py",
     # States and audits are queries. The tests run them on generated traffic with known results.
     **{
-        f"traffic/spark/{name}.py": "tests/spark/test_audits.py"
+        f"lab/spark/{name}.py": "tests/spark/test_audits.py"
         for name in (
             "audits/classic",
             "audits/commit_checks",
@@ -170,11 +172,11 @@ TESTED_ELSEWHERE = {
             "state/windows",
         )
     },
-    "traffic/spark/follow/batch.py": "tests/spark/test_follow.py",
-    "traffic/spark/follow/audits.py": "tests/spark/test_follow.py",
-    "traffic/spark/report/reading.py": "tests/spark/test_report.py",
-    "traffic/spark/report/formatting.py": "tests/unit/traffic/spark/report/test_sections.py",
-    "traffic/spark/report/producers.py": "tests/unit/traffic/spark/report/test_sections.py",
+    "lab/spark/follow/batch.py": "tests/spark/test_follow.py",
+    "lab/spark/follow/audits.py": "tests/spark/test_follow.py",
+    "lab/spark/report/reading.py": "tests/spark/test_report.py",
+    "lab/spark/report/formatting.py": "tests/unit/lab/spark/report/test_sections.py",
+    "lab/spark/report/producers.py": "tests/unit/lab/spark/report/test_sections.py",
 }
 """Module → the test module that covers it. Do not add rows for new modules."""
 
@@ -187,9 +189,9 @@ TYPES_ONLY = {
     "groups/share/intents.py",
     "groups/share/member.py",
     "groups/streams/member.py",
-    "traffic/replay/options.py",
+    "lab/replay/options.py",
     "storage/transaction_marker.py",
-    "traffic/spark/report/model.py",
+    "lab/spark/report/model.py",
     "ports/units.py",
     "transactions/intents.py",
 }

@@ -69,7 +69,7 @@ FIELD = """\
 
 def test_a_module_and_a_field_reach_route_client_shell_and_description(tmp_path: Path) -> None:
     package = tmp_path / "kafkalite"
-    copytree(PACKAGE, package, ignore=ignore_patterns("__pycache__", "specs", "traffic", "docker"))
+    copytree(PACKAGE, package, ignore=ignore_patterns("__pycache__", "specs", "lab", "docker"))
     copytree(ROOT / "protocol-specs", tmp_path / "protocol-specs")
     module = package / "control" / "commands" / "greetings.py"
     module.write_text(MODULE, encoding="utf-8")

@@ -114,7 +114,7 @@ def test_time_randomness_and_disk_are_accessed_through_ports() -> None:
 
 
 OWN_TIME = {
-    "traffic/replay/player/pacing.py": "waits for recorded delays on real clocks",
+    "lab/replay/player/pacing.py": "waits for recorded delays on real clocks",
     "ports/background.py": "measures how long a step of work blocks the event loop",
     "ports/clock.py": "implements the broker's clock",
     "ports/temporary.py": "limits how long the process waits for a slow disk at its end",
@@ -124,8 +124,8 @@ OWN_TIME = {
     "client/client.py": "has a client-side request timeout",
     "client/connection.py": "has client-side timeouts for connecting and closing",
     "client/exchanges.py": "has a client-side timeout for responses of the target",
-    "traffic/proxy/proxied_connection.py": "measures real peers",
-    "traffic/proxy/reachability.py": "connects to real peers, and limits lines about them",
+    "lab/proxy/proxied_connection.py": "measures real peers",
+    "lab/proxy/reachability.py": "connects to real peers, and limits lines about them",
     "cli/process.py": "schedules garbage collection",
     "ports/signals.py": "wakes the event loop for signals on Windows",
     "ports/turns.py": "limits how long one request is served before others",
@@ -215,22 +215,22 @@ def test_only_the_pipeline_and_large_captures_import_columnar_libraries() -> Non
     libraries = ("numpy", "numba", "pyarrow", "pyspark", "duckdb")
     columnar = (
         *libraries,
-        "kafkalite.traffic.columnar",
-        "kafkalite.traffic.spark",
-        "kafkalite.traffic.replay.columnar_loading",
+        "kafkalite.lab.columnar",
+        "kafkalite.lab.spark",
+        "kafkalite.lab.replay.columnar_loading",
     )
     # These import them in functions, when a user needs them.
     exempt = {
         PACKAGE / path_in_package
         for path_in_package in (
             "cli/audit.py",
-            "traffic/replay/columnar_loading.py",
-            "traffic/replay/loading.py",
+            "lab/replay/columnar_loading.py",
+            "lab/replay/loading.py",
         )
     }
     violations = []
     for path in hand_written_modules():
-        if layer_of(path) in {"traffic.columnar", "traffic.spark"} or path in exempt:
+        if layer_of(path) in {"lab.columnar", "lab.spark"} or path in exempt:
             continue
         for node in nodes_of(path):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

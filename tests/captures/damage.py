@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from random import Random
 
-    from kafkalite.traffic.model import Endpoint
+    from kafkalite.capture.model import Endpoint
 
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 _MASK: Final = 0xFFFFFFFF

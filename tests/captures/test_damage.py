@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.traffic.model import Direction, Frame, Gap, Problem, ProblemKind
-from kafkalite.traffic.scalar.reading import read
+from kafkalite.capture.model import Direction, Frame, Gap, Problem, ProblemKind
+from kafkalite.capture.reading.captures import read
 from tests.captures import damage, traffic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from kafkalite.traffic.model import Event
+    from kafkalite.capture.model import Event
     from tests.captures.damage import TcpPacket
     from tests.captures.traffic import GeneratedConnection
 

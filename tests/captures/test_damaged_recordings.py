@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.traffic.model import Direction, Endpoint, Event, Frame, Problem, ProblemKind
-from kafkalite.traffic.scalar.merging import segments
-from kafkalite.traffic.scalar.packets import reverse, sender
-from kafkalite.traffic.scalar.reading import ignore, read
+from kafkalite.capture.model import Direction, Endpoint, Event, Frame, Problem, ProblemKind
+from kafkalite.capture.reading.captures import ignore, read
+from kafkalite.capture.reading.merging import segments
+from kafkalite.capture.reading.packets import reverse, sender
 from tests.captures import damage
 from tests.captures.damage import TcpPacket
 

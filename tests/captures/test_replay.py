@@ -2,7 +2,7 @@
 
 The captures are of Kafka 4.3.1, one per client library, and kafkalite emulates 4.3. The
 coordinators of kafkalite are warmed up as those of that Kafka were.
-`kafkalite.traffic.replay.comparison` has tables of known differences and of differences caused by
+`kafkalite.lab.replay.comparison` has tables of known differences and of differences caused by
 timing. Any other difference fails a test.
 """
 
@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from kafkalite.capture.reading.messages import is_known, parse_request, request_header
+from kafkalite.lab.replay.comparison.findings import Severity
+from kafkalite.lab.replay.comparison.known_differences import EXPLAINED
+from kafkalite.lab.replay.loading import load
+from kafkalite.lab.replay.options import ReplayOptions
+from kafkalite.lab.replay.player.run import replay
+from kafkalite.lab.replay.report_text import replay_text
+from kafkalite.lab.replay.standin.recorded_cluster import RecordedCluster
+from kafkalite.lab.replay.standin.standin import LenientMatcher
 from kafkalite.testing import Broker
-from kafkalite.traffic.replay.comparison.findings import Severity
-from kafkalite.traffic.replay.comparison.known_differences import EXPLAINED
-from kafkalite.traffic.replay.loading import load
-from kafkalite.traffic.replay.options import ReplayOptions
-from kafkalite.traffic.replay.player.run import replay
-from kafkalite.traffic.replay.report_text import replay_text
-from kafkalite.traffic.replay.standin.recorded_cluster import RecordedCluster
-from kafkalite.traffic.replay.standin.standin import LenientMatcher
-from kafkalite.traffic.scalar.messages import is_known, parse_request, request_header
 from tests.captures.record import CORPUS, path_of
 from tests.captures.sessions import SESSIONS
 from tests.captures.warm_up import warm_up
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkalite.gateway.call import ConnectionContext
-    from kafkalite.traffic.replay.report import ReplayReport
+    from kafkalite.lab.replay.report import ReplayReport
     from tests.captures.sessions import Session
 
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.capture.reading.captures import exchanges, read
+from kafkalite.lab.columnar.exchanges.typed_exchanges import decode_pairs
+from kafkalite.lab.columnar.options import Table
+from kafkalite.lab.columnar.reading import read_file
 from kafkalite.protocol import codec
-from kafkalite.traffic.columnar.options import Table
-from kafkalite.traffic.columnar.reading import read_file
-from kafkalite.traffic.columnar.typed_exchanges import decode_pairs
-from kafkalite.traffic.scalar.reading import exchanges, read
 from tests.captures.stale_node import record_stale_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kafkalite.traffic.model import Problem
+    from kafkalite.capture.model import Problem
     from tests.captures.stale_node import Recorded
 
 FIELDS = ("incarnation_epoch", "max_incarnation_epoch")

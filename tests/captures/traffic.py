@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.capture.model import Direction, Endpoint
 from kafkalite.protocol import codec
-from kafkalite.traffic.model import Direction, Endpoint
 from tests.captures.damage import TcpConnection
 from tests.unit.frames import framed, request_content, response_content
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from kafkalite.traffic.formats.tcp_packets import LARGE_PAYLOAD_BYTES
-from kafkalite.traffic.model import Direction, Frame
-from kafkalite.traffic.scalar.reading import exchanges, read
+from kafkalite.capture.formats.tcp_packets import LARGE_PAYLOAD_BYTES
+from kafkalite.capture.model import Direction, Frame
+from kafkalite.capture.reading.captures import exchanges, read
 from tests.oracle.requirements import program, required
 from tests.oracle.served_kafkalite import ServedKafkalite
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from kafkalite.traffic.model import Event, Problem
+    from kafkalite.capture.model import Event, Problem
 
 pytestmark = pytest.mark.client
 

@@ -26,6 +26,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from kafkalite.client.access import Access, Login
 from kafkalite.client.client import KafkaClient
+from kafkalite.lab.proxy.tls import client_context
 from kafkalite.protocol._generated.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
 )
@@ -40,12 +41,11 @@ from kafkalite.protocol._generated.messages.renew_delegation_token import (
 )
 from kafkalite.protocol.versions import Versions
 from kafkalite.server.addresses import Address
-from kafkalite.traffic.proxy.tls import client_context
 from tests.clients.served_proxy import ServedProxy
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
 from tests.oracle.target import COMMON_CONFIG, free_port
-from tests.unit.traffic.proxy.certificates import Certificates
+from tests.unit.lab.proxy.certificates import Certificates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from kafkalite.capture.model import ProblemKind
+from kafkalite.capture.reading.captures import exchanges, read
+from kafkalite.capture.reading.messages import is_known
 from kafkalite.protocol.codec import API_VERSIONS_KEY
-from kafkalite.traffic.model import ProblemKind
-from kafkalite.traffic.scalar.messages import is_known
-from kafkalite.traffic.scalar.reading import exchanges, read
 from tests.captures.sessions import SESSIONS, Scene
 from tests.captures.warm_up import warm_up
 from tests.clients.client_libraries import client_named
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kafkalite.traffic.model import Exchange, Problem
+    from kafkalite.capture.model import Exchange, Problem
     from tests.captures.sessions import Session
 
 pytestmark = pytest.mark.client

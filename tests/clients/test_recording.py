@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
+from kafkalite.capture.reading.captures import exchanges, ignore, read
+from kafkalite.capture.reading.messages import parse_request
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.testing import Broker
-from kafkalite.traffic.scalar.messages import parse_request
-from kafkalite.traffic.scalar.reading import exchanges, ignore, read
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.lab.replay.comparison.findings import Severity
+from kafkalite.lab.replay.options import ReplayOptions
+from kafkalite.lab.replay.player.run import replay
+from kafkalite.lab.replay.report_text import replay_text
 from kafkalite.testing import Broker
-from kafkalite.traffic.replay.comparison.findings import Severity
-from kafkalite.traffic.replay.options import ReplayOptions
-from kafkalite.traffic.replay.player.run import replay
-from kafkalite.traffic.replay.report_text import replay_text
 from tests.clients.client_libraries import CLIENTS
 from tests.clients.client_scenario import (
     Group,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from kafkalite.capture.model import Direction, Event, Frame, Gap, Problem
+from kafkalite.capture.reading.captures import read
 from kafkalite.testing import Broker
-from kafkalite.traffic.model import Direction, Event, Frame, Gap, Problem
-from kafkalite.traffic.scalar.reading import read
 from tests.clients.observer import wait_until
 from tests.oracle.requirements import MissingProgramError, program, required
 

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from kafkalite.protocol import codec
-from kafkalite.protocol.spec import FieldSpec, load_spec, snake_case
-from kafkalite.traffic.model import Direction, Exchange, Problem
-from kafkalite.traffic.scalar.messages import (
+from kafkalite.capture.model import Direction, Exchange, Problem
+from kafkalite.capture.reading.captures import exchanges, read
+from kafkalite.capture.reading.messages import (
     is_known,
     parse_request,
     parse_response,
     response_version,
 )
-from kafkalite.traffic.scalar.reading import exchanges, read
+from kafkalite.protocol import codec
+from kafkalite.protocol.spec import FieldSpec, load_spec, snake_case
 from tests.clients.dissection import NULL, DissectedFrame, dissect
 from tests.oracle.requirements import required
 

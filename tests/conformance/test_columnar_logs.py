@@ -12,14 +12,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from kafkalite.ports.files import OsFiles
-from kafkalite.protocol import codec
-from kafkalite.protocol._generated.codecs.index import RECORD_TYPES
-from kafkalite.protocol.schema import message_tree
-from kafkalite.protocol.spec import load_spec
-from kafkalite.storage.recovery import valid_batches
-from kafkalite.traffic.columnar.coordinator_records import LOGS
-from kafkalite.traffic.columnar.data_directories import (
+from kafkalite.lab.columnar.decoding.decode_plan import to_arrow_value
+from kafkalite.lab.columnar.records.coordinator_records import LOGS
+from kafkalite.lab.columnar.records.data_directories import (
     PROBLEMS,
     RECORDS,
     LogOptions,
@@ -27,7 +22,12 @@ from kafkalite.traffic.columnar.data_directories import (
     find_segments,
     read_segment,
 )
-from kafkalite.traffic.columnar.decode_plan import to_arrow_value
+from kafkalite.ports.files import OsFiles
+from kafkalite.protocol import codec
+from kafkalite.protocol._generated.codecs.index import RECORD_TYPES
+from kafkalite.protocol.schema import message_tree
+from kafkalite.protocol.spec import load_spec
+from kafkalite.storage.recovery import valid_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

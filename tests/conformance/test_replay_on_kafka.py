@@ -11,6 +11,11 @@ import pytest
 
 from kafkalite.client.access import Access, Login
 from kafkalite.client.client import KafkaClient
+from kafkalite.lab.proxy.tls import client_context
+from kafkalite.lab.replay.comparison.findings import Severity
+from kafkalite.lab.replay.options import ReplayOptions
+from kafkalite.lab.replay.player.run import ReplayError, replay
+from kafkalite.lab.replay.report_text import replay_text
 from kafkalite.protocol._generated.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
 )
@@ -19,18 +24,13 @@ from kafkalite.protocol.versions import Versions
 from kafkalite.security.sasl.users import PASSWORD_MECHANISMS
 from kafkalite.server.addresses import Address
 from kafkalite.testing import Broker
-from kafkalite.traffic.proxy.tls import client_context
-from kafkalite.traffic.replay.comparison.findings import Severity
-from kafkalite.traffic.replay.options import ReplayOptions
-from kafkalite.traffic.replay.player.run import ReplayError, replay
-from kafkalite.traffic.replay.report_text import replay_text
 from tests.conformance.raw import RawClient
 from tests.oracle.real_cluster import real_cluster
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
 from tests.oracle.target import COMMON_CONFIG
-from tests.unit.traffic.proxy.certificates import Certificates
-from tests.unit.traffic.replay.client_workload import PARTITIONS, run_workload
+from tests.unit.lab.proxy.certificates import Certificates
+from tests.unit.lab.replay.client_workload import PARTITIONS, run_workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

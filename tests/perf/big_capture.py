@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from kafkalite.traffic.formats.comments import PacketNote, encode_packet_note
+from kafkalite.capture.formats.comments import PacketNote, encode_packet_note
 from tests.perf.big_messages import Field, heartbeats_and_commits
 from tests.perf.mixed_messages import HOT_KEYS, mixed
 

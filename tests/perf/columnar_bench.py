@@ -18,9 +18,9 @@ from pathlib import Path
 from time import process_time
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.traffic.columnar.options import Options, Table
-from kafkalite.traffic.columnar.reading import read_file
-from kafkalite.traffic.columnar.typed_exchanges import decode_pairs
+from kafkalite.lab.columnar.exchanges.typed_exchanges import decode_pairs
+from kafkalite.lab.columnar.options import Options, Table
+from kafkalite.lab.columnar.reading import read_file
 from tests.perf.big_capture import write
 
 if TYPE_CHECKING:

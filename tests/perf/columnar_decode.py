@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
+from kafkalite.capture.model import Direction
+from kafkalite.lab.columnar.decoding.decode import decode
+from kafkalite.lab.columnar.records.records import read_column
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -26,9 +29,6 @@ from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitReq
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.storage.batch import BatchView, build_batch, split_batches
 from kafkalite.storage.record_format import NewRecord
-from kafkalite.traffic.columnar.decode import decode
-from kafkalite.traffic.columnar.records import read_column
-from kafkalite.traffic.model import Direction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from kafkalite.client.records import ProducerRecord, encode_batch
+from kafkalite.lab.columnar.records.record_batches import HEADER_FIELDS
 from kafkalite.protocol import codec
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.traffic.columnar.record_batches import HEADER_FIELDS
 from tests.perf.big_messages import Field, Template, Traffic, request_frame, response_frame
 
 if TYPE_CHECKING:

@@ -33,14 +33,14 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.cli.output import print_output
-from kafkalite.traffic.columnar.options import Options, Table
-from kafkalite.traffic.columnar.reading import read_file
-from kafkalite.traffic.spark import register
-from kafkalite.traffic.spark.jvm_output import filtered_stderr
-from kafkalite.traffic.spark.pipeline import Job, audit
-from kafkalite.traffic.spark.session import start
-from kafkalite.traffic.spark.sources.capture import NAME
-from kafkalite.traffic.spark.stages.typed import decode_typed
+from kafkalite.lab.columnar.options import Options, Table
+from kafkalite.lab.columnar.reading import read_file
+from kafkalite.lab.spark import register
+from kafkalite.lab.spark.jvm_output import filtered_stderr
+from kafkalite.lab.spark.pipeline import Job, audit
+from kafkalite.lab.spark.session import start
+from kafkalite.lab.spark.sources.capture import NAME
+from kafkalite.lab.spark.stages.typed import decode_typed
 from tests.perf.big_capture import write
 from tests.perf.process_memory import sample_children
 

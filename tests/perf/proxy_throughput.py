@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from kafkalite.lab.proxy.proxy import Proxy, ProxySettings
 from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
 from kafkalite.server.addresses import Address
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
-from kafkalite.traffic.proxy.proxy import Proxy, ProxySettings
 from tests.clients.client_libraries import driver_environment
 from tests.perf.report import machine
 from tests.unit.frames import request_frame, response_frame

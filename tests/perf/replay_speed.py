@@ -20,6 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafkalite.capture.model import Endpoint
+from kafkalite.capture.recording.recorder import Recorder
+from kafkalite.lab.replay.options import ReplayOptions
+from kafkalite.lab.replay.player.run import replay
 from kafkalite.protocol._generated.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -28,18 +32,14 @@ from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, H
 from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkalite.testing import Broker
-from kafkalite.traffic.model import Endpoint
-from kafkalite.traffic.replay.options import ReplayOptions
-from kafkalite.traffic.replay.player.run import replay
-from kafkalite.traffic.scalar.recorder import Recorder
 from tests.oracle.target import free_port
 from tests.unit.frames import request_content, response_content
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkalite.traffic.replay.report import ReplayReport
-    from kafkalite.traffic.scalar.recorder import Tap
+    from kafkalite.capture.recording.recorder import Tap
+    from kafkalite.lab.replay.report import ReplayReport
 
 HEARTBEATS = 20_000
 DEPTH = 32

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from kafkalite.lab.columnar.options import Options, Table
+from kafkalite.lab.columnar.reading import read_file
 from kafkalite.protocol import codec
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.traffic.columnar.options import Options, Table
-from kafkalite.traffic.columnar.reading import read_file
 from tests.perf.big_capture import write
 
 if TYPE_CHECKING:

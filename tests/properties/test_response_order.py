@@ -16,15 +16,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafkalite.capture.model import Endpoint
+from kafkalite.capture.reading.captures import exchanges, read
+from kafkalite.capture.reading.problems import Problems
+from kafkalite.lab.columnar import tables
+from kafkalite.lab.columnar.exchanges.stitching import stitch
+from kafkalite.lab.columnar.files import chunked_files
+from kafkalite.lab.columnar.files.file_parts import split_file
+from kafkalite.lab.columnar.options import Options, Table
+from kafkalite.lab.columnar.reading import read_file
 from kafkalite.protocol import codec
-from kafkalite.traffic.columnar import chunked_files, tables
-from kafkalite.traffic.columnar.file_parts import split_file
-from kafkalite.traffic.columnar.options import Options, Table
-from kafkalite.traffic.columnar.reading import read_file
-from kafkalite.traffic.columnar.stitching import stitch
-from kafkalite.traffic.model import Endpoint
-from kafkalite.traffic.scalar.problems import Problems
-from kafkalite.traffic.scalar.reading import exchanges, read
 from tests.captures import damage, traffic
 from tests.unit.frames import framed
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kafkalite.cli.audit import COUNTS, DURATIONS
-from kafkalite.traffic.spark.audits import AUDITS
-from kafkalite.traffic.spark.table_descriptions import describe_tables
+from kafkalite.lab.spark.audits import AUDITS
+from kafkalite.lab.spark.table_descriptions import describe_tables
 from tests.reference.markdown import code, codes, page, sentence, table
 
 _INTRODUCTION = """\

@@ -31,9 +31,9 @@ examples."""
 
 PACKAGES = {
     "testing.broker": "testing",
-    "traffic.replay.player.run": "traffic.replay",
-    "traffic.replay.options": "traffic.replay",
-    "traffic.spark.__init__": "traffic.spark",
+    "lab.replay.player.run": "lab.replay",
+    "lab.replay.options": "lab.replay",
+    "lab.spark.__init__": "lab.spark",
     **{
         f"client.{module}": "client"
         for module in (
@@ -97,32 +97,32 @@ SECTIONS = (
         "`capture`: "
         "`pip install '.[capture]'` in the clone.",
         {
-            "traffic.scalar.reading": "read exchanges",
-            "traffic.scalar.messages": "parse_request parse_response api_name error_name",
-            "traffic.scalar.problems": "Problems",
-            "traffic.model": "Direction Endpoint Connection Opened Frame Gap Closed Exchange "
+            "capture.reading.captures": "read exchanges",
+            "capture.reading.messages": "parse_request parse_response api_name error_name",
+            "capture.reading.problems": "Problems",
+            "capture.model": "Direction Endpoint Connection Opened Frame Gap Closed Exchange "
             "ProblemKind Problem",
-            "traffic.scalar.recorder": "Recorder",
-            "traffic.scalar.capture_writer": "CaptureOptions",
+            "capture.recording.recorder": "Recorder",
+            "capture.recording.capture_writer": "CaptureOptions",
         },
     ),
     Section(
         "Replaying and comparing captures",
         "The functions behind `kafkalite replay` and `kafkalite diff`.",
         {
-            "traffic.replay.player.run": "replay",
-            "traffic.replay.options": "ReplayOptions",
-            "traffic.replay.report": "ReplayReport Finding FailOn",
-            "traffic.replay.diff.captures": "diff DiffReport Change ChangeKind",
+            "lab.replay.player.run": "replay",
+            "lab.replay.options": "ReplayOptions",
+            "lab.replay.report": "ReplayReport Finding FailOn",
+            "lab.replay.diff.captures": "diff DiffReport Change ChangeKind",
         },
     ),
     Section(
         "Captures and logs as Arrow tables",
         "Needs the extra `columnar` (`pip install '.[columnar]'` in the clone).",
         {
-            "traffic.columnar.reading": "read_file",
-            "traffic.columnar.options": "Table Options",
-            "traffic.columnar.data_directories": "LogOptions table_names schema_of segments_of "
+            "lab.columnar.reading": "read_file",
+            "lab.columnar.options": "Table Options",
+            "lab.columnar.records.data_directories": "LogOptions table_names schema_of segments_of "
             "read_segment",
         },
     ),
@@ -132,10 +132,10 @@ SECTIONS = (
         "Needs the extra `spark` (`pip install '.[spark]'` in the clone). "
         "[Audit tables](audit-tables.md) describes the tables.",
         {
-            "traffic.spark.__init__": "register",
-            "traffic.spark.output_journal": "committed_files",
-            "traffic.spark.sources.capture": "CaptureSource",
-            "traffic.spark.sources.log": "LogSource",
+            "lab.spark.__init__": "register",
+            "lab.spark.output_journal": "committed_files",
+            "lab.spark.sources.capture": "CaptureSource",
+            "lab.spark.sources.log": "LogSource",
         },
     ),
 )

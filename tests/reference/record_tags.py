@@ -7,9 +7,9 @@ import re
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from kafkalite.capture.formats.comments import InterfaceNote, PacketNote
 from kafkalite.protocol.primitives import FIRST_PRIVATE_TAG
 from kafkalite.protocol.spec import FieldSpec, MessageSpec, load_specs
-from kafkalite.traffic.formats.comments import InterfaceNote, PacketNote
 from tests.reference.markdown import code, page, table
 
 if TYPE_CHECKING:

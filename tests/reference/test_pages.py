@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.capture.recording.recorder import Recorder
 from kafkalite.client import Access, Backoff, ClusterMetadata, Metadata
-from kafkalite.traffic.replay.report import ReplayReport
-from kafkalite.traffic.scalar.recorder import Recorder
+from kafkalite.lab.replay.report import ReplayReport
 from tests.architecture.source import ROOT
 from tests.reference import pages
 from tests.reference.control_api import openapi_text

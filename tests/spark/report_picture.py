@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kafkalite.traffic.spark.audits import AUDITS, AuditOptions
-from kafkalite.traffic.spark.locations import location
-from kafkalite.traffic.spark.report import FILE, write_report
-from kafkalite.traffic.spark.session import start
+from kafkalite.lab.spark.audits import AUDITS, AuditOptions
+from kafkalite.lab.spark.locations import location
+from kafkalite.lab.spark.report import FILE, write_report
+from kafkalite.lab.spark.session import start
 from tests.architecture.source import ROOT
 from tests.spark.truth.all_scenarios import run_scenarios
 from tests.spark.truth.requests_in_files import interpreted, laid_out

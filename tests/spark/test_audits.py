@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.traffic.spark.audits import AUDITS, STATE_TABLES, STATES, TABLES, AuditOptions
-from kafkalite.traffic.spark.audits.commit_checks import classify
-from kafkalite.traffic.spark.audits.health import rebalances
-from kafkalite.traffic.spark.audits.members import ghosts
-from kafkalite.traffic.spark.state.commits import commits
-from kafkalite.traffic.spark.state.epochs import steps
-from kafkalite.traffic.spark.state.generations import generations
-from kafkalite.traffic.spark.state.group_presence import empty_intervals
-from kafkalite.traffic.spark.state.heartbeats import heartbeats
-from kafkalite.traffic.spark.state.liveness import membership_requests
-from kafkalite.traffic.spark.state.protocol_changes import (
+from kafkalite.lab.spark.audits import AUDITS, STATE_TABLES, STATES, TABLES, AuditOptions
+from kafkalite.lab.spark.audits.commit_checks import classify
+from kafkalite.lab.spark.audits.health import rebalances
+from kafkalite.lab.spark.audits.members import ghosts
+from kafkalite.lab.spark.state.commits import commits
+from kafkalite.lab.spark.state.epochs import steps
+from kafkalite.lab.spark.state.generations import generations
+from kafkalite.lab.spark.state.group_presence import empty_intervals
+from kafkalite.lab.spark.state.heartbeats import heartbeats
+from kafkalite.lab.spark.state.liveness import membership_requests
+from kafkalite.lab.spark.state.protocol_changes import (
     classic_heartbeats,
     classic_intervals,
     select_with_epochs,

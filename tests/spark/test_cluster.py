@@ -18,8 +18,8 @@ import pyarrow.dataset as ds
 import pyspark
 import pytest
 
-from kafkalite.traffic.spark.audits import AUDITS
-from kafkalite.traffic.spark.output_journal import STAGING
+from kafkalite.lab.spark.audits import AUDITS
+from kafkalite.lab.spark.output_journal import STAGING
 from tests.captures.split_captures import split_capture
 from tests.clients.observer import wait_until
 from tests.oracle.target import free_port

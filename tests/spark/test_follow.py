@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from pyarrow import parquet
 
-from kafkalite.traffic.spark.audits import AUDITS, AuditOptions
-from kafkalite.traffic.spark.follow.audits import IncrementalAudits
-from kafkalite.traffic.spark.follow.periods import PeriodAudits
-from kafkalite.traffic.spark.follow.stream import BatchDecoder, FollowedCapture
-from kafkalite.traffic.spark.locations import location
-from kafkalite.traffic.spark.pipeline import Job, audit
-from kafkalite.traffic.spark.progress import SilentReporter
-from kafkalite.traffic.spark.sources.folder_stream import FileRange
+from kafkalite.lab.spark.audits import AUDITS, AuditOptions
+from kafkalite.lab.spark.follow.audits import IncrementalAudits
+from kafkalite.lab.spark.follow.periods import PeriodAudits
+from kafkalite.lab.spark.follow.stream import BatchDecoder, FollowedCapture
+from kafkalite.lab.spark.locations import location
+from kafkalite.lab.spark.pipeline import Job, audit
+from kafkalite.lab.spark.progress import SilentReporter
+from kafkalite.lab.spark.sources.folder_stream import FileRange
 from tests.spark.truth import classic_ghosts, classic_groups, commit_fencing, group_migration
 from tests.spark.truth.recorded_exchanges import record
 from tests.spark.truth.requests_in_files import interpreted
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafkalite.traffic.spark.requests import Requests
+    from kafkalite.lab.spark.requests import Requests
 
 pytestmark = pytest.mark.spark
 

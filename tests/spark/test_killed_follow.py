@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyarrow import parquet
 
-from kafkalite.traffic.spark.audits import TABLES
+from kafkalite.lab.spark.audits import TABLES
 from tests.perf.big_capture import write
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from kafkalite.traffic.spark import pipeline
-from kafkalite.traffic.spark import requests as requests_module
-from kafkalite.traffic.spark.audits import AUDITS, STATE_TABLES, TABLES, AuditOptions
-from kafkalite.traffic.spark.audits.commit_triage import TRIAGED
-from kafkalite.traffic.spark.dataframes import local_engine
-from kafkalite.traffic.spark.pipeline import Job, Outcome, audit
-from kafkalite.traffic.spark.progress import SilentReporter
-from kafkalite.traffic.spark.state.heartbeats import RUNS
-from kafkalite.traffic.spark.state.request_sums import REQUEST_SUMS
+from kafkalite.lab.spark import pipeline
+from kafkalite.lab.spark import requests as requests_module
+from kafkalite.lab.spark.audits import AUDITS, STATE_TABLES, TABLES, AuditOptions
+from kafkalite.lab.spark.audits.commit_triage import TRIAGED
+from kafkalite.lab.spark.dataframes import local_engine
+from kafkalite.lab.spark.pipeline import Job, Outcome, audit
+from kafkalite.lab.spark.progress import SilentReporter
+from kafkalite.lab.spark.state.heartbeats import RUNS
+from kafkalite.lab.spark.state.request_sums import REQUEST_SUMS
 from tests.perf.big_capture import write
 from tests.spark.truth.all_scenarios import run_scenarios
 from tests.spark.truth.offset_expiry import RETENTION_MIN

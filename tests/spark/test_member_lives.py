@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.traffic.spark.audits import TABLES, AuditOptions
-from kafkalite.traffic.spark.pipeline import Job, audit
+from kafkalite.lab.spark.audits import TABLES, AuditOptions
+from kafkalite.lab.spark.pipeline import Job, audit
 from tests.captures.member_lives import CAPTURE, SESSION_MS
 
 if TYPE_CHECKING:

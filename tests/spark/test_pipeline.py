@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.capture.reading.captures import exchanges, read
+from kafkalite.lab.columnar.options import Options
+from kafkalite.lab.spark import compaction, manifest, pipeline
+from kafkalite.lab.spark.follow.stream import FollowedCapture, follow
+from kafkalite.lab.spark.inputs import WorkerFiles
+from kafkalite.lab.spark.locations import LocationError, location
+from kafkalite.lab.spark.manifest import part_to_json
+from kafkalite.lab.spark.output_journal import Output
+from kafkalite.lab.spark.pipeline import Job, NothingToAuditError, Outcome, audit
+from kafkalite.lab.spark.progress import SilentReporter
+from kafkalite.lab.spark.requests import Requests
+from kafkalite.lab.spark.stages import file_splitting
 from kafkalite.protocol import codec
-from kafkalite.traffic.columnar.options import Options
-from kafkalite.traffic.scalar.reading import exchanges, read
-from kafkalite.traffic.spark import compaction, manifest, pipeline
-from kafkalite.traffic.spark.follow.stream import FollowedCapture, follow
-from kafkalite.traffic.spark.inputs import WorkerFiles
-from kafkalite.traffic.spark.locations import LocationError, location
-from kafkalite.traffic.spark.manifest import part_to_json
-from kafkalite.traffic.spark.output_journal import Output
-from kafkalite.traffic.spark.pipeline import Job, NothingToAuditError, Outcome, audit
-from kafkalite.traffic.spark.progress import SilentReporter
-from kafkalite.traffic.spark.requests import Requests
-from kafkalite.traffic.spark.stages import file_splitting
 from tests.captures.split_captures import split_capture
 from tests.perf.big_capture import write
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafkalite.traffic.model import Problem
-    from kafkalite.traffic.spark.locations import InputFile
-    from kafkalite.traffic.spark.manifest import InputSplit
-    from kafkalite.traffic.spark.stages.decoding import Task
+    from kafkalite.capture.model import Problem
+    from kafkalite.lab.spark.locations import InputFile
+    from kafkalite.lab.spark.manifest import InputSplit
+    from kafkalite.lab.spark.stages.decoding import Task
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

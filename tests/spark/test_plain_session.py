@@ -7,8 +7,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from kafkalite.lab.spark.jvm import java_home
 from kafkalite.ports.cache import cache_directory
-from kafkalite.traffic.spark.jvm import java_home
 from tests.captures.record import CORPUS
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ import sys
 
 from pyspark.sql import SparkSession
 
-import kafkalite.traffic.spark
+import kafkalite.lab.spark
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-kafkalite.traffic.spark.register(spark)
+kafkalite.lab.spark.register(spark)
 commits = spark.read.format("kafkalite.capture").option("api", "OffsetCommit").load(sys.argv[1])
 print("commits:", commits.count() > 0)
 """

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kafkalite.traffic.columnar.options import Table
-from kafkalite.traffic.columnar.reading import read_file
+from kafkalite.lab.columnar.options import Table
+from kafkalite.lab.columnar.reading import read_file
 from tests.spark.truth.all_scenarios import run_scenarios
 from tests.spark.truth.recorded_exchanges import record
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.traffic.spark.audits import AUDITS, STATES, TABLES, AuditOptions
-from kafkalite.traffic.spark.locations import location
-from kafkalite.traffic.spark.report import FILE, write_report
-from kafkalite.traffic.spark.requests import Requests
+from kafkalite.lab.spark.audits import AUDITS, STATES, TABLES, AuditOptions
+from kafkalite.lab.spark.locations import location
+from kafkalite.lab.spark.report import FILE, write_report
+from kafkalite.lab.spark.requests import Requests
 from tests.spark.truth.ghost_members import ghosts
 from tests.spark.truth.simulation import Stage, typed_tables
 from tests.spark.truth.tracked_group import Topics

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from kafkalite.traffic.spark.audits import TABLES
-from kafkalite.traffic.spark.pipeline import Job, audit
+from kafkalite.lab.spark.audits import TABLES
+from kafkalite.lab.spark.pipeline import Job, audit
 from tests.captures.stale_node import GROUP, ORDERS, PLACES, record_stale_node
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 from pyarrow import fs
 
-from kafkalite.traffic.columnar.options import Options, Table
-from kafkalite.traffic.columnar.reading import read_file
-from kafkalite.traffic.spark.locations import LocationError, find, location
-from kafkalite.traffic.spark.pipeline import Job, audit
+from kafkalite.lab.columnar.options import Options, Table
+from kafkalite.lab.columnar.reading import read_file
+from kafkalite.lab.spark.locations import LocationError, find, location
+from kafkalite.lab.spark.pipeline import Job, audit
 from tests.captures.split_captures import split_capture
 from tests.spark.stores.serving import Store, hdfs, s3
 from tests.spark.test_cluster import tables
-from tests.unit.traffic.spark.changes import (
+from tests.unit.lab.spark.changes import (
     NEW,
     OLD,
     STAGED_COMMIT,

@@ -10,11 +10,11 @@ import json
 import sys
 from dataclasses import replace
 
-from kafkalite.traffic.spark import register
-from kafkalite.traffic.spark.locations import location
-from kafkalite.traffic.spark.pipeline import Job, audit
-from kafkalite.traffic.spark.requests import Requests
-from kafkalite.traffic.spark.session import start
+from kafkalite.lab.spark import register
+from kafkalite.lab.spark.locations import location
+from kafkalite.lab.spark.pipeline import Job, audit
+from kafkalite.lab.spark.requests import Requests
+from kafkalite.lab.spark.session import start
 
 
 def main(url: str, folder: str, conf: str) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from kafkalite.traffic.scalar.recorder import Recorder
+from kafkalite.capture.recording.recorder import Recorder
 from tests.spark.truth.simulation import BROKER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from kafkalite.traffic.scalar.recorder import Tap
+    from kafkalite.capture.recording.recorder import Tap
     from tests.spark.truth.simulation import Exchange
 
 

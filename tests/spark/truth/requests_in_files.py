@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyarrow import dataset
 
-from kafkalite.traffic.spark.audits import STATES
-from kafkalite.traffic.spark.locations import location
-from kafkalite.traffic.spark.requests import Requests
+from kafkalite.lab.spark.audits import STATES
+from kafkalite.lab.spark.locations import location
+from kafkalite.lab.spark.requests import Requests
 from tests.spark.truth.simulation import typed_tables
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafkalite.traffic.spark.audits import AuditOptions
+    from kafkalite.lab.spark.audits import AuditOptions
     from tests.spark.truth.simulation import Exchange
 
 _INTERPRETED: Final = {

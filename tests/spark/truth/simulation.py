@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from kafkalite.capture.model import Direction, Endpoint
+from kafkalite.lab.columnar import tables
+from kafkalite.lab.columnar.decoding.decode import decode_table
 from kafkalite.protocol import codec
-from kafkalite.traffic.columnar import tables
-from kafkalite.traffic.columnar.decode import decode_table
-from kafkalite.traffic.model import Direction, Endpoint
 from tests.perf.socketless_broker import SocketlessBroker
 
 if TYPE_CHECKING:

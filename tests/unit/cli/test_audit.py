@@ -25,7 +25,7 @@ from kafkalite.cli.audit import (
     add_audit,
 )
 from kafkalite.cli.main import main
-from kafkalite.traffic.spark.pipeline import Outcome
+from kafkalite.lab.spark.pipeline import Outcome
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -46,15 +46,15 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_every_audit_option_has_a_command_line_option() -> None:
-    from kafkalite.traffic.spark.audits import AuditOptions  # noqa: PLC0415 - not without the extra
+    from kafkalite.lab.spark.audits import AuditOptions  # noqa: PLC0415 - not without the extra
 
     settable = {setting.field for setting in (*DURATIONS, *COUNTS)}
     assert settable == {each.name for each in fields(AuditOptions)}
 
 
 def test_defaults_equal_those_of_audit_options() -> None:
+    from kafkalite.lab.spark.audits import AuditOptions  # noqa: PLC0415
     from kafkalite.ports.times import duration_ms  # noqa: PLC0415 - as above
-    from kafkalite.traffic.spark.audits import AuditOptions  # noqa: PLC0415
 
     ours = AuditOptions()
     assert {each.field: duration_ms(each.default) for each in DURATIONS} | {
@@ -300,7 +300,7 @@ def test_spark_error_is_reduced_to_its_root_cause(text: str, reason: str) -> Non
 def test_connection_refused_by_java_that_was_killed_names_the_cause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from kafkalite.traffic.spark import session  # noqa: PLC0415 - not without the extra
+    from kafkalite.lab.spark import session  # noqa: PLC0415 - not without the extra
 
     java = subprocess.Popen(["sh", "-c", "kill -9 $$"])
     monkeypatch.setattr(session, "java_process", lambda: java)

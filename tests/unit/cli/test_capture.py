@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.capture.reading.captures import exchanges, read
 from kafkalite.cli.main import main
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.testing import Broker
-from kafkalite.traffic.scalar.reading import exchanges, read
 from tests.clients.served_proxy import ServedProxy
 from tests.conformance.raw import RawClient
-from tests.unit.traffic.proxy.certificates import Certificates
+from tests.unit.lab.proxy.certificates import Certificates
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from kafkalite.capture.model import Connection, Endpoint, Exchange, Problem, ProblemKind
 from kafkalite.cli.exchange_text import (
     ExchangeFilter,
     decode,
@@ -14,8 +15,7 @@ from kafkalite.cli.exchange_text import (
 )
 from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest, MetadataResponse
-from kafkalite.traffic.model import Connection, Endpoint, Exchange, Problem, ProblemKind
-from tests.unit.traffic.replay.recording import Recording
+from tests.unit.lab.replay.recording import Recording
 
 UNKNOWN = Exchange(
     connection=Connection(

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.capture.recording.file_rotation import CaptureError
 from kafkalite.cli.broker_options import add_broker_options
 from kafkalite.cli.main import main
 from kafkalite.cli.recording import recorder_from
 from kafkalite.config.options import RECORDING_OPTIONS
-from kafkalite.traffic.scalar.file_rotation import CaptureError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from kafkalite.cli.main import main
+from kafkalite.lab.replay.player.pacing import ClockError
+from kafkalite.lab.replay.player.player import Player
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.testing import Broker
-from kafkalite.traffic.replay.player.pacing import ClockError
-from kafkalite.traffic.replay.player.player import Player
 from tests.conformance.raw import RawClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kafkalite.traffic.model import Exchange
+    from kafkalite.capture.model import Exchange
 
 
 @pytest.fixture(scope="module")

@@ -21,10 +21,10 @@ from kafkalite.cli.broker_options import add_broker_options
 from kafkalite.cli.main import main
 from kafkalite.cli.serve import describe_stand_in, prepared_from, print_ready
 from kafkalite.config.options import STAND_IN_OPTIONS
+from kafkalite.lab.replay.standin.preparation import Match, OnMiss
 from kafkalite.server.broker import Broker
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings, SettingsError
-from kafkalite.traffic.replay.standin.preparation import Match, OnMiss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.capture.model import Direction, Endpoint
 from kafkalite.cli import exchange_text
 from kafkalite.cli.main import main
-from kafkalite.traffic.model import Direction, Endpoint
 from tests.captures import damage, traffic
 from tests.unit.frames import framed
 

@@ -24,9 +24,9 @@ from kafkalite.config.options import (
     VARIABLE_PREFIX,
     Option,
 )
+from kafkalite.lab.replay.standin.preparation import Match, OnMiss
 from kafkalite.server.logging import Level
 from kafkalite.testing import Broker
-from kafkalite.traffic.replay.standin.preparation import Match, OnMiss
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -31,7 +31,7 @@ _MODULES_WITHOUT_READS = (
     "config/",
     "protocol/",
     # Known differences of replays.
-    "traffic/replay/comparison/known_differences.py",
+    "lab/replay/comparison/known_differences.py",
     # Translates environments of containers into settings.
     "docker/",
     # Settings of clients.

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from kafkalite.capture.model import Endpoint
 from kafkalite.server.connection import MAX_JOINED_BYTES, Connection
 from kafkalite.server.recording import Recording
-from kafkalite.traffic.model import Endpoint
 from kafkalite.wire.frames import SHARED_BUFFER_BYTES
 from kafkalite.wire.session import BURST_BYTES
 from tests.unit.server.test_connection import FakeTransport, ListeningNode, run_callbacks, send
@@ -16,7 +16,7 @@ from tests.unit.server.test_connection import FakeTransport, ListeningNode, run_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkalite.traffic.scalar.recorder import Recorder
+    from kafkalite.capture.recording.recorder import Recorder
 
 
 class RecordingTap:

@@ -14,13 +14,13 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 
+from kafkalite.capture.model import Direction, Frame, Problem
+from kafkalite.capture.reading.captures import read
+from kafkalite.capture.recording.file_rotation import CaptureError
 from kafkalite.config.definitions import ConfigError
+from kafkalite.lab.replay.standin.preparation import PreparationError
 from kafkalite.security.sasl.users import User
 from kafkalite.testing import Broker
-from kafkalite.traffic.model import Direction, Frame, Problem
-from kafkalite.traffic.replay.standin.preparation import PreparationError
-from kafkalite.traffic.scalar.file_rotation import CaptureError
-from kafkalite.traffic.scalar.reading import read
 from kafkalite.transactions.state import TransactionState
 from tests.unit.security.issued_files import Files
 from tests.unit.telemetry.pushes import counter, push_metrics, serialized

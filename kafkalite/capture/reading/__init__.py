@@ -1,0 +1,1 @@
+"""Reading of captures: packets, connections, frames, exchanges."""

@@ -1,0 +1,1 @@
+"""Recording of connections into capture files, by the broker and by the proxy."""

@@ -1,0 +1,1 @@
+"""Tools for captures: replay, comparison, the recording proxy, Arrow tables, and audits."""

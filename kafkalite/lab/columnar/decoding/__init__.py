@@ -1,0 +1,1 @@
+"""Columnar decoding of messages: plans from schemas, and the interpreter that runs them."""

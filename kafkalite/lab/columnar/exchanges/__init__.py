@@ -1,0 +1,1 @@
+"""Exchanges: requests paired with their responses, also across files, and decoded."""

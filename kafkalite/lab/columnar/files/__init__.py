@@ -1,0 +1,1 @@
+"""Capture files: chunks, and the positions of the packets in them."""

@@ -1,0 +1,1 @@
+"""Kafka frames in the segments of connections, their headers, and the rows of tables."""

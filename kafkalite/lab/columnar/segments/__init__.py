@@ -1,0 +1,1 @@
+"""TCP segments of packets, and the connections to which they belong."""

@@ -1,0 +1,244 @@
+"""The audits of captured traffic, and the state tables that they share.
+
+Each audit is a pure function of requests and of state that is rebuilt from them. Each table
+describes its columns. The audits answer questions that KIPs raise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.lab.spark.audits.classic import (
+    BY_GENERATION,
+    COMMIT_COUNTS,
+    classify_by_generation,
+    compare_with_generations,
+    count_commits,
+    is_plain_commit,
+)
+from kafkalite.lab.spark.audits.commit_checks import BY_EPOCH, CLASSIFIED
+from kafkalite.lab.spark.audits.commit_triage import (
+    TRIAGED,
+    commits_to_check,
+    counted_commits,
+    triage_commits,
+)
+from kafkalite.lab.spark.audits.contract import Audit, AuditOptions
+from kafkalite.lab.spark.audits.fencing import (
+    CURRENT_COMMIT_COUNTS,
+    FENCING,
+    classify_commits,
+    count_plain_commits,
+)
+from kafkalite.lab.spark.audits.health import HEALTH
+from kafkalite.lab.spark.audits.members import (
+    GHOSTS,
+    MEMBERS,
+    find_ghosts,
+    member_commits,
+)
+from kafkalite.lab.spark.audits.metadata import METADATA
+from kafkalite.lab.spark.audits.offsets import EXPIRY_CANDIDATES, OFFSETS, expiry_candidates
+from kafkalite.lab.spark.audits.producers import PRODUCERS
+from kafkalite.lab.spark.dataframes import functions as f
+from kafkalite.lab.spark.state.accepted_offsets import ACCEPTED_OFFSETS, accepted_offsets
+from kafkalite.lab.spark.state.assignments import ASSIGNMENTS, assignments
+from kafkalite.lab.spark.state.connect import CONFIGURATIONS, configurations
+from kafkalite.lab.spark.state.epochs import EPOCHS, steps
+from kafkalite.lab.spark.state.generations import GENERATIONS, generations
+from kafkalite.lab.spark.state.heartbeats import (
+    HEARTBEATS,
+    RUNS,
+    distinct_heartbeats,
+    heartbeat_runs,
+)
+from kafkalite.lab.spark.state.liveness import (
+    MEMBER_COMMITS,
+    MEMBERSHIP_REQUESTS,
+    distinct_membership_requests,
+)
+from kafkalite.lab.spark.state.partition_epochs import PARTITION_EPOCHS, partition_epochs
+from kafkalite.lab.spark.state.partition_ownership import OWNED_PARTITIONS, owned_partitions
+from kafkalite.lab.spark.state.partition_sums import PARTITION_SUMS, partition_sums
+from kafkalite.lab.spark.state.producing import WRITES, writes
+from kafkalite.lab.spark.state.protocol_changes import (
+    CLASSIC_INTERVALS,
+    classic_heartbeats,
+    classic_intervals,
+    may_migrate,
+    select_with_epochs,
+    select_within_intervals,
+)
+from kafkalite.lab.spark.state.request_sums import REQUEST_SUMS, request_sums
+from kafkalite.lab.spark.state.subscriptions import SUBSCRIPTIONS, subscriptions
+from kafkalite.lab.spark.state.time_range import TIME_RANGE, time_range
+from kafkalite.lab.spark.state.topics import TASKS, TOPICS, tasks, topics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import DataFrame
+
+    from kafkalite.lab.spark.requests import Requests
+    from kafkalite.lab.spark.state.tables import Table
+
+__all__ = ["AUDITS", "STATES", "STATE_TABLES", "TABLES", "AuditOptions"]
+
+
+def _owned_partitions(requests: Requests) -> DataFrame:
+    return owned_partitions(
+        requests.state("epochs"), requests.state("topics"), requests.state("tasks")
+    )
+
+
+def _accepted_offsets(requests: Requests, options: AuditOptions) -> DataFrame:
+    # A bucket is at most as long as the retention, so that no offset expires within a bucket.
+    bucket_ms = max(1, min(options.bucket_ms, options.retention_ms))
+    return accepted_offsets(requests, requests.state(TOPICS.name), bucket_ms * 1000)
+
+
+def _membership_requests(requests: Requests, options: AuditOptions) -> DataFrame:
+    return distinct_membership_requests(
+        requests, requests.state(HEARTBEATS.name), options.session_timeout_ms
+    )
+
+
+def _classic_intervals(requests: Requests, options: AuditOptions) -> DataFrame:
+    if not may_migrate(requests):
+        return CLASSIC_INTERVALS.empty(requests.spark)
+    return classic_intervals(requests.state(MEMBERSHIP_REQUESTS.name), options.session_timeout_ms)
+
+
+def _epochs(requests: Requests) -> DataFrame:
+    heartbeats = requests.state(HEARTBEATS.name)
+    if may_migrate(requests):
+        names = (MEMBERSHIP_REQUESTS.name, CLASSIC_INTERVALS.name, ASSIGNMENTS.name, TOPICS.name)
+        heartbeats = heartbeats.unionByName(classic_heartbeats(*map(requests.state, names)))
+    return steps(heartbeats)
+
+
+def _generations(requests: Requests) -> DataFrame:
+    membership_requests = requests.state(MEMBERSHIP_REQUESTS.name)
+    if may_migrate(requests):
+        membership_requests = select_within_intervals(
+            membership_requests, requests.state(CLASSIC_INTERVALS.name), negated=True
+        )
+    return generations(membership_requests)
+
+
+def _select_without_epochs(commits: DataFrame, requests: Requests) -> DataFrame:
+    intervals = requests.state(CLASSIC_INTERVALS.name) if may_migrate(requests) else None
+    return select_with_epochs(commits, requests.state(EPOCHS.name), intervals, negated=True)
+
+
+def _subscriptions(requests: Requests, options: AuditOptions) -> DataFrame:
+    return subscriptions(
+        requests, requests.state(MEMBERSHIP_REQUESTS.name), options.session_timeout_ms
+    )
+
+
+def _classify_by_generation(requests: Requests) -> DataFrame:
+    all_generations = requests.state(GENERATIONS.name)
+    groups = f.broadcast(all_generations.select("group_id").distinct())
+    classic = commits_to_check(requests).join(groups, "group_id", "semi")
+    commits = compare_with_generations(_select_without_epochs(classic, requests), all_generations)
+    return classify_by_generation(
+        commits.where(~is_plain_commit()),
+        all_generations,
+        requests.state(ASSIGNMENTS.name),
+        requests.state(TOPICS.name),
+    )
+
+
+def _count_commits(requests: Requests) -> DataFrame:
+    to_check = _select_without_epochs(commits_to_check(requests), requests)
+    by_kind = count_commits(
+        compare_with_generations(to_check, requests.state(GENERATIONS.name))
+    ).unionByName(
+        COMMIT_COUNTS.shape(counted_commits(requests).where(f.col("commit_kind") != BY_EPOCH))
+    )
+    return COMMIT_COUNTS.shape(
+        by_kind.groupBy("commit_kind").agg(
+            *(f.sum(name).alias(name) for name in ("commits", "refused"))
+        )
+    )
+
+
+STATES: Final[Mapping[str, Callable[[Requests, AuditOptions], DataFrame]]] = {
+    TOPICS.name: lambda requests, _: topics(requests),
+    TASKS.name: lambda requests, _: tasks(requests),
+    RUNS.name: lambda requests, options: heartbeat_runs(requests, options.session_timeout_ms),
+    HEARTBEATS.name: lambda requests, options: distinct_heartbeats(
+        requests, options.session_timeout_ms
+    ),
+    EPOCHS.name: lambda requests, _: _epochs(requests),
+    OWNED_PARTITIONS.name: lambda requests, _: _owned_partitions(requests),
+    MEMBERSHIP_REQUESTS.name: _membership_requests,
+    MEMBER_COMMITS.name: member_commits,
+    CLASSIC_INTERVALS.name: _classic_intervals,
+    SUBSCRIPTIONS.name: _subscriptions,
+    GENERATIONS.name: lambda requests, _: _generations(requests),
+    ASSIGNMENTS.name: lambda requests, _: assignments(requests),
+    TRIAGED.name: lambda requests, _: triage_commits(requests),
+    CURRENT_COMMIT_COUNTS.name: lambda requests, _: count_plain_commits(requests),
+    CLASSIFIED.name: lambda requests, _: classify_commits(requests),
+    BY_GENERATION.name: lambda requests, _: _classify_by_generation(requests),
+    COMMIT_COUNTS.name: lambda requests, _: _count_commits(requests),
+    CONFIGURATIONS.name: lambda requests, _: configurations(requests),
+    ACCEPTED_OFFSETS.name: _accepted_offsets,
+    EXPIRY_CANDIDATES.name: expiry_candidates,
+    TIME_RANGE.name: lambda requests, _: time_range(requests),
+    REQUEST_SUMS.name: lambda requests, options: request_sums(requests, options.bucket_ms * 1000),
+    PARTITION_SUMS.name: lambda requests, options: partition_sums(
+        requests, options.bucket_ms * 1000
+    ),
+    GHOSTS.name: find_ghosts,
+    WRITES.name: lambda requests, _: writes(requests),
+    PARTITION_EPOCHS.name: lambda requests, _: partition_epochs(
+        requests, requests.state(TOPICS.name)
+    ),
+}
+"""State table → function that computes it; each table is computed once and shared by audits."""
+
+STATE_TABLES: Final[Mapping[str, Table]] = {
+    table.name: table
+    for table in (
+        TOPICS,
+        TASKS,
+        RUNS,
+        HEARTBEATS,
+        EPOCHS,
+        OWNED_PARTITIONS,
+        MEMBERSHIP_REQUESTS,
+        MEMBER_COMMITS,
+        CLASSIC_INTERVALS,
+        SUBSCRIPTIONS,
+        GENERATIONS,
+        ASSIGNMENTS,
+        TRIAGED,
+        CURRENT_COMMIT_COUNTS,
+        CLASSIFIED,
+        BY_GENERATION,
+        COMMIT_COUNTS,
+        CONFIGURATIONS,
+        ACCEPTED_OFFSETS,
+        EXPIRY_CANDIDATES,
+        TIME_RANGE,
+        REQUEST_SUMS,
+        PARTITION_SUMS,
+        GHOSTS,
+        WRITES,
+        PARTITION_EPOCHS,
+    )
+}
+"""Descriptions of the state tables."""
+
+AUDITS: Final[Mapping[str, Audit]] = {
+    audit.name: audit for audit in (FENCING, MEMBERS, OFFSETS, METADATA, PRODUCERS, HEALTH)
+}
+"""The audits by name."""
+
+TABLES: Final[Mapping[str, Table]] = {
+    table.name: table for audit in AUDITS.values() for table in audit.tables
+}
+"""Descriptions of the audits' tables."""

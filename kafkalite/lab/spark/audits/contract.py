@@ -1,0 +1,47 @@
+"""Types of audits: options, and an audit with its name, summary and tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import DataFrame
+
+    from kafkalite.lab.spark.requests import Requests
+    from kafkalite.lab.spark.state.tables import Table
+
+_MINUTE_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditOptions:
+    """Settings of audits that a capture does not contain."""
+
+    retention_ms: int = 7 * 24 * 60 * _MINUTE_MS
+    """Retention of offsets: offsets.retention.minutes of the broker."""
+    session_timeout_ms: int = 45_000
+    """Session timeout of consumer group members."""
+    transaction_timeout_ms: int = _MINUTE_MS
+    """Transaction timeout if the capture lacks the InitProducerId."""
+    effect_window_ms: int = _MINUTE_MS
+    """Events within this time after a response with stale metadata count as its consequences."""
+    bucket_ms: int = 10_000
+    """Width of time buckets for lag, rebalances and traffic."""
+    rebalance_storm_threshold: int = 5
+    """A group has a rebalance storm if it has at least this many rebalances in a minute, and more
+    than a restart of its clients causes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """One audit: its name, its summary, and the tables that it computes."""
+
+    name: str
+    summary: str
+    tables: tuple[Table, ...]
+    """Descriptions of its tables."""
+    compute: Callable[[Requests, AuditOptions], Mapping[str, DataFrame]] = field(repr=False)
+    """Returns its tables by name."""

@@ -1,0 +1,187 @@
+"""Computes state and audit tables once and writes them; later queries read the files."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from kafkalite.lab.spark.audits import AUDITS, STATES, TABLES
+from kafkalite.lab.spark.dataframes import is_local
+from kafkalite.lab.spark.inputs import REPORT_COLUMNS
+from kafkalite.lab.spark.memory import audits_at_once
+from kafkalite.lab.spark.stages.decoding import attempt_id, report_rows
+from kafkalite.lab.spark.stages.writing import write_batches
+from kafkalite.lab.spark.state.tables import in_memory_table
+from kafkalite.lab.spark.state.time_range import TIME_RANGE
+from kafkalite.ports.entropy import SystemEntropy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from kafkalite.lab.spark.audits import AuditOptions
+    from kafkalite.lab.spark.locations import Location
+    from kafkalite.lab.spark.progress import ProgressReporter
+    from kafkalite.lab.spark.requests import Requests
+
+STATE: Final = "state"
+AUDIT: Final = "audits"
+_FORMER_FOLDERS: Final = (
+    "state/signs_of_life",
+    "state/classic_turns",
+    "state/holdings",
+    "state/sifted_commits",
+    "state/plain_commits",
+    "state/judged_commits",
+    "state/judged_by_generation",
+    "state/taken_offsets",
+    "state/lasting_commits",
+    "state/extent",
+    "audits/offsets_spared",
+)
+"""Paths of tables under the names that they had in earlier versions."""
+REDUCED: Final = f"{STATE}/reduced_requests"
+"""Path of the files that tasks of Spark write for the local engine; they are never committed."""
+FOLDERS: Final = (
+    *(f"{STATE}/{name}" for name in STATES),
+    *(f"{AUDIT}/{name}" for name in TABLES),
+    *_FORMER_FOLDERS,
+    REDUCED,
+)
+"""Paths of all state and audit tables below the output folder."""
+
+_US_PER_MS: Final = 1_000
+_MIN_BUCKETS: Final = 50
+"""Minimum number of buckets of a capture, unless buckets would be shorter than 1 ms."""
+_LOCAL_AUDITS_AT_ONCE: Final = 2
+"""While DuckDB computes one audit, Python writes the queries of another."""
+_IN_MEMORY_BYTES: Final = 16 << 20
+"""Size of a file of a state table that DuckDB keeps in memory; it reads larger ones again."""
+_HEAP: Final = ("spark.driver.memory", "1g")
+"""The setting with the size of Java's heap in this process, and Spark's default."""
+
+
+class DerivedTables:
+    """Computes the state and audit tables of one run, and writes them below a staging folder."""
+
+    def __init__(self, staged: Location, options: AuditOptions, reporter: ProgressReporter) -> None:
+        self._staged = staged
+        self._options = options
+        self._reporter = reporter
+        self.files: dict[str, tuple[str, ...]] = {}
+        """The written tables, and the paths of their files below `staged`."""
+
+    def state(self, requests: Requests, name: str) -> DataFrame:
+        """Compute and write a state table; return the written table."""
+        self._reporter.step(f"state: {name}")
+        computed = STATES[name](requests, self._options)
+        files = self._write(f"{STATE}/{name}", computed)
+        is_small = (
+            sum(each.files.get_file_info(each.path).size for each in files) <= _IN_MEMORY_BYTES
+            if is_local(requests.spark)
+            else requests.are_few
+        )
+        if is_small:
+            return load_into_memory(requests.spark, files, computed.schema)
+        return requests.spark.read.schema(computed.schema).parquet(*(each.url for each in files))
+
+    def audit(self, requests: Requests, names: Iterable[str]) -> None:
+        """Compute and write the tables of audits, in parallel: planning a query uses one core."""
+        for row in requests.state(TIME_RANGE.name).where("first_us is not null").collect():
+            duration_ms = (row.last_us - row.first_us) // _US_PER_MS
+            bucket_ms = choose_bucket_ms(self._options.bucket_ms, duration_ms)
+            self._options = replace(self._options, bucket_ms=bucket_ms)
+        workers = (
+            _LOCAL_AUDITS_AT_ONCE
+            if is_local(requests.spark)
+            else audits_at_once(str(requests.spark.conf.get(*_HEAP)))
+        )
+        with ThreadPoolExecutor(workers) as pool:
+            futures = [
+                # The context has the engine in use.
+                pool.submit(copy_context().run, self._audit, requests, name)
+                for name in names
+            ]
+            for future in futures:
+                future.result()
+
+    def _audit(self, requests: Requests, name: str) -> None:
+        audit = AUDITS[name]
+        self._reporter.step(f"audit: {name}: {audit.summary}")
+        for table, frame in audit.compute(requests, self._options).items():
+            self._write(f"{AUDIT}/{table}", frame)
+
+    def _write(self, folder: str, frame: DataFrame) -> list[Location]:
+        where = self._staged / folder
+        if is_local(frame.sparkSession):
+            name = f"{SystemEntropy().uuid4_text()}.parquet"
+            frame.write.parquet((where / name).url)
+            self.files[folder] = (f"{folder}/{name}",)
+            return [where / name]
+        context = getattr(frame.sparkSession, "sparkContext", None)
+        if context is not None:  # Spark Connect has none
+            context.setJobDescription(folder)
+        if where.is_object:
+            names = write_once(frame, where, SystemEntropy().uuid4_text())
+        else:
+            frame.write.parquet(where.url)
+            names = [name for name in where.walk() if name.endswith(".parquet")]
+        self.files[folder] = tuple(f"{folder}/{name}" for name in names)
+        return [where / name for name in names]
+
+
+def choose_bucket_ms(max_ms: int, duration_ms: int) -> int:
+    """Return the length of a bucket: `max_ms`, or less if the capture would have few buckets.
+
+    A shorter length is 1, 2 or 5 times a power of ten.
+    """
+    target_ms = duration_ms // _MIN_BUCKETS
+    if target_ms >= max_ms:
+        return max_ms
+    unit_ms: int = 10 ** (len(str(max(1, target_ms))) - 1)
+    return min(
+        max_ms, unit_ms * max(step for step in (1, 2, 5) if unit_ms * step <= max(1, target_ms))
+    )
+
+
+def write_once(frame: DataFrame, where: Location, name: str) -> list[str]:
+    """Write a table to files with the prefix `name` in an object store; returns their names.
+
+    Spark's own writer creates temporary objects and moves them, which copies them.
+    """
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        file = f"{name}-{attempt_id()}.parquet"
+        if write_batches(batches, where / file):
+            yield report_rows([file])
+
+    written = [row.report for row in frame.mapInArrow(write, REPORT_COLUMNS).collect()]
+    if not written:
+        from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - with Spark only
+
+        written = [f"{name}.parquet"]
+        schema = to_arrow_schema(frame.schema, timezone="UTC")
+        with (where / written[0]).create() as stream:
+            parquet.write_table(schema.empty_table(), stream)
+    return sorted(written)
+
+
+def load_into_memory(
+    spark: SparkSession, files: Iterable[Location], schema: StructType
+) -> DataFrame:
+    """Return a small written table as in-memory rows, which Spark knows when it plans a query.
+
+    Spark removes empty tables from the plan, and does not read the files again for each query.
+    """
+    parts = []
+    for file in files:
+        with file.files.open_input_file(file.path) as stream:
+            parts.append(parquet.read_table(stream))
+    return in_memory_table(spark, pa.concat_tables(parts), schema)

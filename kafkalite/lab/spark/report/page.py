@@ -1,0 +1,82 @@
+"""The report as one self-contained HTML page, with a light and a dark theme. It loads nothing.
+
+The page contains Plotly, which draws the charts, and DataTables, which sorts and filters the
+tables. Python packages bring both: plotly and itables.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from itables.utils import read_package_file
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from kafkalite.lab.spark.report.formatting import escape_unprintable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafkalite.lab.spark.report.model import Section
+
+_TEMPLATE = "page.html.j2"
+
+
+def render(
+    sections: Sequence[Section],
+    summary: Mapping[str, str],
+    problems: Sequence[Mapping[str, Any]],
+) -> str:
+    """Return the page as HTML."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["cell"] = cell
+    environment.filters["sort_key"] = sort_key
+    environment.filters["spaced"] = lambda name: name.replace("_", " ")
+    environment.filters["json"] = script_json
+    return environment.get_template(_TEMPLATE).render(
+        sections=sections,
+        summary=summary,
+        problems=problems,
+        plotly_js=get_plotlyjs().replace("</script", "<\\/script"),
+        tables_js=read_package_file("html/dt_bundle.js"),
+        tables_css=read_package_file("html/dt_bundle.css"),
+    )
+
+
+def cell(value: object) -> str:
+    """Return a table cell's text."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    return escape_unprintable(str(value))
+
+
+def sort_key(value: object) -> str:
+    """Return the text by which a table sorts a cell: the exact value; empty for null."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value)
+
+
+def script_json(value: object) -> Markup:
+    """Return JSON for a script element, in which no text can end the element."""
+    return Markup(json.dumps(value).replace("<", "\\u003c"))  # noqa: S704 - escaped here

@@ -1,0 +1,85 @@
+"""The time range of a capture."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from kafkalite.lab.spark.dataframes import functions as f
+from kafkalite.lab.spark.locations import location
+from kafkalite.lab.spark.state.tables import table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import DataFrame
+
+    from kafkalite.lab.spark.requests import Requests
+
+
+TIME_RANGE = table(
+    "time_range",
+    "The first and last time in a capture, one row, in microseconds since the Unix epoch",
+    ("first_us", "bigint", "time of the first request; null for an empty capture"),
+    ("last_us", "bigint", "time of the last request or response"),
+)
+
+
+def time_range(requests: Requests) -> DataFrame:
+    """Return the time range of all requests and responses, as `TIME_RANGE`."""
+    ranges = requests.map_files(_SCHEMA, read_time_ranges)
+    if ranges is None:
+        ranges = requests.envelopes().select(
+            f.unix_micros("ts").alias("first_us"),
+            f.greatest(f.unix_micros("ts"), f.unix_micros("response_ts")).alias("last_us"),
+        )
+    return ranges.agg(f.min("first_us").alias("first_us"), f.max("last_us").alias("last_us"))
+
+
+_SCHEMA: Final = pa.schema([("first_us", pa.int64()), ("last_us", pa.int64())])
+_TIMES: Final = ("ts", "response_ts")
+
+
+def read_time_ranges(urls: Iterable[str]) -> pa.Table:
+    """Return the time range of each file, from the statistics in its footer if it has them."""
+    rows = []
+    for url in urls:
+        where = location(url)
+        with where.files.open_input_file(where.path) as stream:
+            file = parquet.ParquetFile(stream)
+            times = _times_in_footer(file.metadata) or _times_in_rows(file)
+            if times:
+                rows.append({"first_us": min(times), "last_us": max(times)})
+    return pa.Table.from_pylist(rows, _SCHEMA)
+
+
+def _times_in_footer(metadata: parquet.FileMetaData) -> list[int]:
+    """Return the smallest and largest times of each row group; none if a group lacks them."""
+    columns = {metadata.schema.column(index).path: index for index in range(metadata.num_columns)}
+    times: list[int] = []
+    for group in range(metadata.num_row_groups):
+        for name in _TIMES:
+            column = metadata.row_group(group).column(columns[name])
+            statistics = column.statistics if column.is_stats_set else None
+            if statistics is None or not statistics.has_min_max:
+                if statistics is not None and statistics.null_count == column.num_values:
+                    continue  # no request has a response
+                return []
+            times += (_to_us(statistics.min), _to_us(statistics.max))
+    return times
+
+
+def _times_in_rows(file: parquet.ParquetFile) -> list[int]:
+    rows = file.read(columns=[*_TIMES])
+    return [_to_us(time) for name in _TIMES for time in rows[name].to_pylist() if time is not None]
+
+
+def _to_us(time: datetime) -> int:
+    return (time - _EPOCH) // _MICROSECOND
+
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)

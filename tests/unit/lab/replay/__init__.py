@@ -1,0 +1,1 @@
+"""Tests of `kafkalite.lab.replay`, and builders of captures for them."""

@@ -1,1 +1,0 @@
-"""Tests of `kafkalite.traffic.replay`, and builders of captures for them."""
