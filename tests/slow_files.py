@@ -22,7 +22,16 @@ SLOW_FILES: Final = (
     "tests/conformance/test_secured_controllers.py",
     "tests/conformance/test_scenarios.py",
     "tests/conformance/test_known_differences.py",
+    # With Spark.
+    "tests/spark/test_audits.py",
+    "tests/spark/test_local_engine.py",
+    "tests/spark/test_cluster.py",
+    "tests/spark/test_follow.py",
+    "tests/spark/test_pipeline.py",
+    "tests/spark/test_report.py",
     # In the default run.
+    "tests/perf/test_fairness.py",
+    "tests/perf/test_groups.py",
     "tests/unit/cli/test_serve.py",
     "tests/docs/test_code_blocks.py",
     "tests/unit/lab/columnar/test_reading.py",

@@ -132,7 +132,8 @@ def test_entities_are_in_the_order_of_a_java_hash_map(wire: ClusterWire) -> None
         {"user": f"user-{number}", **({} if number % 3 else {"client-id": None})}
         for number in range(14)
     ]
-    outcome = alter(wire, *((each, {"request_percentage": 1.0}) for each in entities))
+    quota: dict[str, float | None] = {"request_percentage": 1.0}
+    outcome = alter(wire, *((each, quota) for each in entities))
     # The order in which Java 17 iterates over a HashMap of these entities.
     expected = (7, 8, 13, 11, 4, 6, 10, 9, 2, 3, 12, 5, 1, 0)
     assert [entity for _, _, entity in outcome] == [entities[number] for number in expected]

@@ -163,7 +163,9 @@ def test_bytes_of_open_requests_are_limited(monkeypatch: pytest.MonkeyPatch) -> 
     for number in range(4):
         script.commit_request(number)
     script.commit_response(3)
-    size = len(script.events[0].body)
+    first = script.events[0]
+    assert isinstance(first, Frame)
+    size = len(first.body)
     monkeypatch.setattr(pairing, "MAX_PENDING_REQUEST_BYTES", 2 * size)
     found, problems = script.pair()
     assert summarize(found) == [(0, 0, False), (1, 1, False), (2, 2, False), (3, 3, True)]
