@@ -18,6 +18,7 @@ from kafkalite.lab.spark.dataframes import local_engine
 from kafkalite.lab.spark.pipeline import Job, Outcome, audit
 from kafkalite.lab.spark.progress import SilentReporter
 from kafkalite.lab.spark.state.heartbeats import RUNS
+from kafkalite.lab.spark.state.liveness import MEMBER_COMMITS
 from kafkalite.lab.spark.state.request_sums import REQUEST_SUMS
 from tests.perf.big_capture import write
 from tests.spark.truth.all_scenarios import run_scenarios
@@ -79,7 +80,7 @@ class Outputs:
     """The local engine; tasks of Spark read the capture and reduce the requests."""
 
 
-PARTIAL_SUMS = {RUNS.name, REQUEST_SUMS.name, TRIAGED.name}
+PARTIAL_SUMS = {MEMBER_COMMITS.name, RUNS.name, REQUEST_SUMS.name, TRIAGED.name}
 """State tables with rows of each task, which other tables sum up."""
 TO_COMPARE = [
     (table, engine)
