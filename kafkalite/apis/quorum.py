@@ -16,6 +16,7 @@ from kafkalite.cluster.quorum import (
     describe_quorum,
     voter_key,
 )
+from kafkalite.coordinator.java_order import JavaHashMap, string_hash
 from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
 from kafkalite.metadata.features import (
     FIRST_WITH_CONTROLLER_UNREGISTRATION,
@@ -53,8 +54,9 @@ if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
 
 _METADATA_PARTITION: Final = 0
+_MAX_SORTED_CHARACTERS: Final = 16_384
+"""Characters of the names of endpoints in a message: their hashes take long to compute."""
 _MAX_LISTED_ENDPOINTS: Final = 16
-"""Maximum endpoints in a message."""
 
 
 def handle_describe_quorum(call: Call, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
@@ -167,10 +169,18 @@ def handle_add_raft_voter(call: Call, request: AddRaftVoterRequest) -> AddRaftVo
 
 
 def _endpoints_text(endpoints: Mapping[str, tuple[str, int]]) -> str:
-    """Return endpoints in the form of Kafka's texts, in the order of the request."""
-    listed = map(_endpoint_text, islice(endpoints.items(), _MAX_LISTED_ENDPOINTS))
-    more = ", …" if len(endpoints) > _MAX_LISTED_ENDPOINTS else ""
-    return f"Endpoints(endpoints={{{', '.join(listed)}{more}}})"
+    """Return endpoints in the form and the order of Kafka's texts.
+
+    The text of too many endpoints has the first ones of the request: its end is not in the message
+    anyway.
+    """
+    if sum(map(len, endpoints)) > _MAX_SORTED_CHARACTERS:
+        endpoints = dict(islice(endpoints.items(), _MAX_LISTED_ENDPOINTS))
+        return f"Endpoints(endpoints={{{', '.join(map(_endpoint_text, endpoints.items()))}, …}})"
+    texts: JavaHashMap[str, str] = JavaHashMap(string_hash, initial_capacity=len(endpoints))
+    for name, address in endpoints.items():
+        texts.put(name, _endpoint_text((name, address)))
+    return f"Endpoints(endpoints={{{', '.join(texts.values())}}})"
 
 
 def _endpoint_text(endpoint: tuple[str, tuple[str, int]]) -> str:

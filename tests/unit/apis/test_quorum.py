@@ -159,7 +159,7 @@ def test_a_voter_needs_an_endpoint_for_controllers(wire: ClusterWire) -> None:
     )
     assert add(wire, listeners=[]) == (ErrorCode.INVALID_REQUEST, text.format(""))
     others = [Listener(name="b", host="127.0.0.1", port=1), Listener(name="a", host="h", port=2)]
-    endpoints = "ListenerName(B)=127.0.0.1/<unresolved>:1, ListenerName(A)=h/<unresolved>:2"
+    endpoints = "ListenerName(A)=h/<unresolved>:2, ListenerName(B)=127.0.0.1/<unresolved>:1"
     assert add(wire, listeners=others) == (ErrorCode.INVALID_REQUEST, text.format(endpoints))
 
 
