@@ -12,7 +12,7 @@ a later response gets its request, or when a request follows of which it acknowl
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -84,12 +84,14 @@ class _RequestQueue:
 class Pairing:
     """Pairs the frames of all connections, event by event."""
 
-    __slots__ = ("_pending_bytes", "_queues", "_report", "_waiting_bytes")
+    __slots__ = ("_pending_bytes", "_pending_queues", "_queues", "_report", "_waiting_bytes")
 
     def __init__(self, report: Reporter) -> None:
         self._report = report
         self._queues: dict[int, _RequestQueue] = {}
         self._pending_bytes = self._waiting_bytes = 0
+        self._pending_queues: OrderedDict[int, _RequestQueue] = OrderedDict()
+        """Id of each pending request of all connections, oldest first → its queue."""
 
     def process(self, event: Event) -> Sequence[Exchange]:
         """Return the exchanges that an event completes."""
@@ -150,6 +152,7 @@ class Pairing:
                 return (*unanswered, self._pair(queue, pending, response))
         queue.pending_requests.append(pending)
         self._pending_bytes += len(frame.body)
+        self._pending_queues[id(pending)] = queue
         return self._limit_pending(queue, len(frame.body))
 
     def _add_response(self, queue: _RequestQueue, frame: Frame) -> Sequence[Exchange]:
@@ -175,28 +178,41 @@ class Pairing:
         pending = pending_requests.popleft()
         assert pending is not None
         self._pending_bytes -= len(pending.frame.body)
+        del self._pending_queues[id(pending)]
         exchange = self._pair(queue, pending, frame)
         return (*unanswered, exchange) if unanswered else (exchange,)
 
     def _limit_pending(self, queue: _RequestQueue, newest_bytes: int) -> Sequence[Exchange]:
-        """Return the oldest requests of a connection above the limits as unanswered."""
+        """Return the requests above the limits as unanswered.
+
+        They are the oldest of the connection if it has many, and the oldest of all connections if
+        these have many bytes.
+        """
         unanswered: list[Exchange] = []
-        while queue.pending_requests and (
-            len(queue.pending_requests) > MAX_PENDING_REQUESTS
-            or self._pending_bytes - newest_bytes > MAX_PENDING_REQUEST_BYTES
+        while len(queue.pending_requests) > MAX_PENDING_REQUESTS:
+            unanswered += self._drop_oldest(queue)
+        while (
+            self._pending_bytes - newest_bytes > MAX_PENDING_REQUEST_BYTES
+            and len(self._pending_queues) > 1
         ):
-            oldest = queue.pending_requests[0]
-            if oldest is not None:
-                detail = f"correlation id {oldest.header.correlation_id}"
-                self._report_problem(ProblemKind.TOO_MANY_OPEN, oldest.frame, detail)
-            unanswered += self._end_pending(queue, 1)
+            unanswered += self._drop_oldest(next(iter(self._pending_queues.values())))
         return unanswered
+
+    def _drop_oldest(self, queue: _RequestQueue) -> list[Exchange]:
+        """Remove the first entry of a queue, and return it as unanswered if it is a request."""
+        oldest = queue.pending_requests[0]
+        if oldest is not None:
+            detail = f"correlation id {oldest.header.correlation_id}"
+            self._report_problem(ProblemKind.TOO_MANY_OPEN, oldest.frame, detail)
+        return self._end_pending(queue, 1)
 
     def _end_pending(self, queue: _RequestQueue, count: int) -> list[Exchange]:
         """Remove the first pending requests, and return them as unanswered exchanges."""
         ended = [queue.pending_requests.popleft() for _ in range(count)]
         requests = [pending for pending in ended if pending is not None]
         self._pending_bytes -= sum(len(pending.frame.body) for pending in requests)
+        for pending in requests:
+            del self._pending_queues[id(pending)]
         return [_make_exchange(pending, None, 0) for pending in requests]
 
     def _pair(self, queue: _RequestQueue, pending: _Pending, response: Frame) -> Exchange:

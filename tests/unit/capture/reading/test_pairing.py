@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkalite.capture.model import (
@@ -35,6 +36,7 @@ class Script:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        self.connection = HERE
 
     def request(self, frame: bytes, seq: int | None = None) -> None:
         self._add(Direction.REQUEST, frame, seq)
@@ -44,7 +46,9 @@ class Script:
 
     def _add(self, direction: Direction, frame: bytes, request_seq: int | None) -> None:
         at_ns = len(self.events)
-        self.events.append(Frame(at_ns, HERE, direction, frame, "f", 10 * at_ns, request_seq))
+        self.events.append(
+            Frame(at_ns, self.connection, direction, frame, "f", 10 * at_ns, request_seq)
+        )
 
     def commit_request(self, correlation_id: int, seq: int | None = None) -> None:
         message = traffic.commit_request("g", 1)
@@ -156,6 +160,27 @@ def test_waiting_responses_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         assert summarize(found) == [(0, 1, False)]
         assert len(problems) == 4
         monkeypatch.undo()
+
+
+def test_a_connection_without_responses_ends_no_request_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script = Script()
+    for number in range(3):
+        script.commit_request(number)
+    first = script.events[0]
+    assert isinstance(first, Frame)
+    monkeypatch.setattr(pairing, "MAX_PENDING_REQUEST_BYTES", 2 * len(first.body))
+    other = Script()
+    other.connection = replace(HERE, number=1)
+    for number in range(10, 14):
+        other.commit_request(number)
+        other.commit_response(number)
+    script.events += other.events
+    found, problems = script.pair()
+    answered = [each.correlation_id for each in found if each.response is not None]
+    assert answered == [10, 11, 12, 13]
+    assert {each.kind for each in problems} == {ProblemKind.TOO_MANY_OPEN}
 
 
 def test_bytes_of_open_requests_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
