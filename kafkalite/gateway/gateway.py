@@ -224,7 +224,13 @@ class Gateway:
             return self._wait(call, route, correlation_id, request, answer, flushed_bytes)
         first_piece = len(out)
         size = self._encode(call, route, correlation_id, request, answer, out)
-        if route.repeated_prefix and size and end - start <= MAX_REPEATED_BYTES:
+        # An observer that has left during this request must not stay in the cache.
+        if (
+            route.repeated_prefix
+            and call.observed is None
+            and size
+            and end - start <= MAX_REPEATED_BYTES
+        ):
             repeated = repeated or RepeatedRequest(route, call, request, bytes(buffer[start:end]))
             repeated.cache_answer(answer, b"".join(out[first_piece:]))
             context.repeated = repeated
