@@ -295,8 +295,7 @@ class _Run:
             self._reporter,
         )
         self._reporter.step("report")
-        with engine_of_audits(self._spark, self._manifest) as session:
-            write_report(session, self._out)
+        write_report_of_audits(self._spark, self._manifest, self._out, self._reporter)
         return report.url
 
 
@@ -308,6 +307,22 @@ def engine_of_audits(spark: SparkSession, manifest_: Manifest) -> Iterator[Spark
     else:
         with local_engine(duckdb_bytes(machine_bytes()), MAX_LOCAL_ROWS) as session:
             yield session
+
+
+def write_report_of_audits(
+    spark: SparkSession, manifest_: Manifest, out: Location, reporter: ProgressReporter
+) -> None:
+    """Write the report with the engine of the audits, or with Spark if the local engine fails."""
+    with engine_of_audits(spark, manifest_) as session:
+        try:
+            write_report(session, out)
+        except LocalEngineError as error:
+            if session is spark:
+                raise
+            reporter.step(f"Spark computes the report, because the local engine failed: {error}")
+        else:
+            return
+    write_report(spark, out)
 
 
 def write_audits(  # noqa: PLR0917 - called by runs and streams

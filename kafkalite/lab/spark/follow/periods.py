@@ -37,12 +37,11 @@ from kafkalite.lab.spark.output_journal import Output
 from kafkalite.lab.spark.pipeline import (
     REPORT,
     TABLES,
-    engine_of_audits,
     write_audits,
     write_descriptions,
+    write_report_of_audits,
 )
 from kafkalite.lab.spark.progress import SilentReporter
-from kafkalite.lab.spark.report import write_report
 from kafkalite.lab.spark.stages.decoding import CONNECTIONS, PROBLEMS, REQUESTS, Task
 from kafkalite.lab.spark.stages.plain_requests import PLAIN
 from kafkalite.lab.spark.stages.stitching import CONNECTION_IDS
@@ -304,8 +303,7 @@ class PeriodAudits:
         run = str(period.manifest.run)
         reported = period.output.out / _REPORTED_RUN
         if reported.read_text() != run:
-            with engine_of_audits(self.spark, period.manifest) as session:
-                write_report(session, period.output.out)
+            write_report_of_audits(self.spark, period.manifest, period.output.out, self.reporter)
             reported.write_text(run)
             self.reporter.step(f"report: {(period.output.out / REPORT).url}")
 
