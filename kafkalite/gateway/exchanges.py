@@ -12,7 +12,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.gateway.call import Call
-from kafkalite.protocol import codec
 from kafkalite.protocol.catalogue import ROWS, entities_in_request
 
 if TYPE_CHECKING:
@@ -39,6 +38,8 @@ class Exchange(NamedTuple):
     api_key: int
     version: int
     """The version of the request."""
+    response_version: int
+    """The version of the response, which is 0 if the version of the request is not served."""
     correlation_id: int
     request: Any
     """The decoded request in the structure of the latest version; None if it was not decoded."""
@@ -89,9 +90,7 @@ class Exchange(NamedTuple):
 
     def response_json(self) -> dict[str, Any]:
         """Return the response with Kafka's names of fields; secrets are not removed."""
-        is_known = self.version in codec.api_versions(self.api_key, unstable=True)
-        # An ApiVersions request of an unknown version is answered in version 0.
-        return self._json(self.response, self.version if is_known else 0, is_request=False)
+        return self._json(self.response, self.response_version, is_request=False)
 
     def _json(self, message: Any, version: int, *, is_request: bool) -> dict[str, Any]:
         from kafkalite.capture.formats.kafka_json import as_json  # noqa: PLC0415 - rarely used
@@ -104,23 +103,40 @@ class Exchange(NamedTuple):
 
 
 Observer = Callable[[Exchange], None]
-"""Called with each exchange before the client gets the answer; it must not raise."""
+"""Called with each exchange before the client gets the answer.
+
+An exception is reported as a bug. The client and the other observers do not notice it.
+"""
+
+ReportError = Callable[[int, Exception], None]
+"""(API key, exception of an observer): reports the exception."""
 
 
 class ObservedRequest:
     """What happens to a request while it is served, for its `Exchange`."""
 
-    __slots__ = ("_observers", "_received_ms", "_was_pending", "fault", "refusals")
+    __slots__ = (
+        "_observers", "_received_ms", "_report_error", "_was_pending", "fault", "refusals",
+    )  # fmt: skip
 
-    def __init__(self, observers: Sequence[Observer], received_ms: int) -> None:
+    def __init__(
+        self, observers: Sequence[Observer], report_error: ReportError, received_ms: int
+    ) -> None:
         self._observers = observers
+        self._report_error = report_error
         self._received_ms = received_ms
         self._was_pending = False
         self.refusals: list[Refusal] = []
         self.fault: str | None = None
 
     def publish(
-        self, call: Call, api_key: int, correlation_id: int, request: Any, **answer: Any
+        self,
+        call: Call,
+        api_key: int,
+        response_version: int,
+        correlation_id: int,
+        request: Any,
+        **answer: Any,
     ) -> None:
         """Give the exchange to the observers; `answer` has the fields about the answer."""
         is_pending = not answer
@@ -130,6 +146,7 @@ class ObservedRequest:
             call,
             api_key,
             call.api_version,
+            response_version,
             correlation_id,
             request,
             self._received_ms,
@@ -140,10 +157,13 @@ class ObservedRequest:
         )
         self._was_pending = is_pending
         for observe in self._observers:
-            observe(exchange)
+            try:
+                observe(exchange)
+            except Exception as error:  # noqa: BLE001 - a bug must not affect clients
+                self._report_error(api_key, error)
 
 
-def observed(observers: Sequence[Observer], call: Call) -> Call:
+def observed(observers: Sequence[Observer], report_error: ReportError, call: Call) -> Call:
     """Return the context of a request whose exchange the observers get."""
     return Call(
         call.context,
@@ -151,5 +171,5 @@ def observed(observers: Sequence[Observer], call: Call) -> Call:
         era=call.era,
         request_bytes=call.request_bytes,
         may_pause=call.may_pause,
-        observed=ObservedRequest(observers, call.node.clock.now_ms()),
+        observed=ObservedRequest(observers, report_error, call.node.clock.now_ms()),
     )

@@ -24,7 +24,7 @@ from kafkalite.gateway.route import create_route, unsupported_version_route
 from kafkalite.gateway.steps import DisconnectError, StepOrder
 from kafkalite.ports import turns
 from kafkalite.ports.waiting import Waiting, chain
-from kafkalite.protocol.api_names import not_served_message
+from kafkalite.protocol.api_names import known_api_name, not_served_message
 from kafkalite.protocol.codec import API_VERSIONS_KEY
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
@@ -61,7 +61,8 @@ _MAX_DEFERRED_ANSWERS = 256
 class Gateway:
     """Serves the APIs that `find_api(key)` returns.
 
-    `report_bug(api, exception)` is called for every exception that is a bug of this broker.
+    `report_bug(name of the API, exception)` is called for every exception that is a bug of this
+    broker.
 
     The writes of batched requests are collected in `window`, that of the group coordinator. With a
     window, the caller must call `flush` when all requests that arrived together have been served.
@@ -75,7 +76,7 @@ class Gateway:
     def __init__(
         self,
         find_api: Callable[[int], Api | None],
-        report_bug: Callable[[Api, Exception], None],
+        report_bug: Callable[[str, Exception], None],
         window: CommitWindow | None = None,
     ) -> None:
         self._find_api = find_api
@@ -144,8 +145,11 @@ class Gateway:
         from kafkalite.gateway.exchanges import observed  # noqa: PLC0415 - rarely used
 
         self._observers = observers
-        self._observe = partial(observed, observers) if observers else None
+        self._observe = partial(observed, observers, self._report_observer) if observers else None
         self._compose_routes()
+
+    def _report_observer(self, key: int, error: Exception) -> None:
+        self._report_bug(known_api_name(key) or str(key), error)
 
     def install_responder(self, responder: Responder) -> None:
         """Pass every request to a responder first, from the next one on.
@@ -224,16 +228,10 @@ class Gateway:
             return self._wait(call, route, correlation_id, request, answer, flushed_bytes)
         first_piece = len(out)
         size = self._encode(call, route, correlation_id, request, answer, out)
-        # An observer that has left during this request must not stay in the cache.
-        if (
-            route.repeated_prefix
-            and call.observed is None
-            and size
-            and end - start <= MAX_REPEATED_BYTES
-        ):
+        may_repeat = size and call.observed is None  # an observer must not stay in the cache
+        if route.repeated_prefix and may_repeat and end - start <= MAX_REPEATED_BYTES:
             repeated = repeated or RepeatedRequest(route, call, request, bytes(buffer[start:end]))
-            repeated.cache_answer(answer, b"".join(out[first_piece:]))
-            context.repeated = repeated
+            context.repeated = repeated.with_answer(answer, b"".join(out[first_piece:]))
         return flushed_bytes + size
 
     def serve_in_worker(
@@ -263,25 +261,24 @@ class Gateway:
         out: Pieces,
     ) -> ServeResult:
         key_and_version, correlation_id, _ = unpack_header(buffer, start)
-        key, version = key_and_version >> 16, key_and_version & 0xFFFF
+        key, version = _to_int16(key_and_version >> 16), _to_int16(key_and_version & 0xFFFF)
         call = context.call(version, None, end - start)
         if self._observe is not None:
             call = self._observe(call)
         request, response, build = answer
+        publish: Callable[..., None] | None = None
+        if call.observed is not None:
+            publish = partial(call.observed.publish, call, key, version, correlation_id, request)
 
         def encode(response: object, out: Pieces) -> int:
             size = 0 if response is None else build(response, out)
-            if call.observed is not None:
-                call.observed.publish(
-                    call, key, correlation_id, request, response=response, answer_bytes=size
-                )
+            if publish is not None:
+                publish(response=response, answer_bytes=size)
             return size
 
         if response.__class__ is not Waiting:
             return encode(response, out)
-        if call.observed is not None:
-            call.observed.publish(call, key, correlation_id, request)
-        return PendingAnswer(response, encode)
+        return _pending_answer(response, encode, publish)
 
     def _serve_long(
         self, context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
@@ -346,8 +343,10 @@ class Gateway:
         flushed_bytes: int = 0,
     ) -> PendingAnswer:
         encode = partial(self._encode, call, route, correlation_id, request)
-        _publish(call, route, correlation_id, request)
-        return PendingAnswer(answer, encode, flushed_bytes)
+        publish: Callable[..., None] | None = None
+        if call.observed is not None:
+            publish = partial(_publish, call, route, correlation_id, request)
+        return _pending_answer(answer, encode, publish, flushed_bytes)
 
     def refuse(  # noqa: PLR0917 - the parameters of `serve`, and the error
         self,
@@ -396,7 +395,7 @@ class Gateway:
             return request, self._answer_to_bug(route, error)
 
     def _answer_to_bug(self, route: Route, error: Exception) -> KafkaError:
-        self._report_bug(route.api, error)
+        self._report_bug(route.api.name, error)
         return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def handle(self, context: ConnectionContext, key: int, request: Any) -> Any:  # noqa: ANN401 - any API's classes
@@ -529,8 +528,10 @@ class Gateway:
             raise
         except Exception as error:
             del out[first_piece:]
-            self._report_bug(route.api, error)
-            raise ProtocolViolation(f"{route.title} failed because of a bug") from error
+            self._report_bug(route.api.name, error)
+            reason = f"{route.title} failed because of a bug"
+            _publish(call, route, correlation_id, request, closing_reason=reason)
+            raise ProtocolViolation(reason) from error
         body_bytes = sum(map(len, out[first_piece + 1 :]))
         out[first_piece] = header = route.pack_header(body_bytes, correlation_id)
         size = len(header) + body_bytes
@@ -586,7 +587,23 @@ def _publish(
 ) -> None:
     """Give the exchange of a request to its observers, if any; `answer` is empty while pending."""
     if call.observed is not None:
-        call.observed.publish(call, route.api.key, correlation_id, request, **answer)
+        call.observed.publish(
+            call, route.api.key, route.response_version, correlation_id, request, **answer
+        )
+
+
+def _pending_answer(
+    answer: Any,  # noqa: ANN401 - a Waiting for any response
+    encode: Callable[[Any, Pieces], int],
+    publish: Callable[..., None] | None,
+    flushed_bytes: int = 0,
+) -> PendingAnswer:
+    """Give the exchange without the answer to the observers of a request, and wait."""
+    if publish is None:
+        return PendingAnswer(answer, encode, flushed_bytes)
+    publish()
+    on_close = partial(publish, closing_reason="the client disconnected before the answer")
+    return PendingAnswer(answer, encode, flushed_bytes, on_close)
 
 
 def _too_short_violation(length: int) -> ProtocolViolation:

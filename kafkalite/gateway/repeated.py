@@ -53,8 +53,9 @@ class RepeatedRequest:
         self.answer_prefix = b""
         self.answer_suffix = b""
 
-    def cache_answer(self, answer: object, frame: bytes) -> None:
-        """Cache the last answer and its bytes."""
+    def with_answer(self, answer: object, frame: bytes) -> RepeatedRequest:
+        """Set the last answer and its bytes, and return this request."""
         self.answer = answer
         self.answer_prefix = frame[:CORRELATION_START]
         self.answer_suffix = frame[CORRELATION_END:]
+        return self

@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from kafkalite.config.definitions import Value
     from kafkalite.config.rules import Rules
     from kafkalite.coordinator.event_history import EventHistory
-    from kafkalite.gateway.api import Api
     from kafkalite.gateway.exchanges import Exchange, Observer
     from kafkalite.gateway.faults import Faults
     from kafkalite.gateway.throttling import Throttling
@@ -1126,5 +1125,5 @@ class Broker:
     def _report_fault_rule(self, event: str, fault: str, rule: str) -> None:
         self._log.info(event, fault=fault, rule=printable(rule))
 
-    def _report_bug(self, api: Api, error: Exception) -> None:
-        self._log.error("a request failed because of a bug", exception=error, api=api.name)
+    def _report_bug(self, api_name: str, error: Exception) -> None:
+        self._log.error("a request failed because of a bug", exception=error, api=api_name)

@@ -36,15 +36,21 @@ _unpack_length = Struct(">i").unpack_from
 class PendingAnswer:
     """An answer that is not available yet, and a function that encodes it when it is."""
 
-    __slots__ = ("encode", "flushed_bytes", "waiting")
+    __slots__ = ("encode", "flushed_bytes", "on_close", "waiting")
 
     def __init__(
-        self, waiting: Waiting[Any], encode: Callable[[Any, Pieces], int], flushed_bytes: int = 0
+        self,
+        waiting: Waiting[Any],
+        encode: Callable[[Any, Pieces], int],
+        flushed_bytes: int = 0,
+        on_close: Callable[[], None] | None = None,
     ) -> None:
         self.waiting = waiting
         self.encode = encode
         self.flushed_bytes = flushed_bytes
         """Bytes of earlier answers that were encoded when this request was served."""
+        self.on_close = on_close
+        """Called if the session is closed before the answer was encoded."""
 
 
 class Deferred:
@@ -289,6 +295,8 @@ class Session:
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.waiting.abandon()
+            if pending.on_close is not None:
+                pending.on_close()
         del self._owner  # the owner refers to the session: both are freed without the collector
 
     def _serve_frames(  # noqa: C901, PLR0912 - one loop: each call costs a tenth of a heartbeat

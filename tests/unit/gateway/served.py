@@ -40,13 +40,13 @@ class Served:
         self.handler = handler
         self.history = EventHistory()
         self.api = api = Api(
-            key=HEARTBEAT,
-            versions=Versions(0, 4),
+            key=row.pop("key", HEARTBEAT),
+            versions=row.pop("versions", Versions(0, 4)),
             handler=self.handle,
             refusal=row.pop("refusal", refuse),
             **row,
         )
-        self.gateway = Gateway({HEARTBEAT: api}.get, lambda _, fault: self.faults.append(fault))
+        self.gateway = Gateway({api.key: api}.get, lambda _, fault: self.faults.append(fault))
         self.context = ConnectionContext(
             node=cast("Node", SimpleNamespace(history=self.history, clock=ManualClock())),
             listener="PLAINTEXT",

@@ -13,16 +13,22 @@ from kafkalite.gateway.fault_rules import rule_of
 from kafkalite.gateway.responder import ResponderAnswer
 from kafkalite.gateway.steps import DisconnectError
 from kafkalite.ports.waiting import Waiting
+from kafkalite.protocol._generated.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.message import Message
 from kafkalite.protocol.schema import message_tree
+from kafkalite.protocol.versions import Versions
 from kafkalite.server.broker import Broker
 from kafkalite.server.settings import Settings
-from kafkalite.wire.session import PendingAnswer
+from kafkalite.wire.frames import ReceiveBuffers
+from kafkalite.wire.session import PendingAnswer, Session, SessionSettings
 from tests.properties.codec_samples import Samples, all_specs
 from tests.unit.frames import request_frame
 from tests.unit.gateway.served import BEAT, HEARTBEAT, Served, alive
@@ -116,6 +122,65 @@ def test_a_request_that_closes_its_connection_has_the_reason(is_later: bool) -> 
     assert exchanges[-1].answer_bytes == 0
 
 
+def test_a_bug_in_the_encoding_of_an_answer_ends_the_exchange() -> None:
+    served = Served(lambda *_: object())
+    exchanges = observed(served)
+    with pytest.raises(ProtocolViolation):
+        served.send(request_frame(BEAT, 4))
+    (exchange,) = exchanges
+    assert exchange.closing_reason == "Heartbeat v4 failed because of a bug"
+
+
+def test_a_client_that_disconnects_before_the_answer_ends_the_exchange() -> None:
+    waiting: Waiting[HeartbeatResponse] = Waiting()
+    served = Served(lambda *_: waiting)
+    exchanges = observed(served)
+    settings = SessionSettings(
+        buffers=ReceiveBuffers(),
+        serve=served.gateway.serve,
+        serve_in_worker=served.gateway.serve_in_worker,
+        wake=lambda _: None,
+        max_request_bytes=1024,
+        max_buffered_bytes=1024,
+    )
+    session = Session(settings, served.context, None)
+    frame = request_frame(BEAT, 4)
+    session.get_buffer()[: len(frame)] = frame
+    session.buffer_updated(len(frame))
+    session.serve()
+    assert [each.is_pending for each in exchanges] == [True]
+    session.close()
+    assert [each.is_pending for each in exchanges] == [True, False]
+    assert exchanges[-1].closing_reason == "the client disconnected before the answer"
+    assert exchanges[-1].was_pending
+
+
+def test_an_exception_of_an_observer_is_reported() -> None:
+    served = Served(alive)
+
+    def fail(_: Exchange) -> None:
+        raise ValueError("of the observer")
+
+    served.gateway.subscribe(fail)
+    exchanges = observed(served)
+    assert served.send(request_frame(BEAT, 4))
+    assert [each.error_codes() for each in exchanges] == [[]]
+    assert [str(error) for error in served.faults] == ["of the observer"]
+
+
+def test_an_unsupported_version_of_api_versions_is_answered_in_version_0() -> None:
+    def refuse(_: object, code: ErrorCode, __: object) -> ApiVersionsResponse:
+        return ApiVersionsResponse(error_code=code)
+
+    # As with --as-version: the codec has version 3, but the broker does not serve it.
+    served = Served(alive, key=18, versions=Versions(0, 2), refusal=refuse)
+    exchanges = observed(served)
+    served.send(request_frame(ApiVersionsRequest(), 3))
+    (exchange,) = exchanges
+    assert (exchange.version, exchange.response_version) == (3, 0)
+    assert exchange.response_json() == {"errorCode": 35, "apiKeys": []}
+
+
 def test_a_request_without_an_answer_is_complete() -> None:
     served = Served(lambda *_: None)
     exchanges = observed(served)
@@ -194,7 +259,7 @@ def test_every_error_code_of_a_response_is_found(key: int) -> None:
     found = 0
     for _ in range(SAMPLE_COUNT):
         response = samples.draw(message_tree(spec, row.highest))
-        exchange = Exchange(NO_CALL, key, row.highest, 1, None, 0, False, 0, response)
+        exchange = Exchange(NO_CALL, key, row.highest, row.highest, 1, None, 0, False, 0, response)
         fields = list(error_fields(response))
         for struct, name in fields:
             setattr(struct, name, 0)
