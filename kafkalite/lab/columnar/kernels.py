@@ -42,6 +42,7 @@ _CONSTANT_PACKAGES: Final = (
     "kafkalite.capture",
     "kafkalite.capture.formats",
     "kafkalite.capture.reading",
+    "kafkalite.ports",
     "kafkalite.wire",
 )
 """Other packages whose constants are compiled into kernels."""

@@ -39,7 +39,7 @@ from kafkalite.lab.spark.tuning import (
     temporary_settings,
 )
 from kafkalite.ports.texts import count_text
-from kafkalite.ports.units import NANOSECONDS_PER_MICROSECOND
+from kafkalite.ports.units import MICROSECONDS_PER_SECOND, NANOSECONDS_PER_MICROSECOND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -136,7 +136,7 @@ class SparkFiles:
             InputFile(
                 url=row.path,
                 size=row.length,
-                modified_ns=int(row.modificationTime.timestamp() * 1_000_000)
+                modified_ns=int(row.modificationTime.timestamp() * MICROSECONDS_PER_SECOND)
                 * NANOSECONDS_PER_MICROSECOND,
             )
             for row in rows

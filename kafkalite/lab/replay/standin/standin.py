@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from kafkalite.wire.session import Pieces
 
 FETCH, OFFSET_COMMIT = ApiKey.FETCH, ApiKey.OFFSET_COMMIT
-_MIN_DELAY_NS = 1_000_000
+_MIN_DELAY_NS = NANOSECONDS_PER_MILLISECOND
 """Responses with a shorter recorded delay are sent at once."""
 _UNEQUAL_CLIENT_ID_KEY = b""
 """This key equals no client id on the wire, so the gateway decodes the client id of the next

@@ -49,6 +49,7 @@ from kafkalite.lab.spark.state.protocol_changes import (
 from kafkalite.lab.spark.state.tables import table
 from kafkalite.lab.spark.state.time_range import TIME_RANGE
 from kafkalite.lab.spark.state.windows import ordered_rows, rows_up_to_current
+from kafkalite.ports.units import MICROSECONDS_PER_SECOND
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -125,7 +126,6 @@ TOTALS = table(
 )
 
 _TIME_ORDER: Final = ("end_or_start_us", "start_us", "position")
-_US_PER_S: Final = 1_000_000
 
 
 def members(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]:
@@ -405,7 +405,10 @@ def _with_owned_partitions(ghosts_: DataFrame, owned_partitions: DataFrame) -> D
         ),
         "left",
     )
-    seconds = f.expr("greatest(0, least(until_us, h.reassigned_latest_us) - from_us)") / _US_PER_S
+    seconds = (
+        f.expr("greatest(0, least(until_us, h.reassigned_latest_us) - from_us)")
+        / MICROSECONDS_PER_SECOND
+    )
     ghost_columns = [f"g.{name}" for name in ghosts_.columns if name != "ghost"]
     return with_owned_partitions.groupBy("ghost", *ghost_columns).agg(
         f.count("h.partition").alias("partitions_owned"),
@@ -438,7 +441,12 @@ def _with_unassigned_time(ghosts_: DataFrame, owned_partitions: DataFrame) -> Da
     )
     overlaps = (
         ghost_intervals.join(released_partitions, is_overlapping)
-        .select("ghost", "g.group_id", gap.alias("gap"), (overlap / _US_PER_S).alias("seconds"))
+        .select(
+            "ghost",
+            "g.group_id",
+            gap.alias("gap"),
+            (overlap / MICROSECONDS_PER_SECOND).alias("seconds"),
+        )
         .where("seconds > 0")
     )
     ghost_count = f.count(f.lit(1)).over(Window.partitionBy("group_id", "gap"))

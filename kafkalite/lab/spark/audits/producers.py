@@ -22,6 +22,7 @@ from kafkalite.lab.spark.state.windows import (
     rows_before_current,
     rows_up_to_current,
 )
+from kafkalite.ports.units import MICROSECONDS_PER_SECOND
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ def transactions(
                 "began_at": f.timestamp_micros("began_us"),
                 "ended_at": f.timestamp_micros("ended_us"),
                 "outcome": outcome,
-                "seconds": (until - f.col("began_us")) / 1_000_000,
+                "seconds": (until - f.col("began_us")) / MICROSECONDS_PER_SECOND,
             }
         )
     )
