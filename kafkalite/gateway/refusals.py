@@ -99,6 +99,11 @@ def report_refusal_of_client(
         report_refusal(call, api, host, error, request, kind=Entity.CLIENT)
 
 
+def report_refusal_of_topic(call: Call, api: str, topic: str, error: KafkaError) -> None:
+    """Report that a part of a request was refused, under the name of its topic."""
+    report_refusal(call, api, topic, error, kind=Entity.TOPIC)
+
+
 def client_address(call: Call) -> str:
     """Return the address of a client, without the slash of its host in Kafka's format."""
     return call.client_host.removeprefix("/")

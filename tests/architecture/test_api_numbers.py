@@ -25,7 +25,7 @@ OTHER_NUMBERS = {
     ("id_mapping", (0, -1)): "ids of fetch sessions that stand for none",
     ("id_mapping", (-1,)): "numbers that stand for no name",
     ("id_mapping", (0,)): "ids of telemetry subscriptions that stand for none",
-    ("produce", (-1, 0, 1)): "acknowledgements",
+    ("producing", (-1, 0, 1)): "acknowledgements",
     ("producer", (1, 0)): "acknowledgements",
     ("http", (404, 405)): "HTTP statuses",
     ("cache", (0,)): "sizes",

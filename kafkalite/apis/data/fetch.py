@@ -1,27 +1,19 @@
-"""Fetch: returns batches of partitions, after waiting for `min_bytes` (KIP-74, 227, 320, 392).
-
-Batches are read when the answer is sent: a waiting fetch holds no records, only a `LongPoll`. The
-bytes of batches are sent exactly as they are on disk.
-"""
+"""Fetch: returns batches of partitions, after waiting for `min_bytes` (KIP-74, 227, 320, 392)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from kafkalite.apis.data.incarnations import IncarnationCheck
-from kafkalite.config.broker import RACK_AWARE_SELECTOR
 from kafkalite.gateway.api import Api, Eras
-from kafkalite.partitions.fetch_sessions import NO_SESSION, RequestedPartition
-from kafkalite.partitions.long_poll import LongPoll
-from kafkalite.partitions.replica_selection import NO_REPLICA, preferred_read_replica
-from kafkalite.partitions.replicas import NO_EPOCH, ReplicaView
-from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, in_steps, without_pauses
-from kafkalite.ports.waiting import Waiting
+from kafkalite.gateway.refusals import report_refusal_of_topic
+from kafkalite.partitions.fetching import Fetch, FetchEra
+from kafkalite.partitions.incarnations import IncarnationCheck
+from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, in_steps
 from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.message import with_fields
 from kafkalite.protocol.rows import refusal
 from kafkalite.protocol.uuids import ZERO_UUID
@@ -30,31 +22,9 @@ from kafkalite.security.acls import CLUSTER_NAME
 
 if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
-    from kafkalite.partitions.fetch_sessions import PartitionKey
-    from kafkalite.partitions.partition import Partition
     from kafkalite.partitions.table import HostedTopic
+    from kafkalite.ports.waiting import Waiting
     from kafkalite.security.permissions import Permissions
-
-_NO_OFFSET = -1
-_READ_COMMITTED = 1
-_CONSUMER = -1
-_MAX_UNREAD_BYTES = 256 * 1024 * 1024
-"""The maximum size of the unread answers of all clients; new answers must fit into the rest."""
-
-_MIN_ANSWER_BYTES = 1024 * 1024
-
-_ERRORS_WITH_LEADER = frozenset((ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchEra:
-    """Traits of a range of Fetch versions."""
-
-    knows_storage_errors: bool = True
-    reads_from_followers: bool = True
-    uses_topic_ids: bool = True
-    reports_leaders: bool = True
-
 
 _FIRST_ERA = FetchEra(
     knows_storage_errors=False,
@@ -80,398 +50,56 @@ _SESSION_ERRORS = frozenset((
     ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
 ))  # fmt: skip
 
-PartitionAnswer = tuple[RequestedPartition, FetchResponse.PartitionData]
-
 
 def handle_fetch(call: Call, request: FetchRequest) -> FetchResponse | Waiting[FetchResponse]:
     """Return readable batches, after waiting up to `max_wait_ms` for `min_bytes`.
 
     Raises KafkaError if the session id or epoch is invalid (KIP-227).
     """
-    fetch = _Fetch(call, request)
-    answers = fetch.read()
-    missing_bytes = fetch.min_bytes - fetch.read_bytes
-    if request.max_wait_ms <= 0 or missing_bytes <= 0 or not fetch.may_wait:
-        return fetch.response(answers)
-    return fetch.wait(answers, missing_bytes, request.max_wait_ms)
+    node, permissions = call.node, call.context.permissions
+    state = request.replica_state
+    replica_id = request.replica_id if state is None else state.replica_id
+    access = incarnations = None
+    if permissions is not None:
+        access = _ReadAccess(call, permissions, is_replica=replica_id >= 0)
+    if node.config.uses_partition_epochs:
+        report = partial(report_refusal_of_topic, call, "Fetch")
+        incarnations = IncarnationCheck(node.id, "Fetch", report)
+    return Fetch(call, request, replica_id, access, incarnations).respond()
 
 
-class _Fetch:
-    """The processing of one fetch.
+class _ReadAccess:
+    """The topics that the client of a request may read: see `ReadAccess`."""
 
-    It copies fields of the Call, because the Call changes with the connection's next request.
-    """
+    __slots__ = ("_call", "_is_replica", "_permissions", "_reported_topics")
 
-    __slots__ = (
-        "_call",
-        "_era",
-        "_incarnations",
-        "_is_read_committed",
-        "_leader_only",
-        "_leaders",
-        "_listener",
-        "_max_bytes",
-        "_may_pause",
-        "_node",
-        "_node_id",
-        "_permissions",
-        "_quota",
-        "_rack",
-        "_readable",
-        "_refused_topics",
-        "_replica_id",
-        "_session",
-        "may_wait",
-        "min_bytes",
-        "read_bytes",
-    )  # fmt: skip
-
-    def __init__(self, call: Call, request: FetchRequest) -> None:
-        node = call.node
-        era: FetchEra = call.era
-        state = request.replica_state
-        self._node = node
-        self._permissions = call.context.permissions
+    def __init__(self, call: Call, permissions: Permissions, *, is_replica: bool) -> None:
         self._call = call
-        self._refused_topics: frozenset[str] = frozenset()
-        self._era = era
-        self._may_pause = call.may_pause
-        self._node_id = node.id
-        self._listener = call.listener
-        self._quota = call.fetch_quota
-        self._replica_id = request.replica_id if state is None else state.replica_id
-        is_consumer = self._replica_id == _CONSUMER
-        self._is_read_committed = is_consumer and request.isolation_level == _READ_COMMITTED
-        self._leader_only = self._replica_id >= 0 or (is_consumer and not era.reads_from_followers)
-        self._rack = self._rack_for_selection(request) if request.rack_id else ""
-        self._incarnations = (
-            IncarnationCheck.of(call, "Fetch") if node.config.uses_partition_epochs else None
-        )
-        self._max_bytes = min(request.max_bytes, node.config.int("fetch.max.bytes"))
-        self.min_bytes = min(request.min_bytes, self._max_bytes)
-        self._session = node.partitions.fetch_sessions(self._node_id).begin(
-            request.session_id,
-            request.session_epoch,
-            _requested_partitions(request, era, may_pause=call.may_pause),
-            _forgotten_partitions(request, era),
-            uses_topic_ids=era.uses_topic_ids,
-        )
-        self._readable: list[tuple[RequestedPartition, Partition | ReplicaView]] = []
-        self._leaders: set[int] = set()
-        self.read_bytes = 0
-        self.may_wait = False
+        self._permissions = permissions
+        self._is_replica = is_replica
+        self._reported_topics: set[str] = set()
 
-    def _rack_for_selection(self, request: FetchRequest) -> str:
-        """Return the client's rack if replicas are selected by it, otherwise an empty string."""
-        if not self._era.reads_from_followers or self._replica_id >= 0:
-            return ""
-        selector = self._node.config.node_str_or_none(self._node_id, "replica.selector.class")
-        return request.rack_id if selector == RACK_AWARE_SELECTOR else ""
-
-    def read(self) -> list[PartitionAnswer]:
-        """Read every partition, within the size limits; unknown partitions are last.
-
-        The first batch is always returned in full, even if it is larger than the limits.
-        Otherwise a client with a limit below the size of that batch could never continue (KIP-74).
-        """
-        refused = self._locate()
-        self._leaders.clear()
-        remaining_bytes = min(self._max_bytes, self._response_limit_bytes())
-        read_bytes = 0
-        answers: list[PartitionAnswer] = []
-        readable = self._readable
-        for requested, partition in in_steps(readable) if self._may_pause else readable:
-            try:
-                answer = self._read_partition(
-                    requested, partition, remaining_bytes, at_least_one=not read_bytes
-                )
-            except KafkaError as error:
-                answer = self._error_with_leader(partition, error.code)
-                self.may_wait = False
-            except OSError as error:
-                answer = self._error_with_leader(
-                    partition, self._code_of_read_error(partition, requested, error)
-                )
-                self.may_wait = False
-            if self._incarnations is not None:
-                answer.incarnation_epoch = partition.incarnation_epoch
-            if answer.records:
-                size = len(answer.records)
-                read_bytes += size
-                remaining_bytes = max(0, remaining_bytes - size)
-                if partition.is_before_active_segment(requested.fetch_offset):
-                    # The read stopped at the end of a segment; the next segment has more data.
-                    self.may_wait = False
-            elif answer.diverging_epoch is not None or answer.preferred_read_replica >= 0:
-                self.may_wait = False
-            answers.append((requested, answer))
-        self.read_bytes = read_bytes
-        return answers + refused
-
-    def _response_limit_bytes(self) -> int:
-        """Return the maximum size of an answer, which depends on the size of unread answers.
-
-        Kafka sends from its files. Here an answer is in memory until the client reads it, and a few
-        hundred clients that do not read could use all memory.
-        """
-        return max(_MIN_ANSWER_BYTES, _MAX_UNREAD_BYTES - self._node.unread_answers.bytes)
-
-    def _locate(self) -> list[PartitionAnswer]:
-        """Find the partitions, and return the answers of those that cannot be read."""
-        table = self._node.partitions
-        find = table.topic_by_id if self._era.uses_topic_ids else table.topic
-        self._readable.clear()
-        refused: list[PartitionAnswer] = []
-        has_failed_partition = False
-        permissions, row_fault = self._permissions, self._call.row_fault
-        all_requested = self._session.requested
-        for requested in in_steps(all_requested) if self._may_pause else all_requested:
-            topic = find(requested.topic)  # type: ignore[arg-type]  # an id or a name
-            if permissions is not None and not self._may_read(permissions, topic, requested.topic):
-                refused.append(self._refuse(topic, requested))
-                continue
-            if row_fault is not None:
-                # An unknown topic id has no name that a fault could select.
-                name = requested.topic if topic is None else topic.name
-                code = row_fault(str(name), requested.index)
-                if code is not None:
-                    has_failed_partition = True
-                    refused.append((requested, _partition_error(requested.index, code)))
-                    continue
-            try:
-                partition = None if topic is None else topic.partition(requested.index)
-            except KafkaError:
-                has_failed_partition = True
-                answer = _partition_error(requested.index, self._storage_error())
-                answer.aborted_transactions = None
-                refused.append((requested, answer))
-                continue
-            if partition is not None:
-                views = partition.views
-                view = partition if not views else partition.seen_by(self._node_id)
-                self._readable.append((requested, view))
-            elif topic is None and self._era.uses_topic_ids:
-                refused.append(
-                    (requested, _partition_error(requested.index, ErrorCode.UNKNOWN_TOPIC_ID))
-                )
-            else:
-                refused.append(
-                    (
-                        requested,
-                        _partition_error(requested.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-                    )
-                )
-        # As in Kafka, a fetch waits if partitions are unknown, but not if one is offline.
-        self.may_wait = bool(self._readable) and not has_failed_partition
-        return refused
-
-    def _may_read(
-        self, permissions: Permissions, topic: HostedTopic | None, requested: str | bytes
-    ) -> bool:
-        """Whether the client may read a topic; an unknown id is refused for that reason."""
-        if self._replica_id >= 0:
+    def allows(self, topic: HostedTopic | None, requested: str | bytes) -> bool:
+        """Return whether the client may read a topic, or the topic is unknown by this id."""
+        permissions = self._permissions
+        if self._is_replica:
             return permissions.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
         name = requested if topic is None else topic.name
         return isinstance(name, bytes) or permissions.allows(Operation.READ, Resource.TOPIC, name)
 
-    def _refuse(self, topic: HostedTopic | None, requested: RequestedPartition) -> PartitionAnswer:
-        """Return the answer of a partition that the client may not read, and report its topic."""
+    def report_refusal(self, topic: HostedTopic | None, requested: str | bytes) -> None:
+        """Report that the client may not read a topic; once, although a wait checks it again."""
         from kafkalite.apis.authorization.checks import (  # noqa: PLC0415 - only with an authorizer
             MAX_REPORTED,
             report_refused_topics,
         )
 
         # A topic without a name is unknown, and not refused.
-        name = str(requested.topic) if topic is None else topic.name
-        reported = self._refused_topics
-        if self._replica_id < 0 and name not in reported and len(reported) < MAX_REPORTED:
-            # Once, although a waiting request is checked again when it is answered.
-            self._refused_topics = reported | {name}
+        name = str(requested) if topic is None else topic.name
+        reported = self._reported_topics
+        if not self._is_replica and name not in reported and len(reported) < MAX_REPORTED:
+            reported.add(name)
             report_refused_topics(self._call, "Fetch", Operation.READ, (name,))
-        return requested, _partition_error(requested.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-
-    def _read_partition(
-        self,
-        requested: RequestedPartition,
-        partition: Partition | ReplicaView,
-        remaining_bytes: int,
-        *,
-        at_least_one: bool,
-    ) -> FetchResponse.PartitionData:
-        self._check_fetchable(requested, partition)
-        answer = FetchResponse.PartitionData(
-            partition_index=partition.index,
-            high_watermark=partition.high_watermark,
-            last_stable_offset=partition.last_stable_offset,
-            log_start_offset=partition.log_start_offset,
-            aborted_transactions=None,
-            records=b"",
-        )
-        if self._rack and partition.leader == self._node_id:
-            answer.preferred_read_replica = self._preferred_replica(requested, partition)
-            if answer.preferred_read_replica >= 0:
-                return answer
-        if requested.last_fetched_epoch >= 0:
-            end = partition.divergence(
-                requested.last_fetched_epoch,
-                requested.fetch_offset,
-                is_leader=partition.leader == self._node_id,
-            )
-            if end is not None:
-                answer.diverging_epoch = FetchResponse.EpochEndOffset(
-                    epoch=end.leader_epoch, end_offset=end.end_offset
-                )
-                return answer
-        answer.records = partition.read(
-            requested.fetch_offset,
-            max_bytes=min(requested.max_bytes, remaining_bytes),
-            limit_offset=partition.limit_offset(committed=self._is_read_committed),
-            at_least_one=at_least_one,
-        )
-        if self._is_read_committed:
-            answer.aborted_transactions = [
-                FetchResponse.AbortedTransaction(
-                    producer_id=transaction.producer_id, first_offset=transaction.first_offset
-                )
-                for transaction in partition.aborted_in_read(
-                    requested.fetch_offset, len(answer.records)
-                )
-            ]
-        return answer
-
-    def _preferred_replica(
-        self, requested: RequestedPartition, partition: Partition | ReplicaView
-    ) -> int:
-        """Return the follower that the client should read from, -1 for this leader."""
-        hosted = partition.partition if isinstance(partition, ReplicaView) else partition
-        image = self._node.image
-        known = image.partition(hosted.topic_name, hosted.index)
-        if known is None or known.leader != self._node_id:
-            return NO_REPLICA
-        return preferred_read_replica(
-            hosted,
-            known,
-            image.brokers,
-            rack=self._rack,
-            fetch_offset=requested.fetch_offset,
-            now_ms=self._node.clock.now_ms(),
-        )
-
-    def _check_fetchable(
-        self, requested: RequestedPartition, partition: Partition | ReplicaView
-    ) -> None:
-        if self._incarnations is not None:
-            self._incarnations.check(
-                partition, requested.incarnation_epoch, leader_only=self._leader_only
-            )
-        partition.check_access(
-            self._node_id, requested.current_leader_epoch, leader_only=self._leader_only
-        )
-        if self._replica_id >= 0 and self._replica_id not in partition.replicas:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER
-                if requested.current_leader_epoch < 0
-                else ErrorCode.UNKNOWN_LEADER_EPOCH
-            )
-
-    def _error_with_leader(
-        self, partition: Partition | ReplicaView, code: ErrorCode
-    ) -> FetchResponse.PartitionData:
-        answer = _partition_error(partition.index, code)
-        answer.aborted_transactions = None
-        if code in _ERRORS_WITH_LEADER and self._era.reports_leaders:
-            self._leaders.add(partition.leader)
-            answer.current_leader = FetchResponse.LeaderIdAndEpoch(
-                leader_id=partition.leader, leader_epoch=partition.leader_epoch
-            )
-        return answer
-
-    def _code_of_read_error(
-        self, partition: Partition | ReplicaView, requested: RequestedPartition, error: OSError
-    ) -> ErrorCode:
-        limit_offset = partition.limit_offset(committed=self._is_read_committed)
-        code = partition.report_read_failure(
-            error,
-            lambda: partition.log.read(
-                requested.fetch_offset, max_bytes=1, limit_offset=limit_offset, at_least_one=True
-            ),
-        )
-        return self._storage_error() if code is ErrorCode.KAFKA_STORAGE_ERROR else code
-
-    def _storage_error(self) -> ErrorCode:
-        if self._era.knows_storage_errors:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-    def wait(
-        self, answers: list[PartitionAnswer], missing_bytes: int, max_wait_ms: int
-    ) -> Waiting[FetchResponse]:
-        """Return a Waiting for the answer, which is read when enough has arrived or time is up."""
-        clock = self._node.clock
-        poll = LongPoll(
-            missing_bytes=missing_bytes,
-            on_end=lambda: waiting.resolve(without_pauses(lambda: self.response(self.read()))),
-        )
-        waiting: Waiting[FetchResponse] = Waiting(on_abandon=poll.abandon)
-        for (requested, partition), (_, answer) in zip(self._readable, answers, strict=False):
-            poll.add(
-                partition,
-                offset=requested.fetch_offset,
-                readable_bytes=len(answer.records or b""),
-                max_bytes=requested.max_bytes,
-                is_read_committed=self._is_read_committed,
-            )
-        wait_ms = 0 if self._may_pause and self._has_grown(answers) else max_wait_ms
-        poll.start(clock, clock.now_ms() + wait_ms)
-        return waiting
-
-    def _has_grown(self, answers: list[PartitionAnswer]) -> bool:
-        """Return whether a partition grew after it was read, during a pause."""
-        committed = self._is_read_committed
-        return any(
-            partition.limit_offset(committed=committed)
-            > (answer.last_stable_offset if committed else answer.high_watermark)
-            for (_, partition), (_, answer) in zip(self._readable, answers, strict=False)
-        )
-
-    def response(self, answers: list[PartitionAnswer]) -> FetchResponse:
-        """Return the response with the partitions that the fetch session includes.
-
-        A client that is throttled gets none, and its session does not change.
-        """
-        if self._quota is not None and self._quota(self._response_with(NO_SESSION, answers)):
-            return FetchResponse(session_id=self._session.session_id)
-        try:
-            session_id, included = self._session.finish(answers)
-        except KafkaError as error:
-            return FetchResponse(error_code=error.code, session_id=self._session.session_id)
-        return self._response_with(session_id, included)
-
-    def _response_with(self, session_id: int, included: list[PartitionAnswer]) -> FetchResponse:
-        response = FetchResponse(session_id=session_id)
-        topic: str | bytes | None = None
-        for requested, answer in in_steps(included) if self._may_pause else included:
-            if requested.topic != topic:
-                topic = requested.topic
-                partitions: list[FetchResponse.PartitionData] = []
-                response.responses.append(
-                    FetchResponse.FetchableTopicResponse(topic_id=topic, partitions=partitions)
-                    if isinstance(topic, bytes)
-                    else FetchResponse.FetchableTopicResponse(topic=topic, partitions=partitions)
-                )
-            partitions.append(answer)
-        if self._leaders:
-            response.node_endpoints = [
-                FetchResponse.NodeEndpoint(
-                    node_id=endpoint.node_id,
-                    host=endpoint.host,
-                    port=endpoint.port,
-                    rack=endpoint.rack,
-                )
-                for endpoint in self._node.known_endpoints(self._listener)
-                if endpoint.node_id in self._leaders
-            ]
-        return response
 
 
 def _has_large_fetch_session(call: Call, request: FetchRequest) -> bool:
@@ -481,43 +109,6 @@ def _has_large_fetch_session(call: Call, request: FetchRequest) -> bool:
     node = call.node
     sessions = node.partitions.fetch_sessions(node.id)
     return sessions.size_of(request.session_id) > ELEMENTS_PER_PAUSE
-
-
-def _requested_partitions(
-    request: FetchRequest, era: FetchEra, *, may_pause: bool
-) -> list[RequestedPartition]:
-    """Return the partitions in the request; if a partition occurs twice, its last row counts."""
-    uses_topic_ids = era.uses_topic_ids
-    requested = {}
-    for topic in in_steps(request.topics) if may_pause else request.topics:
-        name = topic.topic_id if uses_topic_ids else topic.topic
-        for partition in in_steps(topic.partitions) if may_pause else topic.partitions:
-            requested[name, partition.partition] = RequestedPartition(
-                name,
-                partition.partition,
-                partition.fetch_offset,
-                partition.partition_max_bytes,
-                # Fetch treats all negative epochs as no epoch.
-                max(NO_EPOCH, partition.current_leader_epoch),
-                partition.last_fetched_epoch,
-                partition.incarnation_epoch,
-            )
-    return list(requested.values())
-
-
-def _forgotten_partitions(request: FetchRequest, era: FetchEra) -> list[PartitionKey]:
-    uses_topic_ids = era.uses_topic_ids
-    return [
-        (topic.topic_id if uses_topic_ids else topic.topic, index)
-        for topic in in_steps(request.forgotten_topics_data)
-        for index in in_steps(topic.partitions)
-    ]
-
-
-def _partition_error(index: int, code: ErrorCode) -> FetchResponse.PartitionData:
-    return FetchResponse.PartitionData(
-        partition_index=index, error_code=code, high_watermark=_NO_OFFSET, records=b""
-    )
 
 
 def refuse_fetch(request: FetchRequest, code: ErrorCode, message: str | None) -> FetchResponse:

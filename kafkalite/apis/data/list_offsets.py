@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kafkalite.apis.data.incarnations import IncarnationCheck
 from kafkalite.gateway.api import Api, Eras
+from kafkalite.gateway.refusals import report_refusal_of_topic
+from kafkalite.partitions.incarnations import IncarnationCheck
 from kafkalite.partitions.partition import NOT_FOUND
 from kafkalite.ports.turns import in_steps, items_in_steps
 from kafkalite.protocol._generated.messages.list_offsets import (
@@ -75,7 +76,14 @@ def handle_list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsR
 
     If a partition occurs twice, it has one result with INVALID_REQUEST.
     """
-    incarnations = IncarnationCheck.of(call, "ListOffsets")
+    node = call.node
+    incarnations = (
+        IncarnationCheck(
+            node.id, "ListOffsets", partial(report_refusal_of_topic, call, "ListOffsets")
+        )
+        if node.config.uses_partition_epochs
+        else None
+    )
     answers: dict[str, dict[int, ListOffsetsResponse.ListOffsetsPartitionResponse]] = {}
     for topic in in_steps(request.topics):
         rows = answers.setdefault(topic.name, {})

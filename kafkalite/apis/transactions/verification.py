@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from kafkalite.cluster.node import NodeState
 from kafkalite.gateway.deferred_request import DeferredRequest
 from kafkalite.gateway.refusals import report_refusal
+from kafkalite.partitions.producing import VerificationResult
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -72,15 +73,6 @@ KNOWS_ABORTABLE = VerificationEra(
     adds_partitions=False, substitutes=_COORDINATOR_ERRORS_BEFORE_ADDING
 )
 ADDS_PARTITIONS = VerificationEra(adds_partitions=True, substitutes=_COORDINATOR_ERRORS)
-
-
-class VerificationResult(NamedTuple):
-    """The partitions that may be written to, and the errors of the others."""
-
-    partitions: frozenset[Partition]
-    refusals: Mapping[Partition, KafkaError]
-    is_concurrent: bool = False
-    """Whether the previous transaction of the producer is being completed."""
 
 
 def verify(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.gateway.refusals import report_refusal
-from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from kafkalite.gateway.call import Call
+    from collections.abc import Callable
+
     from kafkalite.partitions.partition import Partition
     from kafkalite.partitions.replicas import ReplicaView
 
@@ -21,17 +20,14 @@ _MAX_REPORTED_REFUSALS = 100
 class IncarnationCheck:
     """The check of one request, if `kafkalite.partition.epochs` is true."""
 
-    __slots__ = ("_api", "_call", "_reported")
+    __slots__ = ("_api", "_node_id", "_report", "_reported")
 
-    def __init__(self, call: Call, api: str) -> None:
-        self._call = call
+    def __init__(self, node_id: int, api: str, report: Callable[[str, KafkaError], None]) -> None:
+        """`report` is called with the topic and the error of each refusal, at most 100 times."""
+        self._node_id = node_id
         self._api = api
+        self._report = report
         self._reported = 0
-
-    @classmethod
-    def of(cls, call: Call, api: str) -> IncarnationCheck | None:
-        """Return the check of a request, or None if the broker does not use partition epochs."""
-        return cls(call, api) if call.node.config.uses_partition_epochs else None
 
     def check(
         self, partition: Partition | ReplicaView, received_epoch: int, *, leader_only: bool
@@ -45,7 +41,7 @@ class IncarnationCheck:
         current_epoch = partition.incarnation_epoch
         if received_epoch < 0 or received_epoch == current_epoch:
             return
-        partition.check_access(self._call.node.id, leader_only=leader_only)
+        partition.check_access(self._node_id, leader_only=leader_only)
         error = KafkaError(
             ErrorCode.INVALID_PARTITION_EPOCH,
             f"{self._api} of {partition.name} refused: the client expects partition epoch "
@@ -57,10 +53,7 @@ class IncarnationCheck:
                 "current_epoch": current_epoch,
             },
         )
-        self._report(partition.topic_name, error)
-        raise error
-
-    def _report(self, topic: str, error: KafkaError) -> None:
         if self._reported < _MAX_REPORTED_REFUSALS:
             self._reported += 1
-            report_refusal(self._call, self._api, topic, error, kind=Entity.TOPIC)
+            self._report(partition.topic_name, error)
+        raise error
