@@ -340,18 +340,22 @@ def _run(  # noqa: PLR0917 - called once
     from kafkalite.lab.spark.output_journal import locked  # noqa: PLC0415
     from kafkalite.lab.spark.pipeline import audit as run  # noqa: PLC0415
     from kafkalite.lab.spark.progress import ConsoleReporter  # noqa: PLC0415
-    from kafkalite.lab.spark.session import start  # noqa: PLC0415
+    from kafkalite.lab.spark.session import start, store_classes  # noqa: PLC0415
     from kafkalite.lab.spark.shipping import ship  # noqa: PLC0415
     from kafkalite.lab.spark.tuning import SMALL_BYTES  # noqa: PLC0415
     from kafkalite.ports.clock import AdjustableClock  # noqa: PLC0415 - see above
 
-    is_small = size is not None and master.startswith("local") and size < SMALL_BYTES
+    is_local = master.startswith("local")
+    is_small = is_local and size is not None and size < SMALL_BYTES
+    # Storing classes takes about as long as Spark needs for this size.
+    is_large = size is not None and size >= MAX_LOCAL_BYTES
+    stores_classes = is_local and is_large and period_ms is None
     with locked(location(job.out)):
         pass
     console = ConsoleReporter(sys.stderr, AdjustableClock().now_ms)
     with filtered_stderr(sys.stderr) as stderr:
         _end_on_signal(stderr)
-        session = start(master, conf, quick=is_small, size=size)
+        session = start(master, conf, quick=is_small, size=size, stores_classes=stores_classes)
     _end_on_signal()  # Spark has replaced the handler
     try:
         if not master.startswith("local"):
@@ -359,9 +363,12 @@ def _run(  # noqa: PLR0917 - called once
         if period_ms is not None:
             _follow(session, job, console, period_ms)
             return None
-        return run(session, job, console)
+        outcome = run(session, job, console)
     finally:
         _stop(session)
+    if stores_classes:
+        store_classes(console)
+    return outcome
 
 
 def _stop(session: SparkSession) -> None:

@@ -15,13 +15,15 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from kafkalite.lab.spark import memory, tuning
+from kafkalite.lab.spark import class_archive, memory, tuning
 from kafkalite.lab.spark.jvm import java_home
 from kafkalite.ports.cache import cache_directory
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Mapping
+
+    from kafkalite.lab.spark.progress import ProgressReporter
 
 LOCAL: Final = "local[*]"
 
@@ -104,15 +106,19 @@ def start(
     app: str = "kafkalite",
     quick: bool = False,
     size: int | None = None,
+    stores_classes: bool = False,
 ) -> SparkSession:
     """Start this process's session, or return the existing one; raises NoJavaError.
 
     `quick` is for tests and small captures: the start is faster, and long work is slower. `size` is
-    the size of the input in bytes, if it is known.
+    the size of the input in bytes, if it is known. `stores_classes` means that `store_classes` will
+    end Java, if there is no archive of its classes.
     """
     chosen = settings(master, conf or {}, quick=quick, size=size)
     if SparkSession.getActiveSession() is None:
         prepare(master, conf or {})
+        if master.startswith("local") and _JAVA_OPTIONS not in (conf or {}):
+            chosen[_JAVA_OPTIONS] += _archive_options(stores_classes=stores_classes)
         _start_java({"spark.master": master, "spark.app.name": app, **chosen})
     session = (
         SparkSession.builder.master(master).appName(app).config(map=dict(chosen)).getOrCreate()
@@ -139,6 +145,26 @@ def _start_java(conf: Mapping[str, str]) -> None:
         settings_ = SparkConf().setAll(list(conf.items()))
         gateway = launch_gateway(settings_, {"start_new_session": True})  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway, conf=settings_)  # noqa: SLF001
+
+
+def _archive_options(*, stores_classes: bool) -> str:
+    archive = class_archive.archive_path(os.environ)
+    if archive is None:
+        return ""
+    if archive.exists():
+        return f" {class_archive.use_options(archive)}"
+    return f" {class_archive.store_options(archive)}" if stores_classes else ""
+
+
+def store_classes(reporter: ProgressReporter) -> None:
+    """End the Java of a stopped session, and store its classes for faster starts of other runs.
+
+    Does nothing if they are stored already.
+    """
+    archive, java = class_archive.archive_path(os.environ), java_process()
+    if archive is not None and java is not None and not archive.exists():
+        reporter.step("storing Java's classes, with which Spark starts faster next time")
+        class_archive.store(archive, java)
 
 
 def java_process() -> subprocess.Popen[bytes] | None:
