@@ -124,7 +124,7 @@ class Fetch:
             request.session_id,
             request.session_epoch,
             _requested_partitions(request, era, may_pause=may_pause),
-            _forgotten_partitions(request, era),
+            _forgotten_partitions(request, era) if request.forgotten_topics_data else (),
             uses_topic_ids=era.uses_topic_ids,
         )
         self._readable: list[tuple[RequestedPartition, Partition | ReplicaView]] = []
@@ -232,17 +232,11 @@ class Fetch:
                 views = partition.views
                 view = partition if not views else partition.seen_by(self._node_id)
                 self._readable.append((requested, view))
-            elif topic is None and self._era.uses_topic_ids:
-                refused.append(
-                    (requested, _partition_error(requested.index, ErrorCode.UNKNOWN_TOPIC_ID))
-                )
             else:
-                refused.append(
-                    (
-                        requested,
-                        _partition_error(requested.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-                    )
-                )
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if topic is None and self._era.uses_topic_ids:
+                    code = ErrorCode.UNKNOWN_TOPIC_ID
+                refused.append((requested, _partition_error(requested.index, code)))
         # As in Kafka, a fetch waits if partitions are unknown, but not if one is offline.
         self._may_wait = bool(self._readable) and not has_failed_partition
         return refused

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from kafkalite.partitions.partition import Partition
     from kafkalite.partitions.replicas import ReplicaView
-    from kafkalite.partitions.request_context import RequestContext, ServingNode
+    from kafkalite.partitions.request_context import RequestContext
     from kafkalite.partitions.table import HostedTopic, PartitionTable
     from kafkalite.protocol._generated.messages.produce import ProduceRequest
 
@@ -145,15 +145,18 @@ def _append_batches(
 ) -> ProduceResponse:
     """Append the batches, and return the response."""
     answers: dict[TopicKey, ProduceResponse.TopicProduceResponse] = {}
+    responses: list[ProduceResponse.TopicProduceResponse] = []
     try:
         for (key, index), batch in pop_items(batches) if may_pause else batches.items():
             topic = (
                 partitions.topic_by_id(key[1]) if key[1] != ZERO_UUID else partitions.topic(key[0])
             )
-            topic_answer = answers.get(key)
-            if topic_answer is None:
+            if key in answers:
+                topic_answer = answers[key]
+            else:
                 topic_answer = ProduceResponse.TopicProduceResponse(name=key[0], topic_id=key[1])
                 answers[key] = topic_answer
+                responses.append(topic_answer)
             topic_answer.partition_responses.append(appender.append(topic, index, batch))
             if may_pause:
                 # After each partition: the first write to one creates its files.
@@ -161,7 +164,7 @@ def _append_batches(
     finally:
         # Wakes waiting fetches, even if the client disconnects during a pause.
         partitions.announce()
-    return ProduceResponse(responses=list(answers.values()))
+    return ProduceResponse(responses=responses)
 
 
 def _wait_for_replicas(
@@ -184,8 +187,9 @@ def _wait_for_replicas(
     return waiting
 
 
-def may_take_long(node: ServingNode, request: ProduceRequest) -> bool:
+def may_take_long(context: RequestContext, request: ProduceRequest) -> bool:
     """Return whether the request has many or compressed records to validate, or creates files."""
+    node = context.node
     table = node.partitions
     partition_count = 0
     for topic in request.topic_data:

@@ -131,10 +131,6 @@ def _violation_without_acks(code: ErrorCode) -> ProtocolViolation:
     return ProtocolViolation(f"produce with acks=0 failed: {code.name}")
 
 
-def _may_take_long(call: Call, request: ProduceRequest) -> bool:
-    return may_take_long(call.node, request)
-
-
 APIS = (
     Api(
         key=ProduceRequest.API_KEY,
@@ -142,7 +138,7 @@ APIS = (
         handler=handle_produce,
         inline_bytes=32 * 1024,
         is_inline_with_short_lists=True,
-        may_take_long=_may_take_long,
+        may_take_long=may_take_long,
         eras=PRODUCE_ERAS,
     ),
 )
