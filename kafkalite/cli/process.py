@@ -339,7 +339,7 @@ async def _serve(
         control = await controls.start()
         # Objects made during startup live as long as the process: collections skip them.
         objects = FrozenObjects()
-        broker.use_garbage_collector(objects.collect)
+        broker.nodes.use_garbage_collector(objects.collect)
         gc.set_threshold(_GENERATION_0_THRESHOLD, _GENERATION_1_THRESHOLD, _GENERATION_2_THRESHOLD)
         gc.enable()
         _run_full_collections(broker, objects)
@@ -355,7 +355,7 @@ async def _serve(
 
 def _run_full_collections(broker: Broker, objects: FrozenObjects) -> None:
     """Run a full garbage collection if it is due and no request is in progress; repeat later."""
-    if gc.get_count()[2] and not broker.is_busy:
+    if gc.get_count()[2] and not broker.nodes.is_busy:
         objects.collect()
     asyncio.get_running_loop().call_later(
         _FULL_COLLECTION_INTERVAL_S, _run_full_collections, broker, objects

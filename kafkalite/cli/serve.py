@@ -140,8 +140,9 @@ def print_ready(
         lines.append(f"  it emulates {broker.emulated}")
     if stand_in is not None:
         lines.append(f"  {stand_in}")
-    if broker.recorder is not None:
-        lines.append(f"  recording to {broker.recorder.directory}")
+    recorder = broker.nodes.recorder
+    if recorder is not None:
+        lines.append(f"  recording to {recorder.directory}")
     if control is not None:
         lines.append(f"  control at {control.url}{_token_text(control)}")
     lines += _clock_lines(broker, has_control=control is not None)

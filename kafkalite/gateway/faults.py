@@ -1,6 +1,6 @@
 """Faults: requests that are delayed, refused or disconnected on purpose.
 
-`Faults` has the rules of one cluster and installs them as a step of its gateways. Rules can be
+`Faults` has the rules of one cluster, and the step that applies them to its requests. Rules can be
 added and removed while clients are connected. A rule affects only the routes of the APIs that it
 may select.
 """
@@ -68,27 +68,28 @@ _MAX_EVENTS_PER_REQUEST: Final = 64
 class Faults:
     """The faults of one cluster, in the order in which they were added.
 
-    Only the first fault that fires affects a request; later faults do not see it. They apply to
-    the requests of all `gateways`. `node_ids` are the nodes of the cluster, and `listeners` has the
-    gateway of each listener by its name. `report(event, fault_id, rule)` is called for every fault
-    that is added or removed.
+    Only the first fault that fires affects a request; later faults do not see it. `node_ids` are
+    the nodes of the cluster, and `listeners` has the gateway of each listener by its name.
+    `report(event, fault_id, rule)` is called for every fault that is added or removed, and
+    `install(step)` when the step has changed.
     """
 
     def __init__(
         self,
-        gateways: Sequence[Gateway],
         node_ids: Collection[int],
         listeners: Mapping[str, Gateway],
         entropy: Entropy,
         report: Callable[[str, str, str], None],
+        install: Callable[[FaultStep | None], None],
     ) -> None:
-        self._gateways = gateways
         self._node_ids = node_ids
         self._listeners = listeners
         self._entropy = entropy
         self._report = report
+        self._install_step = install
         self._faults: dict[str, _Fault] = {}
-        self._step: FaultStep | None = None
+        self.step: FaultStep | None = None
+        """Applies the faults to the requests of all gateways; None without faults."""
         self._number = 0
 
     def states(self) -> list[FaultState]:
@@ -147,14 +148,9 @@ class Faults:
 
     def _install(self) -> None:
         """Replace the installed step by one with the current faults."""
-        if self._step is not None:
-            for gateway in self._gateways:
-                gateway.remove(self._step)
-            self._step = None
-        if self._faults:
-            self._step = FaultStep(tuple(self._faults.values()), self._entropy)
-            for gateway in self._gateways:
-                gateway.install(self._step)
+        faults = tuple(self._faults.values())
+        self.step = FaultStep(faults, self._entropy) if faults else None
+        self._install_step(self.step)
 
     def _check(self, rule: Rule) -> None:
         match = rule.match
@@ -170,7 +166,8 @@ class Faults:
         if api is None:
             return
         name = match.listener
-        gateways = self._gateways if name is None else (self._listeners[name],)
+        listeners = self._listeners
+        gateways = listeners.values() if name is None else (listeners[name],)
         if all(gateway.find_api(api) is None for gateway in gateways):
             place = "this broker" if name is None else f"listener {name}"
             raise FaultError(f"match.api {api_name(api)} is not served by {place}")

@@ -70,7 +70,7 @@ class Gateway:
 
     __slots__ = (
         "_deferred", "_find_api", "_inline_routes", "_installed", "_observe", "_observers",
-        "_report_bug", "_responder", "_routes", "_window", "reason_not_served",
+        "_own_steps", "_report_bug", "_responder", "_routes", "_window", "reason_not_served",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +89,8 @@ class Gateway:
         """The routes that `serve` uses; empty while a responder is installed."""
         self._responder: Responder | None = None
         self._installed: list[tuple[StepOrder, Step]] = []
+        self._own_steps: dict[StepOrder, Step | None] = {}
+        """The steps of `set_step`."""
         self._observers: tuple[Observer, ...] = ()
         self._observe: Callable[[Call], Call] | None = None
         """Returns the context of a request that observers see; None without observers."""
@@ -123,6 +125,15 @@ class Gateway:
         if step in self.steps:
             self._installed = [each for each in self._installed if each[1] is not step]
             self._compose_routes()
+
+    def set_step(self, order: StepOrder, step: Step | None) -> None:
+        """Install a step, or none, in place of the last one that was set for this order."""
+        before = self._own_steps.get(order)
+        self._own_steps[order] = step
+        if before is not None and before is not step:
+            self.remove(before)
+        if step is not None:
+            self.install(step, order)
 
     def subscribe(self, observer: Observer) -> None:
         """Call `observer` with the exchange of each request that a client sends from now on.

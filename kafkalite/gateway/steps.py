@@ -32,7 +32,6 @@ class StepOrder(IntEnum):
     AUTHORIZE = 3
     POLICY = 4
     """The limits of an emulated service."""
-    JOURNAL = 5
 
 
 class Step(Protocol):

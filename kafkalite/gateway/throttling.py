@@ -14,7 +14,6 @@ from kafkalite.coordinator.contract import Event
 from kafkalite.gateway.api import Eras
 from kafkalite.gateway.error_messages import truncate_message
 from kafkalite.gateway.refusals import client_address, report_refusal_of_request
-from kafkalite.gateway.steps import StepOrder
 from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.protocol import catalogue, codec
 from kafkalite.protocol.acl_operations import Entity
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.call import Call
-    from kafkalite.gateway.gateway import Gateway
     from kafkalite.gateway.steps import Handler
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.security.quotas import QuotaEntity
@@ -240,21 +238,22 @@ class _MeasuredRequest:
 
 
 class Throttling:
-    """The step that measures clients against their quotas; see `Step`.
+    """The step that measures clients against their quotas; see `gateway.steps.Step`.
 
     Brokers and controllers measure their own clients, as in Kafka, so each gateway has a step of
     its own. `mutations` are the meters of `new_mutation_meters`, the same for all steps.
     """
 
-    def __init__(self, gateway: Gateway, mutations: Meters) -> None:
-        self._gateway = gateway
+    def __init__(self, mutations: Meters) -> None:
         self._mutations = mutations
         self._quotas: Quotas = {}
+        self.has_quotas = False
+        """Whether clients can have quotas; otherwise the step has nothing to do."""
         self._meters: dict[int, _NodeMeters] = {}
         """Meters by node id."""
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Use the quotas of an image; the step is installed while clients can have any."""
+        """Use the quotas of an image."""
         del delta
         for node_id in self._meters.keys() - image.brokers.keys():
             del self._meters[node_id]
@@ -264,10 +263,7 @@ class Throttling:
         for meters in self._meters.values():
             for each in meters:
                 each.apply(self._quotas)
-        if any(IP not in dict(entity) for entity in self._quotas):
-            self._gateway.install(self, StepOrder.THROTTLE)
-        else:
-            self._gateway.remove(self)
+        self.has_quotas = any(IP not in dict(entity) for entity in self._quotas)
 
     def wrap(self, api: Api, version: int, handler: Handler) -> Handler:
         """Return a handler that throttles clients."""

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from kafkalite.server.admission import Admission
     from kafkalite.server.logging import Log
     from kafkalite.server.memory_queue import MemoryQueue
-    from kafkalite.server.recording import Recording
     from kafkalite.server.sasl_listener import SaslListener
     from kafkalite.server.scheduler import Scheduler
     from kafkalite.wire.session import SessionSettings
@@ -50,7 +49,8 @@ class ListenerContext(NamedTuple):
     memory_queue: MemoryQueue
     log: Log
     warn_about_client: WarnAboutClient
-    recording: Recording
+    protocol_of: Callable[[Connection], asyncio.BufferedProtocol]
+    """Returns the protocol for a transport: the connection, or one that records it."""
     sasl: SaslListener | None = None
     """The authentication of clients; None if they do not authenticate by SASL."""
     tls_server: TlsServer | None = None
@@ -92,7 +92,7 @@ class Listener:
         """Accept clients; `context` is given to their connections."""
 
         def new_protocol() -> asyncio.BufferedProtocol:
-            return context.recording.protocol_of(Connection(context))
+            return context.protocol_of(Connection(context))
 
         if context.tls_server is not None:
             new_protocol = _tls_protocol_factory(context, context.tls_server)
@@ -149,7 +149,7 @@ def _tls_protocol_factory(
 
     def new_protocol() -> asyncio.BufferedProtocol:
         connection = Connection(context)
-        protocol = context.recording.protocol_of(connection)
+        protocol = context.protocol_of(connection)
         return TlsTransport(tls_server, receive_buffer, connection, protocol)
 
     return new_protocol

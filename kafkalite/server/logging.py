@@ -12,16 +12,8 @@ from contextlib import suppress
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TextIO
 
-from kafkalite.apis.table import TABLE
-from kafkalite.gateway.error_messages import printable
-from kafkalite.storage.disk_health import DiskProblem
-
 if TYPE_CHECKING:
     from structlog.typing import Processor
-
-    from kafkalite.gateway.exchanges import Exchange
-    from kafkalite.partitions.table import Truncation
-    from kafkalite.storage.disk_health import DiskFailure
 
 
 class Level(IntEnum):
@@ -48,9 +40,6 @@ _ALL_LEVELS = 0
 """structlog writes all lines: `Log` filters them, because its level can change."""
 
 STYLES = ("console", "json")
-
-_MAX_ERROR_NAMES = 3
-"""Maximum number of errors that the line about an answer names."""
 
 
 class Log:
@@ -127,96 +116,3 @@ class Log:
                 cache_logger_on_first_use=True,
             )
         return self._logger
-
-
-def log_exchange(log: Log, exchange: Exchange) -> None:
-    """Write a line at level debug for a request that has an answer, or whose answer is pending.
-
-    A request that is not answered immediately has a second line when it is answered.
-    """
-    if log.level > Level.DEBUG or exchange.closing_reason is not None:
-        return
-    call, api_key = exchange.call, exchange.api_key
-    fields: dict[str, Any] = {
-        "node": call.node.id,
-        "listener": call.listener,
-        "client": call.client_host,
-        "client_id": None if call.client_id is None else printable(call.client_id),
-        "api": TABLE[api_key].name if api_key in TABLE else "unknown",
-        "api_key": api_key,
-        "version": exchange.version,
-        "correlation_id": exchange.correlation_id,
-    }
-    if not exchange.was_pending:
-        fields["request_bytes"] = call.request_bytes
-    log.debug(
-        "answer" if exchange.was_pending else "request",
-        **fields,
-        answer_bytes="later" if exchange.is_pending else exchange.answer_bytes,
-        error=_error_names(exchange),
-    )
-
-
-def _error_names(exchange: Exchange) -> str | None:
-    """Return the names of the errors in an answer; None if there is no answer.
-
-    The text has Kafka's names of the distinct errors, at most three, and the number of further
-    errors. It is "NONE" for an answer without errors.
-    """
-    if not exchange.answer_bytes:
-        return None
-    codes = exchange.error_codes()
-    if codes is None:
-        return "not searched in a long answer"
-    if not codes:
-        return "NONE"
-    from kafkalite.capture.reading.messages import error_name  # noqa: PLC0415 - rarely used
-
-    names = ", ".join(map(error_name, codes[:_MAX_ERROR_NAMES]))
-    return names + (f", +{len(codes) - _MAX_ERROR_NAMES}" if len(codes) > _MAX_ERROR_NAMES else "")
-
-
-def log_truncation(log: Log, truncation: Truncation) -> None:
-    """Log that a new leader removed records from a partition."""
-    log.warning(
-        "a new leader removed the records that it does not have",
-        topic=truncation.topic,
-        partition=truncation.partition,
-        leader=truncation.leader,
-        leader_epoch=truncation.leader_epoch,
-        end_offset=truncation.end_offset,
-        removed_offsets=truncation.removed_offsets,
-    )
-
-
-_FAILURE_BEGAN_TEXTS = {
-    DiskProblem.REFUSED: "the disk refuses to read or write",
-    DiskProblem.DAMAGED: "a file is damaged",
-    DiskProblem.MISSING: "a file in use is missing, and its log accepts no more records",
-}
-_FAILURE_ENDED_TEXTS = {
-    DiskProblem.REFUSED: "the disk reads and writes again",
-    DiskProblem.DAMAGED: "a file is not damaged any more",
-    DiskProblem.MISSING: "a missing file is back",
-}
-
-
-class DiskFailureLog:
-    """Logs when disk failures begin and end."""
-
-    __slots__ = ("_log",)
-
-    def __init__(self, log: Log) -> None:
-        self._log = log
-
-    def failure_began(self, failure: DiskFailure) -> None:
-        """Log the beginning of a failure, with its path and reason."""
-        self._log.warning(
-            _FAILURE_BEGAN_TEXTS[failure.problem], path=failure.path, reason=failure.reason
-        )
-
-    def failure_ended(self, failure: DiskFailure) -> None:
-        """Log the end of a failure, at the same level as its beginning."""
-        self._log.warning(
-            _FAILURE_ENDED_TEXTS[failure.problem], path=failure.path, reason=failure.reason
-        )

@@ -434,7 +434,7 @@ class Broker:
         self._recorder = recorder = self._new_recorder(str(directory))
 
         async def start() -> None:
-            broker.start_recording(recorder)
+            broker.nodes.start_recording(recorder)
 
         try:
             self._run_on_loop(start())
@@ -450,7 +450,7 @@ class Broker:
         broker = self._running_broker()
 
         async def stop() -> None:
-            broker.stop_recording()
+            broker.nodes.stop_recording()
 
         self._run_on_loop(stop())
         self._close_recorder()

@@ -13,6 +13,7 @@ from kafkalite.protocol._generated.messages.api_versions import ApiVersionsReque
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.server.broker import Broker
+from kafkalite.server.gateways import STEPS
 from kafkalite.server.settings import Settings
 from tests.architecture.source import PACKAGE, ROOT, tree_of
 from tests.unit.server.client import METADATA_VERSION, Client
@@ -28,6 +29,7 @@ LITERAL = re.compile(r"[^ ]+ .*|--?[\w-]+|/v1/.*|__\w+|\d+", re.DOTALL)
 """Commands, options, paths of the HTTP API, internal topics: not checked here."""
 
 NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+STEP_ROW = re.compile(r"^\| `StepOrder\.(\w+)` \| `(\w+)` \| (.*) \|$", re.MULTILINE)
 TABLE_ROW = re.compile(r"^\| `([\w/]+)/` \| .* \| (\d+) \|$", re.MULTILINE)
 
 
@@ -212,6 +214,11 @@ def test_the_table_of_packages_is_in_the_order_of_imports() -> None:
     rows = rows_of_package_table(text())
     assert rows == [(package, layers()[package]) for package, _ in rows]
     assert rows == sorted(rows, key=lambda row: row[1])
+
+
+def test_the_table_of_steps_is_that_of_the_gateways() -> None:
+    rows = STEP_ROW.findall(text())
+    assert [(order, use) for order, _, use in rows] == [(row.order.name, row.use) for row in STEPS]
 
 
 def test_every_architecture_test_is_named() -> None:

@@ -133,7 +133,7 @@ OWN_TIME = {
     "server/scheduler.py": "limits how long one connection is served before others",
     "server/connection.py": "limits how long a closing socket waits for its last bytes",
     "server/tls_transport.py": "limits how long a client may take for its TLS handshake",
-    "server/broker.py": "limits how long the process waits for connections at its end",
+    "server/node_servers.py": "limits how long the process waits for connections at its end",
 }
 """Modules that may use the event loop's or the system's time → the reason."""
 

@@ -17,7 +17,8 @@ from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.server.broker import Broker
 from kafkalite.server.broker_directory import BrokerDirectoryError
-from kafkalite.server.logging import DiskFailureLog, Level, Log
+from kafkalite.server.logging import Level, Log
+from kafkalite.server.reports import Reports
 from kafkalite.server.settings import Settings
 from kafkalite.testing.files import FaultyFiles, MemoryFiles
 from tests.conformance.batches import BASE_TIMESTAMP, Batch
@@ -48,7 +49,7 @@ class Wire(TransactionWire):
     def __init__(self, path: Path, files: Files | None = None) -> None:
         super().__init__(path, files=files)
         self.words = io.StringIO()
-        self._directory.health.subscribe(DiskFailureLog(Log(Level.WARNING, "json", self.words)))
+        self._directory.health.subscribe(Reports(Log(Level.WARNING, "json", self.words)))
 
     @property
     def lines(self) -> list[tuple[str, str, str]]:

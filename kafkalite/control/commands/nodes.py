@@ -122,7 +122,7 @@ class AddNode:
         """Add the node; raises CommandError if that is impossible."""
         cluster = running_cluster(broker)
         with _refusals("the node cannot be added"):
-            node_id = await broker.add_node(self.id, self.config)
+            node_id = await broker.nodes.add(self.id, self.config)
         await write_answers()
         return _status(cluster, cluster.node_control.node(node_id))
 
@@ -138,7 +138,7 @@ class RemoveNode:
         cluster = running_cluster(broker)
         node = cluster.node_control.node(self.node_id)
         with _refusals(f"node {node.id} cannot be removed"):
-            await broker.remove_node(node.id)
+            await broker.nodes.remove(node.id)
         await write_answers()
         return replace(_status(cluster, node), state=REMOVED)
 
@@ -197,9 +197,9 @@ class ChangeNode:
         control = cluster.node_control
         node = control.node(self.node_id)
         changes: Mapping[tuple[str | None, ...], Callable[[int], Awaitable[None] | None]] = {
-            (_RUNNING, None, None): broker.start_node,
-            (_ISOLATED, None, None): broker.isolate_node,
-            (_STOPPED, None, None): partial(broker.stop_node, controlled=self.controlled),
+            (_RUNNING, None, None): broker.nodes.start,
+            (_ISOLATED, None, None): broker.nodes.isolate,
+            (_STOPPED, None, None): partial(broker.nodes.stop, controlled=self.controlled),
             (None, "frozen", None): control.freeze_metadata,
             (None, "live", None): control.thaw_metadata,
             (None, None, "paused"): control.pause_replication,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pytest
 
 from kafkalite.gateway.fault_rules import parse_rule
 from kafkalite.gateway.faults import Faults
+from kafkalite.gateway.steps import StepOrder
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import ConfigResource, ResourceType
@@ -76,7 +78,13 @@ def test_a_delayed_dead_letter_is_written_after_other_requests_between_the_nodes
 ) -> None:
     wire = new_wire(tmp_path, **{TOPIC_KEY: "dlq.a", COPY_KEY: "true"})
     gateway = wire.gateway
-    faults = Faults((gateway,), (1,), {"PLAINTEXT": gateway}, SeededEntropy(), lambda *_: None)
+    faults = Faults(
+        (1,),
+        {"PLAINTEXT": gateway},
+        SeededEntropy(),
+        lambda *_: None,
+        partial(gateway.set_step, StepOrder.FAULTS),
+    )
     faults.add(parse_rule({"match": {"api": "Produce"}, "action": {"delay_ms": 500}}))
     wire.produce(2)
     wire.fetch(FIRST)

@@ -58,11 +58,11 @@ class ControlEndpoint:
             bootstrap_by_listener=lambda: {"PLAINTEXT": "localhost:1"},
             disk_failures=[],
             faults=Faults(
-                (gateway,),
                 (1,),
                 {"PLAINTEXT": gateway},
                 SeededEntropy(),
                 self.report,
+                lambda _: None,
             ),
         )
         self.reported: list[tuple[str, str]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.fault_rules import FaultError, UnknownFaultError, parse_rule
 from kafkalite.gateway.faults import Faults
 from kafkalite.gateway.gateway import Gateway
-from kafkalite.gateway.steps import DisconnectError
+from kafkalite.gateway.steps import DisconnectError, StepOrder
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
@@ -23,6 +24,7 @@ from tests.unit.gateway.served import BEAT, Served, alive
 if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
     from kafkalite.gateway.fault_rules import FaultState
+    from kafkalite.gateway.steps import Step
     from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 DELAY_MS = 500
@@ -35,11 +37,11 @@ class ServedWithFaults(Served):
         super().__init__(handler, **row)
         self.lines: list[tuple[str, str]] = []
         self.injected = Faults(
-            (self.gateway,),
             (0, 1),
             {"PLAINTEXT": self.gateway},
             SeededEntropy(),
             self.report,
+            partial(self.gateway.set_step, StepOrder.FAULTS),
         )
         self.clock: Any = self.context.node.clock
 
@@ -142,13 +144,13 @@ def test_a_fault_selects_the_requests_of_a_listener() -> None:
 
 def test_a_fault_affects_the_requests_of_all_gateways() -> None:
     first, second = ServedWithFaults(), ServedWithFaults()
-    faults = Faults(
-        (first.gateway, second.gateway),
-        (1,),
-        {"PLAINTEXT": first.gateway},
-        SeededEntropy(),
-        first.report,
-    )
+    gateways = {"PLAINTEXT": first.gateway, "CONTROLLER": second.gateway}
+
+    def install(step: Step | None) -> None:
+        for gateway in gateways.values():
+            gateway.set_step(StepOrder.FAULTS, step)
+
+    faults = Faults((1,), gateways, SeededEntropy(), first.report, install)
     fault = faults.add(parse_rule({"action": {"error": "NOT_COORDINATOR"}}))
     for each in (first, second):
         each.send(request_frame(BEAT, 4))
@@ -168,11 +170,11 @@ def test_an_api_that_a_listener_does_not_serve_is_rejected() -> None:
     faulty = ServedWithFaults()
     other = Gateway(lambda _: None, report_no_bug)
     faults = Faults(
-        (faulty.gateway, other),
         (1,),
         {"PLAINTEXT": faulty.gateway, "CONTROLLER": other},
         SeededEntropy(),
         faulty.report,
+        lambda _: None,
     )
     match = {"api": "Heartbeat", "listener": "controller"}
     with pytest.raises(FaultError, match=r"^match\.api Heartbeat is not served by listener CONT"):

@@ -92,7 +92,7 @@ def test_steps_run_by_order_and_then_by_installation() -> None:
     steps = {
         name: (RecordingStep(name, notes), place)
         for name, place in (
-            ("journal", StepOrder.JOURNAL),
+            ("profile", StepOrder.POLICY),
             ("faults", StepOrder.FAULTS),
             ("acl", StepOrder.AUTHORIZE),
             ("quota", StepOrder.THROTTLE),
@@ -102,8 +102,8 @@ def test_steps_run_by_order_and_then_by_installation() -> None:
     for step, place in steps.values():
         served.gateway.install(step, place)
     served.send(request_frame(BEAT, 4))
-    before = ["faults(", "more faults(", "quota(", "acl(", "journal("]
-    assert notes == [*before, ")journal", ")acl", ")quota", ")more faults", ")faults"]
+    before = ["faults(", "more faults(", "quota(", "acl(", "profile("]
+    assert notes == [*before, ")profile", ")acl", ")quota", ")more faults", ")faults"]
 
     notes.clear()
     served.gateway.remove(steps["faults"][0])

@@ -13,7 +13,7 @@ from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.steps import StepOrder
 from kafkalite.gateway.throttling import Throttling, new_mutation_meters
 from kafkalite.metadata.client_quotas import QuotaAlteration
-from kafkalite.metadata.image import MetadataDelta
+from kafkalite.metadata.image import MetadataDelta, MetadataImage
 from kafkalite.protocol._generated.messages.create_partitions import CreatePartitionsRequest
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
@@ -75,9 +75,14 @@ class ThrottledWire(ClusterWire):
         self.contexts[1].connection = self
 
     def _throttle(self) -> None:
-        throttling = Throttling(self.gateway, self._mutations)
-        throttling.on_image(self.cluster.metadata.image, MetadataDelta())
-        self.cluster.metadata.subscribe(throttling.on_image)
+        gateway, throttling = self.gateway, Throttling(self._mutations)
+
+        def on_image(image: MetadataImage, delta: MetadataDelta) -> None:
+            throttling.on_image(image, delta)
+            gateway.set_step(StepOrder.THROTTLE, throttling if throttling.has_quotas else None)
+
+        on_image(self.cluster.metadata.image, MetadataDelta())
+        self.cluster.metadata.subscribe(on_image)
 
     def use_another_gateway(self) -> None:
         """Send the next requests to another gateway, as clients of the controller do."""

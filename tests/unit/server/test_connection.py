@@ -143,7 +143,7 @@ class ListeningNode:
             memory_queue=MemoryQueue(loop, buffers, lambda: list(self.admission)),
             log=log,
             warn_about_client=ClientWarnings(self.clock, log.warning).warn,
-            recording=Recording(),
+            protocol_of=Recording().protocol_of,
         )
         self.clients = 0
 

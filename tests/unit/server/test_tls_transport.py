@@ -73,7 +73,7 @@ class SecuredBroker:
 
     @property
     def connections(self) -> list[Any]:
-        return [each for served in self.broker._nodes for each in served.admission]
+        return list(self.broker.nodes.connections())
 
 
 class ClientHandshake:
@@ -323,8 +323,8 @@ async def test_the_end_of_a_connection_frees_its_memory(
             await reader.read(1)
             assert retained_objects()["SSLObject"] == before["SSLObject"] + 1
             writer.close()
-            for served in world.broker._nodes:
-                await served.admission.is_empty.wait()
+            for server in world.broker.nodes._servers:
+                await server.admission.is_empty.wait()
             await asyncio.sleep(0)  # the event loop still refers to what it has just called
             assert retained_objects() == before
         finally:

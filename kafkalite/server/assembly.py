@@ -1,0 +1,310 @@
+"""Assembly of a cluster from settings: its configuration, its security and its data.
+
+Nothing here opens a socket or starts a task: clock, entropy, files and executors are arguments.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkalite.cluster.cluster import Cluster
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.security_protocols import SecurityProtocol
+from kafkalite.coordinator.contract import UnreadableLogError
+from kafkalite.metadata.brokers import NoNodesError
+from kafkalite.metadata.features import UnsupportedLevelError
+from kafkalite.ports.files import OsFiles
+from kafkalite.security.listener_security import ListenerSecurity, ProposedValues
+from kafkalite.server.broker_directory import BrokerDirectory, BrokerDirectoryError
+from kafkalite.server.settings import SettingsError
+from kafkalite.storage.data_directory import BOOT_FILE, CLEAN_SHUTDOWN_FILE, RECOVERY_POINTS_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import ExitStack
+
+    from kafkalite.config.definitions import Value
+    from kafkalite.identity.provider import IdentityProvider
+    from kafkalite.ports.clock import Clock
+    from kafkalite.ports.entropy import Entropy
+    from kafkalite.ports.executors import Executor
+    from kafkalite.ports.files import Files
+    from kafkalite.security.authorizer import AuthorizerSettings
+    from kafkalite.security.certificates import CertificateFiles
+    from kafkalite.security.tls import TlsServer
+    from kafkalite.server.addresses import ListenerSpec
+    from kafkalite.server.reports import Reports
+    from kafkalite.server.sasl_listener import SaslSettings
+    from kafkalite.server.settings import Settings
+    from kafkalite.server.token_validator import TokenValidator
+
+_METADATA_LOG_ADVICE: Final = (
+    f"restore the file from a copy, or delete {CLEAN_SHUTDOWN_FILE}, {RECOVERY_POINTS_FILE} and "
+    f"{BOOT_FILE} in the data directory: the next start then truncates the metadata from this "
+    "batch on, as Kafka does, and renames the directories of the lost topics"
+)
+"""Advice for the operator about a damaged metadata log."""
+
+_ENDPOINT_NAME: Final = "CONTROL"
+"""The name of an endpoint in messages about its certificate, if no listener has one."""
+
+_KEY_STORE_KEYS: Final = ("ssl.keystore.location", "ssl.keystore.key")
+"""Settings with a key; one of them is required without a listener that has a certificate."""
+
+
+class Environment(NamedTuple):
+    """The clock, the disk and the like, which a cluster uses and does not choose."""
+
+    clock: Clock
+    entropy: Entropy
+    new_executor: Callable[[str], Executor]
+    """(name of the thread) → an executor for jobs that may take long."""
+    files: Files | None = None
+    """The files of the system by default."""
+    identity: IdentityProvider | None = None
+    """Its clients may authenticate with tokens."""
+
+
+class Assembly:
+    """The parts of one cluster that its settings define, before it has ports and data."""
+
+    __slots__ = (
+        "_environment",
+        "_reports",
+        "_resources",
+        "authorizer",
+        "certificate_files",
+        "config",
+        "listeners",
+        "sasl_settings",
+        "settings",
+        "tls_servers",
+    )
+
+    def __init__(
+        self,
+        settings: Settings,
+        environment: Environment,
+        reports: Reports,
+        resources: ExitStack,
+    ) -> None:
+        """Check the settings. Raises AddressError, ConfigError or SettingsError.
+
+        What must be released after the end of the cluster is added to `resources`, also if the
+        settings are invalid.
+        """
+        self._environment = environment
+        self._reports = reports
+        self._resources = resources
+        if environment.identity is not None:
+            from kafkalite.server.identity_settings import (  # noqa: PLC0415 - only with --oidc
+                settings_with_identity,
+            )
+
+            settings = settings_with_identity(settings, environment.identity)
+        self.settings = settings
+        settings.check_node_config()
+        self.listeners = settings.listeners
+        settings.check_users(self.listeners)
+        self.certificate_files: CertificateFiles | None = None
+        """The files of generated certificates; None if there are none."""
+        self.config = self._read_config(self._generated_config())
+        reports.unused_settings(settings)
+        self.tls_servers: Mapping[str, TlsServer] = self._new_tls_servers()
+        """The TLS side of listeners, by name."""
+        self.sasl_settings: Mapping[str, SaslSettings] = self._read_sasl_settings()
+        """The settings of listeners whose clients authenticate by SASL, by name."""
+        self.authorizer = self._read_authorizer_settings()
+        """None if requests are not authorized."""
+
+    def _generated_config(self) -> Mapping[str, str]:
+        """Return the settings of generated certificates, after making the files."""
+        if self.settings.tls is None:
+            return {}
+        from kafkalite.server.generated_certificates import (  # noqa: PLC0415 - only with --tls
+            GeneratedCertificates,
+        )
+
+        certificates = GeneratedCertificates(
+            self.settings, self.listeners, self._environment.entropy
+        )
+        self._resources.callback(certificates.remove)
+        self.certificate_files = certificates.files
+        return certificates.config
+
+    def _read_config(self, generated: Mapping[str, str]) -> BrokerConfig:
+        settings = self.settings
+        config = BrokerConfig.from_text(
+            {**settings.config, **generated},
+            as_version=settings.as_version,
+            defaults=settings.defaults,
+            node_count=settings.brokers,
+        )
+        for node_id, text in settings.node_config.items():
+            config.configure_node(node_id, text)
+        return config
+
+    def security_of(self, listener: ListenerSpec) -> ListenerSecurity:
+        """Return the security settings of a listener."""
+        return ListenerSecurity(listener.name, listener.protocol, self.config)
+
+    def _new_tls_servers(self) -> Mapping[str, TlsServer]:
+        """Load keys and certificates of the encrypted listeners; raises SettingsError."""
+        servers = {}
+        for listener in self.listeners:
+            if listener.protocol.uses_tls:
+                server = self._new_tls_server(self.security_of(listener))
+                servers[listener.name] = server
+                self.config.dynamic_checks.append(server.check_change)
+        return servers
+
+    def _new_tls_server(self, security: ListenerSecurity) -> TlsServer:
+        from kafkalite.security.tls import TlsError, TlsServer  # noqa: PLC0415 - only with TLS
+
+        try:
+            return TlsServer(security, self._reports.failed_reload_of_certificates)
+        except TlsError as error:
+            raise SettingsError(str(error)) from error
+
+    def new_endpoint_tls(self, *, is_required: bool) -> TlsServer | None:
+        """Return TLS for another endpoint, with the certificate of the first listener with TLS.
+
+        Without such a listener, it is None, or that of the settings without a listener's name if it
+        is required. Clients of the endpoint need no certificate. Raises SettingsError.
+        """
+        encrypted = [each.name for each in self.listeners if each.protocol.uses_tls]
+        if not encrypted and not is_required:
+            return None
+        config = self.config
+        if not encrypted and not any(map(config.get, _KEY_STORE_KEYS)):
+            raise SettingsError(
+                "--control-tls on needs a certificate: set ssl.keystore.location, or add a "
+                "listener with TLS, such as --listen SSL://127.0.0.1:9093 --tls auto"
+            )
+
+        def get(key: str) -> Value:
+            return "none" if key.endswith("ssl.client.auth") else config.get(key)
+
+        name = encrypted[0] if encrypted else _ENDPOINT_NAME
+        return self._new_tls_server(
+            ListenerSecurity(name, SecurityProtocol.SSL, ProposedValues(get))
+        )
+
+    def _read_sasl_settings(self) -> Mapping[str, SaslSettings]:
+        """Read the settings of the listeners with SASL; raises ConfigError."""
+        authenticating = [each for each in self.listeners if each.protocol.uses_sasl]
+        if not authenticating:
+            return {}
+        from kafkalite.server.sasl_listener import SaslSettings  # noqa: PLC0415 - rarely used
+
+        entropy = self._environment.entropy
+        # The same for all listeners: otherwise only unknown users had different salts on them.
+        scram_secret = entropy.uuid() + entropy.uuid()
+        by_name = {}
+        for listener in authenticating:
+            by_name[listener.name] = settings = SaslSettings(
+                self.security_of(listener),
+                self.settings.users,
+                scram_secret,
+                self._reports.failed_reload_of_sasl_settings,
+                self._new_token_validator,
+            )
+            self._resources.callback(settings.close)
+            self.config.dynamic_checks.append(settings.check_change)
+        return by_name
+
+    def _new_token_validator(
+        self, security: ListenerSecurity, options: Mapping[str, str]
+    ) -> TokenValidator:
+        """Return the validator of a listener's signed tokens; raises ConfigError."""
+        from kafkalite.server.token_validator import (  # noqa: PLC0415 - rarely used
+            TokenValidator,
+            read_signed_token_settings,
+        )
+
+        environment, rules = self._environment, self.config.release.rules
+        settings = read_signed_token_settings(
+            security, options, requires_names=rules.requires_token_names
+        )
+        identity = environment.identity
+        if identity is not None and settings.url == identity.jwks_endpoint:
+            from kafkalite.server.provider_keys import ProviderKeys  # noqa: PLC0415 - as above
+
+            return TokenValidator(settings.rules, ProviderKeys(identity))
+        return TokenValidator.open(
+            settings,
+            clock=environment.clock,
+            new_executor=partial(environment.new_executor, "kafkalite-token-keys"),
+            report=partial(self._reports.failed_load_of_token_keys, security.name),
+        )
+
+    def _read_authorizer_settings(self) -> AuthorizerSettings | None:
+        """Return the settings of the authorizer, if one is configured; raises SettingsError."""
+        config = self.config
+        if not config.str("authorizer.class.name"):
+            return None
+        from kafkalite.security.authorizer import AuthorizerSettings  # noqa: PLC0415 - rarely used
+
+        try:
+            return AuthorizerSettings.from_text(
+                config.static_text, matches_ranges=config.release.rules.requires_acl_hosts
+            )
+        except ValueError as error:
+            raise SettingsError(str(error)) from error
+
+    def open_directory(self) -> BrokerDirectory:
+        """Open the data directory; raises BrokerDirectoryError."""
+        settings, environment = self.settings, self._environment
+        path = settings.log_directory
+        return BrokerDirectory(
+            environment.files or OsFiles(is_durable=path is not None),
+            path,
+            settings.node_ids[0],
+            environment.entropy,
+            cluster_id=settings.cluster_id,
+        )
+
+    def open_cluster(self, directory: BrokerDirectory) -> Cluster:
+        """Return the cluster in a directory; raises BrokerDirectoryError."""
+        environment = self._environment
+        with _errors_of(directory):
+            return Cluster(
+                cluster_id=directory.cluster_id,
+                directory=directory.directory,
+                clock=environment.clock,
+                entropy=environment.entropy,
+                config=self.config,
+                node_ids=self.settings.node_ids,
+                on_truncation=self._reports.truncation,
+            )
+
+    def populate(self, cluster: Cluster, directory: BrokerDirectory) -> None:
+        """Create the topics and users of the settings that do not exist yet.
+
+        Raises BrokerDirectoryError or TopicError.
+        """
+        settings = self.settings
+        with _errors_of(directory):
+            cluster.create_missing_topics(settings.topics)
+            if settings.users:
+                from kafkalite.server.scram_users import store_users  # noqa: PLC0415 - rarely used
+
+                store_users(cluster.metadata, settings.users, self._environment.entropy)
+
+
+@contextmanager
+def _errors_of(directory: BrokerDirectory) -> Iterator[None]:
+    """Turn the errors of unusable data into BrokerDirectoryError."""
+    try:
+        yield
+    except UnreadableLogError as error:
+        raise BrokerDirectoryError(
+            f"cannot use {error.filename}: {error.strerror}; {_METADATA_LOG_ADVICE}"
+        ) from error
+    except (NoNodesError, UnsupportedLevelError) as error:
+        raise BrokerDirectoryError(f"cannot use {directory.path}: {error}") from error
+    except OSError as error:
+        failed_path = error.filename or directory.path
+        raise BrokerDirectoryError(f"cannot use {failed_path}: {error.strerror}") from error

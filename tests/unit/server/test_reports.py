@@ -1,0 +1,289 @@
+"""Reports: log lines about settings, data, nodes, requests, files and the event loop."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkalite.config.definitions import ConfigError
+from kafkalite.gateway.call import Call, ConnectionContext
+from kafkalite.gateway.exchanges import Exchange
+from kafkalite.partitions.table import Truncation
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitResponse
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.server.broker import Broker
+from kafkalite.server.broker_directory import BrokerDirectoryError
+from kafkalite.server.logging import Level, Log
+from kafkalite.server.reports import LATE_LOOP_INTERVAL_S, Reports
+from kafkalite.server.settings import Settings
+from kafkalite.storage.disk_health import DiskFailure, DiskProblem
+from tests.unit.nodes import node_of
+from tests.unit.server.client import METADATA_VERSION, Client
+from tests.unit.storage.logs import batch
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+
+ANY_PORT = ("127.0.0.1:0",)
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[Broker]:
+    broker = Broker(Settings(listen=ANY_PORT, topics={"t": 3}))
+    await broker.start()
+    yield broker
+    await broker.stop(grace_s=0.1)
+
+
+async def test_data_without_a_metadata_log_is_renamed_and_reported(tmp_path: Path) -> None:
+    settings = Settings(listen=ANY_PORT, data_directory=str(tmp_path), topics={"t": 1})
+    broker = Broker(settings)
+    await broker.start()
+    partitions = broker.cluster.partitions if broker.cluster else None
+    assert partitions is not None
+    for log in partitions.logs().values():
+        log.append([batch(b"value")], leader_epoch=0, now_ms=0)
+    await broker.stop()
+    (tmp_path / "__cluster_metadata-0" / f"{0:020d}.log").unlink()
+    with pytest.raises(BrokerDirectoryError, match=r"missing.* or delete meta\.properties"):
+        await Broker(settings).start()
+    (tmp_path / "meta.properties").unlink()
+    log_output = io.StringIO()
+    broker = Broker(settings, Log(Level.INFO, "json", log_output))
+    await broker.start()
+    await broker.stop()
+    lines = [json.loads(line) for line in log_output.getvalue().splitlines()]
+    (renamed,) = [line["renamed"] for line in lines if line.get("directory") == "t-0"]
+    assert renamed == "t-0.1-stray"
+    assert b"value" in (tmp_path / "t-0.1-stray" / f"{0:020d}.log").read_bytes()
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
+async def test_an_unreadable_coordinator_log_is_reported(tmp_path: Path, topic: str) -> None:
+    """Any client with the id of Kafka's admin client may write to internal topics."""
+    settings = Settings(listen=ANY_PORT, data_directory=str(tmp_path), topics={topic: 3})
+    broker = Broker(settings)
+    await broker.start()
+    assert broker.cluster is not None
+    log = broker.cluster.partitions.logs()[topic, 1]
+    keys = [b"\0\1cut short", b"\0\0cut short"]
+    log.append([batch(b"value", b"value", keys=keys)], leader_epoch=0, now_ms=0)
+    await broker.stop()
+    log_output = io.StringIO()
+    broker = Broker(settings, Log(Level.INFO, "json", log_output))
+    await broker.start()
+    assert broker.cluster is not None
+    cluster = broker.cluster
+    shards = {
+        "__consumer_offsets": [shard.partition for shard in cluster.groups.shards()],
+        "__transaction_state": [shard.partition for shard in cluster.transactions.shards()],
+    }
+    assert shards[topic] == [0, 2]
+    await broker.stop()
+    (line,) = [json.loads(line) for line in log_output.getvalue().splitlines()]
+    assert line["partition"] == f"{topic}-1"
+    assert "is not a record" in json.dumps(line)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "config", "keys"),
+    [
+        (3, {}, []),
+        (2, {"offsets.topic.replication.factor": "2"}, ["transaction", "share"]),
+        (1, {}, ["offsets", "transaction", "share"]),
+    ],
+)
+async def test_internal_topics_without_enough_nodes_are_reported_at_the_start(
+    brokers: int, config: dict[str, str], keys: list[str]
+) -> None:
+    log_output = io.StringIO()
+    settings = Settings(listen=ANY_PORT, brokers=brokers, config=config, defaults="kafka")
+    broker = Broker(settings, Log(Level.INFO, "json", log_output))
+    await broker.start()
+    await broker.stop()
+    lines = [json.loads(line) for line in log_output.getvalue().splitlines()]
+    assert [line["key"].partition(".")[0] for line in lines] == keys
+    assert all(line["value"] == 3 and line["nodes"] == brokers for line in lines)
+
+
+async def test_a_missing_decoder_of_pushed_metrics_is_reported_at_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.proto.metrics.v1.metrics_pb2", None)
+    events = {}
+    for value in ("true", "false"):
+        log_output = io.StringIO()
+        settings = Settings(listen=ANY_PORT, config={"kafkalite.client.telemetry": value})
+        broker = Broker(settings, Log(Level.INFO, "json", log_output))
+        await broker.start()
+        await broker.stop()
+        lines = log_output.getvalue().splitlines()
+        events[value] = [json.loads(line)["event"] for line in lines]
+    warning = "pushed metrics are not decoded without the extra telemetry: "
+    assert events == {"true": [f"{warning}pip install 'kafkalite[telemetry]'"], "false": []}
+
+
+async def test_an_invalid_setting_is_reported_without_other_warnings() -> None:
+    log_output = io.StringIO()
+    settings = Settings(listen=ANY_PORT, config={"authorizer.class.name": "com.example.Own"})
+    with pytest.raises(ConfigError):
+        await Broker(settings, Log(Level.INFO, "json", log_output)).start()
+    assert log_output.getvalue() == ""
+
+
+async def test_requests_are_logged_while_the_level_is_debug() -> None:
+    output = io.StringIO()
+    broker = Broker(Settings(listen=("127.0.0.1:0",)), Log(Level.INFO, "json", output))
+    await broker.start()
+    client = await Client.to(broker.bootstrap_servers)
+    assert broker.cluster is not None
+    levels = broker.cluster.config.log_levels
+    for level in ("INFO", "DEBUG", "INFO"):
+        levels.set("root", level)
+        await client.ask(MetadataRequest(topics=None), METADATA_VERSION)
+    await client.close()
+    await broker.stop()
+    events = [json.loads(line)["event"] for line in output.getvalue().splitlines()]
+    assert events.count("request") == 1
+
+
+def lines(log_output: io.StringIO) -> list[dict[str, object]]:
+    return [json.loads(line) for line in log_output.getvalue().splitlines()]
+
+
+def logged(exchange: Exchange, level: Level = Level.DEBUG) -> list[dict[str, object]]:
+    """Return the lines about an exchange."""
+    log_output = io.StringIO()
+    Reports(Log(level, "json", log_output)).exchange(exchange)
+    return lines(log_output)
+
+
+def heartbeat(**fields: Any) -> Exchange:  # noqa: ANN401 - any fields
+    """Return the exchange of a Heartbeat whose answer is pending."""
+    context = ConnectionContext(node=node_of(2), listener="A", client_host="/h", client_id="me\x1b")
+    call = Call(context, api_version=4, request_bytes=99)
+    exchange = Exchange(call, ApiKey.HEARTBEAT, 4, 4, 1, HeartbeatRequest(), 0, was_pending=False)
+    return exchange._replace(**fields)
+
+
+NOT_COORDINATOR = {
+    "answered_ms": 3, "response": HeartbeatResponse(error_code=16), "answer_bytes": 16,
+}  # fmt: skip
+
+
+def test_each_request_has_a_line_at_level_debug() -> None:
+    exchange = heartbeat(**NOT_COORDINATOR)
+    (line,) = logged(exchange)
+    assert line.pop("timestamp")
+    assert line == {
+        "event": "request",
+        "level": "debug",
+        "node": 2,
+        "listener": "A",
+        "client": "/h",
+        "client_id": "me\\x1b",
+        "api": "Heartbeat",
+        "api_key": 12,
+        "version": 4,
+        "correlation_id": 1,
+        "request_bytes": 99,
+        "answer_bytes": 16,
+        "error": "NOT_COORDINATOR",
+    }
+    assert logged(exchange, Level.INFO) == []
+
+
+def test_a_request_with_a_later_answer_has_a_second_line() -> None:
+    (asked,) = logged(heartbeat())
+    (answered,) = logged(heartbeat(**NOT_COORDINATOR, was_pending=True))
+    assert (asked["event"], asked["answer_bytes"], asked["error"]) == ("request", "later", None)
+    assert (answered["event"], answered["answer_bytes"]) == ("answer", 16)
+    assert (answered["api"], answered["error"]) == ("Heartbeat", "NOT_COORDINATOR")
+    assert "request_bytes" not in answered
+    assert asked["correlation_id"] == answered["correlation_id"] == 1
+
+
+def commits(codes: Sequence[int]) -> OffsetCommitResponse:
+    partitions = [
+        OffsetCommitResponse.OffsetCommitResponsePartition(partition_index=index, error_code=code)
+        for index, code in enumerate(codes)
+    ]
+    topic = OffsetCommitResponse.OffsetCommitResponseTopic(name="t", partitions=partitions)
+    return OffsetCommitResponse(topics=[topic])
+
+
+@pytest.mark.parametrize(
+    ("response", "answer_bytes", "error"),
+    [
+        (HeartbeatResponse(), 16, "NONE"),
+        (None, 0, None),
+        (
+            commits([0, 16, 16, 22, 25, 15, 14]),
+            90,
+            "NOT_COORDINATOR, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, +2",
+        ),
+        (commits([29_999]), 30, "error 29999"),
+        (commits([16] * 10_000), 60_000, "not searched in a long answer"),
+    ],
+    ids=["no error", "no answer", "many errors", "unknown error", "long answer"],
+)
+def test_a_line_names_the_errors_of_the_answer(
+    response: object, answer_bytes: int, error: str | None
+) -> None:
+    exchange = heartbeat(answered_ms=0, response=response, answer_bytes=answer_bytes)
+    (line,) = logged(exchange)
+    assert line["error"] == error
+
+
+@pytest.mark.parametrize("problem", DiskProblem)
+def test_each_disk_failure_has_a_line_at_its_beginning_and_end(problem: DiskProblem) -> None:
+    log_output = io.StringIO()
+    reports = Reports(Log(Level.WARNING, "json", log_output))
+    failure = DiskFailure(problem, "/data/t-0", "No space left on device")
+    reports.failure_began(failure)
+    reports.failure_ended(failure)
+    began, ended = lines(log_output)
+    for line in (began, ended):
+        assert line["level"] == "warning"
+        assert line["path"] == "/data/t-0"
+        assert line["reason"] == "No space left on device"
+    assert began["event"] != ended["event"]
+
+
+def test_a_truncation_by_a_new_leader_is_one_warning() -> None:
+    log_output = io.StringIO()
+    Reports(Log(Level.WARNING, "json", log_output)).truncation(Truncation("t", 1, 2, 7, 30, 12))
+    (line,) = lines(log_output)
+    assert line.pop("timestamp")
+    assert line == {
+        "event": "a new leader removed the records that it does not have",
+        "level": "warning",
+        "topic": "t",
+        "partition": 1,
+        "leader": 2,
+        "leader_epoch": 7,
+        "end_offset": 30,
+        "removed_offsets": 12,
+    }
+
+
+def test_a_late_loop_is_logged_at_most_once_in_an_interval() -> None:
+    stream = io.StringIO()
+    reports = Reports(Log(Level.DEBUG, style="json", stream=stream))
+    reports.late_loop(1.04, now_s=50.0)
+    assert '"late_by_ms": 1040' in stream.getvalue()
+    for lateness_s in (0.7, 2.5, 0.6):
+        reports.late_loop(lateness_s, now_s=51.0)
+    assert stream.getvalue().count("the event loop was late") == 1
+    reports.late_loop(0.8, now_s=50.0 + LATE_LOOP_INTERVAL_S)
+    _, line = stream.getvalue().splitlines()
+    assert '"late_by_ms": 2500' in line
+    assert '"times": 4' in line
