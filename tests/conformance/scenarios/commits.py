@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from tests.conformance.scenarios.classic_groups import Classic, stable_group
@@ -94,6 +95,10 @@ def offsets_are_committed_and_fetched_in_every_version(world: World) -> None:
         world.ask(fetch(f"{world.name}-9", world.name, 1, topic_id=topic_id), version)
 
 
+DELETE_UNNAMED: Final = DeleteGroupsRequest(groups_names=[""])
+"""Deletes the group that scenarios share, because it has no name."""
+
+
 def all_offsets_of_a_group_are_fetched(world: World) -> None:
     first, second = f"{world.name}-a", f"{world.name}-b"
     create_topic(world, first)
@@ -104,6 +109,7 @@ def all_offsets_of_a_group_are_fetched(world: World) -> None:
     for version in range(2, 11):
         world.ask(fetch_all(world.name), version)
     many = fetch_all(world.name, f"{world.name}-missing", "")
+    world.probe(DELETE_UNNAMED, 2)
     for version in (8, 9, 10):
         world.ask(many, version)
 

@@ -220,6 +220,11 @@ def broker_config_changes_are_refused(world: World) -> None:
         world.ask(alter(BROKER, "", operation), 1)
     for name in ("99", "abc"):
         world.ask(alter(BROKER, name, ("log.cleaner.backoff.ms", SET, "1")), 1)
+    # Brokers accept an unknown key, and other scenarios would find it.
+    for name in ("", "1"):
+        world.probe(alter(BROKER, name, ("no.such.key", DELETE, None)), 1)
+        unset = describe(BROKER, name, ["no.such.key"])
+        world.call_until(unset, 4, lambda found: not found.results[0].configs)
 
 
 def _replace(
@@ -340,6 +345,8 @@ def resources_with_configs_are_listed(world: World) -> None:
         lambda found: _value(found, key) == "46000",
         is_recorded=False,
     )
+    world.probe(alter(BROKER, "1", ("background.threads", SET, "12")), 1)
+    settled(world, "background.threads", "12", BROKER, "1")
     for version, kinds in ((0, []), (1, []), (1, [TOPIC]), (1, [GROUP, TOPIC]), (1, [BROKER])):
         request = ListConfigResourcesRequest(resource_types=kinds)
         response = world.connection("main").call(request, version)
@@ -351,6 +358,8 @@ def resources_with_configs_are_listed(world: World) -> None:
         world.record(f"v{version} {kinds}", [ErrorCode(response.error_code).name, *found])
     world.ask(ListConfigResourcesRequest(resource_types=[99]), 1)
     world.ask(ListConfigResourcesRequest(resource_types=[CLIENT_METRICS]), 1)
+    world.probe(alter(BROKER, "1", ("background.threads", DELETE, None)), 1)
+    settled(world, "background.threads", "10", BROKER, "1")
 
 
 SCENARIOS = (

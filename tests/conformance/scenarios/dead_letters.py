@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.storage.batch import build_batch, split_batches
 from kafkalite.storage.record_format import NewRecord
-from tests.conformance.scenarios.configs import BROKER, GROUP, SET, alter, settled
+from tests.conformance.scenarios.configs import BROKER, DELETE, GROUP, SET, alter, settled
 from tests.conformance.scenarios.fetching import fetch_from, partition_at
 from tests.conformance.scenarios.share_fetching import (
     ACCEPT,
@@ -106,6 +106,8 @@ def dead_letter_topics_are_created(world: World) -> None:
     settled(world, "errors.deadletterqueue.group.enable", "true", name=topic)
     settled(world, "message.timestamp.type", "CreateTime", name=topic)
     _note_letters(world, topic, 1)
+    world.probe(alter(BROKER, "", (_AUTO_CREATE, DELETE, None)), 1)
+    settled(world, _AUTO_CREATE, "false", BROKER, "1")
 
 
 def names_of_dead_letter_topics_are_checked(world: World) -> None:

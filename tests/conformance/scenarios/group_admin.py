@@ -12,7 +12,7 @@ from kafkalite.protocol._generated.messages.describe_groups import DescribeGroup
 from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
 from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteRequest
 from tests.conformance.scenarios.classic_groups import Classic, stable_group
-from tests.conformance.scenarios.commits import commit, fetch
+from tests.conformance.scenarios.commits import DELETE_UNNAMED, commit, fetch
 from tests.conformance.scenarios.consumer_groups import joined_consumer
 from tests.conformance.setup import create_topic, wait_for_group_coordinator
 
@@ -30,6 +30,7 @@ def groups_are_described_in_every_version(world: World) -> None:
         world.ask(authorised, version)
     world.ask(group.leave(member), 5)
     world.ask(DescribeGroupsRequest(groups=asked[:1]), 6)
+    world.probe(DELETE_UNNAMED, 2)
     world.ask(DescribeGroupsRequest(groups=[""]), 6)
     world.ask(DescribeGroupsRequest(groups=[]), 5)
 
@@ -110,7 +111,10 @@ def groups_are_deleted_in_every_version(world: World) -> None:
         world.ask(asked, version)
         world.ask(fetch(name, world.name, 0), 8)
         world.ask(DescribeGroupsRequest(groups=[name]), 6)
-    world.ask(DeleteGroupsRequest(groups_names=[""]), 2)
+    world.probe(DELETE_UNNAMED, 2)
+    world.ask(DELETE_UNNAMED, 2)
+    world.ask(commit("", world.name, 0), 8)
+    world.ask(DELETE_UNNAMED, 2)
     world.ask(DeleteGroupsRequest(groups_names=[]), 2)
 
 

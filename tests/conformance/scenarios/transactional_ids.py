@@ -273,7 +273,7 @@ def transactions_are_listed(world: World) -> None:
             _note_own(world, world.probe(filters, version), asked)
 
 
-def transactions_are_listed_by_duration_and_pattern(world: World) -> None:
+def durations_and_patterns_select_transactions(world: World) -> None:
     create_topic(world, world.name)
     producer = start_producer(world, NEW, f"{world.name}-open")
     producer.begin()
@@ -312,5 +312,5 @@ SCENARIOS = (
     a_new_producer_sets_its_own_timeout,
     *in_both_protocols(transactional_ids_are_described),
     transactions_are_listed,
-    transactions_are_listed_by_duration_and_pattern,
+    durations_and_patterns_select_transactions,
 )

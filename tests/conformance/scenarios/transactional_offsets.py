@@ -225,7 +225,7 @@ def members_of_classic_groups_commit(world: World) -> None:
     producer.abort()
 
 
-def static_members_commit_by_their_instance(world: World) -> None:
+def static_members_commit_in_transactions_by_their_instance(world: World) -> None:
     create_topic(world, world.name)
     wait_for_group_coordinator(world, world.name)
     group = Classic(world.name, world.name)
@@ -245,7 +245,7 @@ def static_members_commit_by_their_instance(world: World) -> None:
         producer.commit()
 
 
-def commits_during_a_rebalance_are_checked(world: World) -> None:
+def transactional_commits_during_a_rebalance_are_checked(world: World) -> None:
     create_topic(world, world.name)
     group, member, generation = stable_group(world, world.name, world.name)
     refused = world.ask(group.join(), 9, on="second")
@@ -501,8 +501,8 @@ SCENARIOS = (
     commits_to_missing_groups,
     *in_both_protocols(an_abort_leaves_an_empty_group),
     members_of_classic_groups_commit,
-    static_members_commit_by_their_instance,
-    commits_during_a_rebalance_are_checked,
+    static_members_commit_in_transactions_by_their_instance,
+    transactional_commits_during_a_rebalance_are_checked,
     members_of_consumer_groups_commit,
     members_of_other_groups_commit,
     *in_both_protocols(a_plain_commit_supersedes_a_pending_offset),
