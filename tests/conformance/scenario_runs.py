@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, overload
 
+from kafkalite.config.releases import DEFAULT
 from tests.conformance.compare import differences
+from tests.conformance.recordings import recording_of
 from tests.conformance.world import Entry, World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tests.conformance.normalization import Tree
     from tests.oracle.target import Target
 
 Scenario: TypeAlias = Callable[[World], None]
@@ -23,30 +26,78 @@ _runs: Counter[tuple[str, int]] = Counter()
 """(Name of a scenario, port of a broker) → how often it ran there."""
 
 
-def play(scenario: Scenario, target: Target) -> list[Entry]:
+class Listener(Protocol):
+    """A broker at a port of this machine."""
+
+    @property
+    def port(self) -> int:
+        """Return the port."""
+
+
+def play(scenario: Scenario, target: Listener) -> list[Entry]:
     """Run a scenario on a broker and return the transcript.
 
     Each further run on the same broker has a name of its own, because the topics and groups of the
-    runs before still exist.
+    runs before still exist. It is as long as the name of the first run, which the transcript has.
     """
     name = scenario.__name__.replace("_", "-")
     _runs[name, target.port] += 1
-    run = _runs[name, target.port]
-    world = World(target.port, name if run == 1 else f"{name}-{run}")
+    run = str(_runs[name, target.port])
+    world = World(target.port, name if run == "1" else name[: -len(run)] + run)
     try:
         scenario(world)
     finally:
         world.close()
-    return world.transcript
+    if world.name == name:
+        return world.transcript
+    return [
+        Entry(_renamed(entry.title, world.name, name), _renamed(entry.answer, world.name, name))
+        for entry in world.transcript
+    ]
+
+
+@overload
+def _renamed(value: str, name: str, first: str) -> str: ...
+@overload
+def _renamed(value: Tree, name: str, first: str) -> Tree: ...
+def _renamed(value: Tree, name: str, first: str) -> Tree:
+    if isinstance(value, str):
+        in_hex = name.encode().hex()
+        return value.replace(name, first).replace(in_hex, first.encode().hex())
+    if isinstance(value, list):
+        return [_renamed(each, name, first) for each in value]
+    if isinstance(value, dict):
+        return {field: _renamed(each, name, first) for field, each in value.items()}
+    return value
+
+
+def compared(scenario: Scenario, real: Target, emulator: Target, release: str = DEFAULT) -> str:
+    """Run a scenario on both brokers; return the differences, and those of Kafka's recording.
+
+    `release` is the release of the real Kafka.
+    """
+    answers = play(scenario, real)
+    lines = differences(answers, play(scenario, emulator))
+    lines += recording_of(scenario, release).check(scenario.__name__, answers)
+    return "\n".join(lines)
 
 
 class ConcurrentRuns:
     """Scenarios that run on two brokers at the same time, because they wait for timers.
 
-    Together they take as long as the longest wait.
+    Together they take as long as the longest wait. `is_recorded` says whether there are recordings
+    of Kafka's answers.
     """
 
-    def __init__(self, scenarios: Sequence[Scenario], real: Target, emulator: Target) -> None:
+    def __init__(
+        self,
+        scenarios: Sequence[Scenario],
+        real: Target,
+        emulator: Target,
+        *,
+        is_recorded: bool = False,
+    ) -> None:
+        self._is_recorded = is_recorded
         self._scenarios = {scenario.__name__: scenario for scenario in scenarios}
         self._targets = (real, emulator)
         self._transcripts = self._run(scenarios)
@@ -56,7 +107,10 @@ class ConcurrentRuns:
         if attempt > 1:
             self._transcripts |= self._run([self._scenarios[name]])
         real, emulated = (transcript_of(played) for played in self._transcripts[name])
-        return differences(real, emulated)
+        lines = differences(real, emulated)
+        if self._is_recorded:
+            lines += recording_of(self._scenarios[name], DEFAULT).check(name, real)
+        return lines
 
     def _run(self, scenarios: Sequence[Scenario]) -> dict[str, list[Transcript]]:
         plays = [(scenario, target) for scenario in scenarios for target in self._targets]

@@ -2,131 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
-from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
-from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
-from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
-from tests.conformance.compare import differences
-from tests.conformance.scenario_runs import play
-from tests.conformance.scenarios.classic_groups import stable_group
-from tests.conformance.scenarios.consumer_groups import joined_consumer
-from tests.conformance.setup import UNKNOWN_ID, create_topic, wait_for_group_coordinator
-from tests.conformance.transactional_producer import NEW, start_producer
+from tests.conformance.scenario_runs import compared
+from tests.conformance.scenarios.later_versions import SCENARIOS
 
 if TYPE_CHECKING:
     from tests.conformance.scenario_runs import Scenario
-    from tests.conformance.transactional_producer import Transactor
-    from tests.conformance.world import World
     from tests.oracle.real_kafka import RealKafka
     from tests.oracle.target import Target
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(240)]
 
 
-def commit(
-    producer: Transactor,
-    group: str,
-    *partitions: tuple[bytes, int],
-    member_id: str = "",
-    epoch: int = -1,
-) -> Any:  # noqa: ANN401 - any response class
-    """Commit offset 5 of partitions of topics with these ids."""
-    request = TxnOffsetCommitRequest(
-        transactional_id=producer.transactional_id,
-        group_id=group,
-        producer_id=producer.producer.producer_id,
-        producer_epoch=producer.producer.producer_epoch,
-        member_id=member_id,
-        generation_id_or_member_epoch=epoch,
-        topics=[
-            TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
-                topic_id=topic_id,
-                partitions=[
-                    TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
-                        partition_index=index, committed_offset=5, committed_metadata="note"
-                    )
-                ],
-            )
-            for topic_id, index in partitions
-        ],
-    )
-    return producer.world.ask(request, 6)
-
-
-def transactional_commits_have_topic_ids(world: World) -> None:
-    topic_id = create_topic(world, world.name, 2)
-    wait_for_group_coordinator(world, world.name)
-    producer = start_producer(world, NEW)
-    unknown, zero = UNKNOWN_ID, bytes(16)
-    commit(producer, world.name, (topic_id, 0))
-    commit(producer, world.name, (unknown, 0))
-    commit(producer, world.name, (zero, 0), (unknown, 1), (unknown, 0))
-    commit(producer, world.name, (topic_id, 1), (topic_id, 2), (unknown, 3), (topic_id, 0))
-    commit(producer, world.name, (topic_id, 1), (topic_id, 0))
-    commit(producer, "", (topic_id, 0))
-    producer.commit()
-
-
-def transactional_commits_have_the_errors_of_other_commits(world: World) -> None:
-    topic_id = create_topic(world, world.name, 2)
-    wait_for_group_coordinator(world, world.name)
-    producer = start_producer(world, NEW)
-    commit(producer, f"{world.name}-unknown", (topic_id, 0), epoch=1)
-    commit(producer, f"{world.name}-unknown", (topic_id, 0), epoch=1, member_id="m")
-    joined = joined_consumer(world, world.name, world.name)
-    for epoch in (-1, 0, 1, joined.member_epoch - 1, joined.member_epoch, joined.member_epoch + 1):
-        commit(producer, world.name, (topic_id, 0), member_id="member-a", epoch=epoch)
-    commit(producer, world.name, (topic_id, 0), member_id="other", epoch=joined.member_epoch)
-    commit(producer, world.name, (topic_id, 0))
-    producer.abort()
-
-
-def deleted_groups_have_messages(world: World) -> None:
-    create_topic(world, world.name)
-    joined_consumer(world, world.name, world.name)
-    names = [world.name, f"{world.name}-unknown", "", world.name]
-    world.ask(DeleteGroupsRequest(groups_names=names), 3)
-
-
-def deleted_classic_groups_have_messages(world: World) -> None:
-    stable_group(world, world.name)
-    world.ask(DeleteGroupsRequest(groups_names=[world.name]), 3)
-
-
-def clients_name_the_cluster_and_the_node(world: World) -> None:
-    cluster_id = world.probe(DescribeClusterRequest(), 0).cluster_id
-    for named in (None, cluster_id, "", "another"):
-        for node_id in (-1, 0, 1, 2, -2):
-            request = ApiVersionsRequest(
-                client_software_name="conformance-test",
-                client_software_version="1.0",
-                cluster_id=named,
-                node_id=node_id,
-            )
-            answer = world.probe(request, 5)
-            name = "its own" if named == cluster_id else named
-            world.record(
-                f"cluster {name!r}, node {node_id}",
-                [answer.error_code, bool(answer.api_keys), bool(answer.supported_features)],
-            )
-
-
-SCENARIOS = (
-    transactional_commits_have_topic_ids,
-    transactional_commits_have_the_errors_of_other_commits,
-    deleted_groups_have_messages,
-    deleted_classic_groups_have_messages,
-    clients_name_the_cluster_and_the_node,
-)
-
-
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_kafkalite_answers_as_kafka_does(
     scenario: Scenario, real_kafka: RealKafka, emulator: Target
 ) -> None:
-    lines = differences(play(scenario, real_kafka), play(scenario, emulator))
-    assert not lines, "\n".join(lines)
+    assert compared(scenario, real_kafka, emulator) == ""

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conformance.compare import differences
-from tests.conformance.scenario_runs import play
+from tests.conformance.scenario_runs import compared
 from tests.conformance.scenarios import (
     classic_groups,
     client_quotas,
@@ -79,5 +78,4 @@ SCENARIOS = (
 def test_kafkalite_answers_as_kafka_does(
     scenario: Scenario, real_kafka: Target, emulator: Target
 ) -> None:
-    lines = differences(play(scenario, real_kafka), play(scenario, emulator))
-    assert not lines, "\n".join(lines)
+    assert compared(scenario, real_kafka, emulator) == ""

@@ -41,5 +41,6 @@ def test_kafkalite_answers_as_kafka_does(
     scenario: Scenario, real_kafka: Target, emulator: Target
 ) -> None:
     # Concurrently: a real coordinator writes its markers asynchronously.
-    lines = ConcurrentRuns([scenario], real_kafka, emulator).differences(scenario.__name__)
+    runs = ConcurrentRuns([scenario], real_kafka, emulator, is_recorded=True)
+    lines = runs.differences(scenario.__name__)
     assert not lines, "\n".join(lines)
