@@ -40,7 +40,9 @@ MAX_PENDING_REQUESTS: Final = 100_000
 """Maximum pending requests of a connection; beyond it the oldest are treated as unanswered."""
 MAX_PENDING_REQUEST_BYTES: Final = 64 << 20
 """Maximum bytes of the pending requests of all connections, without the newest request; beyond it,
-the oldest of that connection are treated as unanswered."""
+the oldest of all connections are treated as unanswered."""
+PENDING_ROW_BYTES: Final = 256
+"""Memory of a pending request that counts in addition to the bytes of the request."""
 MAX_WAITING_RESPONSES: Final = 1024
 """Maximum waiting responses of a connection; beyond it the oldest are dropped."""
 MAX_WAITING_RESPONSE_BYTES: Final = 64 << 20
@@ -151,9 +153,10 @@ class Pairing:
                 response = self._take_waiting(queue, index)
                 return (*unanswered, self._pair(queue, pending, response))
         queue.pending_requests.append(pending)
-        self._pending_bytes += len(frame.body)
+        size = _pending_size(pending)
+        self._pending_bytes += size
         self._pending_queues[id(pending)] = queue
-        return self._limit_pending(queue, len(frame.body))
+        return self._limit_pending(queue, size)
 
     def _add_response(self, queue: _RequestQueue, frame: Frame) -> Sequence[Exchange]:
         pending_requests = queue.pending_requests
@@ -177,7 +180,7 @@ class Pairing:
         unanswered = self._end_pending(queue, index)
         pending = pending_requests.popleft()
         assert pending is not None
-        self._pending_bytes -= len(pending.frame.body)
+        self._pending_bytes -= _pending_size(pending)
         del self._pending_queues[id(pending)]
         exchange = self._pair(queue, pending, frame)
         return (*unanswered, exchange) if unanswered else (exchange,)
@@ -210,7 +213,7 @@ class Pairing:
         """Remove the first pending requests, and return them as unanswered exchanges."""
         ended = [queue.pending_requests.popleft() for _ in range(count)]
         requests = [pending for pending in ended if pending is not None]
-        self._pending_bytes -= sum(len(pending.frame.body) for pending in requests)
+        self._pending_bytes -= sum(map(_pending_size, requests))
         for pending in requests:
             del self._pending_queues[id(pending)]
         return [_make_exchange(pending, None, 0) for pending in requests]
@@ -273,6 +276,10 @@ class Pairing:
                 detail=detail,
             )
         )
+
+
+def _pending_size(pending: _Pending) -> int:
+    return len(pending.frame.body) + PENDING_ROW_BYTES
 
 
 def acknowledges(acknowledged: int | None, seq: int | None) -> bool:

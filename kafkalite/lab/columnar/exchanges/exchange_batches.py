@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kafkalite.capture.model import Problem, ProblemKind
-from kafkalite.capture.reading.pairing import MAX_PENDING_REQUEST_BYTES, MAX_WAITING_RESPONSE_BYTES
+from kafkalite.capture.reading.pairing import MAX_WAITING_RESPONSE_BYTES
 from kafkalite.lab.columnar.arrays import byte_array, read_only, stable_order, true_indexes
 from kafkalite.lab.columnar.byte_columns import concatenate_ranges
 from kafkalite.lab.columnar.exchanges.pairing import Frames, pair_frames
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from kafkalite.lab.columnar.exchanges.pairing import PairedFrames
     from kafkalite.lab.columnar.frames.frame_index import FrameBuffer
     from kafkalite.lab.columnar.segments.connection_state import ConnectionStates
-
-
-_OPEN_ROW_BYTES: Final = 256
-"""Memory of an open request in addition to its bytes: its columns, and those of its headers."""
 
 
 class ExchangeBatches:
@@ -77,7 +73,9 @@ class ExchangeBatches:
         if not len(frames):
             return
         parsed = ParsedFrames(buffer.all_bytes(), frames)
-        pairs = self._limit_open(parsed, self._limit_waiting(frames, self._pair(parsed)))
+        pairs = self._limit_waiting(frames, self._pair(parsed))
+        detail = "open requests above the limit of memory; they count as unanswered"
+        self._report_problem(parsed, pairs.dropped, ProblemKind.TOO_MANY_OPEN, detail)
         self._carry_over(parsed, np.sort(np.concatenate([pairs.open, pairs.waiting])))
         parsed.set_responses(pairs.request, pairs.response)
         if Table.FRAMES in self._options.tables:
@@ -154,7 +152,7 @@ class ExchangeBatches:
         return pair_frames(
             Frames(
                 frames.connection_index, frames.direction, headers.correlation_id,
-                frames.request_seq, is_pairable,
+                frames.request_seq, is_pairable, frames.size,
             ),
             len(self._states),
         )  # fmt: skip
@@ -168,22 +166,6 @@ class ExchangeBatches:
             return pairs
         orphans = np.sort(np.concatenate([pairs.orphans, pairs.waiting[~fits]]))
         return pairs._replace(orphans=orphans, waiting=pairs.waiting[fits])
-
-    def _limit_open(self, parsed: ParsedFrames, pairs: PairedFrames) -> PairedFrames:
-        """Treat the oldest open requests above the limit as unanswered.
-
-        All of them are read again with each chunk. The newest one always stays.
-        """
-        sizes = parsed.frames.size[pairs.open] + _OPEN_ROW_BYTES
-        newer_bytes = np.cumsum(sizes[::-1])[::-1] - sizes
-        fits = newer_bytes <= MAX_PENDING_REQUEST_BYTES
-        if fits.all():
-            return pairs
-        ended = pairs.open[~fits]
-        detail = "open requests above the limit of memory; they count as unanswered"
-        self._report_problem(parsed, ended, ProblemKind.TOO_MANY_OPEN, detail)
-        unanswered = np.sort(np.concatenate([pairs.unanswered, ended]))
-        return pairs._replace(unanswered=unanswered, open=pairs.open[fits])
 
     def _answered_in_earlier_file(self, frames: FrameIndex, pairs: PairedFrames) -> Ints:
         """Return the unanswered requests whose response may have been captured in an earlier file.

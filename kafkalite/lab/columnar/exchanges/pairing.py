@@ -4,16 +4,20 @@ The rule is that of `capture.reading.pairing`. A broker answers the requests of 
 order. So a response belongs to the first open request with its correlation id, and the requests
 before that one will get no response. A response without an open request waits for a later request
 of which it acknowledges bytes.
+
+A compiled loop pairs nearly all chunks. If open requests may exceed a limit, `_RowPairing` pairs
+the chunk again.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from kafkalite.capture.reading.pairing import MAX_WAITING_RESPONSES
+from kafkalite.capture.reading import pairing
+from kafkalite.capture.reading.pairing import MAX_WAITING_RESPONSES, PENDING_ROW_BYTES
 from kafkalite.lab.columnar.arrays import Ints, true_indexes
 from kafkalite.lab.columnar.kernels import inlined, kernel
 
@@ -24,15 +28,17 @@ if TYPE_CHECKING:
 
 _MAX_SKIPPED: Final = 64
 """Maximum number of skipped requests per response in the compiled loop; connections with more are
-paired by `_pair_connection`."""
-_OPEN, _UNANSWERED, _ORPHAN, _NOT_PAIRED, _WAITING = -1, -2, -3, -4, -5
+paired by `_RowPairing`."""
+_OPEN, _UNANSWERED, _ORPHAN, _NOT_PAIRED, _WAITING, _DROPPED = -1, -2, -3, -4, -5, -6
 """Values of `matches`: an open request, an unanswered request, a response without a request, any
-other row, and a response that waits for its request."""
+other row, a response that waits for its request, and an open request above a limit."""
 _EMPTY, _REMAINING = -1, -2
-"""Values of `queues`: there is no such row; the connection is paired by `_pair_connection`."""
+"""Values of `queues`: there is no such row; the connection is paired by `_RowPairing`."""
 _FIRST_OPEN, _LAST_OPEN, _FIRST_WAITING, _LAST_WAITING, _WAITING_COUNT = range(5)
 """Columns of `queues`: the first and the last open request of a connection, and its first and last
 waiting response with their number."""
+_KERNEL_COLUMNS: Final = 5
+"""Number of columns of `Frames` that the compiled loop needs."""
 _SEQ_MASK: Final = 0xFFFFFFFF
 _HALF_SEQ_RANGE: Final = 0x80000000
 
@@ -45,7 +51,9 @@ class PairedFrames(NamedTuple):
     open: Ints
     """Requests that may still be answered."""
     unanswered: Ints
-    """Requests that will not be answered, because a later one was."""
+    """Requests that count as unanswered, because a later one was answered or because of a limit."""
+    dropped: Ints
+    """The unanswered requests that were dropped because of a limit."""
     orphans: Ints
     """Responses without a request."""
     waiting: Ints
@@ -62,25 +70,28 @@ class Frames(NamedTuple):
     """As in `FrameIndex`."""
     is_pairable: Mask
     """Whether a frame is a request that gets a response, or a response."""
+    size: Ints | None = None
+    """Sizes of the frames; None if open requests are not limited."""
 
 
 def pair_frames(frames: Frames, connections: int) -> PairedFrames:
     """Pair the frames of a chunk; `connections` is the number of connections."""
     matches, next_rows = np.empty((2, len(frames.connection_index)), np.int64)
     queues = np.full((connections, _WAITING_COUNT + 1), _EMPTY, np.int64)
-    if not pair_all(*frames, queues, next_rows, matches):
-        for number in true_indexes(queues[:, _FIRST_OPEN] == _REMAINING).tolist():
-            _pair_connection(
-                frames,
-                true_indexes((frames.connection_index == number) & frames.is_pairable),
-                matches,
-            )
+    if not pair_all(*frames[:_KERNEL_COLUMNS], queues, next_rows, matches):
+        remaining = true_indexes(queues[:, _FIRST_OPEN] == _REMAINING)
+        is_remaining = np.isin(frames.connection_index, remaining) & frames.is_pairable
+        _RowPairing(frames, matches).pair(true_indexes(is_remaining), is_limited=False)
+    if frames.size is not None and _may_exceed_limits(frames, matches):
+        _RowPairing(frames, matches).pair(true_indexes(frames.is_pairable), is_limited=True)
     is_request = frames.direction == 0
     request = true_indexes(is_request & (matches >= 0))
     return PairedFrames(
         request,
         matches[request],
-        *(true_indexes(matches == kind) for kind in (_OPEN, _UNANSWERED, _ORPHAN, _WAITING)),
+        true_indexes(matches == _OPEN),
+        true_indexes((matches == _UNANSWERED) | (matches == _DROPPED)),
+        *(true_indexes(matches == kind) for kind in (_DROPPED, _ORPHAN, _WAITING)),
     )
 
 
@@ -216,42 +227,121 @@ def pair_all(  # noqa: PLR0917
     return all_done
 
 
-def _pair_connection(frames: Frames, rows: Ints, matches: Ints) -> None:
-    """Pair one connection with any number of open requests."""
-    ids, seqs = frames.correlation_id, frames.request_seq
-    open_rows: deque[int] = deque()
-    open_counts: Counter[int] = Counter()
-    waiting: deque[int] = deque()
-    for row, is_response_row in zip(rows.tolist(), frames.direction[rows].tolist(), strict=True):
-        correlation_id, seq = int(ids[row]), int(seqs[row])
-        if not is_response_row:
-            while seq >= 0 and waiting and not acknowledges(int(seqs[waiting[0]]), seq):
-                matches[waiting.popleft()] = _ORPHAN
-            response = _find(waiting, row, frames)
-            if response is None:
-                open_rows.append(row)
-                open_counts[correlation_id] += 1
-                matches[row] = _OPEN
-                continue
-            matches[_drop_until(waiting, response)] = _ORPHAN
-            matches[list(open_rows)] = _UNANSWERED
-            open_rows.clear()
-            open_counts.clear()
-            matches[row], matches[response] = response, _NOT_PAIRED
-        elif not open_counts[correlation_id]:
+def _may_exceed_limits(frames: Frames, matches: Ints) -> bool:
+    """Whether the open requests exceed a limit at some time; False if that is impossible.
+
+    Unanswered requests count as open until the end, so the answer may be wrong for them.
+    """
+    assert frames.size is not None
+    requests = true_indexes((frames.direction == 0) & frames.is_pairable)
+    sizes = frames.size[requests] + PENDING_ROW_BYTES
+    if len(requests) > pairing.MAX_PENDING_REQUESTS:
+        counts = np.bincount(frames.connection_index[requests])
+        if int(counts.max()) > pairing.MAX_PENDING_REQUESTS:
+            return True
+    if int(sizes.sum()) <= pairing.MAX_PENDING_REQUEST_BYTES:
+        return False
+    changes = np.zeros(len(matches), np.int64)
+    changes[requests] = sizes
+    responses = matches[requests]
+    is_answered = responses >= 0
+    np.subtract.at(changes, np.maximum(responses, requests)[is_answered], sizes[is_answered])
+    return int(np.cumsum(changes).max()) > pairing.MAX_PENDING_REQUEST_BYTES
+
+
+class _Connection:
+    """The frames of a connection that have no counterpart yet."""
+
+    __slots__ = ("open_counts", "open_rows", "waiting")
+
+    def __init__(self) -> None:
+        self.open_rows: deque[int] = deque()
+        self.open_counts: Counter[int] = Counter()
+        """Number of open requests with a correlation id."""
+        self.waiting: deque[int] = deque()
+
+
+class _RowPairing:
+    """Pairs frames one by one, with any number of open requests."""
+
+    def __init__(self, frames: Frames, matches: Ints) -> None:
+        self._frames = frames
+        self._matches = matches
+        self._connections: defaultdict[int, _Connection] = defaultdict(_Connection)
+        self._order: deque[int] = deque()
+        """Requests of all connections that may be open, oldest first."""
+        self._open_bytes = 0
+
+    def pair(self, rows: Ints, *, is_limited: bool) -> None:
+        """Pair the frames of some connections; `is_limited` limits their open requests."""
+        columns = (rows, self._frames.connection_index[rows], self._frames.direction[rows])
+        for row, number, direction in zip(*(each.tolist() for each in columns), strict=True):
+            connection = self._connections[number]
+            if direction:
+                self._add_response(connection, row)
+            elif self._add_request(connection, row) and is_limited:
+                self._limit_open(connection, row)
+
+    def _add_request(self, connection: _Connection, row: int) -> bool:
+        """Pair a request with a waiting response; return whether it is open because of none."""
+        matches, seqs, waiting = self._matches, self._frames.request_seq, connection.waiting
+        seq = int(seqs[row])
+        while seq >= 0 and waiting and not acknowledges(int(seqs[waiting[0]]), seq):
+            matches[waiting.popleft()] = _ORPHAN
+        response = _find(waiting, row, self._frames)
+        if response is None:
+            connection.open_rows.append(row)
+            connection.open_counts[int(self._frames.correlation_id[row])] += 1
+            matches[row] = _OPEN
+            return True
+        matches[_drop_until(waiting, response)] = _ORPHAN
+        self._end(connection, len(connection.open_rows), _UNANSWERED)
+        matches[row], matches[response] = response, _NOT_PAIRED
+        return False
+
+    def _add_response(self, connection: _Connection, row: int) -> None:
+        matches, ids, waiting = self._matches, self._frames.correlation_id, connection.waiting
+        if not connection.open_counts[int(ids[row])]:
+            seq = int(self._frames.request_seq[row])
             matches[row] = _ORPHAN if seq < 0 else _WAITING
             if seq >= 0:
                 waiting.append(row)
             if len(waiting) > MAX_WAITING_RESPONSES:
                 matches[waiting.popleft()] = _ORPHAN
-        else:
-            matches[list(waiting)] = _ORPHAN
-            waiting.clear()
-            request = next(each for each in open_rows if ids[each] == correlation_id)
-            skipped = _drop_until(open_rows, request)
-            open_counts.subtract(ids[[*skipped, request]].tolist())
-            matches[skipped] = _UNANSWERED
-            matches[request], matches[row] = row, _NOT_PAIRED
+            return
+        matches[list(waiting)] = _ORPHAN
+        waiting.clear()
+        index = next(
+            index for index, each in enumerate(connection.open_rows) if ids[each] == ids[row]
+        )
+        self._end(connection, index, _UNANSWERED)
+        self._end(connection, 1, row)
+        matches[row] = _NOT_PAIRED
+
+    def _limit_open(self, connection: _Connection, newest: int) -> None:
+        """Drop the requests above the limits, as `capture.reading.pairing`."""
+        self._order.append(newest)
+        newest_bytes = self._size(newest)
+        self._open_bytes += newest_bytes
+        while len(connection.open_rows) > pairing.MAX_PENDING_REQUESTS:
+            self._end(connection, 1, _DROPPED)
+        while self._open_bytes - newest_bytes > pairing.MAX_PENDING_REQUEST_BYTES:
+            oldest = self._order.popleft()
+            if self._matches[oldest] == _OPEN:
+                owner = self._connections[int(self._frames.connection_index[oldest])]
+                self._end(owner, 1, _DROPPED)
+
+    def _end(self, connection: _Connection, count: int, match: int) -> None:
+        """Give the oldest open requests of a connection this value of `matches`."""
+        for _ in range(count):
+            row = connection.open_rows.popleft()
+            connection.open_counts[int(self._frames.correlation_id[row])] -= 1
+            self._matches[row] = match
+            self._open_bytes -= self._size(row)
+
+    def _size(self, row: int) -> int:
+        sizes = self._frames.size
+        return 0 if sizes is None else int(sizes[row]) + PENDING_ROW_BYTES
 
 
 def _find(waiting: Iterable[int], request: int, frames: Frames) -> int | None:

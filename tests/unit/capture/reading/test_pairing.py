@@ -20,6 +20,7 @@ from kafkalite.capture.model import (
 )
 from kafkalite.capture.reading import pairing
 from kafkalite.capture.reading.captures import exchanges
+from kafkalite.capture.reading.pairing import PENDING_ROW_BYTES
 from kafkalite.protocol import codec
 from tests.captures import traffic
 
@@ -61,6 +62,10 @@ class Script:
     def pair(self) -> tuple[list[Exchange], list[Problem]]:
         found: list[Problem] = []
         return list(exchanges(self.events, found.append)), found
+
+
+def pending_size(request: Frame) -> int:
+    return len(request.body) + PENDING_ROW_BYTES
 
 
 def summarize(found: list[Exchange]) -> list[tuple[int, int, bool]]:
@@ -170,7 +175,7 @@ def test_a_connection_without_responses_ends_no_request_of_another(
         script.commit_request(number)
     first = script.events[0]
     assert isinstance(first, Frame)
-    monkeypatch.setattr(pairing, "MAX_PENDING_REQUEST_BYTES", 2 * len(first.body))
+    monkeypatch.setattr(pairing, "MAX_PENDING_REQUEST_BYTES", 2 * pending_size(first))
     other = Script()
     other.connection = replace(HERE, number=1)
     for number in range(10, 14):
@@ -190,8 +195,7 @@ def test_bytes_of_open_requests_are_limited(monkeypatch: pytest.MonkeyPatch) -> 
     script.commit_response(3)
     first = script.events[0]
     assert isinstance(first, Frame)
-    size = len(first.body)
-    monkeypatch.setattr(pairing, "MAX_PENDING_REQUEST_BYTES", 2 * size)
+    monkeypatch.setattr(pairing, "MAX_PENDING_REQUEST_BYTES", 2 * pending_size(first))
     found, problems = script.pair()
     assert summarize(found) == [(0, 0, False), (1, 1, False), (2, 2, False), (3, 3, True)]
     assert [(each.kind, each.detail) for each in problems] == [

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from kafkalite.capture.formats.pcap import MAGICS
 from kafkalite.capture.formats.pcapng_reader import MAGIC as SECTION
 from kafkalite.capture.model import Direction, Endpoint, ProblemKind
-from kafkalite.capture.reading.captures import read
+from kafkalite.capture.reading import pairing
+from kafkalite.capture.reading.captures import exchanges, read
 from kafkalite.capture.reading.problems import Problems
-from kafkalite.lab.columnar.exchanges import exchange_batches
 from kafkalite.lab.columnar.files import chunked_files
 from kafkalite.lab.columnar.options import Options, Table
 from kafkalite.lab.columnar.reading import CaptureReader, read_file
@@ -369,7 +369,7 @@ def test_increasing_times_are_no_problem(tmp_path: Path) -> None:
 
 def test_open_requests_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = 20_000
-    monkeypatch.setattr(exchange_batches, "MAX_PENDING_REQUEST_BYTES", limit)
+    monkeypatch.setattr(pairing, "MAX_PENDING_REQUEST_BYTES", limit)
     packets = traffic.packets(traffic.clean(Random(3), connections=2, count=300))
     without_responses = [
         each for each in packets if each.source != traffic.BROKER or not each.payload
@@ -390,3 +390,39 @@ def test_open_requests_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert sorted(requests) == sorted([*range(300)] * 2)
     assert ProblemKind.TOO_MANY_OPEN in problems
     assert limit // 4 < most_bytes <= limit + max(len(each.payload) for each in packets)
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("MAX_PENDING_REQUEST_BYTES", 20_000),
+        ("MAX_PENDING_REQUEST_BYTES", 1_000),
+        ("MAX_PENDING_REQUESTS", 7),
+    ],
+)
+@pytest.mark.parametrize("chunk_bytes", [1 << 12, 1 << 20])
+def test_requests_of_a_connection_without_responses_are_dropped_as_by_the_other_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, limit: int, chunk_bytes: int
+) -> None:
+    monkeypatch.setattr(pairing, name, limit)
+    packets = traffic.packets(traffic.clean(Random(5), connections=2, count=200))
+    silent = packets[0].target if packets[0].source == traffic.BROKER else packets[0].source
+    captured = [
+        each
+        for each in packets
+        if not each.payload or each.source != traffic.BROKER or each.target != silent
+    ]
+    data, path = damage.capture_file(captured), tmp_path / "some.pcapng"
+    expected, found = scalar(data, path), columnar(data, str(path), chunk_bytes)
+    answered = sum(each[-1] is not None for each in expected.exchanges.elements())
+    assert 100 < answered <= 200
+    assert found == expected
+    problems: list[str] = []
+    scalar_problems: list[ProblemKind] = []
+    [*exchanges(read([path], lambda _: None), lambda each: scalar_problems.append(each.kind))]
+    for table, batch in read_file(data, str(path), Options(chunk_bytes=chunk_bytes)):
+        if table is Table.PROBLEMS:
+            rows = zip(batch["kind"].to_pylist(), batch["count"].to_pylist(), strict=True)
+            problems += [kind for kind, count in rows for _ in range(count)]
+    dropped = scalar_problems.count(ProblemKind.TOO_MANY_OPEN)
+    assert problems.count(ProblemKind.TOO_MANY_OPEN) == dropped > 100
