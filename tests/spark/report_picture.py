@@ -36,7 +36,7 @@ def main() -> int:
             for audit in AUDITS.values():
                 for table, frame in audit.compute(requests, options).items():
                     frame.write.parquet(str(out / "audits" / table))
-            write_report(spark, location(str(out)))
+            write_report(spark, location(str(out)), [*location(str(out)).walk()])
         spark.stop()
         return subprocess.run(
             [

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import DataFrame, SparkSession
 
     from kafkalite.lab.spark.locations import Location
@@ -12,14 +14,18 @@ if TYPE_CHECKING:
 FILE: Final = "report.html"
 
 
-def write_report(spark: SparkSession, out: Location) -> None:
-    """Read the audits' tables from `out`, and write the report to `report.html` there."""
+def write_report(spark: SparkSession, out: Location, files: Collection[str]) -> None:
+    """Read the audits' tables from `out`, and write the report to `report.html` there.
+
+    `files` are the paths of all committed files.
+    """
     # Imported here because the report needs jinja2, which a run without a report does not.
     from kafkalite.lab.spark.report import page, reading, sections  # noqa: PLC0415
 
-    written = reading.tables(spark, out)
+    written = reading.tables(spark, out, files)
     rows = reading.query_tables(written)
-    html = page.render(sections.sections(rows), _summary(written), reading.problems(spark, out))
+    problems = reading.problems(spark, out, files)
+    html = page.render(sections.sections(rows), _summary(written), problems)
     (out / FILE).write_text(html)
 
 

@@ -16,7 +16,7 @@ from kafkalite.lab.spark.dataframes import to_schema
 from kafkalite.lab.spark.report.formatting import MAX_ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
@@ -25,13 +25,18 @@ if TYPE_CHECKING:
 _MAX_POINTS: Final = 4_000
 
 
-def tables(spark: SparkSession, out: Location) -> dict[str, DataFrame]:
-    """Return the audits' tables that exist in `out`, by name."""
+def tables(spark: SparkSession, out: Location, files: Collection[str]) -> dict[str, DataFrame]:
+    """Return the audits' tables that have files in `out`, by name."""
     return {
-        name: spark.read.schema(table.schema).parquet((out / "audits" / name).url)
+        name: spark.read.schema(table.schema).parquet(*urls)
         for name, table in TABLES.items()
-        if any((out / "audits" / name).walk())
+        if (urls := _urls(out, f"audits/{name}", files))
     }
+
+
+def _urls(out: Location, table: str, files: Collection[str]) -> list[str]:
+    """Return the files of a table; nothing is listed, which takes long in an object store."""
+    return [(out / name).url for name in sorted(files) if name.startswith(f"{table}/")]
 
 
 def query_tables(written: Mapping[str, DataFrame]) -> dict[str, list[dict[str, Any]]]:
@@ -221,11 +226,12 @@ def time_range(load: DataFrame) -> tuple[Any, Any]:
     return row["first"], row["last"]
 
 
-def problems(spark: SparkSession, out: Location) -> list[dict[str, Any]]:
+def problems(spark: SparkSession, out: Location, files: Collection[str]) -> list[dict[str, Any]]:
     """Return problems of the captures, summed by kind and file, most frequent first."""
-    if not any((out / "problems").walk()):
+    urls = _urls(out, "problems", files)
+    if not urls:
         return []
-    rows = spark.read.schema(to_schema(PROBLEMS)).parquet((out / "problems").url)
+    rows = spark.read.schema(to_schema(PROBLEMS)).parquet(*urls)
     summed = rows.groupBy("kind", "file").agg(
         f.sum("count").alias("count"), f.min("detail").alias("detail")
     )
