@@ -13,7 +13,7 @@ from pyarrow import parquet
 from kafkalite.lab.spark.audits import AUDITS, STATES, TABLES
 from kafkalite.lab.spark.dataframes import is_local
 from kafkalite.lab.spark.inputs import REPORT_COLUMNS
-from kafkalite.lab.spark.memory import audits_at_once
+from kafkalite.lab.spark.memory import HEAP_SETTING, audits_at_once
 from kafkalite.lab.spark.stages.decoding import attempt_id, report_rows
 from kafkalite.lab.spark.stages.writing import write_batches
 from kafkalite.lab.spark.state.tables import in_memory_table
@@ -64,7 +64,7 @@ _LOCAL_AUDITS_AT_ONCE: Final = 2
 """While DuckDB computes one audit, Python writes the queries of another."""
 _IN_MEMORY_BYTES: Final = 16 << 20
 """Size of a file of a state table that DuckDB keeps in memory; it reads larger ones again."""
-_HEAP: Final = ("spark.driver.memory", "1g")
+_HEAP: Final = (HEAP_SETTING, "1g")
 """The setting with the size of Java's heap in this process, and Spark's default."""
 
 

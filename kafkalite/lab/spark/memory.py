@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+HEAP_SETTING: Final = "spark.driver.memory"
+"""Spark's setting with the size of Java's heap."""
+
 _CGROUP_LIMITS: Final = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
@@ -38,9 +41,12 @@ def heap_mib(total_bytes: int) -> int:
     return max(_MIN_HEAP_MIB, min(_MAX_HEAP_MIB, total_bytes // _HEAP_DIVISOR // _MIB))
 
 
-def duckdb_bytes(total_bytes: int) -> int:
-    """Return the memory of DuckDB next to Java, on a machine with this much memory."""
-    return heap_mib(total_bytes) * _MIB // 2
+def duckdb_bytes(java_heap: str | None, total_bytes: int) -> int:
+    """Return the memory of DuckDB next to Java: half of Java's heap, such as "1365m".
+
+    Without a heap, it is that of a machine with this much memory.
+    """
+    return (_java_bytes(java_heap or "") or heap_mib(total_bytes) * _MIB) // 2
 
 
 def audits_at_once(java_heap: str) -> int:
@@ -48,11 +54,13 @@ def audits_at_once(java_heap: str) -> int:
 
     Each has query plans and broadcast tables there. While one is planned, others compute.
     """
-    match = _JAVA_SIZE.fullmatch(java_heap.strip().lower())
-    if match is None:
-        return 1
-    heap = int(match[1]) << _SHIFTS[match[2]]
-    return max(1, min(_MAX_AUDITS, heap // (_AUDIT_HEAP_MIB * _MIB)))
+    return max(1, min(_MAX_AUDITS, _java_bytes(java_heap) // (_AUDIT_HEAP_MIB * _MIB)))
+
+
+def _java_bytes(size: str) -> int:
+    """Return the bytes of a size, such as "1365m"; 0 if it is not one."""
+    match = _JAVA_SIZE.fullmatch(size.strip().lower())
+    return 0 if match is None else int(match[1]) << _SHIFTS[match[2]]
 
 
 def machine_bytes(limits: Iterable[Path] = _CGROUP_LIMITS) -> int:

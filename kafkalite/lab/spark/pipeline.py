@@ -22,10 +22,9 @@ include stay as long as the input is unchanged.
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kafkalite.lab.columnar.options import DEFAULT_OPTIONS
 from kafkalite.lab.spark import manifest, output_journal, table_descriptions
@@ -44,7 +43,7 @@ from kafkalite.lab.spark.inputs import (
 )
 from kafkalite.lab.spark.locations import LocationError, location
 from kafkalite.lab.spark.manifest import InputSplit, Manifest, RetainedOutputError
-from kafkalite.lab.spark.memory import duckdb_bytes, machine_bytes
+from kafkalite.lab.spark.memory import HEAP_SETTING, duckdb_bytes, machine_bytes
 from kafkalite.lab.spark.output_journal import Output
 from kafkalite.lab.spark.progress import SilentReporter
 from kafkalite.lab.spark.report import write_report
@@ -62,7 +61,7 @@ from kafkalite.lab.spark.tuning import scan_settings, settings_for_size, single_
 from kafkalite.ports.entropy import SystemEntropy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -70,6 +69,8 @@ if TYPE_CHECKING:
     from kafkalite.lab.spark.locations import InputFile, Location
     from kafkalite.lab.spark.manifest import StoredManifest
     from kafkalite.lab.spark.progress import ProgressReporter
+
+T = TypeVar("T")
 
 REPORT: Final = "report.html"
 MAX_LOCAL_REQUESTS: Final = 200_000_000
@@ -147,6 +148,7 @@ class _Run:
         self._job = job
         self._out = out
         self._reporter = reporter
+        self._engine = AuditEngine(spark, self._reporter)
         self._files_read = 0
         self._bytes_read = 0
         self._output = Output(out, TABLES, FOLDERS, REPORT)
@@ -287,7 +289,7 @@ class _Run:
         if self._audited_before:
             self._reporter.step(self._reason_to_audit_again(settings))
         self._stored = write_audits(
-            self._spark,
+            self._engine,
             self._output,
             self._stored,
             self._job.audits,
@@ -295,38 +297,61 @@ class _Run:
             self._reporter,
         )
         self._reporter.step("report")
-        write_report_of_audits(self._spark, self._manifest, self._out, self._reporter)
+        write_report_of_audits(self._engine, self._manifest, self._out)
         return report.url
 
 
-@contextmanager
-def engine_of_audits(spark: SparkSession, manifest_: Manifest) -> Iterator[SparkSession]:
-    """Yield the session that computes audits: the local engine unless the requests are many."""
-    if is_local(spark) or manifest_.rows > MAX_LOCAL_REQUESTS:
-        yield spark
-    else:
-        with local_engine(duckdb_bytes(machine_bytes()), MAX_LOCAL_ROWS) as session:
-            yield session
+@dataclass(slots=True)
+class AuditEngine:
+    """Chooses what computes audits: the local engine, or Spark for many requests.
 
+    Spark also computes what the local engine failed to compute, and everything after that.
+    """
 
-def write_report_of_audits(
-    spark: SparkSession, manifest_: Manifest, out: Location, reporter: ProgressReporter
-) -> None:
-    """Write the report with the engine of the audits, or with Spark if the local engine fails."""
-    with engine_of_audits(spark, manifest_) as session:
+    spark: SparkSession
+    reporter: ProgressReporter
+    """Receives a line if the local engine fails."""
+    _has_failed: bool = False
+    _is_interrupted: bool = False
+    _local: SparkSession | None = None
+
+    def compute(self, what: str, rows: int, compute: Callable[[SparkSession], T]) -> T:
+        """Return what `compute` returns for a session; `rows` is the number of requests."""
+        if is_local(self.spark) or rows > MAX_LOCAL_REQUESTS or self._has_failed:
+            return compute(self.spark)
+        heap = self.spark.conf.get(HEAP_SETTING, None)
         try:
-            write_report(session, out)
+            with local_engine(duckdb_bytes(heap, machine_bytes()), MAX_LOCAL_ROWS) as session:
+                self._local = session
+                return compute(session)
         except LocalEngineError as error:
-            if session is spark:
+            if self._is_interrupted:
                 raise
-            reporter.step(f"Spark computes the report, because the local engine failed: {error}")
-        else:
-            return
-    write_report(spark, out)
+            self.reporter.step(f"Spark computes {what}, because the local engine failed: {error}")
+        finally:
+            self._local = None
+        self._has_failed = True
+        return compute(self.spark)
+
+    def interrupt(self) -> None:
+        """Let the local engine fail, without Spark instead; called by another thread."""
+        self._is_interrupted = True
+        local = self._local
+        if local is not None:
+            local.interruptAll()
+
+
+def write_report_of_audits(engine: AuditEngine, manifest_: Manifest, out: Location) -> None:
+    """Write the report with the engine of the audits."""
+    engine.compute(
+        "the report",
+        manifest_.rows,
+        lambda session: write_report(session, out, manifest_.files),
+    )
 
 
 def write_audits(  # noqa: PLR0917 - called by runs and streams
-    spark: SparkSession,
+    engine: AuditEngine,
     output: Output,
     stored: StoredManifest,
     audits: Sequence[str],
@@ -334,20 +359,15 @@ def write_audits(  # noqa: PLR0917 - called by runs and streams
     reporter: ProgressReporter,
 ) -> StoredManifest:
     """Write and commit the tables of audits over the requests in `output`."""
-    with engine_of_audits(spark, stored.manifest) as session:
-        try:
-            derived = _derive(session, spark, output, stored, audits, options, reporter)
-        except LocalEngineError as error:
-            if session is spark:
-                raise
-            reporter.step(f"Spark computes the tables, because the local engine failed: {error}")
-            derived = None
-    if derived is None:
+
+    def derive(session: SparkSession) -> DerivedTables:
         staged = output.begin()
         if not staged.is_object:  # files in a store have unique names, and a commit deletes them
-            for folder in (STATE, AUDIT):
+            for folder in (STATE, AUDIT):  # those of an engine that failed
                 (staged / folder).delete()
-        derived = _derive(spark, spark, output, stored, audits, options, reporter)
+        return _derive(session, engine.spark, output, stored, audits, options, reporter)
+
+    derived = engine.compute("the tables", stored.manifest.rows, derive)
     # After a change of the input, the tables of other audits are outdated.
     written = tuple(f"{folder}/" for folder in derived.files)
     others = (stored.manifest.derived or ()) if stored.manifest.audited else ()

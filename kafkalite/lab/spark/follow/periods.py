@@ -37,6 +37,7 @@ from kafkalite.lab.spark.output_journal import Output
 from kafkalite.lab.spark.pipeline import (
     REPORT,
     TABLES,
+    AuditEngine,
     write_audits,
     write_descriptions,
     write_report_of_audits,
@@ -109,6 +110,10 @@ class _Period:
         return sum(file.size for split in self.manifest.splits for file in split.inputs)
 
 
+def _proceed() -> None:
+    """Continue with the next step."""
+
+
 @dataclass(slots=True)
 class PeriodAudits:
     """The audits of all periods below one location."""
@@ -125,6 +130,15 @@ class PeriodAudits:
     _is_loaded: bool = False
     _last_us: int = 0
     _next_audit_ms: int = 0
+    _engine: AuditEngine = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Choose the engine once, so that an engine that fails is not tried again."""
+        self._engine = AuditEngine(self.spark, self.reporter)
+
+    def interrupt(self) -> None:
+        """Let the local engine fail; called by another thread."""
+        self._engine.interrupt()
 
     def add_batch(self, staged: Location, number: int, size: int) -> None:
         """Add the requests of a batch; a repeated batch replaces the requests that it had added.
@@ -148,18 +162,20 @@ class PeriodAudits:
         if own:
             self._last_us = max(self._last_us, self._latest_us(staged, rows, max(own)))
 
-    def audit(self, *, is_last: bool = False) -> None:
+    def audit(self, *, is_last: bool = False, check: Callable[[], None] = _proceed) -> None:
         """Audit periods that changed, unless the last audits were a short time ago.
 
-        With `is_last`, all of them are audited.
+        With `is_last`, all of them are audited. `check` is called between steps; an error that it
+        raises ends the audits, and the next call repeats those that were not committed.
         """
         for index, period in self._open():
+            check()
             ends_us = (index + 1) * self.period_us
             if ends_us + LATENESS_US <= self._last_us and not is_last:
-                self._finish(period)
+                self._finish(period, check)
                 del self._periods[index]
             elif period.is_outdated and (is_last or self.now_ms() >= self._next_audit_ms):
-                self._write(period)
+                self._write(period, check)
 
     def _add(
         self,
@@ -264,10 +280,10 @@ class PeriodAudits:
         replaced = {id(split) for group in groups for split in group}
         return [split for split in splits if id(split) not in replaced], merged
 
-    def _finish(self, period: _Period) -> None:
+    def _finish(self, period: _Period, check: Callable[[], None]) -> None:
         """Audit a period for the last time, and delete its requests."""
         if period.is_outdated:
-            self._write(period)
+            self._write(period, check)
         if not period.manifest.audited:
             period.output.out.delete()  # it has requests of the period before only
             return
@@ -280,18 +296,18 @@ class PeriodAudits:
         )
         period.stored = period.output.commit(period.stored, done, ())
 
-    def _write(self, period: _Period) -> None:
+    def _write(self, period: _Period, check: Callable[[], None]) -> None:
         """Write the tables of all audits of a period."""
         started_ms = self.now_ms()
         self.reporter.step(f"auditing the period {period.output.out.url.rpartition('/')[2]}")
         with settings_for_size(self.spark, period.size):
             period.stored = write_audits(
-                self.spark,
+                self._engine,
                 period.output,
                 period.stored,
                 self.audits,
                 self.options,
-                SilentReporter(),
+                _CheckedSteps(check),
             )
         write_descriptions(period.output.out, period.manifest)
         took_ms = self.now_ms() - started_ms
@@ -303,7 +319,7 @@ class PeriodAudits:
         run = str(period.manifest.run)
         reported = period.output.out / _REPORTED_RUN
         if reported.read_text() != run:
-            write_report_of_audits(self.spark, period.manifest, period.output.out, self.reporter)
+            write_report_of_audits(self._engine, period.manifest, period.output.out)
             reported.write_text(run)
             self.reporter.step(f"report: {(period.output.out / REPORT).url}")
 
@@ -349,6 +365,17 @@ class PeriodAudits:
         files = (name for name, by_period in rows.items() if latest in by_period)
         folder = staged / REQUESTS.rstrip("/")
         return max(int(pc.max(times_us(folder / name)).as_py()) for name in files)
+
+
+class _CheckedSteps(SilentReporter):
+    """Reports no steps, and calls a function at each."""
+
+    def __init__(self, check: Callable[[], None]) -> None:
+        self._check = check
+
+    def step(self, description: str) -> None:  # noqa: ARG002 - the protocol's argument
+        """Call the function."""
+        self._check()
 
 
 @dataclass(frozen=True, slots=True)

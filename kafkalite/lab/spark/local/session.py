@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import count
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any, Final
@@ -50,6 +51,7 @@ class LocalSession:
         )
         self._numbers = count(1)
         self._of_thread = threading.local()
+        self._cursors: list[duckdb.DuckDBPyConnection] = []
         self._lock = threading.Lock()
         self._stores: dict[str, str] = {}
         """URL of a store → the scheme of its files in queries."""
@@ -60,6 +62,12 @@ class LocalSession:
         self._connection.close()
 
     stop = close
+
+    def interruptAll(self) -> None:
+        """Let the queries that run now fail; called by another thread."""
+        for cursor in [*self._cursors]:
+            with suppress(duckdb.Error):  # a closed one
+                cursor.interrupt()
 
     def step(self, fields: Iterable[Field], *selects: Select, keys: int = 0, rows: int = 0) -> Step:
         """Return a new step of queries."""
@@ -127,6 +135,7 @@ class LocalSession:
         cursor = getattr(self._of_thread, "cursor", None)
         if cursor is None:
             cursor = self._of_thread.cursor = self._connection.cursor()
+            self._cursors.append(cursor)
         return cursor
 
     @property

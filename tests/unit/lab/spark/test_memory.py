@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.lab.spark.memory import audits_at_once, heap_mib, machine_bytes
+from kafkalite.lab.spark.memory import audits_at_once, duckdb_bytes, heap_mib, machine_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +27,13 @@ def test_heap_is_a_sixth_of_the_memory_within_limits(gib: int, heap: int) -> Non
 )
 def test_number_of_parallel_audits_depends_on_the_heap(heap: str, audits: int) -> None:
     assert audits_at_once(heap) == audits
+
+
+@pytest.mark.parametrize(
+    ("heap", "mib"), [("2g", 1024), ("1365m", 682.5), (None, 2048), ("all", 2048)]
+)
+def test_duckdb_uses_half_of_the_heap(heap: str | None, mib: float) -> None:
+    assert duckdb_bytes(heap, 64 * GIB) == mib * (1 << 20)
 
 
 def test_limit_of_a_container_counts_as_memory(tmp_path: Path) -> None:

@@ -23,12 +23,14 @@ from kafkalite.lab.spark.stages.stitching import CONNECTION_IDS
 from tests.unit.lab.spark.changes import Crash, crash_at
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from kafkalite.lab.spark.manifest import StoredManifest
     from kafkalite.lab.spark.output_journal import Output
+    from kafkalite.lab.spark.pipeline import AuditEngine
 
 LOCAL = cast("SparkSession", SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]")))
 HOUR_US = 3_600_000_000
@@ -53,10 +55,11 @@ class Stream:
         self.reporter = Steps()
         self.now_ms = 0
         self.audited: list[tuple[str, list[int]]] = []
+        self.engines: list[AuditEngine] = []
         self._staged = location(str(folder / "staged"))
         self.restart()
         monkeypatch.setattr(periods, "write_audits", self._write_audits)
-        monkeypatch.setattr(periods, "write_report", self._write_report)
+        monkeypatch.setattr(periods, "write_report_of_audits", self._write_report)
         monkeypatch.setattr(periods, "settings_for_size", lambda *_: nullcontext())
 
     def restart(self) -> None:
@@ -64,7 +67,13 @@ class Stream:
             LOCAL, self.out, AuditOptions(), self.reporter, lambda: self.now_ms, HOUR_US
         )
 
-    def take(self, number: int, *times_us: int, is_last: bool = False) -> None:
+    def take(
+        self,
+        number: int,
+        *times_us: int,
+        is_last: bool = False,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         """Take a batch of requests at these times."""
         self._staged.delete()
         columns = {"ts": pa.array(times_us, pa.timestamp("us", "UTC")), "us": list(times_us)}
@@ -73,7 +82,7 @@ class Stream:
         ids = pa.table([[1, number + 2], [0, 0]], schema=CONNECTION_IDS)
         write(self._staged / f"connections/{number}.parquet", ids)
         self.periods.add_batch(self._staged, number, 1)
-        self.periods.audit(is_last=is_last)
+        self.periods.audit(is_last=is_last, check=check)
 
     def rows(self) -> dict[str, list[int]]:
         """Return the times of the requests of each period."""
@@ -90,8 +99,9 @@ class Stream:
         )
 
     def _write_audits(
-        self, _: object, output: Output, stored: StoredManifest, *__: object
+        self, engine: AuditEngine, output: Output, stored: StoredManifest, *_: object
     ) -> StoredManifest:
+        self.engines.append(engine)
         name = output.out.url.rpartition("/")[2]
         self.audited.append((name, self.rows_of(name)))
         self.now_ms += 10_000
@@ -106,7 +116,7 @@ class Stream:
         return [*(folder / "audits").walk()], (folder / "report.html").read_text()
 
     @staticmethod
-    def _write_report(_: object, out: Location) -> None:
+    def _write_report(_: object, __: object, out: Location) -> None:
         (out / "report.html").write_text(f"report of {[*(out / 'audits').walk()]}")
 
 
@@ -191,7 +201,7 @@ def test_report_is_written_after_an_interruption_before_the_next_batch(
         raise Crash
 
     with monkeypatch.context() as patched:
-        patched.setattr(periods, "write_report", crash)
+        patched.setattr(periods, "write_report_of_audits", crash)
         with pytest.raises(Crash):
             stream.take(1, 6, is_last=True)
     tables, report = stream.audited_files(period(0))
@@ -295,6 +305,37 @@ def test_batch_interrupted_at_a_step_is_repeated_exactly(
         period(1): [5, 6, HOUR_US, HOUR_US + LATENESS_US],
         period(2): [HOUR_US, HOUR_US + LATENESS_US],
     }
+
+
+def test_all_periods_use_one_engine_that_reports_its_failure(stream: Stream) -> None:
+    stream.take(0, 5, HOUR_US, is_last=True)
+    first, second = stream.engines
+    assert first is second
+    assert first.reporter is stream.reporter
+
+
+def test_audits_end_at_the_step_at_which_the_stream_is_stopped(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = [True, True, False]
+
+    def check() -> None:
+        if not steps.pop(0):
+            raise Crash
+
+    def write(*arguments: Any) -> None:  # noqa: ANN401 - those of the function
+        reporter = arguments[-1]
+        reporter.step("state: topics")
+        reporter.step("state: epochs")
+        pytest.fail("not stopped")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(periods, "write_audits", write)
+        with pytest.raises(Crash):
+            stream.take(0, 5, check=check)
+    stream.restart()
+    stream.take(0, 5)
+    assert stream.audited == [(period(0), [5])]
 
 
 def test_batch_without_requests_changes_nothing(stream: Stream) -> None:

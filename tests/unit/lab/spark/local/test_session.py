@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -91,6 +92,15 @@ def test_error_of_duckdb_is_one_line(session: LocalSession) -> None:
     with pytest.raises(LocalEngineError, match="Could not convert") as error:
         frame.collect()
     assert "\n" not in str(error.value)
+
+
+def test_running_query_is_interrupted_by_another_thread(session: LocalSession) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        endless = pool.submit(session.range(1 << 60).where("id < 0").collect)
+        while not endless.done():
+            session.interruptAll()
+        with pytest.raises(LocalEngineError, match=r"(?i)interrupted"):
+            endless.result()
 
 
 def test_query_of_too_many_rows_fails(tmp_path: Path) -> None:
