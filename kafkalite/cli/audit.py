@@ -425,7 +425,7 @@ def _follow(session: SparkSession, job: Job, console: ConsoleReporter, period_ms
 
     def stop(number: int, _: object) -> None:
         signals.append(number)
-        console.step("stopping after this batch; a second signal stops at once")
+        console.step("stopping; the next run continues; a second signal stops at once")
         _end_on_signal()
 
     def audit_batch(
@@ -452,8 +452,6 @@ def _follow(session: SparkSession, job: Job, console: ConsoleReporter, period_ms
     )
     follow(session, capture, audit_batch, should_stop=lambda: bool(signals))
     _end_on_signal()
-    for row in audits.totals().where("commits > 0").collect():
-        try_print(" ".join(f"{name}={value}" for name, value in row.asDict().items()) + "\n")
 
 
 def _end_on_signal(stderr: int = _STDERR) -> None:

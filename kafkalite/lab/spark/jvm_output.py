@@ -26,7 +26,10 @@ _NOISE: Final = re.compile(
     r"|$"
 )
 _TRACEBACK: Final = "Traceback (most recent call last):"
-_WORKER: Final = re.compile(r"pyspark/(daemon|worker)\.py")
+_CHAINED: Final = "During handling of the above exception, another exception occurred:"
+_WORKER: Final = re.compile(
+    r"pyspark/(daemon|worker|sql/streaming/python_streaming_source_runner)\.py"
+)
 _IGNORED_ERROR: Final = re.compile(r"(BrokenPipeError|ConnectionResetError|EOFError)\b")
 """Errors of workers that read or write after the end of their session, or of Java."""
 
@@ -53,6 +56,7 @@ def filtered_stderr(stream: TextIO) -> Iterator[int]:
 def relevant_lines(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines except known meaningless ones, each as soon as it is known to be relevant."""
     trace: list[str] = []
+    is_after_known = False
     unfinished = 0  # several workers may write a traceback at the same time
     for line in lines:
         if trace and line[:1].isspace():
@@ -68,8 +72,10 @@ def relevant_lines(lines: Iterable[str]) -> Iterator[str]:
             yield from trace
         if not unfinished:
             trace.clear()
-        if not is_known and not _NOISE.match(line):
+        is_noise = bool(_NOISE.match(line)) or (is_after_known and line.startswith(_CHAINED))
+        if not is_known and not is_noise:
             yield line
+        is_after_known = is_known or (is_after_known and is_noise)
     yield from trace
 
 

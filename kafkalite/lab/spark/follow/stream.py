@@ -10,7 +10,9 @@ beginning.
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -44,11 +46,13 @@ from kafkalite.lab.spark.stages.decoding import CONNECTIONS as CONNECTION_TABLE
 from kafkalite.lab.spark.stages.decoding import PROBLEMS, Task, TaskDecoder, TaskReport
 from kafkalite.lab.spark.stages.stitching import SCHEMAS, connection_id_rows
 from kafkalite.lab.spark.tuning import DRIVER_BYTES, is_one_process, settings_for_size
+from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.texts import count_text
 from kafkalite.ports.units import NANOSECONDS_PER_MICROSECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -86,12 +90,19 @@ _FINDINGS: Final = (
 """Folders of findings; the last one is the name of `classified_commits` in earlier versions."""
 _INTERNAL: Final = "_kafkalite"
 _CHECKPOINT: Final = "_kafkalite/checkpoint"
-_BATCH: Final = "_kafkalite/batch"
+_BATCH: Final = "batch-"
+"""Start of the names of folders, in the internal folder, with the tables of a batch."""
 _DESCRIPTION: Final = "_kafkalite/followed.json"
 _STATE_VERSION: Final = 4
 """Version of the stored state and findings; if they have another one, all input is read again."""
 _TRIGGER_INTERVAL: Final = "1 second"
 _POLL_INTERVAL_S: Final = 1
+_STOP_INTERVAL_S: Final = 0.2
+"""Time between attempts to interrupt the queries of a batch, which begins others meanwhile."""
+
+
+class StoppedError(Exception):
+    """The stream was stopped in the middle of a batch, which the next run repeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +130,11 @@ def follow(
 ) -> None:
     """Pass the requests of a growing capture to `on_batch` until `should_stop` returns true.
 
-    With `available_now`, it ends after the data that is available now. At the end, requests still
-    without a response are passed to `on_batch` in a last batch. The next call continues from the
-    state in `out`; an interrupted batch is repeated with the same number.
+    It stops between two steps of a batch, or lets the queries of the batch fail. The next call
+    continues from the state in `out`; an interrupted batch is repeated with the same number.
+
+    With `available_now`, it ends after the data that is available now. Then requests still without
+    a response are passed to `on_batch` in a last batch.
 
     Raises LocationError if Spark cannot write to `out`, another run uses it, it has the state of
     another stream, or a file has become shorter.
@@ -129,9 +142,15 @@ def follow(
     out = capture.out
     with locked(out):
         _store_description(capture)
+        _delete_interrupted_batches(out)
         register(spark)
         check_table_access(spark, out)
-        batch_decoder = BatchDecoder(spark, capture, on_batch)
+
+        def check() -> None:
+            if should_stop():
+                raise StoppedError
+
+        batch_decoder = BatchDecoder(spark, capture, on_batch, check)
         failures: list[Exception] = []
 
         def decode(rows: DataFrame, number: int) -> None:
@@ -142,36 +161,83 @@ def follow(
                 failures.append(error)
                 raise
 
-        reader = spark.readStream.format(NAME).options(
-            table="files",
-            open="read",
-            paths=json.dumps(list(capture.inputs)),
-            maxFilesPerTrigger=str(FILES_PER_BATCH),
-        )
-        writer = reader.load().writeStream.foreachBatch(decode)
-        writer = writer.option("checkpointLocation", (out / _CHECKPOINT).url)
-        if available_now:
-            query = writer.trigger(availableNow=True).start()
-        else:
-            query = writer.trigger(processingTime=_TRIGGER_INTERVAL).start()
-        with _original_error(failures):
-            _wait(query, batch_decoder, should_stop)
-        batch_decoder.finish()
+        query = _start(spark, capture, decode, available_now=available_now)
+        try:
+            with _original_error(failures):
+                _wait(query, batch_decoder, should_stop)
+            if available_now:
+                batch_decoder.finish()
+        except Exception:
+            if not should_stop():
+                raise
+
+
+def _start(
+    spark: SparkSession,
+    capture: FollowedCapture,
+    decode: Callable[[DataFrame, int], None],
+    *,
+    available_now: bool,
+) -> StreamingQuery:
+    """Start a stream of ranges of files."""
+    reader = spark.readStream.format(NAME).options(
+        table="files",
+        open="read",
+        paths=json.dumps(list(capture.inputs)),
+        maxFilesPerTrigger=str(FILES_PER_BATCH),
+    )
+    writer = reader.load().writeStream.foreachBatch(decode)
+    writer = writer.option("checkpointLocation", (capture.out / _CHECKPOINT).url)
+    if available_now:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=_TRIGGER_INTERVAL).start()
 
 
 def _wait(
     query: StreamingQuery, batch_decoder: BatchDecoder, should_stop: Callable[[], bool]
 ) -> None:
-    """Wait for the end of the stream; raises LocationError if a file has become shorter."""
-    while not query.awaitTermination(_POLL_INTERVAL_S):
-        # If the query is stopped within a batch, each of its jobs fails and prints an error.
-        if query.status["isTriggerActive"]:
-            continue
-        truncation_error = batch_decoder.truncation_error()
-        if truncation_error or should_stop():
-            query.stop()
-        if truncation_error:
-            raise LocationError(truncation_error)
+    """Wait for the end of the stream; raises LocationError if a file has become shorter.
+
+    While there is no new data, it audits periods that changed.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        audits: Future[None] | None = None
+        while not query.awaitTermination(_POLL_INTERVAL_S):
+            if should_stop():
+                _stop(query, batch_decoder, audits)
+                return
+            if query.status["isTriggerActive"] or not _is_done(audits):
+                continue
+            if truncation_error := batch_decoder.truncation_error():
+                query.stop()
+                raise LocationError(truncation_error)
+            if audits is not None:
+                audits.result()
+            audits = pool.submit(batch_decoder.audit_between_batches)
+
+
+def _stop(query: StreamingQuery, batch_decoder: BatchDecoder, audits: Future[None] | None) -> None:
+    """End a stream, and the audits that run between its batches."""
+    # If a query is stopped within a batch, the batch continues.
+    while query.isActive and query.status["isTriggerActive"]:
+        batch_decoder.interrupt()
+        with suppress(StreamingQueryException):
+            query.awaitTermination(_STOP_INTERVAL_S)  # type: ignore[arg-type]  # allows fractions
+    while not _is_done(audits):
+        batch_decoder.interrupt()
+        wait(filter(None, [audits]), _STOP_INTERVAL_S)
+    query.stop()
+
+
+def _is_done(audits: Future[None] | None) -> bool:
+    return audits is None or audits.done()
+
+
+def _delete_interrupted_batches(out: Location) -> None:
+    """Delete the tables of batches that other runs did not finish."""
+    for name in (out / _INTERNAL).folders():
+        if name.startswith(_BATCH):
+            (out / _INTERNAL / name).delete()
 
 
 @contextmanager
@@ -255,13 +321,21 @@ class BatchDecoder:
     spark: SparkSession
     capture: FollowedCapture
     on_batch: OnBatch
+    check: Callable[[], None] = lambda: None
+    """Called between steps; an error that it raises interrupts the batch."""
     growing: dict[str, GrowingFile] = field(default_factory=dict)
     """Files that may grow, with the decoder's state at the end of the last batch."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held by a batch, and by audits between batches."""
 
     def decode(self, session: SparkSession, ranges: Sequence[FileRange], number: int) -> None:
         """Decode ranges of files and pass their requests to `on_batch`, in the stream's session."""
-        staged = self.capture.out / f"{_BATCH}-{number}"
-        staged.delete()
+        with self._lock:
+            self._decode(session, ranges, number)
+
+    def _decode(self, session: SparkSession, ranges: Sequence[FileRange], number: int) -> None:
+        self.check()
+        staged = self._new_folder(number)
         task = Task(staged=staged, name=f"{number:06}", options=self.capture.options)
         size = sum(range_.size for range_ in ranges)
         # Both sessions run queries: `self.spark` reads the stored state.
@@ -271,6 +345,7 @@ class BatchDecoder:
             decoder = TaskDecoder(task, "grown", 0)
             with decoder.tables:
                 for range_ in remaining:
+                    self.check()
                     incomplete.add_batches(
                         decoder.write_decoded(range_.url, self._new_rows(range_))
                     )
@@ -342,8 +417,7 @@ class BatchDecoder:
         number = max(self._pending_frames.numbers(), default=-1) + 1
         if not number:
             return
-        staged = self.capture.out / f"{_BATCH}-{number}"
-        staged.delete()
+        staged = self._new_folder(number)
         incomplete = _IncompleteFrames()
         decoder = TaskDecoder(
             Task(staged=staged, name=f"{number:06}", options=self.capture.options), "ended", 0
@@ -358,6 +432,25 @@ class BatchDecoder:
             )
         self._deliver(self.spark, staged, number, {}, is_last=True)
         self._audit_periods(staged, number, 0, is_last=True)
+
+    def audit_between_batches(self) -> None:
+        """Run the audits of periods that are due, unless a batch has begun."""
+        if self.capture.periods is not None and self._lock.acquire(blocking=False):
+            try:
+                self.capture.periods.audit(check=self.check)
+            finally:
+                self._lock.release()
+
+    def interrupt(self) -> None:
+        """Let the queries that run now fail; called by another thread."""
+        self.spark.sparkContext.cancelAllJobs()
+        if self.capture.periods is not None:
+            self.capture.periods.interrupt()
+
+    def _new_folder(self, number: int) -> Location:
+        """Return a folder for a batch; tasks of an interrupted run may still write to theirs."""
+        name = f"{_BATCH}{number}.{SystemEntropy().uuid4_text()[:8]}"
+        return self.capture.out / _INTERNAL / name
 
     def truncation_error(self) -> str:
         """Return an error text if a file is shorter than its part that was read; else empty."""
@@ -380,15 +473,17 @@ class BatchDecoder:
         *,
         is_last: bool,
     ) -> None:
+        self.check()
         self.on_batch(
             Requests.read(session, staged, self.capture.derive), number, pending_us, is_last
         )
 
     def _audit_periods(self, staged: Location, number: int, size: int, *, is_last: bool) -> None:
         """Run the audits of periods that are due, and delete the tables of the batch."""
+        self.check()
         if self.capture.periods is not None:
             self.capture.periods.add_batch(staged, number, size)
-            self.capture.periods.audit(is_last=is_last)
+            self.capture.periods.audit(is_last=is_last, check=self.check)
         for name in (staged / PROBLEMS).walk():
             (staged / PROBLEMS / name).move_to(self.capture.out / PROBLEMS / name)
         staged.delete()

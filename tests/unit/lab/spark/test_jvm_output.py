@@ -41,6 +41,21 @@ def test_lost_connection_of_a_worker_is_dropped(error: str) -> None:
     assert list(relevant_lines([TRACEBACK, worker, error, "after\n"])) == ["after\n"]
 
 
+def test_broken_pipes_of_a_streaming_source_are_dropped() -> None:
+    runner = "pyspark/sql/streaming/python_streaming_source_runner.py"
+    trace = [TRACEBACK, f'  File "/x/pyspark.zip/{runner}", line 261, in main\n']
+    chained = [
+        *trace,
+        "BrokenPipeError: [Errno 32] Broken pipe\n",
+        "\n",
+        "During handling of the above exception, another exception occurred:\n",
+        "\n",
+    ]
+    assert list(relevant_lines([*chained, *chained[:-3], "after\n"])) == ["after\n"]
+    other = [TRACEBACK, ELSEWHERE, "ValueError: no\n", chained[-2]]
+    assert list(relevant_lines(other)) == other
+
+
 def test_broken_pipes_of_two_daemons_at_once_are_dropped() -> None:
     error = "BrokenPipeError: [Errno 32] Broken pipe\n"
     lines = [TRACEBACK, FRAME, TRACEBACK, FRAME, error, FRAME, error, "after\n"]

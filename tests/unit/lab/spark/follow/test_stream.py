@@ -139,6 +139,63 @@ def test_files_of_failed_tasks_are_not_passed_on(
     assert followed.all() == expected.all()
 
 
+def test_tables_of_a_batch_are_in_a_new_folder_after_a_restart(
+    spark: SparkSession,
+    tmp_path: Path,
+    capture: tuple[Path, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tasks of a run that was killed may still write to theirs."""
+    decode, staged = WorkerFiles.decode, []
+
+    def decode_in(source: WorkerFiles, files: Sequence[InputFile], task: Task, *more: Any) -> Any:  # noqa: ANN401
+        staged.append(task.staged.url)
+        return decode(source, files, task, *more)
+
+    monkeypatch.setattr(WorkerFiles, "decode", decode_in)
+    followed = Batches(spark, tmp_path / "out")
+    for _ in range(2):
+        followed.decode(0, FileRange(str(capture[0]), 0, None, capture[0].stat().st_size))
+    first, second = staged
+    assert first != second
+
+
+def test_tables_of_interrupted_batches_are_deleted(tmp_path: Path) -> None:
+    out = location(str(tmp_path))
+    (out / "_kafkalite/batch-7.0badcafe/requests/api=Fetch/0.parquet").write_text("")
+    with pytest.raises(AttributeError):  # without a session, it fails when it uses Spark
+        follow(cast("SparkSession", None), FollowedCapture(inputs=["in"], out=out), lambda *_: None)
+    assert set(out.walk()) == {"_kafkalite/followed.json", "_kafkalite/lock"}
+
+
+def test_stopped_stream_ends_within_a_batch_which_the_next_run_repeats(
+    spark: SparkSession, tmp_path: Path, capture: tuple[Path, ...]
+) -> None:
+    found: dict[int, list[tuple[int, int]]] = {}
+    followed = FollowedCapture(
+        inputs=[str(capture[0].parent)], out=location(str(tmp_path / "followed"))
+    )
+
+    def on_batch(requests: Requests, number: int, *_: object) -> None:
+        rows = requests.envelopes().select("connection", "correlation_id").collect()
+        found[number] = sorted(map(tuple, rows))
+
+    is_stopped = False
+
+    def on_endless_batch(*batch: Any) -> None:  # noqa: ANN401
+        nonlocal is_stopped
+        on_batch(*batch)
+        is_stopped = True
+        spark.range(1 << 60).where("id < 0").count()
+
+    follow(spark, followed, on_endless_batch, should_stop=lambda: is_stopped)
+    assert [*found] == [0]
+    interrupted = found.pop(0)
+    follow(spark, followed, on_batch, available_now=True)
+    assert found[0] == interrupted
+    assert [*found] == [0, 1]  # the last one has the requests that wait for a response
+
+
 def test_requests_without_responses_are_passed_on_at_the_end(
     spark: SparkSession, tmp_path: Path, capture: tuple[Path, ...]
 ) -> None:
