@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from kafkalite.protocol.errors import ProtocolViolation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from kafkalite.protocol.message import Message
 
@@ -199,3 +199,26 @@ def pack_numbers(code: str, values: list[int]) -> bytes:
 def row_packer(template: str, *counts: int) -> Callable[..., bytes]:
     """Return the packer of a row; `counts` are the numbers of elements of its arrays."""
     return Struct(">" + template % counts).pack
+
+
+class Hooks(NamedTuple):
+    """Functions that the codecs of brokers call for lists, tagged fields and loops.
+
+    `create_codec` of a generated module makes a codec with any hooks; `long_messages` has those of
+    long messages. None is for code that needs no call.
+    """
+
+    new_list: Callable[[str, int], list[Any]] | None
+    """Returns the list for a field that has this number of elements, or refuses it."""
+    rows: Callable[[int], Iterable[int]]
+    """Returns the range of the elements of a list, for an iteration."""
+    tags: Callable[[int], Iterable[int]]
+    """Returns the range of tagged fields, for an iteration."""
+    each: Callable[..., Iterable[Any]] | None
+    """Returns elements for an iteration; builders also pass the list of the built pieces."""
+    read_unknown_tags: Callable[[bytes | bytearray, int, int, int, Message], int]
+    read_numbers: Callable[[str, bytes | bytearray, int, int], list[int]]
+    read_uuids: Callable[[bytes | bytearray, int, int], list[bytes]]
+
+
+NO_HOOKS: Final = Hooks(None, range, range, None, read_unknown_tags, read_numbers, read_uuids)

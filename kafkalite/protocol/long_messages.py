@@ -1,8 +1,7 @@
 """Codecs for long messages: they parse, build and free messages in steps, with pauses in between.
 
-A pausing variant is the source of a generated codec, compiled with a pausing generator around the
-iterable of each loop. So both do the same. It is compiled when the first long message of its kind
-arrives. A bounded variant is made in the same way; it refuses long lists.
+They are the generated codecs of brokers with other hooks: see `codec_helpers.Hooks`. The hooks for
+short lists refuse long ones.
 
 Kafka reads at most MAX_LIST_ELEMENTS elements of a list. A request of `socket.request.max.bytes`
 has room for many such lists, whose objects would take gigabytes. So the sum of all elements of a
@@ -11,13 +10,10 @@ message has the same limit.
 
 from __future__ import annotations
 
-import linecache
-import re
 import sys
 from functools import cache, partial
 from struct import calcsize
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kafkalite.ports.turns import (
     ELEMENTS_PER_PAUSE,
@@ -27,8 +23,13 @@ from kafkalite.ports.turns import (
     limit_elements,
     pause,
 )
-from kafkalite.protocol import codec_helpers
-from kafkalite.protocol.codec_helpers import MAX_LIST_ELEMENTS
+from kafkalite.protocol.codec_helpers import (
+    MAX_LIST_ELEMENTS,
+    Hooks,
+    read_numbers,
+    read_unknown_tags,
+    read_uuids,
+)
 from kafkalite.protocol.errors import ProtocolViolation
 
 if TYPE_CHECKING:
@@ -38,20 +39,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_CODECS = "kafkalite.protocol._generated.codecs."
-_FUNCTION = re.compile(r"^(?=def )", re.MULTILINE)
-_LOOP = re.compile(r"^( +for [\w, ]+ in )(.+):$", re.MULTILINE)
-_LENGTH_CHECK = re.compile(r"^( +)(?=if (n)(?: \* \d+)? > (?:end|stop) - pos:$)", re.MULTILINE)
-_LENGTH_CHECK_REPLACEMENT = r"\1count_list(\2)\n\1"
-_BYTES = re.compile(r"\bbytes\(buf\[pos:(\w+)\]\)")
-_BYTES_REPLACEMENT = r"bytes(memoryview(buf)[pos:\1])"
-"""A slice of the buffer would be copied twice."""
-_LOOP_REPLACEMENTS = (
-    (("def build_response(", "def build_request_v"), r"\1each_joined(\2, out):"),
-    (("def tags_",), r"\1each_tag(\2):"),
-    (("",), r"\1each(\2):"),
-)
-"""(beginnings of functions, the replacement of their loops)."""
 _PIECES_PER_JOIN = 16_384
 """Number of pieces that are joined at a time while a message is built."""
 _UUID_BYTES = 16
@@ -76,12 +63,11 @@ class JoinedPieces(list[bytes | memoryview]):
 
 
 def pausing_variant(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a variant of a generated codec's function that pauses in its loops.
+    """Return a variant of a function of a broker's codec that pauses in its loops.
 
-    A builder must be called with `JoinedPieces`. A function of a module without source code is
-    returned unchanged.
+    A builder must be called with `JoinedPieces`. Another function is returned unchanged.
     """
-    return _variant(function, "pausing")
+    return _variant(function, _PAUSING)
 
 
 def long_message_parser(
@@ -106,44 +92,19 @@ def bounded_variant(function: Callable[..., Any]) -> Callable[..., Any]:
 
     It raises NeedsWorkerError for a list with more than ELEMENTS_PER_PAUSE elements.
     """
-    return _variant(function, "bounded")
+    return _variant(function, _BOUNDED)
 
 
-def _variant(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    module = sys.modules.get(function.__module__)
-    is_codec = module is not None and module.__name__.startswith(_CODECS)
-    variant = _variant_module(module, name) if module is not None and is_codec else None
-    return function if variant is None else getattr(variant, function.__name__, function)
+def _variant(function: Callable[..., Any], hooks: Hooks) -> Callable[..., Any]:
+    create = getattr(sys.modules.get(function.__module__), "create_codec", None)
+    return function if create is None else _codec(create, hooks)[function.__name__]
 
 
 @cache
-def _variant_module(module: ModuleType, name: str) -> ModuleType | None:
-    source = _source_of(module)
-    if source is None:
-        return None
-    replaced = []
-    for text in _FUNCTION.split(source):
-        counted = _LENGTH_CHECK.sub(_LENGTH_CHECK_REPLACEMENT, text)
-        copied = _BYTES.sub(_BYTES_REPLACEMENT, counted)
-        replaced.append(_LOOP.sub(_loop_replacement(text), copied))
-    variant = ModuleType(f"{module.__name__}.{name}")
-    exec(compile("".join(replaced), variant.__name__, "exec"), variant.__dict__)  # noqa: S102 - own code
-    variant.__dict__.update(_FUNCTIONS[name])  # some replace helpers that the source imports
-    return variant
-
-
-def _loop_replacement(text: str) -> str:
-    return next(each for starts, each in _LOOP_REPLACEMENTS if text.startswith(starts))
-
-
-def _source_of(module: ModuleType) -> str | None:
-    """Return the source code of a module; None if it has none."""
-    path = module.__file__
-    if path is None:
-        return None
-    source = "".join(linecache.getlines(path, module.__dict__))
-    linecache.cache.pop(path, None)  # otherwise the lines would remain in memory
-    return source or None
+def _codec(
+    create: Callable[..., tuple[Callable[..., Any], ...]], hooks: Hooks
+) -> dict[str, Callable[..., Any]]:
+    return {function.__name__: function for function in create(*hooks)}
 
 
 def _count_list(count: int) -> None:
@@ -164,21 +125,38 @@ def _count_elements(count: int) -> None:
         )
 
 
-def _each_tag(tags: range) -> Iterator[int]:
-    _count_elements(len(tags))
-    return iterate_with_pauses(tags)
+def _new_list(_: str, count: int) -> list[Any]:
+    _count_list(count)
+    return []
 
 
-def _count_short_list(count: int) -> None:
-    if count > ELEMENTS_PER_PAUSE:
-        raise NeedsWorkerError
+def _rows(count: int) -> Iterator[int]:
+    return iterate_with_pauses(range(count))
+
+
+def _tags(count: int) -> Iterator[int]:
+    _count_elements(count)
+    return iterate_with_pauses(range(count))
+
+
+def _each(elements: Iterable[T], out: list[Any] | None = None) -> Iterator[T]:
+    """Yield the elements; join the built pieces and pause every ELEMENTS_PER_PAUSE of them."""
+    remaining = ELEMENTS_PER_PAUSE
+    for element in elements:
+        yield element
+        remaining -= 1
+        if not remaining:
+            remaining = ELEMENTS_PER_PAUSE
+            if out.__class__ is JoinedPieces:
+                out.join(_PIECES_PER_JOIN)
+            pause()
 
 
 def _read_tags_with_pauses(
     buf: bytes | bytearray, pos: int, end: int, count: int, message: Message
 ) -> int:
     """Do the same as `read_unknown_tags`, count the tagged fields, and pause."""
-    pos = codec_helpers.read_unknown_tags(buf, pos, end, count, message)
+    pos = read_unknown_tags(buf, pos, end, count, message)
     if message.unknown_tags is not None:
         _count_elements(len(message.unknown_tags))
     pause()
@@ -187,16 +165,18 @@ def _read_tags_with_pauses(
 
 def _read_numbers_with_pauses(code: str, buf: bytes | bytearray, pos: int, count: int) -> list[int]:
     """Do the same as `read_numbers`, and pause."""
+    _count_list(count)
     if count <= _NUMBERS_PER_PAUSE:
-        return codec_helpers.read_numbers(code, buf, pos, count)
+        return read_numbers(code, buf, pos, count)
     return _read_fixed_with_pauses(
-        partial(codec_helpers.read_numbers, code), calcsize(f">{code}"), buf, pos, count
+        partial(read_numbers, code), calcsize(f">{code}"), buf, pos, count
     )
 
 
 def _read_uuids_with_pauses(buf: bytes | bytearray, pos: int, count: int) -> list[bytes]:
     """Do the same as `read_uuids`, and pause."""
-    return _read_fixed_with_pauses(codec_helpers.read_uuids, _UUID_BYTES, buf, pos, count)
+    _count_list(count)
+    return _read_fixed_with_pauses(read_uuids, _UUID_BYTES, buf, pos, count)
 
 
 def _read_fixed_with_pauses(
@@ -214,43 +194,51 @@ def _read_fixed_with_pauses(
     return elements
 
 
-def _each_bounded(elements: Iterable[T]) -> Iterator[T]:
-    for count, element in enumerate(elements):
-        if count == ELEMENTS_PER_PAUSE:
-            raise NeedsWorkerError
-        yield element
+_PAUSING: Final = Hooks(
+    new_list=_new_list,
+    rows=_rows,
+    tags=_tags,
+    each=_each,
+    read_unknown_tags=_read_tags_with_pauses,
+    read_numbers=_read_numbers_with_pauses,
+    read_uuids=_read_uuids_with_pauses,
+)
 
 
-def _each_joined(elements: Iterable[T], out: JoinedPieces) -> Iterator[T]:
-    """Yield the elements; join the built pieces and pause every ELEMENTS_PER_PAUSE of them."""
-    remaining = ELEMENTS_PER_PAUSE
-    for element in elements:
-        yield element
-        remaining -= 1
-        if not remaining:
-            remaining = ELEMENTS_PER_PAUSE
-            out.join(_PIECES_PER_JOIN)
-            pause()
+def _check_short(count: int) -> None:
+    if count > ELEMENTS_PER_PAUSE:
+        raise NeedsWorkerError
 
 
-_FUNCTIONS: dict[str, dict[str, Callable[..., Any]]] = {
-    "pausing": {
-        "each": iterate_with_pauses,
-        "each_joined": _each_joined,
-        "each_tag": _each_tag,
-        "count_list": _count_list,
-        "read_unknown_tags": _read_tags_with_pauses,
-        "read_numbers": _read_numbers_with_pauses,
-        "read_uuids": _read_uuids_with_pauses,
-    },
-    "bounded": {
-        "each": _each_bounded,
-        "each_joined": _each_joined,
-        "each_tag": _each_bounded,
-        "count_list": _count_short_list,
-    },
-}
-"""Functions that the source of each variant calls."""
+def _new_short_list(_: str, count: int) -> list[Any]:
+    _check_short(count)
+    return []
+
+
+def _few_tags(count: int) -> range:
+    _check_short(count)
+    return range(count)
+
+
+def _read_few_numbers(code: str, buf: bytes | bytearray, pos: int, count: int) -> list[int]:
+    _check_short(count)
+    return read_numbers(code, buf, pos, count)
+
+
+def _read_few_uuids(buf: bytes | bytearray, pos: int, count: int) -> list[bytes]:
+    _check_short(count)
+    return read_uuids(buf, pos, count)
+
+
+_BOUNDED: Final = Hooks(
+    new_list=_new_short_list,
+    rows=range,
+    tags=_few_tags,
+    each=iter,
+    read_unknown_tags=read_unknown_tags,
+    read_numbers=_read_few_numbers,
+    read_uuids=_read_few_uuids,
+)
 
 
 class _Probe:

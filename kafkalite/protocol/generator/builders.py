@@ -215,10 +215,16 @@ class BuildCompiler:
         if node.nullable:
             self._block.dedent()
 
+    def _each(self, rows: str) -> str:
+        """Return the expression for the elements of a list in an iteration."""
+        if not self._module.has_hooks:
+            return rows
+        return f"{rows} if each is None else each({rows}, {self._out})"
+
     def _rows(self, rows: str, node: Construct) -> None:
         item = self._new_name("o")
         if not isinstance(node, KafkaStruct):
-            self._block.indent(f"for {item} in {rows}:")
+            self._block.indent(f"for {item} in {self._each(rows)}:")
             self._length_prefixed(item, node)
             self._flush_parts()
             self._block.dedent()
@@ -226,9 +232,10 @@ class BuildCompiler:
         one_call_row = self._one_call_row(node.shape, item)
         if one_call_row is not None and not one_call_row.conditions and not one_call_row.counts:
             call = self._packing_call(one_call_row)
-            self._block.add(f"{self._out} += [{call} for {item} in {rows}]")
+            elements = f"({self._each(rows)})" if self._module.has_hooks else rows
+            self._block.add(f"{self._out} += [{call} for {item} in {elements}]")
             return
-        self._block.indent(f"for {item} in {rows}:")
+        self._block.indent(f"for {item} in {self._each(rows)}:")
         if one_call_row is not None:
             self._fast_path(one_call_row)
         self._struct(item, node.shape)

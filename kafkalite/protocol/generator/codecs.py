@@ -19,12 +19,17 @@ if TYPE_CHECKING:
     from kafkalite.protocol.primitives import KafkaStruct
 
 
-def compile_module(parsers: Mapping[str, KafkaStruct], builders: Mapping[str, KafkaStruct]) -> str:
+def compile_module(
+    parsers: Mapping[str, KafkaStruct],
+    builders: Mapping[str, KafkaStruct],
+    *,
+    has_hooks: bool = False,
+) -> str:
     """Return a module with these parse and build functions; the keys are their names.
 
     The text has no header and no docstring.
     """
-    module = SourceModule()
+    module = SourceModule(has_hooks=has_hooks)
     for name, tree in parsers.items():
         ParseCompiler(module).compile(name, tree)
     for name, tree in builders.items():

@@ -6,7 +6,7 @@ broker loads only the code that it needs:
 
     _generated/messages/<api>.py               classes of requests and responses
     _generated/records/<name>.py               classes of records
-    _generated/codecs/broker/<api>_v<N>.py     parse_request, build_response
+    _generated/codecs/broker/<api>_v<N>.py     parse_request, build_response; a factory of both
     _generated/codecs/client/<api>.py          build_request_v<N>, parse_response_v<N>
     _generated/codecs/records/<message>.py     parse_v<N>, build_v<N>; headers are here too
     _generated/codecs/index.py                 all APIs and versions, and their modules
@@ -94,6 +94,7 @@ def _broker_codecs(
         code = compile_module(
             {"parse_request": message_tree(request, version)},
             {"build_response": message_tree(response, version)},
+            has_hooks=True,
         )
         name = f"{request.stem}_v{version}"
         earlier_name = written.setdefault(code, name)

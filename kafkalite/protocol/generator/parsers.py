@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from kafkalite.protocol.primitives import StructShape
 
+_MIN_VIEWED_BYTES: Final = 64 * 1024
 _MAX_TESTED_COLUMNS: Final = 4
 """Maximum number of columns that are tested; more tests would take longer than they save."""
 
@@ -211,7 +212,15 @@ class ParseCompiler:
     def _slice(self, node: KafkaString | KafkaBytes) -> str:
         if isinstance(node, KafkaString):
             return "buf[pos:q].decode()"
-        return "memoryview(buf)[pos:q]" if node.is_records else "bytes(buf[pos:q])"
+        return "memoryview(buf)[pos:q]" if node.is_records else self._copy("q")
+
+    def _copy(self, end: str) -> str:
+        """Return the expression for a copy of the bytes up to `end`."""
+        copy = f"bytes(buf[pos:{end}])"
+        if not self._module.has_hooks:
+            return copy
+        # A slice of the buffer would be copied twice. For few bytes, a view takes longer.
+        return f"{copy} if n < {_MIN_VIEWED_BYTES} else bytes(memoryview(buf)[pos:{end}])"
 
     # -- arrays ---------------------------------------------------------------------------
 
@@ -246,9 +255,14 @@ class ParseCompiler:
 
     def _open_rows(self, target: str) -> str:
         rows = f"l{self._depth}"
-        self._block.add(f"{rows} = {target} = []")
-        self._block.indent("for _ in range(n):")
+        self._block.add(f"{rows} = {target} = {self._new_list(target)}")
+        self._block.indent(f"for _ in {'rows' if self._module.has_hooks else 'range'}(n):")
         return rows
+
+    def _new_list(self, target: str) -> str:
+        if not self._module.has_hooks:
+            return "[]"
+        return f'[] if new_list is None else new_list("{target.partition(".")[2]}", n)'
 
     def _rows(self, target: str, node: KafkaStruct) -> None:
         fixed_size_row = self._fixed_size_row(node.shape)
@@ -300,11 +314,14 @@ class ParseCompiler:
                 tests.append(f"buf[{start}:q:{size}].count({byte}) == n")
             self._block.indent(f"if {' and '.join(tests)}:")
         rows = f"l{self._depth}"
-        self._block.add(f"{rows} = {target} = []")
+        self._block.add(f"{rows} = {target} = {self._new_list(target)}")
         names = [f"v{index}" for index, code in enumerate(codes) if code != "x"]
         comma = "," if len(names) == 1 else ""
         iterate = self._module.iterator(codes)
-        self._block.indent(f"for {', '.join(names)}{comma} in {iterate}(buf[pos:q]):")
+        elements = f"{iterate}(buf[pos:q])"
+        if self._module.has_hooks:
+            elements += f" if each is None else each({elements})"
+        self._block.indent(f"for {', '.join(names)}{comma} in {elements}:")
         inner = self._new(shape)
         self._depth -= 1
         values = iter(names)
@@ -327,7 +344,7 @@ class ParseCompiler:
         inner = ParseCompiler(self._module, end="stop")
         block = inner._block
         inner._rest_of_varint("count", "rest_of_tag_count")
-        block.indent("for _ in range(count):")
+        block.indent(f"for _ in {'tags' if self._module.has_hooks else 'range'}(count):")
         for name in ("tag", "n"):
             inner._read(name, "B")
             inner._flush()
@@ -353,7 +370,7 @@ class ParseCompiler:
         block.indent("if o.unknown_tags is None:")
         block.add("o.unknown_tags = {}")
         block.dedent()
-        block.add("o.unknown_tags[tag] = bytes(buf[pos:stop])")
+        block.add(f"o.unknown_tags[tag] = {inner._copy('stop')}")
         block.add("pos = stop")
         block.dedent()
         block.dedent()

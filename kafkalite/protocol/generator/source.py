@@ -7,9 +7,12 @@ at the start of the module.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from textwrap import indent
 from typing import TYPE_CHECKING, Final
 
 from construct import Bytes, Construct, Flag, FormatField
+
+from kafkalite.protocol.codec_helpers import Hooks
 
 if TYPE_CHECKING:
     from kafkalite.protocol.primitives import MessageClass
@@ -63,12 +66,18 @@ class Block:
 
 @dataclass(slots=True)
 class SourceModule:
-    """One module with its imports and definitions."""
+    """One module with its imports and definitions.
 
+    The functions of a module with hooks are in a factory, `create_codec(*hooks)`, and the module
+    defines those with `NO_HOOKS`; see `codec_helpers.Hooks`.
+    """
+
+    has_hooks: bool = False
     classes: dict[MessageClass, str] = field(default_factory=dict)
     structs: dict[str, str] = field(default_factory=dict)
     helpers: set[str] = field(default_factory=set)
     functions: list[str] = field(default_factory=list)
+    public_names: list[str] = field(default_factory=list)
     _names_by_text: dict[str, str] = field(default_factory=dict)
     name_count: int = 0
 
@@ -95,8 +104,9 @@ class SourceModule:
         return self.classes.setdefault(message, f"C{len(self.classes)}")
 
     def helper(self, name: str) -> str:
-        """Import a name of `codec_helpers`, and return it."""
-        self.helpers.add(name)
+        """Import a name of `codec_helpers`, unless it is a hook, and return it."""
+        if not (self.has_hooks and name in Hooks._fields):
+            self.helpers.add(name)
         return name
 
     def fresh_name(self, prefix: str) -> str:
@@ -122,6 +132,7 @@ class SourceModule:
             self.functions.append(f"def {name}{text}\n")
         else:
             self.functions.append(f"{name} = {existing_name}\n")
+        self.public_names.append(name)
 
     def render(self) -> str:
         """Return the module's text, without its header and docstring."""
@@ -133,6 +144,8 @@ class SourceModule:
                 {m.qualname.split(".")[0] for m in self.classes if m.module == module}
             )
             lines.append(f"from {module} import {', '.join(top_level_names)}")
+        if self.has_hooks:
+            self.helpers.add("NO_HOOKS")
         if self.helpers:
             lines.append(
                 f"from kafkalite.protocol.codec_helpers import {', '.join(sorted(self.helpers))}"
@@ -142,4 +155,14 @@ class SourceModule:
         lines += sorted(self.structs.values())
         if any("new(" in function for function in self.functions):
             lines.append("new = object.__new__")
-        return "\n".join(lines) + "\n\n\n" + "\n\n".join(self.functions)
+        functions = self._factory() if self.has_hooks else "\n\n".join(self.functions)
+        return "\n".join(lines) + "\n\n\n" + functions
+
+    def _factory(self) -> str:
+        """Return the factory of the functions, and the definition of those without hooks."""
+        names = ", ".join(self.public_names)
+        body = indent("\n".join(self.functions), "    ")
+        return (
+            f"def create_codec({', '.join(Hooks._fields)}):\n{body}\n    return {names}\n"
+            f"\n\n{names} = create_codec(*NO_HOOKS)\n"
+        )

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from kafkalite.protocol.codec_helpers import refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_null, refuse_truncation
 
 C0 = AddOffsetsToTxnRequest
 P_ih = Struct(">ih").pack
@@ -12,29 +12,34 @@ U_qhh = Struct(">qhh").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n, = U_h(buf, pos)
-    pos += 2
-    if n >= 0:
-        q = pos + n
-        o0.transactional_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    o0.producer_id, o0.producer_epoch, n = U_qhh(buf, pos)
-    pos += 12
-    if n >= 0:
-        q = pos + n
-        o0.group_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n, = U_h(buf, pos)
+        pos += 2
+        if n >= 0:
+            q = pos + n
+            o0.transactional_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        o0.producer_id, o0.producer_epoch, n = U_qhh(buf, pos)
+        pos += 12
+        if n >= 0:
+            q = pos + n
+            o0.group_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        out.append(P_ih(o.throttle_time_ms, o.error_code))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    out.append(P_ih(o.throttle_time_ms, o.error_code))
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.add_raft_voter import AddRaftVoterRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = AddRaftVoterRequest
 C1 = AddRaftVoterRequest.Listener
@@ -15,85 +15,90 @@ U_tB = Struct(">?B").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.cluster_id = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.cluster_id = None
-    o0.timeout_ms, o0.voter_id, o0.voter_directory_id, n = U_iiuB(buf, pos)
-    pos += 25
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 5 > end - pos:
-            refuse_length()
-        q = pos + n * 5
-        if q <= end and buf[pos:q:5].count(1) == n and buf[pos + 1:q:5].count(1) == n and buf[pos + 4:q:5].count(0) == n:
-            l1 = o0.listeners = []
-            for v2, in I_xxHx(buf[pos:q]):
-                o1 = new(C1)
-                o1.unknown_tags = None
-                o1.name = ''
-                o1.host = ''
-                o1.port = v2
-                l1.append(o1)
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.cluster_id = buf[pos:q].decode()
             pos = q
         else:
-            l1 = o0.listeners = []
-            for _ in range(n):
-                o1 = new(C1)
-                o1.unknown_tags = None
-                n = buf[pos]
-                pos += 1
-                if n > 127:
-                    n, pos = rest_of_string_length(buf, pos, n)
-                if n:
-                    q = pos + n - 1
-                    o1.name = buf[pos:q].decode()
-                    pos = q
-                else:
-                    refuse_null()
-                n = buf[pos]
-                pos += 1
-                if n > 127:
-                    n, pos = rest_of_string_length(buf, pos, n)
-                if n:
-                    q = pos + n - 1
-                    o1.host = buf[pos:q].decode()
-                    pos = q
-                else:
-                    refuse_null()
-                o1.port, n = U_HB(buf, pos)
-                pos += 3
-                if n:
-                    pos = read_unknown_tags(buf, pos, end, n, o1)
-                l1.append(o1)
-    else:
-        refuse_null()
-    o0.ack_when_committed, n = U_tB(buf, pos)
-    pos += 2
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+            o0.cluster_id = None
+        o0.timeout_ms, o0.voter_id, o0.voter_directory_id, n = U_iiuB(buf, pos)
+        pos += 25
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 5 > end - pos:
+                refuse_length()
+            q = pos + n * 5
+            if q <= end and buf[pos:q:5].count(1) == n and buf[pos + 1:q:5].count(1) == n and buf[pos + 4:q:5].count(0) == n:
+                l1 = o0.listeners = [] if new_list is None else new_list("listeners", n)
+                for v2, in I_xxHx(buf[pos:q]) if each is None else each(I_xxHx(buf[pos:q])):
+                    o1 = new(C1)
+                    o1.unknown_tags = None
+                    o1.name = ''
+                    o1.host = ''
+                    o1.port = v2
+                    l1.append(o1)
+                pos = q
+            else:
+                l1 = o0.listeners = [] if new_list is None else new_list("listeners", n)
+                for _ in rows(n):
+                    o1 = new(C1)
+                    o1.unknown_tags = None
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o1.name = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o1.host = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    o1.port, n = U_HB(buf, pos)
+                    pos += 3
+                    if n:
+                        pos = read_unknown_tags(buf, pos, end, n, o1)
+                    l1.append(o1)
+        else:
+            refuse_null()
+        o0.ack_when_committed, n = U_tB(buf, pos)
+        pos += 2
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.error_message
+        if s1 is None:
+            s1 = b''
+            n2 = 0
+        else:
+            s1 = s1.encode()
+            n2 = len(s1) + 1
+        out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    s1 = o.error_message
-    if s1 is None:
-        s1 = b''
-        n2 = 0
-    else:
-        s1 = s1.encode()
-        n2 = len(s1) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.alter_client_quotas import AlterClientQuotasRequest
-from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = AlterClientQuotasRequest
 C1 = AlterClientQuotasRequest.EntryData
@@ -20,115 +20,120 @@ U_i = Struct(">i").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 8 > end - pos:
-            refuse_length()
-        l1 = o0.entries = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n, = U_i(buf, pos)
-            pos += 4
-            if n >= 0:
-                if n * 4 > end - pos:
-                    refuse_length()
-                l2 = o1.entity = []
-                for _ in range(n):
-                    o2 = new(C2)
-                    o2.unknown_tags = None
-                    n, = U_h(buf, pos)
-                    pos += 2
-                    if n >= 0:
-                        q = pos + n
-                        o2.entity_type = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        refuse_null()
-                    n, = U_h(buf, pos)
-                    pos += 2
-                    if n >= 0:
-                        q = pos + n
-                        o2.entity_name = buf[pos:q].decode()
-                        pos = q
-                    elif n == -1:
-                        o2.entity_name = None
-                    else:
-                        refuse_null()
-                    l2.append(o2)
-            else:
-                refuse_null()
-            n, = U_i(buf, pos)
-            pos += 4
-            if n >= 0:
-                if n * 11 > end - pos:
-                    refuse_length()
-                q = pos + n * 11
-                if q <= end and buf[pos:q:11].count(0) == n and buf[pos + 1:q:11].count(0) == n:
-                    l2 = o1.ops = []
-                    for v2, v3 in I_xxdt(buf[pos:q]):
-                        o2 = new(C3)
-                        o2.unknown_tags = None
-                        o2.key = ''
-                        o2.value = v2
-                        o2.remove = v3
-                        l2.append(o2)
-                    pos = q
-                else:
-                    l2 = o1.ops = []
-                    for _ in range(n):
-                        o2 = new(C3)
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 8 > end - pos:
+                refuse_length()
+            l1 = o0.entries = [] if new_list is None else new_list("entries", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n, = U_i(buf, pos)
+                pos += 4
+                if n >= 0:
+                    if n * 4 > end - pos:
+                        refuse_length()
+                    l2 = o1.entity = [] if new_list is None else new_list("entity", n)
+                    for _ in rows(n):
+                        o2 = new(C2)
                         o2.unknown_tags = None
                         n, = U_h(buf, pos)
                         pos += 2
                         if n >= 0:
                             q = pos + n
-                            o2.key = buf[pos:q].decode()
+                            o2.entity_type = buf[pos:q].decode()
                             pos = q
                         else:
                             refuse_null()
-                        o2.value, o2.remove = U_dt(buf, pos)
-                        pos += 9
+                        n, = U_h(buf, pos)
+                        pos += 2
+                        if n >= 0:
+                            q = pos + n
+                            o2.entity_name = buf[pos:q].decode()
+                            pos = q
+                        elif n == -1:
+                            o2.entity_name = None
+                        else:
+                            refuse_null()
                         l2.append(o2)
-            else:
-                refuse_null()
-            l1.append(o1)
-    else:
-        refuse_null()
-    o0.validate_only = buf[pos] != 0
-    pos += 1
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.entries
-    n2 = len(l1)
-    out.append(P_ii(o.throttle_time_ms, n2))
-    for o3 in l1:
-        s4 = o3.error_message
-        if s4 is None:
-            s4 = b''
-            n5 = -1
+                else:
+                    refuse_null()
+                n, = U_i(buf, pos)
+                pos += 4
+                if n >= 0:
+                    if n * 11 > end - pos:
+                        refuse_length()
+                    q = pos + n * 11
+                    if q <= end and buf[pos:q:11].count(0) == n and buf[pos + 1:q:11].count(0) == n:
+                        l2 = o1.ops = [] if new_list is None else new_list("ops", n)
+                        for v2, v3 in I_xxdt(buf[pos:q]) if each is None else each(I_xxdt(buf[pos:q])):
+                            o2 = new(C3)
+                            o2.unknown_tags = None
+                            o2.key = ''
+                            o2.value = v2
+                            o2.remove = v3
+                            l2.append(o2)
+                        pos = q
+                    else:
+                        l2 = o1.ops = [] if new_list is None else new_list("ops", n)
+                        for _ in rows(n):
+                            o2 = new(C3)
+                            o2.unknown_tags = None
+                            n, = U_h(buf, pos)
+                            pos += 2
+                            if n >= 0:
+                                q = pos + n
+                                o2.key = buf[pos:q].decode()
+                                pos = q
+                            else:
+                                refuse_null()
+                            o2.value, o2.remove = U_dt(buf, pos)
+                            pos += 9
+                            l2.append(o2)
+                else:
+                    refuse_null()
+                l1.append(o1)
         else:
-            s4 = s4.encode()
-            n5 = len(s4)
-        l6 = o3.entity
-        n7 = len(l6)
-        out += (P_hh(o3.error_code, n5), s4, P_i(n7))
-        for o8 in l6:
-            s9 = o8.entity_type.encode()
-            n10 = len(s9)
-            s11 = o8.entity_name
-            if s11 is None:
-                s11 = b''
-                n12 = -1
+            refuse_null()
+        o0.validate_only = buf[pos] != 0
+        pos += 1
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.entries
+        n2 = len(l1)
+        out.append(P_ii(o.throttle_time_ms, n2))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.error_message
+            if s4 is None:
+                s4 = b''
+                n5 = -1
             else:
-                s11 = s11.encode()
-                n12 = len(s11)
-            out += (P_h(n10), s9, P_h(n12), s11)
+                s4 = s4.encode()
+                n5 = len(s4)
+            l6 = o3.entity
+            n7 = len(l6)
+            out += (P_hh(o3.error_code, n5), s4, P_i(n7))
+            for o8 in l6 if each is None else each(l6, out):
+                s9 = o8.entity_type.encode()
+                n10 = len(s9)
+                s11 = o8.entity_name
+                if s11 is None:
+                    s11 = b''
+                    n12 = -1
+                else:
+                    s11 = s11.encode()
+                    n12 = len(s11)
+                out += (P_h(n10), s9, P_h(n12), s11)
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.alter_client_quotas import AlterClientQuotasRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = AlterClientQuotasRequest
 C1 = AlterClientQuotasRequest.EntryData
@@ -17,83 +17,33 @@ U_tB = Struct(">?B").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 3 > end - pos:
-            refuse_length()
-        l1 = o0.entries = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 3 > end - pos:
-                    refuse_length()
-                l2 = o1.entity = []
-                for _ in range(n):
-                    o2 = new(C2)
-                    o2.unknown_tags = None
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_string_length(buf, pos, n)
-                    if n:
-                        q = pos + n - 1
-                        o2.entity_type = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        refuse_null()
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_string_length(buf, pos, n)
-                    if n:
-                        q = pos + n - 1
-                        o2.entity_name = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        o2.entity_name = None
-                    n = buf[pos]
-                    pos += 1
-                    if n:
-                        pos = read_unknown_tags(buf, pos, end, n, o2)
-                    l2.append(o2)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 11 > end - pos:
-                    refuse_length()
-                q = pos + n * 11
-                if q <= end and buf[pos:q:11].count(1) == n and buf[pos + 10:q:11].count(0) == n:
-                    l2 = o1.ops = []
-                    for v1, v2 in I_xdtx(buf[pos:q]):
-                        o2 = new(C3)
-                        o2.unknown_tags = None
-                        o2.key = ''
-                        o2.value = v1
-                        o2.remove = v2
-                        l2.append(o2)
-                    pos = q
-                else:
-                    l2 = o1.ops = []
-                    for _ in range(n):
-                        o2 = new(C3)
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 3 > end - pos:
+                refuse_length()
+            l1 = o0.entries = [] if new_list is None else new_list("entries", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 3 > end - pos:
+                        refuse_length()
+                    l2 = o1.entity = [] if new_list is None else new_list("entity", n)
+                    for _ in rows(n):
+                        o2 = new(C2)
                         o2.unknown_tags = None
                         n = buf[pos]
                         pos += 1
@@ -101,58 +51,113 @@ def parse_request(buf, pos, end):
                             n, pos = rest_of_string_length(buf, pos, n)
                         if n:
                             q = pos + n - 1
-                            o2.key = buf[pos:q].decode()
+                            o2.entity_type = buf[pos:q].decode()
                             pos = q
                         else:
                             refuse_null()
-                        o2.value, o2.remove, n = U_dtB(buf, pos)
-                        pos += 10
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            o2.entity_name = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            o2.entity_name = None
+                        n = buf[pos]
+                        pos += 1
                         if n:
                             pos = read_unknown_tags(buf, pos, end, n, o2)
                         l2.append(o2)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    o0.validate_only, n = U_tB(buf, pos)
-    pos += 2
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.entries
-    n2 = len(l1) + 1
-    out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        s4 = o3.error_message
-        if s4 is None:
-            s4 = b''
-            n5 = 0
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 11 > end - pos:
+                        refuse_length()
+                    q = pos + n * 11
+                    if q <= end and buf[pos:q:11].count(1) == n and buf[pos + 10:q:11].count(0) == n:
+                        l2 = o1.ops = [] if new_list is None else new_list("ops", n)
+                        for v1, v2 in I_xdtx(buf[pos:q]) if each is None else each(I_xdtx(buf[pos:q])):
+                            o2 = new(C3)
+                            o2.unknown_tags = None
+                            o2.key = ''
+                            o2.value = v1
+                            o2.remove = v2
+                            l2.append(o2)
+                        pos = q
+                    else:
+                        l2 = o1.ops = [] if new_list is None else new_list("ops", n)
+                        for _ in rows(n):
+                            o2 = new(C3)
+                            o2.unknown_tags = None
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_string_length(buf, pos, n)
+                            if n:
+                                q = pos + n - 1
+                                o2.key = buf[pos:q].decode()
+                                pos = q
+                            else:
+                                refuse_null()
+                            o2.value, o2.remove, n = U_dtB(buf, pos)
+                            pos += 10
+                            if n:
+                                pos = read_unknown_tags(buf, pos, end, n, o2)
+                            l2.append(o2)
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
         else:
-            s4 = s4.encode()
-            n5 = len(s4) + 1
-        l6 = o3.entity
-        n7 = len(l6) + 1
-        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
-        for o8 in l6:
-            s9 = o8.entity_type.encode()
-            n10 = len(s9) + 1
-            s11 = o8.entity_name
-            if s11 is None:
-                s11 = b''
-                n12 = 0
+            refuse_null()
+        o0.validate_only, n = U_tB(buf, pos)
+        pos += 2
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.entries
+        n2 = len(l1) + 1
+        out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.error_message
+            if s4 is None:
+                s4 = b''
+                n5 = 0
             else:
-                s11 = s11.encode()
-                n12 = len(s11) + 1
-            out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
-        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+                s4 = s4.encode()
+                n5 = len(s4) + 1
+            l6 = o3.entity
+            n7 = len(l6) + 1
+            out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+            for o8 in l6 if each is None else each(l6, out):
+                s9 = o8.entity_type.encode()
+                n10 = len(s9) + 1
+                s11 = o8.entity_name
+                if s11 is None:
+                    s11 = b''
+                    n12 = 0
+                else:
+                    s11 = s11.encode()
+                    n12 = len(s11) + 1
+                out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+            out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

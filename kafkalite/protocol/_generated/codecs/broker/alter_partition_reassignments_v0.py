@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = AlterPartitionReassignmentsRequest
 C1 = AlterPartitionReassignmentsRequest.ReassignableTopic
@@ -14,107 +14,112 @@ U_iB = Struct(">iB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.allow_replication_factor_change = True
-    o0.unknown_tags = None
-    o0.timeout_ms, n = U_iB(buf, pos)
-    pos += 5
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 3 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 6 > end - pos:
-                    refuse_length()
-                l2 = o1.partitions = []
-                for _ in range(n):
-                    o2 = new(C2)
-                    o2.unknown_tags = None
-                    o2.partition_index, n = U_iB(buf, pos)
-                    pos += 5
-                    if n > 127:
-                        n, pos = rest_of_varint(buf, pos, n)
-                    if n:
-                        n -= 1
-                        if n * 4 > end - pos:
-                            refuse_length()
-                        o2.replicas = read_numbers("i", buf, pos, n)
-                        pos += n * 4
-                    else:
-                        o2.replicas = None
-                    n = buf[pos]
-                    pos += 1
-                    if n:
-                        pos = read_unknown_tags(buf, pos, end, n, o2)
-                    l2.append(o2)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    s1 = o.error_message
-    if s1 is None:
-        s1 = b''
-        n2 = 0
-    else:
-        s1 = s1.encode()
-        n2 = len(s1) + 1
-    l3 = o.responses
-    n4 = len(l3) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
-    for o5 in l3:
-        s6 = o5.name.encode()
-        n7 = len(s6) + 1
-        l8 = o5.partitions
-        n9 = len(l8) + 1
-        out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
-        for o10 in l8:
-            if o10.error_message == '' and not o10.unknown_tags:
-                out.append(P_ihBB(o10.partition_index, o10.error_code, 1, 0))
-            else:
-                s11 = o10.error_message
-                if s11 is None:
-                    s11 = b''
-                    n12 = 0
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.allow_replication_factor_change = True
+        o0.unknown_tags = None
+        o0.timeout_ms, n = U_iB(buf, pos)
+        pos += 5
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 3 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.name = buf[pos:q].decode()
+                    pos = q
                 else:
-                    s11 = s11.encode()
-                    n12 = len(s11) + 1
-                out += (P_ih(o10.partition_index, o10.error_code), (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
-        out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 6 > end - pos:
+                        refuse_length()
+                    l2 = o1.partitions = [] if new_list is None else new_list("partitions", n)
+                    for _ in rows(n):
+                        o2 = new(C2)
+                        o2.unknown_tags = None
+                        o2.partition_index, n = U_iB(buf, pos)
+                        pos += 5
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n * 4 > end - pos:
+                                refuse_length()
+                            o2.replicas = read_numbers("i", buf, pos, n)
+                            pos += n * 4
+                        else:
+                            o2.replicas = None
+                        n = buf[pos]
+                        pos += 1
+                        if n:
+                            pos = read_unknown_tags(buf, pos, end, n, o2)
+                        l2.append(o2)
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.error_message
+        if s1 is None:
+            s1 = b''
+            n2 = 0
+        else:
+            s1 = s1.encode()
+            n2 = len(s1) + 1
+        l3 = o.responses
+        n4 = len(l3) + 1
+        out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+        for o5 in l3 if each is None else each(l3, out):
+            s6 = o5.name.encode()
+            n7 = len(s6) + 1
+            l8 = o5.partitions
+            n9 = len(l8) + 1
+            out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
+            for o10 in l8 if each is None else each(l8, out):
+                if o10.error_message == '' and not o10.unknown_tags:
+                    out.append(P_ihBB(o10.partition_index, o10.error_code, 1, 0))
+                else:
+                    s11 = o10.error_message
+                    if s11 is None:
+                        s11 = b''
+                        n12 = 0
+                    else:
+                        s11 = s11.encode()
+                        n12 = len(s11) + 1
+                    out += (P_ih(o10.partition_index, o10.error_code), (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+            out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

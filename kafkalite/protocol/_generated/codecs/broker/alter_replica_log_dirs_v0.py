@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
-from kafkalite.protocol.codec_helpers import read_numbers, refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = AlterReplicaLogDirsRequest
 C1 = AlterReplicaLogDirsRequest.AlterReplicaLogDir
@@ -17,71 +17,76 @@ U_i = Struct(">i").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 6 > end - pos:
-            refuse_length()
-        l1 = o0.dirs = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.path = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n, = U_i(buf, pos)
-            pos += 4
-            if n >= 0:
-                if n * 6 > end - pos:
-                    refuse_length()
-                l2 = o1.topics = []
-                for _ in range(n):
-                    o2 = new(C2)
-                    o2.unknown_tags = None
-                    n, = U_h(buf, pos)
-                    pos += 2
-                    if n >= 0:
-                        q = pos + n
-                        o2.name = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        refuse_null()
-                    n, = U_i(buf, pos)
-                    pos += 4
-                    if n >= 0:
-                        if n * 4 > end - pos:
-                            refuse_length()
-                        o2.partitions = read_numbers("i", buf, pos, n)
-                        pos += n * 4
-                    else:
-                        refuse_null()
-                    l2.append(o2)
-            else:
-                refuse_null()
-            l1.append(o1)
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 6 > end - pos:
+                refuse_length()
+            l1 = o0.dirs = [] if new_list is None else new_list("dirs", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.path = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n, = U_i(buf, pos)
+                pos += 4
+                if n >= 0:
+                    if n * 6 > end - pos:
+                        refuse_length()
+                    l2 = o1.topics = [] if new_list is None else new_list("topics", n)
+                    for _ in rows(n):
+                        o2 = new(C2)
+                        o2.unknown_tags = None
+                        n, = U_h(buf, pos)
+                        pos += 2
+                        if n >= 0:
+                            q = pos + n
+                            o2.name = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        n, = U_i(buf, pos)
+                        pos += 4
+                        if n >= 0:
+                            if n * 4 > end - pos:
+                                refuse_length()
+                            o2.partitions = read_numbers("i", buf, pos, n)
+                            pos += n * 4
+                        else:
+                            refuse_null()
+                        l2.append(o2)
+                else:
+                    refuse_null()
+                l1.append(o1)
+        else:
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.results
+        n2 = len(l1)
+        out.append(P_ii(o.throttle_time_ms, n2))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.topic_name.encode()
+            n5 = len(s4)
+            l6 = o3.partitions
+            n7 = len(l6)
+            out += (P_h(n5), s4, P_i(n7))
+            out += [P_ih(o8.partition_index, o8.error_code) for o8 in (l6 if each is None else each(l6, out))]
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    l1 = o.results
-    n2 = len(l1)
-    out.append(P_ii(o.throttle_time_ms, n2))
-    for o3 in l1:
-        s4 = o3.topic_name.encode()
-        n5 = len(s4)
-        l6 = o3.partitions
-        n7 = len(l6)
-        out += (P_h(n5), s4, P_i(n7))
-        out += [P_ih(o8.partition_index, o8.error_code) for o8 in l6]
+parse_request, build_response = create_codec(*NO_HOOKS)

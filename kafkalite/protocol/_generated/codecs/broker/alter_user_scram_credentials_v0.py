@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = AlterUserScramCredentialsRequest
 C1 = AlterUserScramCredentialsRequest.ScramCredentialDeletion
@@ -17,31 +17,61 @@ U_biB = Struct(">biB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 3 > end - pos:
-            refuse_length()
-        q = pos + n * 3
-        if q <= end and buf[pos:q:3].count(1) == n and buf[pos + 2:q:3].count(0) == n:
-            l1 = o0.deletions = []
-            for v1, in I_xbx(buf[pos:q]):
-                o1 = new(C1)
-                o1.unknown_tags = None
-                o1.name = ''
-                o1.mechanism = v1
-                l1.append(o1)
-            pos = q
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 3 > end - pos:
+                refuse_length()
+            q = pos + n * 3
+            if q <= end and buf[pos:q:3].count(1) == n and buf[pos + 2:q:3].count(0) == n:
+                l1 = o0.deletions = [] if new_list is None else new_list("deletions", n)
+                for v1, in I_xbx(buf[pos:q]) if each is None else each(I_xbx(buf[pos:q])):
+                    o1 = new(C1)
+                    o1.unknown_tags = None
+                    o1.name = ''
+                    o1.mechanism = v1
+                    l1.append(o1)
+                pos = q
+            else:
+                l1 = o0.deletions = [] if new_list is None else new_list("deletions", n)
+                for _ in rows(n):
+                    o1 = new(C1)
+                    o1.unknown_tags = None
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o1.name = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    o1.mechanism, n = U_bB(buf, pos)
+                    pos += 2
+                    if n:
+                        pos = read_unknown_tags(buf, pos, end, n, o1)
+                    l1.append(o1)
         else:
-            l1 = o0.deletions = []
-            for _ in range(n):
-                o1 = new(C1)
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 9 > end - pos:
+                refuse_length()
+            l1 = o0.upsertions = [] if new_list is None else new_list("upsertions", n)
+            for _ in rows(n):
+                o1 = new(C2)
                 o1.unknown_tags = None
                 n = buf[pos]
                 pos += 1
@@ -53,87 +83,62 @@ def parse_request(buf, pos, end):
                     pos = q
                 else:
                     refuse_null()
-                o1.mechanism, n = U_bB(buf, pos)
-                pos += 2
+                o1.mechanism, o1.iterations, n = U_biB(buf, pos)
+                pos += 6
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.salt = bytes(buf[pos:q]) if n < 65536 else bytes(memoryview(buf)[pos:q])
+                    pos = q
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.salted_password = bytes(buf[pos:q]) if n < 65536 else bytes(memoryview(buf)[pos:q])
+                    pos = q
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
                 if n:
                     pos = read_unknown_tags(buf, pos, end, n, o1)
                 l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 9 > end - pos:
-            refuse_length()
-        l1 = o0.upsertions = []
-        for _ in range(n):
-            o1 = new(C2)
-            o1.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            o1.mechanism, o1.iterations, n = U_biB(buf, pos)
-            pos += 6
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.salt = bytes(buf[pos:q])
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.salted_password = bytes(buf[pos:q])
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.results
-    n2 = len(l1) + 1
-    out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        if o3.user == '' and o3.error_message == '' and not o3.unknown_tags:
-            out.append(P_BhBB(1, o3.error_code, 1, 0))
         else:
-            s4 = o3.user.encode()
-            n5 = len(s4) + 1
-            s6 = o3.error_message
-            if s6 is None:
-                s6 = b''
-                n7 = 0
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.results
+        n2 = len(l1) + 1
+        out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            if o3.user == '' and o3.error_message == '' and not o3.unknown_tags:
+                out.append(P_BhBB(1, o3.error_code, 1, 0))
             else:
-                s6 = s6.encode()
-                n7 = len(s6) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_h(o3.error_code), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+                s4 = o3.user.encode()
+                n5 = len(s4) + 1
+                s6 = o3.error_message
+                if s6 is None:
+                    s6 = b''
+                    n7 = 0
+                else:
+                    s6 = s6.encode()
+                    n7 = len(s6) + 1
+                out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_h(o3.error_code), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
-from kafkalite.protocol.codec_helpers import refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_truncation
 
 C0 = ApiVersionsRequest
 P_hhh = Struct(">hhh").pack
@@ -12,21 +12,26 @@ P_i = Struct(">i").pack
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.client_software_name = ''
-    o0.client_software_version = ''
-    o0.cluster_id = None
-    o0.node_id = -1
-    o0.unknown_tags = None
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.client_software_name = ''
+        o0.client_software_version = ''
+        o0.cluster_id = None
+        o0.node_id = -1
+        o0.unknown_tags = None
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.api_keys
+        n2 = len(l1)
+        out.append(P_hi(o.error_code, n2))
+        out += [P_hhh(o3.api_key, o3.min_version, o3.max_version) for o3 in (l1 if each is None else each(l1, out))]
+        out.append(P_i(o.throttle_time_ms))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    l1 = o.api_keys
-    n2 = len(l1)
-    out.append(P_hi(o.error_code, n2))
-    out += [P_hhh(o3.api_key, o3.min_version, o3.max_version) for o3 in l1]
-    out.append(P_i(o.throttle_time_ms))
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_null, refuse_truncation, rest_of_string_length
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, refuse_null, refuse_truncation, rest_of_string_length
 
 C0 = ApiVersionsRequest
 P_BhhB = Struct(">BhhB").pack
@@ -17,86 +17,90 @@ P_t = Struct(">?").pack
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.cluster_id = None
-    o0.node_id = -1
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.client_software_name = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.client_software_version = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def tags_1(o):
-    t = []
-    if not (not o.supported_features):
-        b = []
-        l1 = o.supported_features
-        n2 = len(l1) + 1
-        b.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-        for o3 in l1:
-            if o3.name == '' and not o3.unknown_tags:
-                b.append(P_BhhB(1, o3.min_version, o3.max_version, 0))
-            else:
-                s4 = o3.name.encode()
-                n5 = len(s4) + 1
-                b += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_hh(o3.min_version, o3.max_version), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-        t.append((0, b''.join(b)))
-    if not (o.finalized_features_epoch == -1):
-        b = []
-        b.append(P_q(o.finalized_features_epoch))
-        t.append((1, b''.join(b)))
-    if not (not o.finalized_features):
-        b = []
-        l6 = o.finalized_features
-        n7 = len(l6) + 1
-        b.append((VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
-        for o8 in l6:
-            if o8.name == '' and not o8.unknown_tags:
-                b.append(P_BhhB(1, o8.max_version_level, o8.min_version_level, 0))
-            else:
-                s9 = o8.name.encode()
-                n10 = len(s9) + 1
-                b += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_hh(o8.max_version_level, o8.min_version_level), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
-        t.append((2, b''.join(b)))
-    if not (o.zk_migration_ready == False):
-        b = []
-        b.append(P_t(o.zk_migration_ready))
-        t.append((3, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
-
-
-def build_response(o, out):
-    l1 = o.api_keys
-    n2 = len(l1) + 1
-    out += (P_h(o.error_code), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        if not o3.unknown_tags:
-            out.append(P_hhhB(o3.api_key, o3.min_version, o3.max_version, 0))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.cluster_id = None
+        o0.node_id = -1
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.client_software_name = buf[pos:q].decode()
+            pos = q
         else:
-            out += (P_hhh(o3.api_key, o3.min_version, o3.max_version), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out += (P_i(o.throttle_time_ms), (b'\0' if not o.unknown_tags and not o.supported_features and o.finalized_features_epoch == -1 and not o.finalized_features and o.zk_migration_ready == False else tags_1(o)))
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.client_software_version = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def tags_1(o):
+        t = []
+        if not (not o.supported_features):
+            b = []
+            l1 = o.supported_features
+            n2 = len(l1) + 1
+            b.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+            for o3 in l1 if each is None else each(l1, b):
+                if o3.name == '' and not o3.unknown_tags:
+                    b.append(P_BhhB(1, o3.min_version, o3.max_version, 0))
+                else:
+                    s4 = o3.name.encode()
+                    n5 = len(s4) + 1
+                    b += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_hh(o3.min_version, o3.max_version), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+            t.append((0, b''.join(b)))
+        if not (o.finalized_features_epoch == -1):
+            b = []
+            b.append(P_q(o.finalized_features_epoch))
+            t.append((1, b''.join(b)))
+        if not (not o.finalized_features):
+            b = []
+            l6 = o.finalized_features
+            n7 = len(l6) + 1
+            b.append((VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+            for o8 in l6 if each is None else each(l6, b):
+                if o8.name == '' and not o8.unknown_tags:
+                    b.append(P_BhhB(1, o8.max_version_level, o8.min_version_level, 0))
+                else:
+                    s9 = o8.name.encode()
+                    n10 = len(s9) + 1
+                    b += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_hh(o8.max_version_level, o8.min_version_level), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+            t.append((2, b''.join(b)))
+        if not (o.zk_migration_ready == False):
+            b = []
+            b.append(P_t(o.zk_migration_ready))
+            t.append((3, b''.join(b)))
+        return encode_tag_section(t, o.unknown_tags)
+
+    def build_response(o, out):
+        l1 = o.api_keys
+        n2 = len(l1) + 1
+        out += (P_h(o.error_code), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            if not o3.unknown_tags:
+                out.append(P_hhhB(o3.api_key, o3.min_version, o3.max_version, 0))
+            else:
+                out += (P_hhh(o3.api_key, o3.min_version, o3.max_version), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out += (P_i(o.throttle_time_ms), (b'\0' if not o.unknown_tags and not o.supported_features and o.finalized_features_epoch == -1 and not o.finalized_features and o.zk_migration_ready == False else tags_1(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

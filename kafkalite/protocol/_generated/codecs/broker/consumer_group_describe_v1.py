@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
 
 C0 = ConsumerGroupDescribeRequest
 P_b = Struct(">b").pack
@@ -15,127 +15,132 @@ U_tB = Struct(">?B").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n > end - pos:
-            refuse_length()
-        l1 = o0.group_ids = []
-        for _ in range(n):
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                s = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            l1.append(s)
-    else:
-        refuse_null()
-    o0.include_authorized_operations, n = U_tB(buf, pos)
-    pos += 2
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.groups
-    n2 = len(l1) + 1
-    out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        s4 = o3.error_message
-        if s4 is None:
-            s4 = b''
-            n5 = 0
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n > end - pos:
+                refuse_length()
+            l1 = o0.group_ids = [] if new_list is None else new_list("group_ids", n)
+            for _ in rows(n):
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    s = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                l1.append(s)
         else:
-            s4 = s4.encode()
-            n5 = len(s4) + 1
-        s6 = o3.group_id.encode()
-        n7 = len(s6) + 1
-        s8 = o3.group_state.encode()
-        n9 = len(s8) + 1
-        s10 = o3.assignor_name.encode()
-        n11 = len(s10) + 1
-        l12 = o3.members
-        n13 = len(l12) + 1
-        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, P_ii(o3.group_epoch, o3.assignment_epoch), (VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, (VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
-        for o14 in l12:
-            s15 = o14.member_id.encode()
-            n16 = len(s15) + 1
-            s17 = o14.instance_id
-            if s17 is None:
-                s17 = b''
-                n18 = 0
+            refuse_null()
+        o0.include_authorized_operations, n = U_tB(buf, pos)
+        pos += 2
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.groups
+        n2 = len(l1) + 1
+        out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.error_message
+            if s4 is None:
+                s4 = b''
+                n5 = 0
             else:
-                s17 = s17.encode()
-                n18 = len(s17) + 1
-            s19 = o14.rack_id
-            if s19 is None:
-                s19 = b''
-                n20 = 0
-            else:
-                s19 = s19.encode()
-                n20 = len(s19) + 1
-            s21 = o14.client_id.encode()
-            n22 = len(s21) + 1
-            s23 = o14.client_host.encode()
-            n24 = len(s23) + 1
-            l25 = o14.subscribed_topic_names
-            n26 = len(l25) + 1
-            out += ((VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_string_length(n18)), s17, (VARINTS[n20] if n20 < SHORT else encode_string_length(n20)), s19, P_i(o14.member_epoch), (VARINTS[n22] if n22 < SHORT else encode_string_length(n22)), s21, (VARINTS[n24] if n24 < SHORT else encode_string_length(n24)), s23, (VARINTS[n26] if n26 < SHORT else encode_varint(n26)))
-            for o27 in l25:
-                s28 = o27.encode()
-                n29 = len(s28) + 1
-                out += ((VARINTS[n29] if n29 < SHORT else encode_string_length(n29)), s28)
-            s30 = o14.subscribed_topic_regex
-            if s30 is None:
-                s30 = b''
-                n31 = 0
-            else:
-                s30 = s30.encode()
-                n31 = len(s30) + 1
-            o32 = o14.assignment
-            l33 = o32.topic_partitions
-            n34 = len(l33) + 1
-            out += ((VARINTS[n31] if n31 < SHORT else encode_string_length(n31)), s30, (VARINTS[n34] if n34 < SHORT else encode_varint(n34)))
-            for o35 in l33:
-                l36 = o35.partitions
-                n37 = len(l36)
-                if o35.topic_name == '' and n37 < 127 and not o35.unknown_tags:
-                    out.append(row_packer("16sBB%diB", n37)(o35.topic_id, 1, n37 + 1, *l36, 0))
+                s4 = s4.encode()
+                n5 = len(s4) + 1
+            s6 = o3.group_id.encode()
+            n7 = len(s6) + 1
+            s8 = o3.group_state.encode()
+            n9 = len(s8) + 1
+            s10 = o3.assignor_name.encode()
+            n11 = len(s10) + 1
+            l12 = o3.members
+            n13 = len(l12) + 1
+            out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, P_ii(o3.group_epoch, o3.assignment_epoch), (VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, (VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
+            for o14 in l12 if each is None else each(l12, out):
+                s15 = o14.member_id.encode()
+                n16 = len(s15) + 1
+                s17 = o14.instance_id
+                if s17 is None:
+                    s17 = b''
+                    n18 = 0
                 else:
-                    s38 = o35.topic_name.encode()
-                    n39 = len(s38) + 1
-                    l40 = o35.partitions
-                    n41 = len(l40) + 1
-                    out += (P_u(o35.topic_id), (VARINTS[n39] if n39 < SHORT else encode_string_length(n39)), s38, (VARINTS[n41] if n41 < SHORT else encode_varint(n41)), pack_numbers("i", l40), (b'\0' if not o35.unknown_tags else encode_unknown_tags(o35)))
-            o42 = o14.target_assignment
-            l43 = o42.topic_partitions
-            n44 = len(l43) + 1
-            out += ((b'\0' if not o32.unknown_tags else encode_unknown_tags(o32)), (VARINTS[n44] if n44 < SHORT else encode_varint(n44)))
-            for o45 in l43:
-                l46 = o45.partitions
-                n47 = len(l46)
-                if o45.topic_name == '' and n47 < 127 and not o45.unknown_tags:
-                    out.append(row_packer("16sBB%diB", n47)(o45.topic_id, 1, n47 + 1, *l46, 0))
+                    s17 = s17.encode()
+                    n18 = len(s17) + 1
+                s19 = o14.rack_id
+                if s19 is None:
+                    s19 = b''
+                    n20 = 0
                 else:
-                    s48 = o45.topic_name.encode()
-                    n49 = len(s48) + 1
-                    l50 = o45.partitions
-                    n51 = len(l50) + 1
-                    out += (P_u(o45.topic_id), (VARINTS[n49] if n49 < SHORT else encode_string_length(n49)), s48, (VARINTS[n51] if n51 < SHORT else encode_varint(n51)), pack_numbers("i", l50), (b'\0' if not o45.unknown_tags else encode_unknown_tags(o45)))
-            out += ((b'\0' if not o42.unknown_tags else encode_unknown_tags(o42)), P_b(o14.member_type), (b'\0' if not o14.unknown_tags else encode_unknown_tags(o14)))
-        out += (P_i(o3.authorized_operations), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+                    s19 = s19.encode()
+                    n20 = len(s19) + 1
+                s21 = o14.client_id.encode()
+                n22 = len(s21) + 1
+                s23 = o14.client_host.encode()
+                n24 = len(s23) + 1
+                l25 = o14.subscribed_topic_names
+                n26 = len(l25) + 1
+                out += ((VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_string_length(n18)), s17, (VARINTS[n20] if n20 < SHORT else encode_string_length(n20)), s19, P_i(o14.member_epoch), (VARINTS[n22] if n22 < SHORT else encode_string_length(n22)), s21, (VARINTS[n24] if n24 < SHORT else encode_string_length(n24)), s23, (VARINTS[n26] if n26 < SHORT else encode_varint(n26)))
+                for o27 in l25 if each is None else each(l25, out):
+                    s28 = o27.encode()
+                    n29 = len(s28) + 1
+                    out += ((VARINTS[n29] if n29 < SHORT else encode_string_length(n29)), s28)
+                s30 = o14.subscribed_topic_regex
+                if s30 is None:
+                    s30 = b''
+                    n31 = 0
+                else:
+                    s30 = s30.encode()
+                    n31 = len(s30) + 1
+                o32 = o14.assignment
+                l33 = o32.topic_partitions
+                n34 = len(l33) + 1
+                out += ((VARINTS[n31] if n31 < SHORT else encode_string_length(n31)), s30, (VARINTS[n34] if n34 < SHORT else encode_varint(n34)))
+                for o35 in l33 if each is None else each(l33, out):
+                    l36 = o35.partitions
+                    n37 = len(l36)
+                    if o35.topic_name == '' and n37 < 127 and not o35.unknown_tags:
+                        out.append(row_packer("16sBB%diB", n37)(o35.topic_id, 1, n37 + 1, *l36, 0))
+                    else:
+                        s38 = o35.topic_name.encode()
+                        n39 = len(s38) + 1
+                        l40 = o35.partitions
+                        n41 = len(l40) + 1
+                        out += (P_u(o35.topic_id), (VARINTS[n39] if n39 < SHORT else encode_string_length(n39)), s38, (VARINTS[n41] if n41 < SHORT else encode_varint(n41)), pack_numbers("i", l40), (b'\0' if not o35.unknown_tags else encode_unknown_tags(o35)))
+                o42 = o14.target_assignment
+                l43 = o42.topic_partitions
+                n44 = len(l43) + 1
+                out += ((b'\0' if not o32.unknown_tags else encode_unknown_tags(o32)), (VARINTS[n44] if n44 < SHORT else encode_varint(n44)))
+                for o45 in l43 if each is None else each(l43, out):
+                    l46 = o45.partitions
+                    n47 = len(l46)
+                    if o45.topic_name == '' and n47 < 127 and not o45.unknown_tags:
+                        out.append(row_packer("16sBB%diB", n47)(o45.topic_id, 1, n47 + 1, *l46, 0))
+                    else:
+                        s48 = o45.topic_name.encode()
+                        n49 = len(s48) + 1
+                        l50 = o45.partitions
+                        n51 = len(l50) + 1
+                        out += (P_u(o45.topic_id), (VARINTS[n49] if n49 < SHORT else encode_string_length(n49)), s48, (VARINTS[n51] if n51 < SHORT else encode_varint(n51)), pack_numbers("i", l50), (b'\0' if not o45.unknown_tags else encode_unknown_tags(o45)))
+                out += ((b'\0' if not o42.unknown_tags else encode_unknown_tags(o42)), P_b(o14.member_type), (b'\0' if not o14.unknown_tags else encode_unknown_tags(o14)))
+            out += (P_i(o3.authorized_operations), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

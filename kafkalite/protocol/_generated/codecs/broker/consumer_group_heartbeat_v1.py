@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
 
 C0 = ConsumerGroupHeartbeatRequest
 C1 = ConsumerGroupHeartbeatRequest.TopicPartitions
@@ -16,163 +16,168 @@ U_uB = Struct(">16sB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.group_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.member_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    o0.member_epoch, n = U_iB(buf, pos)
-    pos += 5
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.instance_id = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.instance_id = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.rack_id = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.rack_id = None
-    o0.rebalance_timeout_ms, n = U_iB(buf, pos)
-    pos += 5
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n > end - pos:
-            refuse_length()
-        l1 = o0.subscribed_topic_names = []
-        for _ in range(n):
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                s = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            l1.append(s)
-    else:
-        o0.subscribed_topic_names = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.subscribed_topic_regex = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.subscribed_topic_regex = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.server_assignor = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.server_assignor = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 18 > end - pos:
-            refuse_length()
-        l1 = o0.topic_partitions = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            o1.topic_id, n = U_uB(buf, pos)
-            pos += 17
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 4 > end - pos:
-                    refuse_length()
-                o1.partitions = read_numbers("i", buf, pos, n)
-                pos += n * 4
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        o0.topic_partitions = None
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.group_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.member_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        o0.member_epoch, n = U_iB(buf, pos)
+        pos += 5
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.instance_id = buf[pos:q].decode()
+            pos = q
+        else:
+            o0.instance_id = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.rack_id = buf[pos:q].decode()
+            pos = q
+        else:
+            o0.rack_id = None
+        o0.rebalance_timeout_ms, n = U_iB(buf, pos)
+        pos += 5
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n > end - pos:
+                refuse_length()
+            l1 = o0.subscribed_topic_names = [] if new_list is None else new_list("subscribed_topic_names", n)
+            for _ in rows(n):
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    s = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                l1.append(s)
+        else:
+            o0.subscribed_topic_names = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.subscribed_topic_regex = buf[pos:q].decode()
+            pos = q
+        else:
+            o0.subscribed_topic_regex = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.server_assignor = buf[pos:q].decode()
+            pos = q
+        else:
+            o0.server_assignor = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 18 > end - pos:
+                refuse_length()
+            l1 = o0.topic_partitions = [] if new_list is None else new_list("topic_partitions", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                o1.topic_id, n = U_uB(buf, pos)
+                pos += 17
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 4 > end - pos:
+                        refuse_length()
+                    o1.partitions = read_numbers("i", buf, pos, n)
+                    pos += n * 4
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            o0.topic_partitions = None
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.error_message
+        if s1 is None:
+            s1 = b''
+            n2 = 0
+        else:
+            s1 = s1.encode()
+            n2 = len(s1) + 1
+        s3 = o.member_id
+        if s3 is None:
+            s3 = b''
+            n4 = 0
+        else:
+            s3 = s3.encode()
+            n4 = len(s3) + 1
+        o5 = o.assignment
+        out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_ii(o.member_epoch, o.heartbeat_interval_ms))
+        if o5 is None:
+            out.append(b'\xff')
+        else:
+            l6 = o5.topic_partitions
+            n7 = len(l6) + 1
+            out += (P_b(1), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+            for o8 in l6 if each is None else each(l6, out):
+                l9 = o8.partitions
+                n10 = len(l9)
+                if n10 < 127 and not o8.unknown_tags:
+                    out.append(row_packer("16sB%diB", n10)(o8.topic_id, n10 + 1, *l9, 0))
+                else:
+                    l11 = o8.partitions
+                    n12 = len(l11) + 1
+                    out += (P_u(o8.topic_id), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+            out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    s1 = o.error_message
-    if s1 is None:
-        s1 = b''
-        n2 = 0
-    else:
-        s1 = s1.encode()
-        n2 = len(s1) + 1
-    s3 = o.member_id
-    if s3 is None:
-        s3 = b''
-        n4 = 0
-    else:
-        s3 = s3.encode()
-        n4 = len(s3) + 1
-    o5 = o.assignment
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_ii(o.member_epoch, o.heartbeat_interval_ms))
-    if o5 is None:
-        out.append(b'\xff')
-    else:
-        l6 = o5.topic_partitions
-        n7 = len(l6) + 1
-        out += (P_b(1), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
-        for o8 in l6:
-            l9 = o8.partitions
-            n10 = len(l9)
-            if n10 < 127 and not o8.unknown_tags:
-                out.append(row_packer("16sB%diB", n10)(o8.topic_id, n10 + 1, *l9, 0))
-            else:
-                l11 = o8.partitions
-                n12 = len(l11) + 1
-                out += (P_u(o8.topic_id), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
-        out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

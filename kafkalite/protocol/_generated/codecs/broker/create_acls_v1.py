@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
-from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = CreateAclsRequest
 C1 = CreateAclsRequest.AclCreation
@@ -16,65 +16,70 @@ U_i = Struct(">i").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 10 > end - pos:
-            refuse_length()
-        l1 = o0.creations = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            o1.resource_type, n = U_bh(buf, pos)
-            pos += 3
-            if n >= 0:
-                q = pos + n
-                o1.resource_name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            o1.resource_pattern_type, n = U_bh(buf, pos)
-            pos += 3
-            if n >= 0:
-                q = pos + n
-                o1.principal = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.host = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            o1.operation, o1.permission_type = U_bb(buf, pos)
-            pos += 2
-            l1.append(o1)
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.results
-    n2 = len(l1)
-    out.append(P_ii(o.throttle_time_ms, n2))
-    for o3 in l1:
-        if o3.error_message == '':
-            out.append(P_hh(o3.error_code, 0))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 10 > end - pos:
+                refuse_length()
+            l1 = o0.creations = [] if new_list is None else new_list("creations", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                o1.resource_type, n = U_bh(buf, pos)
+                pos += 3
+                if n >= 0:
+                    q = pos + n
+                    o1.resource_name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                o1.resource_pattern_type, n = U_bh(buf, pos)
+                pos += 3
+                if n >= 0:
+                    q = pos + n
+                    o1.principal = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.host = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                o1.operation, o1.permission_type = U_bb(buf, pos)
+                pos += 2
+                l1.append(o1)
         else:
-            s4 = o3.error_message
-            if s4 is None:
-                s4 = b''
-                n5 = -1
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.results
+        n2 = len(l1)
+        out.append(P_ii(o.throttle_time_ms, n2))
+        for o3 in l1 if each is None else each(l1, out):
+            if o3.error_message == '':
+                out.append(P_hh(o3.error_code, 0))
             else:
-                s4 = s4.encode()
-                n5 = len(s4)
-            out += (P_hh(o3.error_code, n5), s4)
+                s4 = o3.error_message
+                if s4 is None:
+                    s4 = b''
+                    n5 = -1
+                else:
+                    s4 = s4.encode()
+                    n5 = len(s4)
+                out += (P_hh(o3.error_code, n5), s4)
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = CreateAclsRequest
 C1 = CreateAclsRequest.AclCreation
@@ -16,97 +16,102 @@ U_bbB = Struct(">bbB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 8 > end - pos:
-            refuse_length()
-        q = pos + n * 8
-        if q <= end and buf[pos + 1:q:8].count(1) == n and buf[pos + 3:q:8].count(1) == n and buf[pos + 4:q:8].count(1) == n and buf[pos + 7:q:8].count(0) == n:
-            l1 = o0.creations = []
-            for v0, v2, v5, v6 in I_bxbxxbbx(buf[pos:q]):
-                o1 = new(C1)
-                o1.unknown_tags = None
-                o1.resource_type = v0
-                o1.resource_name = ''
-                o1.resource_pattern_type = v2
-                o1.principal = ''
-                o1.host = ''
-                o1.operation = v5
-                o1.permission_type = v6
-                l1.append(o1)
-            pos = q
-        else:
-            l1 = o0.creations = []
-            for _ in range(n):
-                o1 = new(C1)
-                o1.unknown_tags = None
-                o1.resource_type, n = U_bB(buf, pos)
-                pos += 2
-                if n > 127:
-                    n, pos = rest_of_string_length(buf, pos, n)
-                if n:
-                    q = pos + n - 1
-                    o1.resource_name = buf[pos:q].decode()
-                    pos = q
-                else:
-                    refuse_null()
-                o1.resource_pattern_type, n = U_bB(buf, pos)
-                pos += 2
-                if n > 127:
-                    n, pos = rest_of_string_length(buf, pos, n)
-                if n:
-                    q = pos + n - 1
-                    o1.principal = buf[pos:q].decode()
-                    pos = q
-                else:
-                    refuse_null()
-                n = buf[pos]
-                pos += 1
-                if n > 127:
-                    n, pos = rest_of_string_length(buf, pos, n)
-                if n:
-                    q = pos + n - 1
-                    o1.host = buf[pos:q].decode()
-                    pos = q
-                else:
-                    refuse_null()
-                o1.operation, o1.permission_type, n = U_bbB(buf, pos)
-                pos += 3
-                if n:
-                    pos = read_unknown_tags(buf, pos, end, n, o1)
-                l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.results
-    n2 = len(l1) + 1
-    out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        if o3.error_message == '' and not o3.unknown_tags:
-            out.append(P_hBB(o3.error_code, 1, 0))
-        else:
-            s4 = o3.error_message
-            if s4 is None:
-                s4 = b''
-                n5 = 0
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 8 > end - pos:
+                refuse_length()
+            q = pos + n * 8
+            if q <= end and buf[pos + 1:q:8].count(1) == n and buf[pos + 3:q:8].count(1) == n and buf[pos + 4:q:8].count(1) == n and buf[pos + 7:q:8].count(0) == n:
+                l1 = o0.creations = [] if new_list is None else new_list("creations", n)
+                for v0, v2, v5, v6 in I_bxbxxbbx(buf[pos:q]) if each is None else each(I_bxbxxbbx(buf[pos:q])):
+                    o1 = new(C1)
+                    o1.unknown_tags = None
+                    o1.resource_type = v0
+                    o1.resource_name = ''
+                    o1.resource_pattern_type = v2
+                    o1.principal = ''
+                    o1.host = ''
+                    o1.operation = v5
+                    o1.permission_type = v6
+                    l1.append(o1)
+                pos = q
             else:
-                s4 = s4.encode()
-                n5 = len(s4) + 1
-            out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+                l1 = o0.creations = [] if new_list is None else new_list("creations", n)
+                for _ in rows(n):
+                    o1 = new(C1)
+                    o1.unknown_tags = None
+                    o1.resource_type, n = U_bB(buf, pos)
+                    pos += 2
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o1.resource_name = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    o1.resource_pattern_type, n = U_bB(buf, pos)
+                    pos += 2
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o1.principal = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o1.host = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    o1.operation, o1.permission_type, n = U_bbB(buf, pos)
+                    pos += 3
+                    if n:
+                        pos = read_unknown_tags(buf, pos, end, n, o1)
+                    l1.append(o1)
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.results
+        n2 = len(l1) + 1
+        out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            if o3.error_message == '' and not o3.unknown_tags:
+                out.append(P_hBB(o3.error_code, 1, 0))
+            else:
+                s4 = o3.error_message
+                if s4 is None:
+                    s4 = b''
+                    n5 = 0
+                else:
+                    s4 = s4.encode()
+                    n5 = len(s4) + 1
+                out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

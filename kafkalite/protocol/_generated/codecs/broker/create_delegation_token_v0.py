@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.create_delegation_token import CreateDelegationTokenRequest
-from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = CreateDelegationTokenRequest
 C1 = CreateDelegationTokenRequest.CreatableRenewers
@@ -17,53 +17,58 @@ U_q = Struct(">q").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.owner_principal_type = ''
-    o0.owner_principal_name = ''
-    o0.unknown_tags = None
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 4 > end - pos:
-            refuse_length()
-        l1 = o0.renewers = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.principal_type = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.principal_name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            l1.append(o1)
-    else:
-        refuse_null()
-    o0.max_lifetime_ms, = U_q(buf, pos)
-    pos += 8
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.owner_principal_type = ''
+        o0.owner_principal_name = ''
+        o0.unknown_tags = None
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 4 > end - pos:
+                refuse_length()
+            l1 = o0.renewers = [] if new_list is None else new_list("renewers", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.principal_type = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.principal_name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                l1.append(o1)
+        else:
+            refuse_null()
+        o0.max_lifetime_ms, = U_q(buf, pos)
+        pos += 8
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.principal_type.encode()
+        n2 = len(s1)
+        s3 = o.principal_name.encode()
+        n4 = len(s3)
+        s5 = o.token_id.encode()
+        n6 = len(s5)
+        s7 = o.hmac
+        n8 = len(s7)
+        out += (P_hh(o.error_code, n2), s1, P_h(n4), s3, P_qqqh(o.issue_timestamp_ms, o.expiry_timestamp_ms, o.max_timestamp_ms, n6), s5, P_i(n8), s7, P_i(o.throttle_time_ms))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    s1 = o.principal_type.encode()
-    n2 = len(s1)
-    s3 = o.principal_name.encode()
-    n4 = len(s3)
-    s5 = o.token_id.encode()
-    n6 = len(s5)
-    s7 = o.hmac
-    n8 = len(s7)
-    out += (P_hh(o.error_code, n2), s1, P_h(n4), s3, P_qqqh(o.issue_timestamp_ms, o.expiry_timestamp_ms, o.max_timestamp_ms, n6), s5, P_i(n8), s7, P_i(o.throttle_time_ms))
+parse_request, build_response = create_codec(*NO_HOOKS)

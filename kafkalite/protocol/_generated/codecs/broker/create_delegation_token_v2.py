@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.create_delegation_token import CreateDelegationTokenRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = CreateDelegationTokenRequest
 C1 = CreateDelegationTokenRequest.CreatableRenewers
@@ -14,66 +14,71 @@ U_qB = Struct(">qB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.owner_principal_type = ''
-    o0.owner_principal_name = ''
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 3 > end - pos:
-            refuse_length()
-        l1 = o0.renewers = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.principal_type = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.principal_name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    o0.max_lifetime_ms, n = U_qB(buf, pos)
-    pos += 9
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.owner_principal_type = ''
+        o0.owner_principal_name = ''
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 3 > end - pos:
+                refuse_length()
+            l1 = o0.renewers = [] if new_list is None else new_list("renewers", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.principal_type = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.principal_name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            refuse_null()
+        o0.max_lifetime_ms, n = U_qB(buf, pos)
+        pos += 9
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.principal_type.encode()
+        n2 = len(s1) + 1
+        s3 = o.principal_name.encode()
+        n4 = len(s3) + 1
+        s5 = o.token_id.encode()
+        n6 = len(s5) + 1
+        s7 = o.hmac
+        n8 = len(s7) + 1
+        out += (P_h(o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_qqq(o.issue_timestamp_ms, o.expiry_timestamp_ms, o.max_timestamp_ms), (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_varint(n8)), s7, P_i(o.throttle_time_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    s1 = o.principal_type.encode()
-    n2 = len(s1) + 1
-    s3 = o.principal_name.encode()
-    n4 = len(s3) + 1
-    s5 = o.token_id.encode()
-    n6 = len(s5) + 1
-    s7 = o.hmac
-    n8 = len(s7) + 1
-    out += (P_h(o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_qqq(o.issue_timestamp_ms, o.expiry_timestamp_ms, o.max_timestamp_ms), (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_varint(n8)), s7, P_i(o.throttle_time_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.create_partitions import CreatePartitionsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = CreatePartitionsRequest
 C1 = CreatePartitionsRequest.CreatePartitionsTopic
@@ -16,94 +16,99 @@ U_itB = Struct(">i?B").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 7 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            o1.count, n = U_iB(buf, pos)
-            pos += 5
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 2 > end - pos:
-                    refuse_length()
-                l2 = o1.assignments = []
-                for _ in range(n):
-                    o2 = new(C2)
-                    o2.unknown_tags = None
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_varint(buf, pos, n)
-                    if n:
-                        n -= 1
-                        if n * 4 > end - pos:
-                            refuse_length()
-                        o2.broker_ids = read_numbers("i", buf, pos, n)
-                        pos += n * 4
-                    else:
-                        refuse_null()
-                    n = buf[pos]
-                    pos += 1
-                    if n:
-                        pos = read_unknown_tags(buf, pos, end, n, o2)
-                    l2.append(o2)
-            else:
-                o1.assignments = None
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    o0.timeout_ms, o0.validate_only, n = U_itB(buf, pos)
-    pos += 6
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.results
-    n2 = len(l1) + 1
-    out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        if o3.name == '' and o3.error_message == '' and not o3.unknown_tags:
-            out.append(P_BhBB(1, o3.error_code, 1, 0))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 7 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                o1.count, n = U_iB(buf, pos)
+                pos += 5
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 2 > end - pos:
+                        refuse_length()
+                    l2 = o1.assignments = [] if new_list is None else new_list("assignments", n)
+                    for _ in rows(n):
+                        o2 = new(C2)
+                        o2.unknown_tags = None
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n * 4 > end - pos:
+                                refuse_length()
+                            o2.broker_ids = read_numbers("i", buf, pos, n)
+                            pos += n * 4
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n:
+                            pos = read_unknown_tags(buf, pos, end, n, o2)
+                        l2.append(o2)
+                else:
+                    o1.assignments = None
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
         else:
-            s4 = o3.name.encode()
-            n5 = len(s4) + 1
-            s6 = o3.error_message
-            if s6 is None:
-                s6 = b''
-                n7 = 0
+            refuse_null()
+        o0.timeout_ms, o0.validate_only, n = U_itB(buf, pos)
+        pos += 6
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.results
+        n2 = len(l1) + 1
+        out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            if o3.name == '' and o3.error_message == '' and not o3.unknown_tags:
+                out.append(P_BhBB(1, o3.error_code, 1, 0))
             else:
-                s6 = s6.encode()
-                n7 = len(s6) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_h(o3.error_code), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+                s4 = o3.name.encode()
+                n5 = len(s4) + 1
+                s6 = o3.error_message
+                if s6 is None:
+                    s6 = b''
+                    n7 = 0
+                else:
+                    s6 = s6.encode()
+                    n7 = len(s6) + 1
+                out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_h(o3.error_code), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
-from kafkalite.protocol.codec_helpers import read_numbers, refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = CreateTopicsRequest
 C1 = CreateTopicsRequest.CreatableTopic
@@ -21,102 +21,107 @@ U_it = Struct(">i?").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 16 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            o1.num_partitions, o1.replication_factor, n = U_ihi(buf, pos)
-            pos += 10
-            if n >= 0:
-                if n * 8 > end - pos:
-                    refuse_length()
-                l2 = o1.assignments = []
-                for _ in range(n):
-                    o2 = new(C2)
-                    o2.unknown_tags = None
-                    o2.partition_index, n = U_ii(buf, pos)
-                    pos += 8
-                    if n >= 0:
-                        if n * 4 > end - pos:
-                            refuse_length()
-                        o2.broker_ids = read_numbers("i", buf, pos, n)
-                        pos += n * 4
-                    else:
-                        refuse_null()
-                    l2.append(o2)
-            else:
-                refuse_null()
-            n, = U_i(buf, pos)
-            pos += 4
-            if n >= 0:
-                if n * 4 > end - pos:
-                    refuse_length()
-                l2 = o1.configs = []
-                for _ in range(n):
-                    o2 = new(C3)
-                    o2.unknown_tags = None
-                    n, = U_h(buf, pos)
-                    pos += 2
-                    if n >= 0:
-                        q = pos + n
-                        o2.name = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        refuse_null()
-                    n, = U_h(buf, pos)
-                    pos += 2
-                    if n >= 0:
-                        q = pos + n
-                        o2.value = buf[pos:q].decode()
-                        pos = q
-                    elif n == -1:
-                        o2.value = None
-                    else:
-                        refuse_null()
-                    l2.append(o2)
-            else:
-                refuse_null()
-            l1.append(o1)
-    else:
-        refuse_null()
-    o0.timeout_ms, o0.validate_only = U_it(buf, pos)
-    pos += 5
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.topics
-    n2 = len(l1)
-    out.append(P_ii(o.throttle_time_ms, n2))
-    for o3 in l1:
-        if o3.name == '' and o3.error_message == '':
-            out.append(P_hhh(0, o3.error_code, 0))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 16 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                o1.num_partitions, o1.replication_factor, n = U_ihi(buf, pos)
+                pos += 10
+                if n >= 0:
+                    if n * 8 > end - pos:
+                        refuse_length()
+                    l2 = o1.assignments = [] if new_list is None else new_list("assignments", n)
+                    for _ in rows(n):
+                        o2 = new(C2)
+                        o2.unknown_tags = None
+                        o2.partition_index, n = U_ii(buf, pos)
+                        pos += 8
+                        if n >= 0:
+                            if n * 4 > end - pos:
+                                refuse_length()
+                            o2.broker_ids = read_numbers("i", buf, pos, n)
+                            pos += n * 4
+                        else:
+                            refuse_null()
+                        l2.append(o2)
+                else:
+                    refuse_null()
+                n, = U_i(buf, pos)
+                pos += 4
+                if n >= 0:
+                    if n * 4 > end - pos:
+                        refuse_length()
+                    l2 = o1.configs = [] if new_list is None else new_list("configs", n)
+                    for _ in rows(n):
+                        o2 = new(C3)
+                        o2.unknown_tags = None
+                        n, = U_h(buf, pos)
+                        pos += 2
+                        if n >= 0:
+                            q = pos + n
+                            o2.name = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        n, = U_h(buf, pos)
+                        pos += 2
+                        if n >= 0:
+                            q = pos + n
+                            o2.value = buf[pos:q].decode()
+                            pos = q
+                        elif n == -1:
+                            o2.value = None
+                        else:
+                            refuse_null()
+                        l2.append(o2)
+                else:
+                    refuse_null()
+                l1.append(o1)
         else:
-            s4 = o3.name.encode()
-            n5 = len(s4)
-            s6 = o3.error_message
-            if s6 is None:
-                s6 = b''
-                n7 = -1
+            refuse_null()
+        o0.timeout_ms, o0.validate_only = U_it(buf, pos)
+        pos += 5
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.topics
+        n2 = len(l1)
+        out.append(P_ii(o.throttle_time_ms, n2))
+        for o3 in l1 if each is None else each(l1, out):
+            if o3.name == '' and o3.error_message == '':
+                out.append(P_hhh(0, o3.error_code, 0))
             else:
-                s6 = s6.encode()
-                n7 = len(s6)
-            out += (P_h(n5), s4, P_hh(o3.error_code, n7), s6)
+                s4 = o3.name.encode()
+                n5 = len(s4)
+                s6 = o3.error_message
+                if s6 is None:
+                    s6 = b''
+                    n7 = -1
+                else:
+                    s6 = s6.encode()
+                    n7 = len(s6)
+                out += (P_h(n5), s4, P_hh(o3.error_code, n7), s6)
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = CreateTopicsRequest
 C1 = CreateTopicsRequest.CreatableTopic
@@ -21,157 +21,161 @@ U_itB = Struct(">i?B").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 10 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            o1.num_partitions, o1.replication_factor, n = U_ihB(buf, pos)
-            pos += 7
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 6 > end - pos:
-                    refuse_length()
-                l2 = o1.assignments = []
-                for _ in range(n):
-                    o2 = new(C2)
-                    o2.unknown_tags = None
-                    o2.partition_index, n = U_iB(buf, pos)
-                    pos += 5
-                    if n > 127:
-                        n, pos = rest_of_varint(buf, pos, n)
-                    if n:
-                        n -= 1
-                        if n * 4 > end - pos:
-                            refuse_length()
-                        o2.broker_ids = read_numbers("i", buf, pos, n)
-                        pos += n * 4
-                    else:
-                        refuse_null()
-                    n = buf[pos]
-                    pos += 1
-                    if n:
-                        pos = read_unknown_tags(buf, pos, end, n, o2)
-                    l2.append(o2)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 3 > end - pos:
-                    refuse_length()
-                l2 = o1.configs = []
-                for _ in range(n):
-                    o2 = new(C3)
-                    o2.unknown_tags = None
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_string_length(buf, pos, n)
-                    if n:
-                        q = pos + n - 1
-                        o2.name = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        refuse_null()
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_string_length(buf, pos, n)
-                    if n:
-                        q = pos + n - 1
-                        o2.value = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        o2.value = None
-                    n = buf[pos]
-                    pos += 1
-                    if n:
-                        pos = read_unknown_tags(buf, pos, end, n, o2)
-                    l2.append(o2)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    o0.timeout_ms, o0.validate_only, n = U_itB(buf, pos)
-    pos += 6
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def tags_1(o):
-    t = []
-    if not (o.topic_config_error_code == 0):
-        b = []
-        b.append(P_h(o.topic_config_error_code))
-        t.append((0, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
-
-
-def build_response(o, out):
-    l1 = o.topics
-    n2 = len(l1) + 1
-    out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        s4 = o3.name.encode()
-        n5 = len(s4) + 1
-        s6 = o3.error_message
-        if s6 is None:
-            s6 = b''
-            n7 = 0
-        else:
-            s6 = s6.encode()
-            n7 = len(s6) + 1
-        l8 = o3.configs
-        n9 = 0 if l8 is None else len(l8) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_uh(o3.topic_id, o3.error_code), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_ih(o3.num_partitions, o3.replication_factor), (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
-        if l8:
-            for o10 in l8:
-                if o10.name == '' and o10.value == '' and not o10.unknown_tags:
-                    out.append(P_BBtbtB(1, 1, o10.read_only, o10.config_source, o10.is_sensitive, 0))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 10 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.name = buf[pos:q].decode()
+                    pos = q
                 else:
-                    s11 = o10.name.encode()
-                    n12 = len(s11) + 1
-                    s13 = o10.value
-                    if s13 is None:
-                        s13 = b''
-                        n14 = 0
+                    refuse_null()
+                o1.num_partitions, o1.replication_factor, n = U_ihB(buf, pos)
+                pos += 7
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 6 > end - pos:
+                        refuse_length()
+                    l2 = o1.assignments = [] if new_list is None else new_list("assignments", n)
+                    for _ in rows(n):
+                        o2 = new(C2)
+                        o2.unknown_tags = None
+                        o2.partition_index, n = U_iB(buf, pos)
+                        pos += 5
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n * 4 > end - pos:
+                                refuse_length()
+                            o2.broker_ids = read_numbers("i", buf, pos, n)
+                            pos += n * 4
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n:
+                            pos = read_unknown_tags(buf, pos, end, n, o2)
+                        l2.append(o2)
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 3 > end - pos:
+                        refuse_length()
+                    l2 = o1.configs = [] if new_list is None else new_list("configs", n)
+                    for _ in rows(n):
+                        o2 = new(C3)
+                        o2.unknown_tags = None
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            o2.name = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            o2.value = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            o2.value = None
+                        n = buf[pos]
+                        pos += 1
+                        if n:
+                            pos = read_unknown_tags(buf, pos, end, n, o2)
+                        l2.append(o2)
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            refuse_null()
+        o0.timeout_ms, o0.validate_only, n = U_itB(buf, pos)
+        pos += 6
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def tags_1(o):
+        t = []
+        if not (o.topic_config_error_code == 0):
+            b = []
+            b.append(P_h(o.topic_config_error_code))
+            t.append((0, b''.join(b)))
+        return encode_tag_section(t, o.unknown_tags)
+
+    def build_response(o, out):
+        l1 = o.topics
+        n2 = len(l1) + 1
+        out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.name.encode()
+            n5 = len(s4) + 1
+            s6 = o3.error_message
+            if s6 is None:
+                s6 = b''
+                n7 = 0
+            else:
+                s6 = s6.encode()
+                n7 = len(s6) + 1
+            l8 = o3.configs
+            n9 = 0 if l8 is None else len(l8) + 1
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_uh(o3.topic_id, o3.error_code), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_ih(o3.num_partitions, o3.replication_factor), (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
+            if l8:
+                for o10 in l8 if each is None else each(l8, out):
+                    if o10.name == '' and o10.value == '' and not o10.unknown_tags:
+                        out.append(P_BBtbtB(1, 1, o10.read_only, o10.config_source, o10.is_sensitive, 0))
                     else:
-                        s13 = s13.encode()
-                        n14 = len(s13) + 1
-                    out += ((VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tbt(o10.read_only, o10.config_source, o10.is_sensitive), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
-        out.append((b'\0' if not o3.unknown_tags and o3.topic_config_error_code == 0 else tags_1(o3)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+                        s11 = o10.name.encode()
+                        n12 = len(s11) + 1
+                        s13 = o10.value
+                        if s13 is None:
+                            s13 = b''
+                            n14 = 0
+                        else:
+                            s13 = s13.encode()
+                            n14 = len(s13) + 1
+                        out += ((VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tbt(o10.read_only, o10.config_source, o10.is_sensitive), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+            out.append((b'\0' if not o3.unknown_tags and o3.topic_config_error_code == 0 else tags_1(o3)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.delete_acls import DeleteAclsRequest
-from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = DeleteAclsRequest
 C1 = DeleteAclsRequest.DeleteAclsFilter
@@ -20,86 +20,91 @@ U_i = Struct(">i").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 9 > end - pos:
-            refuse_length()
-        l1 = o0.filters = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.pattern_type_filter = 3
-            o1.unknown_tags = None
-            o1.resource_type_filter, n = U_bh(buf, pos)
-            pos += 3
-            if n >= 0:
-                q = pos + n
-                o1.resource_name_filter = buf[pos:q].decode()
-                pos = q
-            elif n == -1:
-                o1.resource_name_filter = None
-            else:
-                refuse_null()
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.principal_filter = buf[pos:q].decode()
-                pos = q
-            elif n == -1:
-                o1.principal_filter = None
-            else:
-                refuse_null()
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.host_filter = buf[pos:q].decode()
-                pos = q
-            elif n == -1:
-                o1.host_filter = None
-            else:
-                refuse_null()
-            o1.operation, o1.permission_type = U_bb(buf, pos)
-            pos += 2
-            l1.append(o1)
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.filter_results
-    n2 = len(l1)
-    out.append(P_ii(o.throttle_time_ms, n2))
-    for o3 in l1:
-        s4 = o3.error_message
-        if s4 is None:
-            s4 = b''
-            n5 = -1
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 9 > end - pos:
+                refuse_length()
+            l1 = o0.filters = [] if new_list is None else new_list("filters", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.pattern_type_filter = 3
+                o1.unknown_tags = None
+                o1.resource_type_filter, n = U_bh(buf, pos)
+                pos += 3
+                if n >= 0:
+                    q = pos + n
+                    o1.resource_name_filter = buf[pos:q].decode()
+                    pos = q
+                elif n == -1:
+                    o1.resource_name_filter = None
+                else:
+                    refuse_null()
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.principal_filter = buf[pos:q].decode()
+                    pos = q
+                elif n == -1:
+                    o1.principal_filter = None
+                else:
+                    refuse_null()
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.host_filter = buf[pos:q].decode()
+                    pos = q
+                elif n == -1:
+                    o1.host_filter = None
+                else:
+                    refuse_null()
+                o1.operation, o1.permission_type = U_bb(buf, pos)
+                pos += 2
+                l1.append(o1)
         else:
-            s4 = s4.encode()
-            n5 = len(s4)
-        l6 = o3.matching_acls
-        n7 = len(l6)
-        out += (P_hh(o3.error_code, n5), s4, P_i(n7))
-        for o8 in l6:
-            s9 = o8.error_message
-            if s9 is None:
-                s9 = b''
-                n10 = -1
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.filter_results
+        n2 = len(l1)
+        out.append(P_ii(o.throttle_time_ms, n2))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.error_message
+            if s4 is None:
+                s4 = b''
+                n5 = -1
             else:
-                s9 = s9.encode()
-                n10 = len(s9)
-            s11 = o8.resource_name.encode()
-            n12 = len(s11)
-            s13 = o8.principal.encode()
-            n14 = len(s13)
-            s15 = o8.host.encode()
-            n16 = len(s15)
-            out += (P_hh(o8.error_code, n10), s9, P_bh(o8.resource_type, n12), s11, P_h(n14), s13, P_h(n16), s15, P_bb(o8.operation, o8.permission_type))
+                s4 = s4.encode()
+                n5 = len(s4)
+            l6 = o3.matching_acls
+            n7 = len(l6)
+            out += (P_hh(o3.error_code, n5), s4, P_i(n7))
+            for o8 in l6 if each is None else each(l6, out):
+                s9 = o8.error_message
+                if s9 is None:
+                    s9 = b''
+                    n10 = -1
+                else:
+                    s9 = s9.encode()
+                    n10 = len(s9)
+                s11 = o8.resource_name.encode()
+                n12 = len(s11)
+                s13 = o8.principal.encode()
+                n14 = len(s13)
+                s15 = o8.host.encode()
+                n16 = len(s15)
+                out += (P_hh(o8.error_code, n10), s9, P_bh(o8.resource_type, n12), s11, P_h(n14), s13, P_h(n16), s15, P_bb(o8.operation, o8.permission_type))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.delete_acls import DeleteAclsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DeleteAclsRequest
 C1 = DeleteAclsRequest.DeleteAclsFilter
@@ -17,112 +17,117 @@ U_bbB = Struct(">bbB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 8 > end - pos:
-            refuse_length()
-        q = pos + n * 8
-        if q <= end and buf[pos + 1:q:8].count(1) == n and buf[pos + 3:q:8].count(1) == n and buf[pos + 4:q:8].count(1) == n and buf[pos + 7:q:8].count(0) == n:
-            l1 = o0.filters = []
-            for v0, v2, v5, v6 in I_bxbxxbbx(buf[pos:q]):
-                o1 = new(C1)
-                o1.unknown_tags = None
-                o1.resource_type_filter = v0
-                o1.resource_name_filter = ''
-                o1.pattern_type_filter = v2
-                o1.principal_filter = ''
-                o1.host_filter = ''
-                o1.operation = v5
-                o1.permission_type = v6
-                l1.append(o1)
-            pos = q
-        else:
-            l1 = o0.filters = []
-            for _ in range(n):
-                o1 = new(C1)
-                o1.unknown_tags = None
-                o1.resource_type_filter, n = U_bB(buf, pos)
-                pos += 2
-                if n > 127:
-                    n, pos = rest_of_string_length(buf, pos, n)
-                if n:
-                    q = pos + n - 1
-                    o1.resource_name_filter = buf[pos:q].decode()
-                    pos = q
-                else:
-                    o1.resource_name_filter = None
-                o1.pattern_type_filter, n = U_bB(buf, pos)
-                pos += 2
-                if n > 127:
-                    n, pos = rest_of_string_length(buf, pos, n)
-                if n:
-                    q = pos + n - 1
-                    o1.principal_filter = buf[pos:q].decode()
-                    pos = q
-                else:
-                    o1.principal_filter = None
-                n = buf[pos]
-                pos += 1
-                if n > 127:
-                    n, pos = rest_of_string_length(buf, pos, n)
-                if n:
-                    q = pos + n - 1
-                    o1.host_filter = buf[pos:q].decode()
-                    pos = q
-                else:
-                    o1.host_filter = None
-                o1.operation, o1.permission_type, n = U_bbB(buf, pos)
-                pos += 3
-                if n:
-                    pos = read_unknown_tags(buf, pos, end, n, o1)
-                l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.filter_results
-    n2 = len(l1) + 1
-    out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        s4 = o3.error_message
-        if s4 is None:
-            s4 = b''
-            n5 = 0
-        else:
-            s4 = s4.encode()
-            n5 = len(s4) + 1
-        l6 = o3.matching_acls
-        n7 = len(l6) + 1
-        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
-        for o8 in l6:
-            s9 = o8.error_message
-            if s9 is None:
-                s9 = b''
-                n10 = 0
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 8 > end - pos:
+                refuse_length()
+            q = pos + n * 8
+            if q <= end and buf[pos + 1:q:8].count(1) == n and buf[pos + 3:q:8].count(1) == n and buf[pos + 4:q:8].count(1) == n and buf[pos + 7:q:8].count(0) == n:
+                l1 = o0.filters = [] if new_list is None else new_list("filters", n)
+                for v0, v2, v5, v6 in I_bxbxxbbx(buf[pos:q]) if each is None else each(I_bxbxxbbx(buf[pos:q])):
+                    o1 = new(C1)
+                    o1.unknown_tags = None
+                    o1.resource_type_filter = v0
+                    o1.resource_name_filter = ''
+                    o1.pattern_type_filter = v2
+                    o1.principal_filter = ''
+                    o1.host_filter = ''
+                    o1.operation = v5
+                    o1.permission_type = v6
+                    l1.append(o1)
+                pos = q
             else:
-                s9 = s9.encode()
-                n10 = len(s9) + 1
-            s11 = o8.resource_name.encode()
-            n12 = len(s11) + 1
-            s13 = o8.principal.encode()
-            n14 = len(s13) + 1
-            s15 = o8.host.encode()
-            n16 = len(s15) + 1
-            out += (P_h(o8.error_code), (VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_b(o8.resource_type), (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, P_b(o8.pattern_type), (VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, (VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, P_bb(o8.operation, o8.permission_type), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
-        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+                l1 = o0.filters = [] if new_list is None else new_list("filters", n)
+                for _ in rows(n):
+                    o1 = new(C1)
+                    o1.unknown_tags = None
+                    o1.resource_type_filter, n = U_bB(buf, pos)
+                    pos += 2
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o1.resource_name_filter = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        o1.resource_name_filter = None
+                    o1.pattern_type_filter, n = U_bB(buf, pos)
+                    pos += 2
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o1.principal_filter = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        o1.principal_filter = None
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o1.host_filter = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        o1.host_filter = None
+                    o1.operation, o1.permission_type, n = U_bbB(buf, pos)
+                    pos += 3
+                    if n:
+                        pos = read_unknown_tags(buf, pos, end, n, o1)
+                    l1.append(o1)
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.filter_results
+        n2 = len(l1) + 1
+        out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.error_message
+            if s4 is None:
+                s4 = b''
+                n5 = 0
+            else:
+                s4 = s4.encode()
+                n5 = len(s4) + 1
+            l6 = o3.matching_acls
+            n7 = len(l6) + 1
+            out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+            for o8 in l6 if each is None else each(l6, out):
+                s9 = o8.error_message
+                if s9 is None:
+                    s9 = b''
+                    n10 = 0
+                else:
+                    s9 = s9.encode()
+                    n10 = len(s9) + 1
+                s11 = o8.resource_name.encode()
+                n12 = len(s11) + 1
+                s13 = o8.principal.encode()
+                n14 = len(s13) + 1
+                s15 = o8.host.encode()
+                n16 = len(s15) + 1
+                out += (P_h(o8.error_code), (VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_b(o8.resource_type), (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, P_b(o8.pattern_type), (VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, (VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, P_bb(o8.operation, o8.permission_type), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+            out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
-from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = DeleteTopicsRequest
 P_h = Struct(">h").pack
@@ -14,43 +14,48 @@ U_i = Struct(">i").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.topics = []
-    o0.unknown_tags = None
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 2 > end - pos:
-            refuse_length()
-        l1 = o0.topic_names = []
-        for _ in range(n):
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                s = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            l1.append(s)
-    else:
-        refuse_null()
-    o0.timeout_ms, = U_i(buf, pos)
-    pos += 4
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.responses
-    n2 = len(l1)
-    out.append(P_i(n2))
-    for o3 in l1:
-        if o3.name == '':
-            out.append(P_hh(0, o3.error_code))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.topics = []
+        o0.unknown_tags = None
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 2 > end - pos:
+                refuse_length()
+            l1 = o0.topic_names = [] if new_list is None else new_list("topic_names", n)
+            for _ in rows(n):
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    s = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                l1.append(s)
         else:
-            s4 = o3.name.encode()
-            n5 = len(s4)
-            out += (P_h(n5), s4, P_h(o3.error_code))
+            refuse_null()
+        o0.timeout_ms, = U_i(buf, pos)
+        pos += 4
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.responses
+        n2 = len(l1)
+        out.append(P_i(n2))
+        for o3 in l1 if each is None else each(l1, out):
+            if o3.name == '':
+                out.append(P_hh(0, o3.error_code))
+            else:
+                s4 = o3.name.encode()
+                n5 = len(s4)
+                out += (P_h(n5), s4, P_h(o3.error_code))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_acls import DescribeAclsRequest
-from kafkalite.protocol.codec_helpers import refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_null, refuse_truncation
 
 C0 = DescribeAclsRequest
 P_bb = Struct(">bb").pack
@@ -19,69 +19,74 @@ U_h = Struct(">h").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    o0.resource_type_filter, n = U_bh(buf, pos)
-    pos += 3
-    if n >= 0:
-        q = pos + n
-        o0.resource_name_filter = buf[pos:q].decode()
-        pos = q
-    elif n == -1:
-        o0.resource_name_filter = None
-    else:
-        refuse_null()
-    o0.pattern_type_filter, n = U_bh(buf, pos)
-    pos += 3
-    if n >= 0:
-        q = pos + n
-        o0.principal_filter = buf[pos:q].decode()
-        pos = q
-    elif n == -1:
-        o0.principal_filter = None
-    else:
-        refuse_null()
-    n, = U_h(buf, pos)
-    pos += 2
-    if n >= 0:
-        q = pos + n
-        o0.host_filter = buf[pos:q].decode()
-        pos = q
-    elif n == -1:
-        o0.host_filter = None
-    else:
-        refuse_null()
-    o0.operation, o0.permission_type = U_bb(buf, pos)
-    pos += 2
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        o0.resource_type_filter, n = U_bh(buf, pos)
+        pos += 3
+        if n >= 0:
+            q = pos + n
+            o0.resource_name_filter = buf[pos:q].decode()
+            pos = q
+        elif n == -1:
+            o0.resource_name_filter = None
+        else:
+            refuse_null()
+        o0.pattern_type_filter, n = U_bh(buf, pos)
+        pos += 3
+        if n >= 0:
+            q = pos + n
+            o0.principal_filter = buf[pos:q].decode()
+            pos = q
+        elif n == -1:
+            o0.principal_filter = None
+        else:
+            refuse_null()
+        n, = U_h(buf, pos)
+        pos += 2
+        if n >= 0:
+            q = pos + n
+            o0.host_filter = buf[pos:q].decode()
+            pos = q
+        elif n == -1:
+            o0.host_filter = None
+        else:
+            refuse_null()
+        o0.operation, o0.permission_type = U_bb(buf, pos)
+        pos += 2
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.error_message
+        if s1 is None:
+            s1 = b''
+            n2 = -1
+        else:
+            s1 = s1.encode()
+            n2 = len(s1)
+        l3 = o.resources
+        n4 = len(l3)
+        out += (P_ihh(o.throttle_time_ms, o.error_code, n2), s1, P_i(n4))
+        for o5 in l3 if each is None else each(l3, out):
+            s6 = o5.resource_name.encode()
+            n7 = len(s6)
+            l8 = o5.acls
+            n9 = len(l8)
+            out += (P_bh(o5.resource_type, n7), s6, P_bi(o5.pattern_type, n9))
+            for o10 in l8 if each is None else each(l8, out):
+                if o10.principal == '' and o10.host == '':
+                    out.append(P_hhbb(0, 0, o10.operation, o10.permission_type))
+                else:
+                    s11 = o10.principal.encode()
+                    n12 = len(s11)
+                    s13 = o10.host.encode()
+                    n14 = len(s13)
+                    out += (P_h(n12), s11, P_h(n14), s13, P_bb(o10.operation, o10.permission_type))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    s1 = o.error_message
-    if s1 is None:
-        s1 = b''
-        n2 = -1
-    else:
-        s1 = s1.encode()
-        n2 = len(s1)
-    l3 = o.resources
-    n4 = len(l3)
-    out += (P_ihh(o.throttle_time_ms, o.error_code, n2), s1, P_i(n4))
-    for o5 in l3:
-        s6 = o5.resource_name.encode()
-        n7 = len(s6)
-        l8 = o5.acls
-        n9 = len(l8)
-        out += (P_bh(o5.resource_type, n7), s6, P_bi(o5.pattern_type, n9))
-        for o10 in l8:
-            if o10.principal == '' and o10.host == '':
-                out.append(P_hhbb(0, 0, o10.operation, o10.permission_type))
-            else:
-                s11 = o10.principal.encode()
-                n12 = len(s11)
-                s13 = o10.host.encode()
-                n14 = len(s13)
-                out += (P_h(n12), s11, P_h(n14), s13, P_bb(o10.operation, o10.permission_type))
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_acls import DescribeAclsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_null, refuse_truncation, rest_of_string_length
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_null, refuse_truncation, rest_of_string_length
 
 C0 = DescribeAclsRequest
 P_BBbbB = Struct(">BBbbB").pack
@@ -15,73 +15,78 @@ U_bbB = Struct(">bbB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    o0.resource_type_filter, n = U_bB(buf, pos)
-    pos += 2
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.resource_name_filter = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.resource_name_filter = None
-    o0.pattern_type_filter, n = U_bB(buf, pos)
-    pos += 2
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.principal_filter = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.principal_filter = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.host_filter = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.host_filter = None
-    o0.operation, o0.permission_type, n = U_bbB(buf, pos)
-    pos += 3
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        o0.resource_type_filter, n = U_bB(buf, pos)
+        pos += 2
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.resource_name_filter = buf[pos:q].decode()
+            pos = q
+        else:
+            o0.resource_name_filter = None
+        o0.pattern_type_filter, n = U_bB(buf, pos)
+        pos += 2
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.principal_filter = buf[pos:q].decode()
+            pos = q
+        else:
+            o0.principal_filter = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.host_filter = buf[pos:q].decode()
+            pos = q
+        else:
+            o0.host_filter = None
+        o0.operation, o0.permission_type, n = U_bbB(buf, pos)
+        pos += 3
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.error_message
+        if s1 is None:
+            s1 = b''
+            n2 = 0
+        else:
+            s1 = s1.encode()
+            n2 = len(s1) + 1
+        l3 = o.resources
+        n4 = len(l3) + 1
+        out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+        for o5 in l3 if each is None else each(l3, out):
+            s6 = o5.resource_name.encode()
+            n7 = len(s6) + 1
+            l8 = o5.acls
+            n9 = len(l8) + 1
+            out += (P_b(o5.resource_type), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_b(o5.pattern_type), (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
+            for o10 in l8 if each is None else each(l8, out):
+                if o10.principal == '' and o10.host == '' and not o10.unknown_tags:
+                    out.append(P_BBbbB(1, 1, o10.operation, o10.permission_type, 0))
+                else:
+                    s11 = o10.principal.encode()
+                    n12 = len(s11) + 1
+                    s13 = o10.host.encode()
+                    n14 = len(s13) + 1
+                    out += ((VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_bb(o10.operation, o10.permission_type), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+            out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    s1 = o.error_message
-    if s1 is None:
-        s1 = b''
-        n2 = 0
-    else:
-        s1 = s1.encode()
-        n2 = len(s1) + 1
-    l3 = o.resources
-    n4 = len(l3) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
-    for o5 in l3:
-        s6 = o5.resource_name.encode()
-        n7 = len(s6) + 1
-        l8 = o5.acls
-        n9 = len(l8) + 1
-        out += (P_b(o5.resource_type), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_b(o5.pattern_type), (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
-        for o10 in l8:
-            if o10.principal == '' and o10.host == '' and not o10.unknown_tags:
-                out.append(P_BBbbB(1, 1, o10.operation, o10.permission_type, 0))
-            else:
-                s11 = o10.principal.encode()
-                n12 = len(s11) + 1
-                s13 = o10.host.encode()
-                n14 = len(s13) + 1
-                out += ((VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_bb(o10.operation, o10.permission_type), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
-        out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_client_quotas import DescribeClientQuotasRequest
-from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = DescribeClientQuotasRequest
 C1 = DescribeClientQuotasRequest.ComponentData
@@ -19,92 +19,97 @@ U_i = Struct(">i").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 5 > end - pos:
-            refuse_length()
-        q = pos + n * 5
-        if q <= end and buf[pos:q:5].count(0) == n and buf[pos + 1:q:5].count(0) == n and buf[pos + 3:q:5].count(0) == n and buf[pos + 4:q:5].count(0) == n:
-            l1 = o0.components = []
-            for v2, in I_xxbxx(buf[pos:q]):
-                o1 = new(C1)
-                o1.unknown_tags = None
-                o1.entity_type = ''
-                o1.match_type = v2
-                o1.match = ''
-                l1.append(o1)
-            pos = q
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 5 > end - pos:
+                refuse_length()
+            q = pos + n * 5
+            if q <= end and buf[pos:q:5].count(0) == n and buf[pos + 1:q:5].count(0) == n and buf[pos + 3:q:5].count(0) == n and buf[pos + 4:q:5].count(0) == n:
+                l1 = o0.components = [] if new_list is None else new_list("components", n)
+                for v2, in I_xxbxx(buf[pos:q]) if each is None else each(I_xxbxx(buf[pos:q])):
+                    o1 = new(C1)
+                    o1.unknown_tags = None
+                    o1.entity_type = ''
+                    o1.match_type = v2
+                    o1.match = ''
+                    l1.append(o1)
+                pos = q
+            else:
+                l1 = o0.components = [] if new_list is None else new_list("components", n)
+                for _ in rows(n):
+                    o1 = new(C1)
+                    o1.unknown_tags = None
+                    n, = U_h(buf, pos)
+                    pos += 2
+                    if n >= 0:
+                        q = pos + n
+                        o1.entity_type = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    o1.match_type, n = U_bh(buf, pos)
+                    pos += 3
+                    if n >= 0:
+                        q = pos + n
+                        o1.match = buf[pos:q].decode()
+                        pos = q
+                    elif n == -1:
+                        o1.match = None
+                    else:
+                        refuse_null()
+                    l1.append(o1)
         else:
-            l1 = o0.components = []
-            for _ in range(n):
-                o1 = new(C1)
-                o1.unknown_tags = None
-                n, = U_h(buf, pos)
-                pos += 2
-                if n >= 0:
-                    q = pos + n
-                    o1.entity_type = buf[pos:q].decode()
-                    pos = q
-                else:
-                    refuse_null()
-                o1.match_type, n = U_bh(buf, pos)
-                pos += 3
-                if n >= 0:
-                    q = pos + n
-                    o1.match = buf[pos:q].decode()
-                    pos = q
-                elif n == -1:
-                    o1.match = None
-                else:
-                    refuse_null()
-                l1.append(o1)
-    else:
-        refuse_null()
-    o0.strict = buf[pos] != 0
-    pos += 1
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+            refuse_null()
+        o0.strict = buf[pos] != 0
+        pos += 1
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.error_message
+        if s1 is None:
+            s1 = b''
+            n2 = -1
+        else:
+            s1 = s1.encode()
+            n2 = len(s1)
+        l3 = o.entries
+        n4 = -1 if l3 is None else len(l3)
+        out += (P_ihh(o.throttle_time_ms, o.error_code, n2), s1, P_i(n4))
+        if l3:
+            for o5 in l3 if each is None else each(l3, out):
+                l6 = o5.entity
+                n7 = len(l6)
+                out.append(P_i(n7))
+                for o8 in l6 if each is None else each(l6, out):
+                    s9 = o8.entity_type.encode()
+                    n10 = len(s9)
+                    s11 = o8.entity_name
+                    if s11 is None:
+                        s11 = b''
+                        n12 = -1
+                    else:
+                        s11 = s11.encode()
+                        n12 = len(s11)
+                    out += (P_h(n10), s9, P_h(n12), s11)
+                l13 = o5.values
+                n14 = len(l13)
+                out.append(P_i(n14))
+                for o15 in l13 if each is None else each(l13, out):
+                    if o15.key == '':
+                        out.append(P_hd(0, o15.value))
+                    else:
+                        s16 = o15.key.encode()
+                        n17 = len(s16)
+                        out += (P_h(n17), s16, P_d(o15.value))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    s1 = o.error_message
-    if s1 is None:
-        s1 = b''
-        n2 = -1
-    else:
-        s1 = s1.encode()
-        n2 = len(s1)
-    l3 = o.entries
-    n4 = -1 if l3 is None else len(l3)
-    out += (P_ihh(o.throttle_time_ms, o.error_code, n2), s1, P_i(n4))
-    if l3:
-        for o5 in l3:
-            l6 = o5.entity
-            n7 = len(l6)
-            out.append(P_i(n7))
-            for o8 in l6:
-                s9 = o8.entity_type.encode()
-                n10 = len(s9)
-                s11 = o8.entity_name
-                if s11 is None:
-                    s11 = b''
-                    n12 = -1
-                else:
-                    s11 = s11.encode()
-                    n12 = len(s11)
-                out += (P_h(n10), s9, P_h(n12), s11)
-            l13 = o5.values
-            n14 = len(l13)
-            out.append(P_i(n14))
-            for o15 in l13:
-                if o15.key == '':
-                    out.append(P_hd(0, o15.value))
-                else:
-                    s16 = o15.key.encode()
-                    n17 = len(s16)
-                    out += (P_h(n17), s16, P_d(o15.value))
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_client_quotas import DescribeClientQuotasRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeClientQuotasRequest
 C1 = DescribeClientQuotasRequest.ComponentData
@@ -16,105 +16,110 @@ U_tB = Struct(">?B").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 4 > end - pos:
-            refuse_length()
-        q = pos + n * 4
-        if q <= end and buf[pos:q:4].count(1) == n and buf[pos + 2:q:4].count(1) == n and buf[pos + 3:q:4].count(0) == n:
-            l1 = o0.components = []
-            for v1, in I_xbxx(buf[pos:q]):
-                o1 = new(C1)
-                o1.unknown_tags = None
-                o1.entity_type = ''
-                o1.match_type = v1
-                o1.match = ''
-                l1.append(o1)
-            pos = q
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 4 > end - pos:
+                refuse_length()
+            q = pos + n * 4
+            if q <= end and buf[pos:q:4].count(1) == n and buf[pos + 2:q:4].count(1) == n and buf[pos + 3:q:4].count(0) == n:
+                l1 = o0.components = [] if new_list is None else new_list("components", n)
+                for v1, in I_xbxx(buf[pos:q]) if each is None else each(I_xbxx(buf[pos:q])):
+                    o1 = new(C1)
+                    o1.unknown_tags = None
+                    o1.entity_type = ''
+                    o1.match_type = v1
+                    o1.match = ''
+                    l1.append(o1)
+                pos = q
+            else:
+                l1 = o0.components = [] if new_list is None else new_list("components", n)
+                for _ in rows(n):
+                    o1 = new(C1)
+                    o1.unknown_tags = None
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o1.entity_type = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    o1.match_type, n = U_bB(buf, pos)
+                    pos += 2
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o1.match = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        o1.match = None
+                    n = buf[pos]
+                    pos += 1
+                    if n:
+                        pos = read_unknown_tags(buf, pos, end, n, o1)
+                    l1.append(o1)
         else:
-            l1 = o0.components = []
-            for _ in range(n):
-                o1 = new(C1)
-                o1.unknown_tags = None
-                n = buf[pos]
-                pos += 1
-                if n > 127:
-                    n, pos = rest_of_string_length(buf, pos, n)
-                if n:
-                    q = pos + n - 1
-                    o1.entity_type = buf[pos:q].decode()
-                    pos = q
-                else:
-                    refuse_null()
-                o1.match_type, n = U_bB(buf, pos)
-                pos += 2
-                if n > 127:
-                    n, pos = rest_of_string_length(buf, pos, n)
-                if n:
-                    q = pos + n - 1
-                    o1.match = buf[pos:q].decode()
-                    pos = q
-                else:
-                    o1.match = None
-                n = buf[pos]
-                pos += 1
-                if n:
-                    pos = read_unknown_tags(buf, pos, end, n, o1)
-                l1.append(o1)
-    else:
-        refuse_null()
-    o0.strict, n = U_tB(buf, pos)
-    pos += 2
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+            refuse_null()
+        o0.strict, n = U_tB(buf, pos)
+        pos += 2
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.error_message
+        if s1 is None:
+            s1 = b''
+            n2 = 0
+        else:
+            s1 = s1.encode()
+            n2 = len(s1) + 1
+        l3 = o.entries
+        n4 = 0 if l3 is None else len(l3) + 1
+        out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+        if l3:
+            for o5 in l3 if each is None else each(l3, out):
+                l6 = o5.entity
+                n7 = len(l6) + 1
+                out.append((VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+                for o8 in l6 if each is None else each(l6, out):
+                    s9 = o8.entity_type.encode()
+                    n10 = len(s9) + 1
+                    s11 = o8.entity_name
+                    if s11 is None:
+                        s11 = b''
+                        n12 = 0
+                    else:
+                        s11 = s11.encode()
+                        n12 = len(s11) + 1
+                    out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+                l13 = o5.values
+                n14 = len(l13) + 1
+                out.append((VARINTS[n14] if n14 < SHORT else encode_varint(n14)))
+                for o15 in l13 if each is None else each(l13, out):
+                    if o15.key == '' and not o15.unknown_tags:
+                        out.append(P_BdB(1, o15.value, 0))
+                    else:
+                        s16 = o15.key.encode()
+                        n17 = len(s16) + 1
+                        out += ((VARINTS[n17] if n17 < SHORT else encode_string_length(n17)), s16, P_d(o15.value), (b'\0' if not o15.unknown_tags else encode_unknown_tags(o15)))
+                out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    s1 = o.error_message
-    if s1 is None:
-        s1 = b''
-        n2 = 0
-    else:
-        s1 = s1.encode()
-        n2 = len(s1) + 1
-    l3 = o.entries
-    n4 = 0 if l3 is None else len(l3) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
-    if l3:
-        for o5 in l3:
-            l6 = o5.entity
-            n7 = len(l6) + 1
-            out.append((VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
-            for o8 in l6:
-                s9 = o8.entity_type.encode()
-                n10 = len(s9) + 1
-                s11 = o8.entity_name
-                if s11 is None:
-                    s11 = b''
-                    n12 = 0
-                else:
-                    s11 = s11.encode()
-                    n12 = len(s11) + 1
-                out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
-            l13 = o5.values
-            n14 = len(l13) + 1
-            out.append((VARINTS[n14] if n14 < SHORT else encode_varint(n14)))
-            for o15 in l13:
-                if o15.key == '' and not o15.unknown_tags:
-                    out.append(P_BdB(1, o15.value, 0))
-                else:
-                    s16 = o15.key.encode()
-                    n17 = len(s16) + 1
-                    out += ((VARINTS[n17] if n17 < SHORT else encode_string_length(n17)), s16, P_d(o15.value), (b'\0' if not o15.unknown_tags else encode_unknown_tags(o15)))
-            out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_truncation
 
 C0 = DescribeClusterRequest
 P_b = Struct(">b").pack
@@ -14,44 +14,49 @@ U_tbB = Struct(">?bB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.include_fenced_brokers = False
-    o0.unknown_tags = None
-    o0.include_cluster_authorized_operations, o0.endpoint_type, n = U_tbB(buf, pos)
-    pos += 3
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.include_fenced_brokers = False
+        o0.unknown_tags = None
+        o0.include_cluster_authorized_operations, o0.endpoint_type, n = U_tbB(buf, pos)
+        pos += 3
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
 
-
-def build_response(o, out):
-    s1 = o.error_message
-    if s1 is None:
-        s1 = b''
-        n2 = 0
-    else:
-        s1 = s1.encode()
-        n2 = len(s1) + 1
-    s3 = o.cluster_id.encode()
-    n4 = len(s3) + 1
-    l5 = o.brokers
-    n6 = len(l5) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_b(o.endpoint_type), (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_i(o.controller_id), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
-    for o7 in l5:
-        if o7.host == '' and o7.rack == '' and not o7.unknown_tags:
-            out.append(P_iBiBB(o7.broker_id, 1, o7.port, 1, 0))
+    def build_response(o, out):
+        s1 = o.error_message
+        if s1 is None:
+            s1 = b''
+            n2 = 0
         else:
-            s8 = o7.host.encode()
-            n9 = len(s8) + 1
-            s10 = o7.rack
-            if s10 is None:
-                s10 = b''
-                n11 = 0
+            s1 = s1.encode()
+            n2 = len(s1) + 1
+        s3 = o.cluster_id.encode()
+        n4 = len(s3) + 1
+        l5 = o.brokers
+        n6 = len(l5) + 1
+        out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_b(o.endpoint_type), (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_i(o.controller_id), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
+        for o7 in l5 if each is None else each(l5, out):
+            if o7.host == '' and o7.rack == '' and not o7.unknown_tags:
+                out.append(P_iBiBB(o7.broker_id, 1, o7.port, 1, 0))
             else:
-                s10 = s10.encode()
-                n11 = len(s10) + 1
-            out += (P_i(o7.broker_id), (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, P_i(o7.port), (VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, (b'\0' if not o7.unknown_tags else encode_unknown_tags(o7)))
-    out += (P_i(o.cluster_authorized_operations), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+                s8 = o7.host.encode()
+                n9 = len(s8) + 1
+                s10 = o7.rack
+                if s10 is None:
+                    s10 = b''
+                    n11 = 0
+                else:
+                    s10 = s10.encode()
+                    n11 = len(s10) + 1
+                out += (P_i(o7.broker_id), (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, P_i(o7.port), (VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, (b'\0' if not o7.unknown_tags else encode_unknown_tags(o7)))
+        out += (P_i(o.cluster_authorized_operations), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

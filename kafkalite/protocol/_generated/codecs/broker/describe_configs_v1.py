@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
-from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = DescribeConfigsRequest
 C1 = DescribeConfigsRequest.DescribeConfigsResource
@@ -21,98 +21,103 @@ U_i = Struct(">i").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.include_documentation = False
-    o0.unknown_tags = None
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 7 > end - pos:
-            refuse_length()
-        l1 = o0.resources = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            o1.resource_type, n = U_bh(buf, pos)
-            pos += 3
-            if n >= 0:
-                q = pos + n
-                o1.resource_name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n, = U_i(buf, pos)
-            pos += 4
-            if n >= 0:
-                if n * 2 > end - pos:
-                    refuse_length()
-                l2 = o1.configuration_keys = []
-                for _ in range(n):
-                    n, = U_h(buf, pos)
-                    pos += 2
-                    if n >= 0:
-                        q = pos + n
-                        s = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        refuse_null()
-                    l2.append(s)
-            elif n == -1:
-                o1.configuration_keys = None
-            else:
-                refuse_null()
-            l1.append(o1)
-    else:
-        refuse_null()
-    o0.include_synonyms = buf[pos] != 0
-    pos += 1
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.results
-    n2 = len(l1)
-    out.append(P_ii(o.throttle_time_ms, n2))
-    for o3 in l1:
-        s4 = o3.error_message
-        if s4 is None:
-            s4 = b''
-            n5 = -1
-        else:
-            s4 = s4.encode()
-            n5 = len(s4)
-        s6 = o3.resource_name.encode()
-        n7 = len(s6)
-        l8 = o3.configs
-        n9 = len(l8)
-        out += (P_hh(o3.error_code, n5), s4, P_bh(o3.resource_type, n7), s6, P_i(n9))
-        for o10 in l8:
-            s11 = o10.name.encode()
-            n12 = len(s11)
-            s13 = o10.value
-            if s13 is None:
-                s13 = b''
-                n14 = -1
-            else:
-                s13 = s13.encode()
-                n14 = len(s13)
-            l15 = o10.synonyms
-            n16 = len(l15)
-            out += (P_h(n12), s11, P_h(n14), s13, P_tbti(o10.read_only, o10.config_source, o10.is_sensitive, n16))
-            for o17 in l15:
-                if o17.name == '' and o17.value == '':
-                    out.append(P_hhb(0, 0, o17.source))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.include_documentation = False
+        o0.unknown_tags = None
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 7 > end - pos:
+                refuse_length()
+            l1 = o0.resources = [] if new_list is None else new_list("resources", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                o1.resource_type, n = U_bh(buf, pos)
+                pos += 3
+                if n >= 0:
+                    q = pos + n
+                    o1.resource_name = buf[pos:q].decode()
+                    pos = q
                 else:
-                    s18 = o17.name.encode()
-                    n19 = len(s18)
-                    s20 = o17.value
-                    if s20 is None:
-                        s20 = b''
-                        n21 = -1
+                    refuse_null()
+                n, = U_i(buf, pos)
+                pos += 4
+                if n >= 0:
+                    if n * 2 > end - pos:
+                        refuse_length()
+                    l2 = o1.configuration_keys = [] if new_list is None else new_list("configuration_keys", n)
+                    for _ in rows(n):
+                        n, = U_h(buf, pos)
+                        pos += 2
+                        if n >= 0:
+                            q = pos + n
+                            s = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        l2.append(s)
+                elif n == -1:
+                    o1.configuration_keys = None
+                else:
+                    refuse_null()
+                l1.append(o1)
+        else:
+            refuse_null()
+        o0.include_synonyms = buf[pos] != 0
+        pos += 1
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.results
+        n2 = len(l1)
+        out.append(P_ii(o.throttle_time_ms, n2))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.error_message
+            if s4 is None:
+                s4 = b''
+                n5 = -1
+            else:
+                s4 = s4.encode()
+                n5 = len(s4)
+            s6 = o3.resource_name.encode()
+            n7 = len(s6)
+            l8 = o3.configs
+            n9 = len(l8)
+            out += (P_hh(o3.error_code, n5), s4, P_bh(o3.resource_type, n7), s6, P_i(n9))
+            for o10 in l8 if each is None else each(l8, out):
+                s11 = o10.name.encode()
+                n12 = len(s11)
+                s13 = o10.value
+                if s13 is None:
+                    s13 = b''
+                    n14 = -1
+                else:
+                    s13 = s13.encode()
+                    n14 = len(s13)
+                l15 = o10.synonyms
+                n16 = len(l15)
+                out += (P_h(n12), s11, P_h(n14), s13, P_tbti(o10.read_only, o10.config_source, o10.is_sensitive, n16))
+                for o17 in l15 if each is None else each(l15, out):
+                    if o17.name == '' and o17.value == '':
+                        out.append(P_hhb(0, 0, o17.source))
                     else:
-                        s20 = s20.encode()
-                        n21 = len(s20)
-                    out += (P_h(n19), s18, P_h(n21), s20, P_b(o17.source))
+                        s18 = o17.name.encode()
+                        n19 = len(s18)
+                        s20 = o17.value
+                        if s20 is None:
+                            s20 = b''
+                            n21 = -1
+                        else:
+                            s20 = s20.encode()
+                            n21 = len(s20)
+                        out += (P_h(n19), s18, P_h(n21), s20, P_b(o17.source))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeConfigsRequest
 C1 = DescribeConfigsRequest.DescribeConfigsResource
@@ -17,121 +17,126 @@ U_ttB = Struct(">??B").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 4 > end - pos:
-            refuse_length()
-        l1 = o0.resources = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            o1.resource_type, n = U_bB(buf, pos)
-            pos += 2
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.resource_name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n > end - pos:
-                    refuse_length()
-                l2 = o1.configuration_keys = []
-                for _ in range(n):
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_string_length(buf, pos, n)
-                    if n:
-                        q = pos + n - 1
-                        s = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        refuse_null()
-                    l2.append(s)
-            else:
-                o1.configuration_keys = None
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    o0.include_synonyms, o0.include_documentation, n = U_ttB(buf, pos)
-    pos += 3
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.results
-    n2 = len(l1) + 1
-    out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        s4 = o3.error_message
-        if s4 is None:
-            s4 = b''
-            n5 = 0
-        else:
-            s4 = s4.encode()
-            n5 = len(s4) + 1
-        s6 = o3.resource_name.encode()
-        n7 = len(s6) + 1
-        l8 = o3.configs
-        n9 = len(l8) + 1
-        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_b(o3.resource_type), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
-        for o10 in l8:
-            s11 = o10.name.encode()
-            n12 = len(s11) + 1
-            s13 = o10.value
-            if s13 is None:
-                s13 = b''
-                n14 = 0
-            else:
-                s13 = s13.encode()
-                n14 = len(s13) + 1
-            l15 = o10.synonyms
-            n16 = len(l15) + 1
-            out += ((VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tbt(o10.read_only, o10.config_source, o10.is_sensitive), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)))
-            for o17 in l15:
-                if o17.name == '' and o17.value == '' and not o17.unknown_tags:
-                    out.append(P_BBbB(1, 1, o17.source, 0))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 4 > end - pos:
+                refuse_length()
+            l1 = o0.resources = [] if new_list is None else new_list("resources", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                o1.resource_type, n = U_bB(buf, pos)
+                pos += 2
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.resource_name = buf[pos:q].decode()
+                    pos = q
                 else:
-                    s18 = o17.name.encode()
-                    n19 = len(s18) + 1
-                    s20 = o17.value
-                    if s20 is None:
-                        s20 = b''
-                        n21 = 0
-                    else:
-                        s20 = s20.encode()
-                        n21 = len(s20) + 1
-                    out += ((VARINTS[n19] if n19 < SHORT else encode_string_length(n19)), s18, (VARINTS[n21] if n21 < SHORT else encode_string_length(n21)), s20, P_b(o17.source), (b'\0' if not o17.unknown_tags else encode_unknown_tags(o17)))
-            s22 = o10.documentation
-            if s22 is None:
-                s22 = b''
-                n23 = 0
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n > end - pos:
+                        refuse_length()
+                    l2 = o1.configuration_keys = [] if new_list is None else new_list("configuration_keys", n)
+                    for _ in rows(n):
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            s = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        l2.append(s)
+                else:
+                    o1.configuration_keys = None
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            refuse_null()
+        o0.include_synonyms, o0.include_documentation, n = U_ttB(buf, pos)
+        pos += 3
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.results
+        n2 = len(l1) + 1
+        out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.error_message
+            if s4 is None:
+                s4 = b''
+                n5 = 0
             else:
-                s22 = s22.encode()
-                n23 = len(s22) + 1
-            out += (P_b(o10.config_type), (VARINTS[n23] if n23 < SHORT else encode_string_length(n23)), s22, (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
-        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+                s4 = s4.encode()
+                n5 = len(s4) + 1
+            s6 = o3.resource_name.encode()
+            n7 = len(s6) + 1
+            l8 = o3.configs
+            n9 = len(l8) + 1
+            out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_b(o3.resource_type), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
+            for o10 in l8 if each is None else each(l8, out):
+                s11 = o10.name.encode()
+                n12 = len(s11) + 1
+                s13 = o10.value
+                if s13 is None:
+                    s13 = b''
+                    n14 = 0
+                else:
+                    s13 = s13.encode()
+                    n14 = len(s13) + 1
+                l15 = o10.synonyms
+                n16 = len(l15) + 1
+                out += ((VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tbt(o10.read_only, o10.config_source, o10.is_sensitive), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)))
+                for o17 in l15 if each is None else each(l15, out):
+                    if o17.name == '' and o17.value == '' and not o17.unknown_tags:
+                        out.append(P_BBbB(1, 1, o17.source, 0))
+                    else:
+                        s18 = o17.name.encode()
+                        n19 = len(s18) + 1
+                        s20 = o17.value
+                        if s20 is None:
+                            s20 = b''
+                            n21 = 0
+                        else:
+                            s20 = s20.encode()
+                            n21 = len(s20) + 1
+                        out += ((VARINTS[n19] if n19 < SHORT else encode_string_length(n19)), s18, (VARINTS[n21] if n21 < SHORT else encode_string_length(n21)), s20, P_b(o17.source), (b'\0' if not o17.unknown_tags else encode_unknown_tags(o17)))
+                s22 = o10.documentation
+                if s22 is None:
+                    s22 = b''
+                    n23 = 0
+                else:
+                    s22 = s22.encode()
+                    n23 = len(s22) + 1
+                out += (P_b(o10.config_type), (VARINTS[n23] if n23 < SHORT else encode_string_length(n23)), s22, (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+            out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

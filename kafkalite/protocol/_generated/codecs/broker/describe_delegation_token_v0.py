@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_delegation_token import DescribeDelegationTokenRequest
-from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = DescribeDelegationTokenRequest
 C1 = DescribeDelegationTokenRequest.DescribeDelegationTokenOwner
@@ -16,64 +16,69 @@ U_i = Struct(">i").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 4 > end - pos:
-            refuse_length()
-        l1 = o0.owners = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.principal_type = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.principal_name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            l1.append(o1)
-    elif n == -1:
-        o0.owners = None
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 4 > end - pos:
+                refuse_length()
+            l1 = o0.owners = [] if new_list is None else new_list("owners", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.principal_type = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.principal_name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                l1.append(o1)
+        elif n == -1:
+            o0.owners = None
+        else:
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.tokens
+        n2 = len(l1)
+        out.append(P_hi(o.error_code, n2))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.principal_type.encode()
+            n5 = len(s4)
+            s6 = o3.principal_name.encode()
+            n7 = len(s6)
+            s8 = o3.token_id.encode()
+            n9 = len(s8)
+            s10 = o3.hmac
+            n11 = len(s10)
+            l12 = o3.renewers
+            n13 = len(l12)
+            out += (P_h(n5), s4, P_h(n7), s6, P_qqqh(o3.issue_timestamp, o3.expiry_timestamp, o3.max_timestamp, n9), s8, P_i(n11), s10, P_i(n13))
+            for o14 in l12 if each is None else each(l12, out):
+                s15 = o14.principal_type.encode()
+                n16 = len(s15)
+                s17 = o14.principal_name.encode()
+                n18 = len(s17)
+                out += (P_h(n16), s15, P_h(n18), s17)
+        out.append(P_i(o.throttle_time_ms))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    l1 = o.tokens
-    n2 = len(l1)
-    out.append(P_hi(o.error_code, n2))
-    for o3 in l1:
-        s4 = o3.principal_type.encode()
-        n5 = len(s4)
-        s6 = o3.principal_name.encode()
-        n7 = len(s6)
-        s8 = o3.token_id.encode()
-        n9 = len(s8)
-        s10 = o3.hmac
-        n11 = len(s10)
-        l12 = o3.renewers
-        n13 = len(l12)
-        out += (P_h(n5), s4, P_h(n7), s6, P_qqqh(o3.issue_timestamp, o3.expiry_timestamp, o3.max_timestamp, n9), s8, P_i(n11), s10, P_i(n13))
-        for o14 in l12:
-            s15 = o14.principal_type.encode()
-            n16 = len(s15)
-            s17 = o14.principal_name.encode()
-            n18 = len(s17)
-            out += (P_h(n16), s15, P_h(n18), s17)
-    out.append(P_i(o.throttle_time_ms))
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_delegation_token import DescribeDelegationTokenRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeDelegationTokenRequest
 C1 = DescribeDelegationTokenRequest.DescribeDelegationTokenOwner
@@ -13,82 +13,87 @@ P_qqq = Struct(">qqq").pack
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 3 > end - pos:
-            refuse_length()
-        l1 = o0.owners = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.principal_type = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.principal_name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        o0.owners = None
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 3 > end - pos:
+                refuse_length()
+            l1 = o0.owners = [] if new_list is None else new_list("owners", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.principal_type = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.principal_name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            o0.owners = None
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.tokens
+        n2 = len(l1) + 1
+        out += (P_h(o.error_code), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.principal_type.encode()
+            n5 = len(s4) + 1
+            s6 = o3.principal_name.encode()
+            n7 = len(s6) + 1
+            s8 = o3.token_requester_principal_type.encode()
+            n9 = len(s8) + 1
+            s10 = o3.token_requester_principal_name.encode()
+            n11 = len(s10) + 1
+            s12 = o3.token_id.encode()
+            n13 = len(s12) + 1
+            s14 = o3.hmac
+            n15 = len(s14) + 1
+            l16 = o3.renewers
+            n17 = len(l16) + 1
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, P_qqq(o3.issue_timestamp, o3.expiry_timestamp, o3.max_timestamp), (VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_varint(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)))
+            for o18 in l16 if each is None else each(l16, out):
+                s19 = o18.principal_type.encode()
+                n20 = len(s19) + 1
+                s21 = o18.principal_name.encode()
+                n22 = len(s21) + 1
+                out += ((VARINTS[n20] if n20 < SHORT else encode_string_length(n20)), s19, (VARINTS[n22] if n22 < SHORT else encode_string_length(n22)), s21, (b'\0' if not o18.unknown_tags else encode_unknown_tags(o18)))
+            out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out += (P_i(o.throttle_time_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    l1 = o.tokens
-    n2 = len(l1) + 1
-    out += (P_h(o.error_code), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        s4 = o3.principal_type.encode()
-        n5 = len(s4) + 1
-        s6 = o3.principal_name.encode()
-        n7 = len(s6) + 1
-        s8 = o3.token_requester_principal_type.encode()
-        n9 = len(s8) + 1
-        s10 = o3.token_requester_principal_name.encode()
-        n11 = len(s10) + 1
-        s12 = o3.token_id.encode()
-        n13 = len(s12) + 1
-        s14 = o3.hmac
-        n15 = len(s14) + 1
-        l16 = o3.renewers
-        n17 = len(l16) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, P_qqq(o3.issue_timestamp, o3.expiry_timestamp, o3.max_timestamp), (VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_varint(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)))
-        for o18 in l16:
-            s19 = o18.principal_type.encode()
-            n20 = len(s19) + 1
-            s21 = o18.principal_name.encode()
-            n22 = len(s21) + 1
-            out += ((VARINTS[n20] if n20 < SHORT else encode_string_length(n20)), s19, (VARINTS[n22] if n22 < SHORT else encode_string_length(n22)), s21, (b'\0' if not o18.unknown_tags else encode_unknown_tags(o18)))
-        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out += (P_i(o.throttle_time_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
-from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = DescribeGroupsRequest
 P_h = Struct(">h").pack
@@ -14,58 +14,63 @@ U_i = Struct(">i").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.include_authorized_operations = False
-    o0.unknown_tags = None
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 2 > end - pos:
-            refuse_length()
-        l1 = o0.groups = []
-        for _ in range(n):
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                s = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            l1.append(s)
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.include_authorized_operations = False
+        o0.unknown_tags = None
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 2 > end - pos:
+                refuse_length()
+            l1 = o0.groups = [] if new_list is None else new_list("groups", n)
+            for _ in rows(n):
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    s = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                l1.append(s)
+        else:
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.groups
+        n2 = len(l1)
+        out.append(P_i(n2))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.group_id.encode()
+            n5 = len(s4)
+            s6 = o3.group_state.encode()
+            n7 = len(s6)
+            s8 = o3.protocol_type.encode()
+            n9 = len(s8)
+            s10 = o3.protocol_data.encode()
+            n11 = len(s10)
+            l12 = o3.members
+            n13 = len(l12)
+            out += (P_hh(o3.error_code, n5), s4, P_h(n7), s6, P_h(n9), s8, P_h(n11), s10, P_i(n13))
+            for o14 in l12 if each is None else each(l12, out):
+                s15 = o14.member_id.encode()
+                n16 = len(s15)
+                s17 = o14.client_id.encode()
+                n18 = len(s17)
+                s19 = o14.client_host.encode()
+                n20 = len(s19)
+                s21 = o14.member_metadata
+                n22 = len(s21)
+                s23 = o14.member_assignment
+                n24 = len(s23)
+                out += (P_h(n16), s15, P_h(n18), s17, P_h(n20), s19, P_i(n22), s21, P_i(n24), s23)
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    l1 = o.groups
-    n2 = len(l1)
-    out.append(P_i(n2))
-    for o3 in l1:
-        s4 = o3.group_id.encode()
-        n5 = len(s4)
-        s6 = o3.group_state.encode()
-        n7 = len(s6)
-        s8 = o3.protocol_type.encode()
-        n9 = len(s8)
-        s10 = o3.protocol_data.encode()
-        n11 = len(s10)
-        l12 = o3.members
-        n13 = len(l12)
-        out += (P_hh(o3.error_code, n5), s4, P_h(n7), s6, P_h(n9), s8, P_h(n11), s10, P_i(n13))
-        for o14 in l12:
-            s15 = o14.member_id.encode()
-            n16 = len(s15)
-            s17 = o14.client_id.encode()
-            n18 = len(s17)
-            s19 = o14.client_host.encode()
-            n20 = len(s19)
-            s21 = o14.member_metadata
-            n22 = len(s21)
-            s23 = o14.member_assignment
-            n24 = len(s23)
-            out += (P_h(n16), s15, P_h(n18), s17, P_h(n20), s19, P_i(n22), s21, P_i(n24), s23)
+parse_request, build_response = create_codec(*NO_HOOKS)

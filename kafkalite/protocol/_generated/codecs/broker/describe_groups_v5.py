@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeGroupsRequest
 P_h = Struct(">h").pack
@@ -12,75 +12,80 @@ U_tB = Struct(">?B").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n > end - pos:
-            refuse_length()
-        l1 = o0.groups = []
-        for _ in range(n):
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                s = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            l1.append(s)
-    else:
-        refuse_null()
-    o0.include_authorized_operations, n = U_tB(buf, pos)
-    pos += 2
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n > end - pos:
+                refuse_length()
+            l1 = o0.groups = [] if new_list is None else new_list("groups", n)
+            for _ in rows(n):
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    s = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                l1.append(s)
+        else:
+            refuse_null()
+        o0.include_authorized_operations, n = U_tB(buf, pos)
+        pos += 2
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.groups
+        n2 = len(l1) + 1
+        out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.group_id.encode()
+            n5 = len(s4) + 1
+            s6 = o3.group_state.encode()
+            n7 = len(s6) + 1
+            s8 = o3.protocol_type.encode()
+            n9 = len(s8) + 1
+            s10 = o3.protocol_data.encode()
+            n11 = len(s10) + 1
+            l12 = o3.members
+            n13 = len(l12) + 1
+            out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, (VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
+            for o14 in l12 if each is None else each(l12, out):
+                s15 = o14.member_id.encode()
+                n16 = len(s15) + 1
+                s17 = o14.group_instance_id
+                if s17 is None:
+                    s17 = b''
+                    n18 = 0
+                else:
+                    s17 = s17.encode()
+                    n18 = len(s17) + 1
+                s19 = o14.client_id.encode()
+                n20 = len(s19) + 1
+                s21 = o14.client_host.encode()
+                n22 = len(s21) + 1
+                s23 = o14.member_metadata
+                n24 = len(s23) + 1
+                s25 = o14.member_assignment
+                n26 = len(s25) + 1
+                out += ((VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_string_length(n18)), s17, (VARINTS[n20] if n20 < SHORT else encode_string_length(n20)), s19, (VARINTS[n22] if n22 < SHORT else encode_string_length(n22)), s21, (VARINTS[n24] if n24 < SHORT else encode_varint(n24)), s23, (VARINTS[n26] if n26 < SHORT else encode_varint(n26)), s25, (b'\0' if not o14.unknown_tags else encode_unknown_tags(o14)))
+            out += (P_i(o3.authorized_operations), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    l1 = o.groups
-    n2 = len(l1) + 1
-    out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        s4 = o3.group_id.encode()
-        n5 = len(s4) + 1
-        s6 = o3.group_state.encode()
-        n7 = len(s6) + 1
-        s8 = o3.protocol_type.encode()
-        n9 = len(s8) + 1
-        s10 = o3.protocol_data.encode()
-        n11 = len(s10) + 1
-        l12 = o3.members
-        n13 = len(l12) + 1
-        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, (VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
-        for o14 in l12:
-            s15 = o14.member_id.encode()
-            n16 = len(s15) + 1
-            s17 = o14.group_instance_id
-            if s17 is None:
-                s17 = b''
-                n18 = 0
-            else:
-                s17 = s17.encode()
-                n18 = len(s17) + 1
-            s19 = o14.client_id.encode()
-            n20 = len(s19) + 1
-            s21 = o14.client_host.encode()
-            n22 = len(s21) + 1
-            s23 = o14.member_metadata
-            n24 = len(s23) + 1
-            s25 = o14.member_assignment
-            n26 = len(s25) + 1
-            out += ((VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_string_length(n18)), s17, (VARINTS[n20] if n20 < SHORT else encode_string_length(n20)), s19, (VARINTS[n22] if n22 < SHORT else encode_string_length(n22)), s21, (VARINTS[n24] if n24 < SHORT else encode_varint(n24)), s23, (VARINTS[n26] if n26 < SHORT else encode_varint(n26)), s25, (b'\0' if not o14.unknown_tags else encode_unknown_tags(o14)))
-        out += (P_i(o3.authorized_operations), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

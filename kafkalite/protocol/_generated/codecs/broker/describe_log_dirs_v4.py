@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_log_dirs import DescribeLogDirsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeLogDirsRequest
 C1 = DescribeLogDirsRequest.DescribableLogDirTopic
@@ -15,80 +15,85 @@ P_qq = Struct(">qq").pack
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 3 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.topic = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 4 > end - pos:
-                    refuse_length()
-                o1.partitions = read_numbers("i", buf, pos, n)
-                pos += n * 4
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        o0.topics = None
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.results
-    n2 = len(l1) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        s4 = o3.log_dir.encode()
-        n5 = len(s4) + 1
-        l6 = o3.topics
-        n7 = len(l6) + 1
-        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
-        for o8 in l6:
-            s9 = o8.name.encode()
-            n10 = len(s9) + 1
-            l11 = o8.partitions
-            n12 = len(l11) + 1
-            out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_varint(n12)))
-            for o13 in l11:
-                if not o13.unknown_tags:
-                    out.append(P_iqqtB(o13.partition_index, o13.partition_size, o13.offset_lag, o13.is_future_key, 0))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 3 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.topic = buf[pos:q].decode()
+                    pos = q
                 else:
-                    out += (P_iqqt(o13.partition_index, o13.partition_size, o13.offset_lag, o13.is_future_key), (b'\0' if not o13.unknown_tags else encode_unknown_tags(o13)))
-            out.append((b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
-        out += (P_qq(o3.total_bytes, o3.usable_bytes), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 4 > end - pos:
+                        refuse_length()
+                    o1.partitions = read_numbers("i", buf, pos, n)
+                    pos += n * 4
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            o0.topics = None
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.results
+        n2 = len(l1) + 1
+        out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.log_dir.encode()
+            n5 = len(s4) + 1
+            l6 = o3.topics
+            n7 = len(l6) + 1
+            out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+            for o8 in l6 if each is None else each(l6, out):
+                s9 = o8.name.encode()
+                n10 = len(s9) + 1
+                l11 = o8.partitions
+                n12 = len(l11) + 1
+                out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_varint(n12)))
+                for o13 in l11 if each is None else each(l11, out):
+                    if not o13.unknown_tags:
+                        out.append(P_iqqtB(o13.partition_index, o13.partition_size, o13.offset_lag, o13.is_future_key, 0))
+                    else:
+                        out += (P_iqqt(o13.partition_index, o13.partition_size, o13.offset_lag, o13.is_future_key), (b'\0' if not o13.unknown_tags else encode_unknown_tags(o13)))
+                out.append((b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+            out += (P_qq(o3.total_bytes, o3.usable_bytes), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

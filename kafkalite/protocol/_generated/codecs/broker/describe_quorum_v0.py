@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_quorum import DescribeQuorumRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeQuorumRequest
 C1 = DescribeQuorumRequest.TopicData
@@ -17,103 +17,108 @@ U_iB = Struct(">iB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 3 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.topic_name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 5 > end - pos:
-                    refuse_length()
-                q = pos + n * 5
-                if q <= end and buf[pos + 4:q:5].count(0) == n:
-                    l2 = o1.partitions = []
-                    for v0, in I_ix(buf[pos:q]):
-                        o2 = new(C2)
-                        o2.unknown_tags = None
-                        o2.partition_index = v0
-                        l2.append(o2)
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 3 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.topic_name = buf[pos:q].decode()
                     pos = q
                 else:
-                    l2 = o1.partitions = []
-                    for _ in range(n):
-                        o2 = new(C2)
-                        o2.unknown_tags = None
-                        o2.partition_index, n = U_iB(buf, pos)
-                        pos += 5
-                        if n:
-                            pos = read_unknown_tags(buf, pos, end, n, o2)
-                        l2.append(o2)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 5 > end - pos:
+                        refuse_length()
+                    q = pos + n * 5
+                    if q <= end and buf[pos + 4:q:5].count(0) == n:
+                        l2 = o1.partitions = [] if new_list is None else new_list("partitions", n)
+                        for v0, in I_ix(buf[pos:q]) if each is None else each(I_ix(buf[pos:q])):
+                            o2 = new(C2)
+                            o2.unknown_tags = None
+                            o2.partition_index = v0
+                            l2.append(o2)
+                        pos = q
+                    else:
+                        l2 = o1.partitions = [] if new_list is None else new_list("partitions", n)
+                        for _ in rows(n):
+                            o2 = new(C2)
+                            o2.unknown_tags = None
+                            o2.partition_index, n = U_iB(buf, pos)
+                            pos += 5
+                            if n:
+                                pos = read_unknown_tags(buf, pos, end, n, o2)
+                            l2.append(o2)
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.topics
+        n2 = len(l1) + 1
+        out += (P_h(o.error_code), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.topic_name.encode()
+            n5 = len(s4) + 1
+            l6 = o3.partitions
+            n7 = len(l6) + 1
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+            for o8 in l6 if each is None else each(l6, out):
+                l9 = o8.current_voters
+                n10 = len(l9) + 1
+                out += (P_ihiiq(o8.partition_index, o8.error_code, o8.leader_id, o8.leader_epoch, o8.high_watermark), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
+                for o11 in l9 if each is None else each(l9, out):
+                    if not o11.unknown_tags:
+                        out.append(P_iqB(o11.replica_id, o11.log_end_offset, 0))
+                    else:
+                        out += (P_iq(o11.replica_id, o11.log_end_offset), (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
+                l12 = o8.observers
+                n13 = len(l12) + 1
+                out.append((VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
+                for o14 in l12 if each is None else each(l12, out):
+                    if not o14.unknown_tags:
+                        out.append(P_iqB(o14.replica_id, o14.log_end_offset, 0))
+                    else:
+                        out += (P_iq(o14.replica_id, o14.log_end_offset), (b'\0' if not o14.unknown_tags else encode_unknown_tags(o14)))
+                out.append((b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+            out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    l1 = o.topics
-    n2 = len(l1) + 1
-    out += (P_h(o.error_code), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        s4 = o3.topic_name.encode()
-        n5 = len(s4) + 1
-        l6 = o3.partitions
-        n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
-        for o8 in l6:
-            l9 = o8.current_voters
-            n10 = len(l9) + 1
-            out += (P_ihiiq(o8.partition_index, o8.error_code, o8.leader_id, o8.leader_epoch, o8.high_watermark), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
-            for o11 in l9:
-                if not o11.unknown_tags:
-                    out.append(P_iqB(o11.replica_id, o11.log_end_offset, 0))
-                else:
-                    out += (P_iq(o11.replica_id, o11.log_end_offset), (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
-            l12 = o8.observers
-            n13 = len(l12) + 1
-            out.append((VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
-            for o14 in l12:
-                if not o14.unknown_tags:
-                    out.append(P_iqB(o14.replica_id, o14.log_end_offset, 0))
-                else:
-                    out += (P_iq(o14.replica_id, o14.log_end_offset), (b'\0' if not o14.unknown_tags else encode_unknown_tags(o14)))
-            out.append((b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
-        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

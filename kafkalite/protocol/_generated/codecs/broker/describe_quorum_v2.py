@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_quorum import DescribeQuorumRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeQuorumRequest
 C1 = DescribeQuorumRequest.TopicData
@@ -21,134 +21,139 @@ U_iB = Struct(">iB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 3 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.topic_name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 5 > end - pos:
-                    refuse_length()
-                q = pos + n * 5
-                if q <= end and buf[pos + 4:q:5].count(0) == n:
-                    l2 = o1.partitions = []
-                    for v0, in I_ix(buf[pos:q]):
-                        o2 = new(C2)
-                        o2.unknown_tags = None
-                        o2.partition_index = v0
-                        l2.append(o2)
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 3 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.topic_name = buf[pos:q].decode()
                     pos = q
                 else:
-                    l2 = o1.partitions = []
-                    for _ in range(n):
-                        o2 = new(C2)
-                        o2.unknown_tags = None
-                        o2.partition_index, n = U_iB(buf, pos)
-                        pos += 5
-                        if n:
-                            pos = read_unknown_tags(buf, pos, end, n, o2)
-                        l2.append(o2)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 5 > end - pos:
+                        refuse_length()
+                    q = pos + n * 5
+                    if q <= end and buf[pos + 4:q:5].count(0) == n:
+                        l2 = o1.partitions = [] if new_list is None else new_list("partitions", n)
+                        for v0, in I_ix(buf[pos:q]) if each is None else each(I_ix(buf[pos:q])):
+                            o2 = new(C2)
+                            o2.unknown_tags = None
+                            o2.partition_index = v0
+                            l2.append(o2)
+                        pos = q
+                    else:
+                        l2 = o1.partitions = [] if new_list is None else new_list("partitions", n)
+                        for _ in rows(n):
+                            o2 = new(C2)
+                            o2.unknown_tags = None
+                            o2.partition_index, n = U_iB(buf, pos)
+                            pos += 5
+                            if n:
+                                pos = read_unknown_tags(buf, pos, end, n, o2)
+                            l2.append(o2)
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.error_message
+        if s1 is None:
+            s1 = b''
+            n2 = 0
+        else:
+            s1 = s1.encode()
+            n2 = len(s1) + 1
+        l3 = o.topics
+        n4 = len(l3) + 1
+        out += (P_h(o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+        for o5 in l3 if each is None else each(l3, out):
+            s6 = o5.topic_name.encode()
+            n7 = len(s6) + 1
+            l8 = o5.partitions
+            n9 = len(l8) + 1
+            out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
+            for o10 in l8 if each is None else each(l8, out):
+                s11 = o10.error_message
+                if s11 is None:
+                    s11 = b''
+                    n12 = 0
+                else:
+                    s11 = s11.encode()
+                    n12 = len(s11) + 1
+                l13 = o10.current_voters
+                n14 = len(l13) + 1
+                out += (P_ih(o10.partition_index, o10.error_code), (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, P_iiq(o10.leader_id, o10.leader_epoch, o10.high_watermark), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)))
+                for o15 in l13 if each is None else each(l13, out):
+                    if not o15.unknown_tags:
+                        out.append(P_iuqqqB(o15.replica_id, o15.replica_directory_id, o15.log_end_offset, o15.last_fetch_timestamp, o15.last_caught_up_timestamp, 0))
+                    else:
+                        out += (P_iuqqq(o15.replica_id, o15.replica_directory_id, o15.log_end_offset, o15.last_fetch_timestamp, o15.last_caught_up_timestamp), (b'\0' if not o15.unknown_tags else encode_unknown_tags(o15)))
+                l16 = o10.observers
+                n17 = len(l16) + 1
+                out.append((VARINTS[n17] if n17 < SHORT else encode_varint(n17)))
+                for o18 in l16 if each is None else each(l16, out):
+                    if not o18.unknown_tags:
+                        out.append(P_iuqqqB(o18.replica_id, o18.replica_directory_id, o18.log_end_offset, o18.last_fetch_timestamp, o18.last_caught_up_timestamp, 0))
+                    else:
+                        out += (P_iuqqq(o18.replica_id, o18.replica_directory_id, o18.log_end_offset, o18.last_fetch_timestamp, o18.last_caught_up_timestamp), (b'\0' if not o18.unknown_tags else encode_unknown_tags(o18)))
+                out.append((b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+            out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+        l19 = o.nodes
+        n20 = len(l19) + 1
+        out.append((VARINTS[n20] if n20 < SHORT else encode_varint(n20)))
+        for o21 in l19 if each is None else each(l19, out):
+            l22 = o21.listeners
+            n23 = len(l22) + 1
+            out += (P_i(o21.node_id), (VARINTS[n23] if n23 < SHORT else encode_varint(n23)))
+            for o24 in l22 if each is None else each(l22, out):
+                if o24.name == '' and o24.host == '' and not o24.unknown_tags:
+                    out.append(P_BBHB(1, 1, o24.port, 0))
+                else:
+                    s25 = o24.name.encode()
+                    n26 = len(s25) + 1
+                    s27 = o24.host.encode()
+                    n28 = len(s27) + 1
+                    out += ((VARINTS[n26] if n26 < SHORT else encode_string_length(n26)), s25, (VARINTS[n28] if n28 < SHORT else encode_string_length(n28)), s27, P_H(o24.port), (b'\0' if not o24.unknown_tags else encode_unknown_tags(o24)))
+            out.append((b'\0' if not o21.unknown_tags else encode_unknown_tags(o21)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    s1 = o.error_message
-    if s1 is None:
-        s1 = b''
-        n2 = 0
-    else:
-        s1 = s1.encode()
-        n2 = len(s1) + 1
-    l3 = o.topics
-    n4 = len(l3) + 1
-    out += (P_h(o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
-    for o5 in l3:
-        s6 = o5.topic_name.encode()
-        n7 = len(s6) + 1
-        l8 = o5.partitions
-        n9 = len(l8) + 1
-        out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
-        for o10 in l8:
-            s11 = o10.error_message
-            if s11 is None:
-                s11 = b''
-                n12 = 0
-            else:
-                s11 = s11.encode()
-                n12 = len(s11) + 1
-            l13 = o10.current_voters
-            n14 = len(l13) + 1
-            out += (P_ih(o10.partition_index, o10.error_code), (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, P_iiq(o10.leader_id, o10.leader_epoch, o10.high_watermark), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)))
-            for o15 in l13:
-                if not o15.unknown_tags:
-                    out.append(P_iuqqqB(o15.replica_id, o15.replica_directory_id, o15.log_end_offset, o15.last_fetch_timestamp, o15.last_caught_up_timestamp, 0))
-                else:
-                    out += (P_iuqqq(o15.replica_id, o15.replica_directory_id, o15.log_end_offset, o15.last_fetch_timestamp, o15.last_caught_up_timestamp), (b'\0' if not o15.unknown_tags else encode_unknown_tags(o15)))
-            l16 = o10.observers
-            n17 = len(l16) + 1
-            out.append((VARINTS[n17] if n17 < SHORT else encode_varint(n17)))
-            for o18 in l16:
-                if not o18.unknown_tags:
-                    out.append(P_iuqqqB(o18.replica_id, o18.replica_directory_id, o18.log_end_offset, o18.last_fetch_timestamp, o18.last_caught_up_timestamp, 0))
-                else:
-                    out += (P_iuqqq(o18.replica_id, o18.replica_directory_id, o18.log_end_offset, o18.last_fetch_timestamp, o18.last_caught_up_timestamp), (b'\0' if not o18.unknown_tags else encode_unknown_tags(o18)))
-            out.append((b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
-        out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
-    l19 = o.nodes
-    n20 = len(l19) + 1
-    out.append((VARINTS[n20] if n20 < SHORT else encode_varint(n20)))
-    for o21 in l19:
-        l22 = o21.listeners
-        n23 = len(l22) + 1
-        out += (P_i(o21.node_id), (VARINTS[n23] if n23 < SHORT else encode_varint(n23)))
-        for o24 in l22:
-            if o24.name == '' and o24.host == '' and not o24.unknown_tags:
-                out.append(P_BBHB(1, 1, o24.port, 0))
-            else:
-                s25 = o24.name.encode()
-                n26 = len(s25) + 1
-                s27 = o24.host.encode()
-                n28 = len(s27) + 1
-                out += ((VARINTS[n26] if n26 < SHORT else encode_string_length(n26)), s25, (VARINTS[n28] if n28 < SHORT else encode_string_length(n28)), s27, P_H(o24.port), (b'\0' if not o24.unknown_tags else encode_unknown_tags(o24)))
-        out.append((b'\0' if not o21.unknown_tags else encode_unknown_tags(o21)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

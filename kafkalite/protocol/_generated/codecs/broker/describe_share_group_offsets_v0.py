@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeShareGroupOffsetsRequest
 C1 = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
@@ -16,123 +16,128 @@ P_u = Struct(">16s").pack
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 3 > end - pos:
-            refuse_length()
-        l1 = o0.groups = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.group_id = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 3 > end - pos:
-                    refuse_length()
-                l2 = o1.topics = []
-                for _ in range(n):
-                    o2 = new(C2)
-                    o2.unknown_tags = None
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_string_length(buf, pos, n)
-                    if n:
-                        q = pos + n - 1
-                        o2.topic_name = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        refuse_null()
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_varint(buf, pos, n)
-                    if n:
-                        n -= 1
-                        if n * 4 > end - pos:
-                            refuse_length()
-                        o2.partitions = read_numbers("i", buf, pos, n)
-                        pos += n * 4
-                    else:
-                        refuse_null()
-                    n = buf[pos]
-                    pos += 1
-                    if n:
-                        pos = read_unknown_tags(buf, pos, end, n, o2)
-                    l2.append(o2)
-            else:
-                o1.topics = None
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.groups
-    n2 = len(l1) + 1
-    out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        s4 = o3.group_id.encode()
-        n5 = len(s4) + 1
-        l6 = o3.topics
-        n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
-        for o8 in l6:
-            s9 = o8.topic_name.encode()
-            n10 = len(s9) + 1
-            l11 = o8.partitions
-            n12 = len(l11) + 1
-            out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_u(o8.topic_id), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)))
-            for o13 in l11:
-                if o13.error_message == '' and not o13.unknown_tags:
-                    out.append(P_iqihBB(o13.partition_index, o13.start_offset, o13.leader_epoch, o13.error_code, 1, 0))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 3 > end - pos:
+                refuse_length()
+            l1 = o0.groups = [] if new_list is None else new_list("groups", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.group_id = buf[pos:q].decode()
+                    pos = q
                 else:
-                    s14 = o13.error_message
-                    if s14 is None:
-                        s14 = b''
-                        n15 = 0
-                    else:
-                        s14 = s14.encode()
-                        n15 = len(s14) + 1
-                    out += (P_iqih(o13.partition_index, o13.start_offset, o13.leader_epoch, o13.error_code), (VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (b'\0' if not o13.unknown_tags else encode_unknown_tags(o13)))
-            out.append((b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
-        s16 = o3.error_message
-        if s16 is None:
-            s16 = b''
-            n17 = 0
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 3 > end - pos:
+                        refuse_length()
+                    l2 = o1.topics = [] if new_list is None else new_list("topics", n)
+                    for _ in rows(n):
+                        o2 = new(C2)
+                        o2.unknown_tags = None
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            o2.topic_name = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n * 4 > end - pos:
+                                refuse_length()
+                            o2.partitions = read_numbers("i", buf, pos, n)
+                            pos += n * 4
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n:
+                            pos = read_unknown_tags(buf, pos, end, n, o2)
+                        l2.append(o2)
+                else:
+                    o1.topics = None
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
         else:
-            s16 = s16.encode()
-            n17 = len(s16) + 1
-        out += (P_h(o3.error_code), (VARINTS[n17] if n17 < SHORT else encode_string_length(n17)), s16, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.groups
+        n2 = len(l1) + 1
+        out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.group_id.encode()
+            n5 = len(s4) + 1
+            l6 = o3.topics
+            n7 = len(l6) + 1
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+            for o8 in l6 if each is None else each(l6, out):
+                s9 = o8.topic_name.encode()
+                n10 = len(s9) + 1
+                l11 = o8.partitions
+                n12 = len(l11) + 1
+                out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_u(o8.topic_id), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)))
+                for o13 in l11 if each is None else each(l11, out):
+                    if o13.error_message == '' and not o13.unknown_tags:
+                        out.append(P_iqihBB(o13.partition_index, o13.start_offset, o13.leader_epoch, o13.error_code, 1, 0))
+                    else:
+                        s14 = o13.error_message
+                        if s14 is None:
+                            s14 = b''
+                            n15 = 0
+                        else:
+                            s14 = s14.encode()
+                            n15 = len(s14) + 1
+                        out += (P_iqih(o13.partition_index, o13.start_offset, o13.leader_epoch, o13.error_code), (VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (b'\0' if not o13.unknown_tags else encode_unknown_tags(o13)))
+                out.append((b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+            s16 = o3.error_message
+            if s16 is None:
+                s16 = b''
+                n17 = 0
+            else:
+                s16 = s16.encode()
+                n17 = len(s16) + 1
+            out += (P_h(o3.error_code), (VARINTS[n17] if n17 < SHORT else encode_string_length(n17)), s16, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeTopicPartitionsRequest
 C1 = DescribeTopicPartitionsRequest.TopicRequest
@@ -18,20 +18,45 @@ U_ib = Struct(">ib").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 2 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 2 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            refuse_null()
+        o0.response_partition_limit, n = U_ib(buf, pos)
+        pos += 5
+        if n < 0:
+            o0.cursor = None
+        else:
+            o1 = new(C2)
             o1.unknown_tags = None
             n = buf[pos]
             pos += 1
@@ -39,81 +64,61 @@ def parse_request(buf, pos, end):
                 n, pos = rest_of_string_length(buf, pos, n)
             if n:
                 q = pos + n - 1
-                o1.name = buf[pos:q].decode()
+                o1.topic_name = buf[pos:q].decode()
                 pos = q
             else:
                 refuse_null()
-            n = buf[pos]
-            pos += 1
+            o1.partition_index, n = U_iB(buf, pos)
+            pos += 5
             if n:
                 pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    o0.response_partition_limit, n = U_ib(buf, pos)
-    pos += 5
-    if n < 0:
-        o0.cursor = None
-    else:
-        o1 = new(C2)
-        o1.unknown_tags = None
+            o0.cursor = o1
         n = buf[pos]
         pos += 1
-        if n > 127:
-            n, pos = rest_of_string_length(buf, pos, n)
         if n:
-            q = pos + n - 1
-            o1.topic_name = buf[pos:q].decode()
-            pos = q
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.topics
+        n2 = len(l1) + 1
+        out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.name
+            if s4 is None:
+                s4 = b''
+                n5 = 0
+            else:
+                s4 = s4.encode()
+                n5 = len(s4) + 1
+            l6 = o3.partitions
+            n7 = len(l6) + 1
+            out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_ut(o3.topic_id, o3.is_internal), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+            for o8 in l6 if each is None else each(l6, out):
+                l13 = o8.replica_nodes
+                n14 = len(l13) + 1
+                l15 = o8.isr_nodes
+                n16 = len(l15) + 1
+                l17 = o8.eligible_leader_replicas
+                n18 = 0 if l17 is None else len(l17) + 1
+                l19 = o8.last_known_elr
+                n20 = 0 if l19 is None else len(l19) + 1
+                l21 = o8.offline_replicas
+                n22 = len(l21) + 1
+                out += (P_hiii(o8.error_code, o8.partition_index, o8.leader_id, o8.leader_epoch), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17 or ()), (VARINTS[n20] if n20 < SHORT else encode_varint(n20)), pack_numbers("i", l19 or ()), (VARINTS[n22] if n22 < SHORT else encode_varint(n22)), pack_numbers("i", l21), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+            out += (P_i(o3.topic_authorized_operations), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        o23 = o.next_cursor
+        if o23 is None:
+            out.append(b'\xff')
         else:
-            refuse_null()
-        o1.partition_index, n = U_iB(buf, pos)
-        pos += 5
-        if n:
-            pos = read_unknown_tags(buf, pos, end, n, o1)
-        o0.cursor = o1
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+            s24 = o23.topic_name.encode()
+            n25 = len(s24) + 1
+            out += (P_b(1), (VARINTS[n25] if n25 < SHORT else encode_string_length(n25)), s24, P_i(o23.partition_index), (b'\0' if not o23.unknown_tags else encode_unknown_tags(o23)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    l1 = o.topics
-    n2 = len(l1) + 1
-    out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        s4 = o3.name
-        if s4 is None:
-            s4 = b''
-            n5 = 0
-        else:
-            s4 = s4.encode()
-            n5 = len(s4) + 1
-        l6 = o3.partitions
-        n7 = len(l6) + 1
-        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_ut(o3.topic_id, o3.is_internal), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
-        for o8 in l6:
-            l13 = o8.replica_nodes
-            n14 = len(l13) + 1
-            l15 = o8.isr_nodes
-            n16 = len(l15) + 1
-            l17 = o8.eligible_leader_replicas
-            n18 = 0 if l17 is None else len(l17) + 1
-            l19 = o8.last_known_elr
-            n20 = 0 if l19 is None else len(l19) + 1
-            l21 = o8.offline_replicas
-            n22 = len(l21) + 1
-            out += (P_hiii(o8.error_code, o8.partition_index, o8.leader_id, o8.leader_epoch), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17 or ()), (VARINTS[n20] if n20 < SHORT else encode_varint(n20)), pack_numbers("i", l19 or ()), (VARINTS[n22] if n22 < SHORT else encode_varint(n22)), pack_numbers("i", l21), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
-        out += (P_i(o3.topic_authorized_operations), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    o23 = o.next_cursor
-    if o23 is None:
-        out.append(b'\xff')
-    else:
-        s24 = o23.topic_name.encode()
-        n25 = len(s24) + 1
-        out += (P_b(1), (VARINTS[n25] if n25 < SHORT else encode_string_length(n25)), s24, P_i(o23.partition_index), (b'\0' if not o23.unknown_tags else encode_unknown_tags(o23)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

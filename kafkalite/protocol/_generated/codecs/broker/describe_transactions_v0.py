@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_transactions import DescribeTransactionsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeTransactionsRequest
 P_h = Struct(">h").pack
@@ -12,58 +12,63 @@ P_iqqh = Struct(">iqqh").pack
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n > end - pos:
-            refuse_length()
-        l1 = o0.transactional_ids = []
-        for _ in range(n):
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                s = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            l1.append(s)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n > end - pos:
+                refuse_length()
+            l1 = o0.transactional_ids = [] if new_list is None else new_list("transactional_ids", n)
+            for _ in rows(n):
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    s = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                l1.append(s)
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.transaction_states
+        n2 = len(l1) + 1
+        out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.transactional_id.encode()
+            n5 = len(s4) + 1
+            s6 = o3.transaction_state.encode()
+            n7 = len(s6) + 1
+            l8 = o3.topics
+            n9 = len(l8) + 1
+            out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_iqqh(o3.transaction_timeout_ms, o3.transaction_start_time_ms, o3.producer_id, o3.producer_epoch), (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
+            for o10 in l8 if each is None else each(l8, out):
+                s13 = o10.topic.encode()
+                n14 = len(s13) + 1
+                l15 = o10.partitions
+                n16 = len(l15) + 1
+                out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+            out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    l1 = o.transaction_states
-    n2 = len(l1) + 1
-    out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        s4 = o3.transactional_id.encode()
-        n5 = len(s4) + 1
-        s6 = o3.transaction_state.encode()
-        n7 = len(s6) + 1
-        l8 = o3.topics
-        n9 = len(l8) + 1
-        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_iqqh(o3.transaction_timeout_ms, o3.transaction_start_time_ms, o3.producer_id, o3.producer_epoch), (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
-        for o10 in l8:
-            s13 = o10.topic.encode()
-            n14 = len(s13) + 1
-            l15 = o10.partitions
-            n16 = len(l15) + 1
-            out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
-        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

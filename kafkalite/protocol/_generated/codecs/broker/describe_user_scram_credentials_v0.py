@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeUserScramCredentialsRequest
 C1 = DescribeUserScramCredentialsRequest.UserName
@@ -14,75 +14,80 @@ P_ih = Struct(">ih").pack
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 2 > end - pos:
-            refuse_length()
-        l1 = o0.users = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        o0.users = None
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    s1 = o.error_message
-    if s1 is None:
-        s1 = b''
-        n2 = 0
-    else:
-        s1 = s1.encode()
-        n2 = len(s1) + 1
-    l3 = o.results
-    n4 = len(l3) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
-    for o5 in l3:
-        s6 = o5.user.encode()
-        n7 = len(s6) + 1
-        s8 = o5.error_message
-        if s8 is None:
-            s8 = b''
-            n9 = 0
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 2 > end - pos:
+                refuse_length()
+            l1 = o0.users = [] if new_list is None else new_list("users", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
         else:
-            s8 = s8.encode()
-            n9 = len(s8) + 1
-        l10 = o5.credential_infos
-        n11 = len(l10) + 1
-        out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_h(o5.error_code), (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
-        for o12 in l10:
-            if not o12.unknown_tags:
-                out.append(P_biB(o12.mechanism, o12.iterations, 0))
+            o0.users = None
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.error_message
+        if s1 is None:
+            s1 = b''
+            n2 = 0
+        else:
+            s1 = s1.encode()
+            n2 = len(s1) + 1
+        l3 = o.results
+        n4 = len(l3) + 1
+        out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+        for o5 in l3 if each is None else each(l3, out):
+            s6 = o5.user.encode()
+            n7 = len(s6) + 1
+            s8 = o5.error_message
+            if s8 is None:
+                s8 = b''
+                n9 = 0
             else:
-                out += (P_bi(o12.mechanism, o12.iterations), (b'\0' if not o12.unknown_tags else encode_unknown_tags(o12)))
-        out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+                s8 = s8.encode()
+                n9 = len(s8) + 1
+            l10 = o5.credential_infos
+            n11 = len(l10) + 1
+            out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_h(o5.error_code), (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
+            for o12 in l10 if each is None else each(l10, out):
+                if not o12.unknown_tags:
+                    out.append(P_biB(o12.mechanism, o12.iterations, 0))
+                else:
+                    out += (P_bi(o12.mechanism, o12.iterations), (b'\0' if not o12.unknown_tags else encode_unknown_tags(o12)))
+            out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

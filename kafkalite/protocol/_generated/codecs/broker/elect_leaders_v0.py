@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.elect_leaders import ElectLeadersRequest
-from kafkalite.protocol.codec_helpers import read_numbers, refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = ElectLeadersRequest
 C1 = ElectLeadersRequest.TopicPartitions
@@ -16,67 +16,72 @@ U_i = Struct(">i").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.election_type = 0
-    o0.unknown_tags = None
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 6 > end - pos:
-            refuse_length()
-        l1 = o0.topic_partitions = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.topic = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n, = U_i(buf, pos)
-            pos += 4
-            if n >= 0:
-                if n * 4 > end - pos:
-                    refuse_length()
-                o1.partitions = read_numbers("i", buf, pos, n)
-                pos += n * 4
-            else:
-                refuse_null()
-            l1.append(o1)
-    elif n == -1:
-        o0.topic_partitions = None
-    else:
-        refuse_null()
-    o0.timeout_ms, = U_i(buf, pos)
-    pos += 4
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.replica_election_results
-    n2 = len(l1)
-    out.append(P_ii(o.throttle_time_ms, n2))
-    for o3 in l1:
-        s4 = o3.topic.encode()
-        n5 = len(s4)
-        l6 = o3.partition_result
-        n7 = len(l6)
-        out += (P_h(n5), s4, P_i(n7))
-        for o8 in l6:
-            if o8.error_message == '':
-                out.append(P_ihh(o8.partition_id, o8.error_code, 0))
-            else:
-                s9 = o8.error_message
-                if s9 is None:
-                    s9 = b''
-                    n10 = -1
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.election_type = 0
+        o0.unknown_tags = None
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 6 > end - pos:
+                refuse_length()
+            l1 = o0.topic_partitions = [] if new_list is None else new_list("topic_partitions", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.topic = buf[pos:q].decode()
+                    pos = q
                 else:
-                    s9 = s9.encode()
-                    n10 = len(s9)
-                out += (P_ihh(o8.partition_id, o8.error_code, n10), s9)
+                    refuse_null()
+                n, = U_i(buf, pos)
+                pos += 4
+                if n >= 0:
+                    if n * 4 > end - pos:
+                        refuse_length()
+                    o1.partitions = read_numbers("i", buf, pos, n)
+                    pos += n * 4
+                else:
+                    refuse_null()
+                l1.append(o1)
+        elif n == -1:
+            o0.topic_partitions = None
+        else:
+            refuse_null()
+        o0.timeout_ms, = U_i(buf, pos)
+        pos += 4
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.replica_election_results
+        n2 = len(l1)
+        out.append(P_ii(o.throttle_time_ms, n2))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.topic.encode()
+            n5 = len(s4)
+            l6 = o3.partition_result
+            n7 = len(l6)
+            out += (P_h(n5), s4, P_i(n7))
+            for o8 in l6 if each is None else each(l6, out):
+                if o8.error_message == '':
+                    out.append(P_ihh(o8.partition_id, o8.error_code, 0))
+                else:
+                    s9 = o8.error_message
+                    if s9 is None:
+                        s9 = b''
+                        n10 = -1
+                    else:
+                        s9 = s9.encode()
+                        n10 = len(s9)
+                    out += (P_ihh(o8.partition_id, o8.error_code, n10), s9)
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

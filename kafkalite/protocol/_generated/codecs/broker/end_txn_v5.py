@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.end_txn import EndTxnRequest
-from kafkalite.protocol.codec_helpers import encode_unknown_tags, read_unknown_tags, refuse_null, refuse_truncation, rest_of_string_length
+from kafkalite.protocol.codec_helpers import NO_HOOKS, encode_unknown_tags, refuse_null, refuse_truncation, rest_of_string_length
 
 C0 = EndTxnRequest
 P_ihqh = Struct(">ihqh").pack
@@ -12,30 +12,35 @@ U_qhtB = Struct(">qh?B").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.transactional_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    o0.producer_id, o0.producer_epoch, o0.committed, n = U_qhtB(buf, pos)
-    pos += 12
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.transactional_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        o0.producer_id, o0.producer_epoch, o0.committed, n = U_qhtB(buf, pos)
+        pos += 12
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        if not o.unknown_tags:
+            out.append(P_ihqhB(o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch, 0))
+        else:
+            out += (P_ihqh(o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    if not o.unknown_tags:
-        out.append(P_ihqhB(o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch, 0))
-    else:
-        out += (P_ihqh(o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

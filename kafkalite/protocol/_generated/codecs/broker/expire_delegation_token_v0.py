@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.expire_delegation_token import ExpireDelegationTokenRequest
-from kafkalite.protocol.codec_helpers import refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_null, refuse_truncation
 
 C0 = ExpireDelegationTokenRequest
 P_hqi = Struct(">hqi").pack
@@ -12,23 +12,28 @@ U_q = Struct(">q").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        q = pos + n
-        o0.hmac = bytes(buf[pos:q])
-        pos = q
-    else:
-        refuse_null()
-    o0.expiry_time_period_ms, = U_q(buf, pos)
-    pos += 8
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            q = pos + n
+            o0.hmac = bytes(buf[pos:q]) if n < 65536 else bytes(memoryview(buf)[pos:q])
+            pos = q
+        else:
+            refuse_null()
+        o0.expiry_time_period_ms, = U_q(buf, pos)
+        pos += 8
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        out.append(P_hqi(o.error_code, o.expiry_timestamp_ms, o.throttle_time_ms))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    out.append(P_hqi(o.error_code, o.expiry_timestamp_ms, o.throttle_time_ms))
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint
 
 C0 = FetchRequest
 C1 = FetchRequest.FetchTopic
@@ -30,273 +30,274 @@ U_uB = Struct(">16sB").unpack_from
 new = object.__new__
 
 
-def tags_1(buf, pos, end, count, o):
-    if count > 127:
-        count, pos = rest_of_tag_count(buf, pos, count)
-    for _ in range(count):
-        tag = buf[pos]
-        pos += 1
-        if tag > 127:
-            tag, pos = rest_of_varint(buf, pos, tag)
-        n = buf[pos]
-        pos += 1
-        if n > 127:
-            n, pos = rest_of_varint(buf, pos, n)
-        stop = pos + n
-        if stop > end:
-            refuse_length()
-        if tag == 0:
-            o.replica_directory_id, = U_u(buf, pos)
-            pos += 16
-            if pos != stop:
-                refuse_tag_size(tag)
-        elif tag == 10000 and n == 4:
-            o.incarnation_epoch, = U_i(buf, pos)
-            pos += 4
-        else:
-            if o.unknown_tags is None:
-                o.unknown_tags = {}
-            o.unknown_tags[tag] = bytes(buf[pos:stop])
-            pos = stop
-    return pos
-
-
-def tags_2(buf, pos, end, count, o):
-    if count > 127:
-        count, pos = rest_of_tag_count(buf, pos, count)
-    for _ in range(count):
-        tag = buf[pos]
-        pos += 1
-        if tag > 127:
-            tag, pos = rest_of_varint(buf, pos, tag)
-        n = buf[pos]
-        pos += 1
-        if n > 127:
-            n, pos = rest_of_varint(buf, pos, n)
-        stop = pos + n
-        if stop > end:
-            refuse_length()
-        if tag == 0:
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def tags_1(buf, pos, end, count, o):
+        if count > 127:
+            count, pos = rest_of_tag_count(buf, pos, count)
+        for _ in tags(count):
+            tag = buf[pos]
+            pos += 1
+            if tag > 127:
+                tag, pos = rest_of_varint(buf, pos, tag)
             n = buf[pos]
             pos += 1
             if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o.cluster_id = buf[pos:q].decode()
-                pos = q
+                n, pos = rest_of_varint(buf, pos, n)
+            stop = pos + n
+            if stop > end:
+                refuse_length()
+            if tag == 0:
+                o.replica_directory_id, = U_u(buf, pos)
+                pos += 16
+                if pos != stop:
+                    refuse_tag_size(tag)
+            elif tag == 10000 and n == 4:
+                o.incarnation_epoch, = U_i(buf, pos)
+                pos += 4
             else:
-                o.cluster_id = None
-            if pos != stop:
-                refuse_tag_size(tag)
-        elif tag == 1:
-            o0 = new(C4)
-            o0.unknown_tags = None
-            o0.replica_id, o0.replica_epoch, n = U_iqB(buf, pos)
-            pos += 13
-            if n:
-                pos = read_unknown_tags(buf, pos, stop, n, o0)
-            o.replica_state = o0
-            if pos != stop:
-                refuse_tag_size(tag)
-        else:
-            if o.unknown_tags is None:
-                o.unknown_tags = {}
-            o.unknown_tags[tag] = bytes(buf[pos:stop])
-            pos = stop
-    return pos
+                if o.unknown_tags is None:
+                    o.unknown_tags = {}
+                o.unknown_tags[tag] = bytes(buf[pos:stop]) if n < 65536 else bytes(memoryview(buf)[pos:stop])
+                pos = stop
+        return pos
 
-
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.replica_id = -1
-    o0.cluster_id = None
-    o0.replica_state = None
-    o0.unknown_tags = None
-    o0.max_wait_ms, o0.min_bytes, o0.max_bytes, o0.isolation_level, o0.session_id, o0.session_epoch, n = U_iiibiiB(buf, pos)
-    pos += 22
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 18 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.topic = ''
-            o1.unknown_tags = None
-            o1.topic_id, n = U_uB(buf, pos)
-            pos += 17
+    def tags_2(buf, pos, end, count, o):
+        if count > 127:
+            count, pos = rest_of_tag_count(buf, pos, count)
+        for _ in tags(count):
+            tag = buf[pos]
+            pos += 1
+            if tag > 127:
+                tag, pos = rest_of_varint(buf, pos, tag)
+            n = buf[pos]
+            pos += 1
             if n > 127:
                 n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 33 > end - pos:
-                    refuse_length()
-                q = pos + n * 33
-                if q <= end and buf[pos + 32:q:33].count(0) == n:
-                    l2 = o1.partitions = []
-                    for v0, v1, v2, v3, v4, v5 in I_iiqiqix(buf[pos:q]):
-                        o2 = new(C2)
-                        o2.high_watermark = 9223372036854775807
-                        o2.replica_directory_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
-                        o2.incarnation_epoch = -1
-                        o2.unknown_tags = None
-                        o2.partition = v0
-                        o2.current_leader_epoch = v1
-                        o2.fetch_offset = v2
-                        o2.last_fetched_epoch = v3
-                        o2.log_start_offset = v4
-                        o2.partition_max_bytes = v5
-                        l2.append(o2)
+            stop = pos + n
+            if stop > end:
+                refuse_length()
+            if tag == 0:
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o.cluster_id = buf[pos:q].decode()
                     pos = q
                 else:
-                    l2 = o1.partitions = []
-                    for _ in range(n):
-                        o2 = new(C2)
-                        o2.high_watermark = 9223372036854775807
-                        o2.replica_directory_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
-                        o2.incarnation_epoch = -1
-                        o2.unknown_tags = None
-                        o2.partition, o2.current_leader_epoch, o2.fetch_offset, o2.last_fetched_epoch, o2.log_start_offset, o2.partition_max_bytes, n = U_iiqiqiB(buf, pos)
-                        pos += 33
-                        if n:
-                            pos = tags_1(buf, pos, end, n, o2)
-                        l2.append(o2)
+                    o.cluster_id = None
+                if pos != stop:
+                    refuse_tag_size(tag)
+            elif tag == 1:
+                o0 = new(C4)
+                o0.unknown_tags = None
+                o0.replica_id, o0.replica_epoch, n = U_iqB(buf, pos)
+                pos += 13
+                if n:
+                    pos = read_unknown_tags(buf, pos, stop, n, o0)
+                o.replica_state = o0
+                if pos != stop:
+                    refuse_tag_size(tag)
             else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 18 > end - pos:
-            refuse_length()
-        l1 = o0.forgotten_topics_data = []
-        for _ in range(n):
-            o1 = new(C3)
-            o1.topic = ''
-            o1.unknown_tags = None
-            o1.topic_id, n = U_uB(buf, pos)
-            pos += 17
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 4 > end - pos:
-                    refuse_length()
-                o1.partitions = read_numbers("i", buf, pos, n)
-                pos += n * 4
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.rack_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = tags_2(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+                if o.unknown_tags is None:
+                    o.unknown_tags = {}
+                o.unknown_tags[tag] = bytes(buf[pos:stop]) if n < 65536 else bytes(memoryview(buf)[pos:stop])
+                pos = stop
+        return pos
 
-
-def tags_3(o):
-    t = []
-    if not (o.diverging_epoch is None):
-        b = []
-        o1 = o.diverging_epoch
-        b += (P_iq(o1.epoch, o1.end_offset), (b'\0' if not o1.unknown_tags else encode_unknown_tags(o1)))
-        t.append((0, b''.join(b)))
-    if not (o.current_leader is None):
-        b = []
-        o2 = o.current_leader
-        b += (P_ii(o2.leader_id, o2.leader_epoch), (b'\0' if not o2.unknown_tags else encode_unknown_tags(o2)))
-        t.append((1, b''.join(b)))
-    if not (o.snapshot_id is None):
-        b = []
-        o3 = o.snapshot_id
-        b += (P_qi(o3.end_offset, o3.epoch), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-        t.append((2, b''.join(b)))
-    if not (o.incarnation_epoch == -1):
-        b = []
-        b.append(P_i(o.incarnation_epoch))
-        t.append((10000, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
-
-
-def tags_4(o):
-    t = []
-    if not (not o.node_endpoints):
-        b = []
-        l1 = o.node_endpoints
-        n2 = len(l1) + 1
-        b.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-        for o3 in l1:
-            if o3.host == '' and o3.rack == '' and not o3.unknown_tags:
-                b.append(P_iBiBB(o3.node_id, 1, o3.port, 1, 0))
-            else:
-                s4 = o3.host.encode()
-                n5 = len(s4) + 1
-                s6 = o3.rack
-                if s6 is None:
-                    s6 = b''
-                    n7 = 0
-                else:
-                    s6 = s6.encode()
-                    n7 = len(s6) + 1
-                b += (P_i(o3.node_id), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_i(o3.port), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-        t.append((0, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
-
-
-def build_response(o, out):
-    l1 = o.responses
-    n2 = len(l1) + 1
-    out += (P_ihi(o.throttle_time_ms, o.error_code, o.session_id), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        l4 = o3.partitions
-        n5 = len(l4) + 1
-        out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else encode_varint(n5)))
-        for o6 in l4:
-            l7 = o6.aborted_transactions
-            n8 = 0 if l7 is None else len(l7) + 1
-            out += (P_ihqqq(o6.partition_index, o6.error_code, o6.high_watermark, o6.last_stable_offset, o6.log_start_offset), (VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
-            if l7:
-                for o9 in l7:
-                    if not o9.unknown_tags:
-                        out.append(P_qqB(o9.producer_id, o9.first_offset, 0))
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.replica_id = -1
+        o0.cluster_id = None
+        o0.replica_state = None
+        o0.unknown_tags = None
+        o0.max_wait_ms, o0.min_bytes, o0.max_bytes, o0.isolation_level, o0.session_id, o0.session_epoch, n = U_iiibiiB(buf, pos)
+        pos += 22
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 18 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.topic = ''
+                o1.unknown_tags = None
+                o1.topic_id, n = U_uB(buf, pos)
+                pos += 17
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 33 > end - pos:
+                        refuse_length()
+                    q = pos + n * 33
+                    if q <= end and buf[pos + 32:q:33].count(0) == n:
+                        l2 = o1.partitions = [] if new_list is None else new_list("partitions", n)
+                        for v0, v1, v2, v3, v4, v5 in I_iiqiqix(buf[pos:q]) if each is None else each(I_iiqiqix(buf[pos:q])):
+                            o2 = new(C2)
+                            o2.high_watermark = 9223372036854775807
+                            o2.replica_directory_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
+                            o2.incarnation_epoch = -1
+                            o2.unknown_tags = None
+                            o2.partition = v0
+                            o2.current_leader_epoch = v1
+                            o2.fetch_offset = v2
+                            o2.last_fetched_epoch = v3
+                            o2.log_start_offset = v4
+                            o2.partition_max_bytes = v5
+                            l2.append(o2)
+                        pos = q
                     else:
-                        out += (P_qq(o9.producer_id, o9.first_offset), (b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
-            s10 = o6.records
-            if s10 is None:
-                s10 = b''
-                n11 = 0
-            else:
-                n11 = len(s10) + 1
-            out += (P_i(o6.preferred_read_replica), (VARINTS[n11] if n11 < SHORT else encode_varint(n11)), s10, (b'\0' if not o6.unknown_tags and o6.diverging_epoch is None and o6.current_leader is None and o6.snapshot_id is None and o6.incarnation_epoch == -1 else tags_3(o6)))
-        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags and not o.node_endpoints else tags_4(o)))
+                        l2 = o1.partitions = [] if new_list is None else new_list("partitions", n)
+                        for _ in rows(n):
+                            o2 = new(C2)
+                            o2.high_watermark = 9223372036854775807
+                            o2.replica_directory_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
+                            o2.incarnation_epoch = -1
+                            o2.unknown_tags = None
+                            o2.partition, o2.current_leader_epoch, o2.fetch_offset, o2.last_fetched_epoch, o2.log_start_offset, o2.partition_max_bytes, n = U_iiqiqiB(buf, pos)
+                            pos += 33
+                            if n:
+                                pos = tags_1(buf, pos, end, n, o2)
+                            l2.append(o2)
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 18 > end - pos:
+                refuse_length()
+            l1 = o0.forgotten_topics_data = [] if new_list is None else new_list("forgotten_topics_data", n)
+            for _ in rows(n):
+                o1 = new(C3)
+                o1.topic = ''
+                o1.unknown_tags = None
+                o1.topic_id, n = U_uB(buf, pos)
+                pos += 17
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 4 > end - pos:
+                        refuse_length()
+                    o1.partitions = read_numbers("i", buf, pos, n)
+                    pos += n * 4
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.rack_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = tags_2(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def tags_3(o):
+        t = []
+        if not (o.diverging_epoch is None):
+            b = []
+            o1 = o.diverging_epoch
+            b += (P_iq(o1.epoch, o1.end_offset), (b'\0' if not o1.unknown_tags else encode_unknown_tags(o1)))
+            t.append((0, b''.join(b)))
+        if not (o.current_leader is None):
+            b = []
+            o2 = o.current_leader
+            b += (P_ii(o2.leader_id, o2.leader_epoch), (b'\0' if not o2.unknown_tags else encode_unknown_tags(o2)))
+            t.append((1, b''.join(b)))
+        if not (o.snapshot_id is None):
+            b = []
+            o3 = o.snapshot_id
+            b += (P_qi(o3.end_offset, o3.epoch), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+            t.append((2, b''.join(b)))
+        if not (o.incarnation_epoch == -1):
+            b = []
+            b.append(P_i(o.incarnation_epoch))
+            t.append((10000, b''.join(b)))
+        return encode_tag_section(t, o.unknown_tags)
+
+    def tags_4(o):
+        t = []
+        if not (not o.node_endpoints):
+            b = []
+            l1 = o.node_endpoints
+            n2 = len(l1) + 1
+            b.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+            for o3 in l1 if each is None else each(l1, b):
+                if o3.host == '' and o3.rack == '' and not o3.unknown_tags:
+                    b.append(P_iBiBB(o3.node_id, 1, o3.port, 1, 0))
+                else:
+                    s4 = o3.host.encode()
+                    n5 = len(s4) + 1
+                    s6 = o3.rack
+                    if s6 is None:
+                        s6 = b''
+                        n7 = 0
+                    else:
+                        s6 = s6.encode()
+                        n7 = len(s6) + 1
+                    b += (P_i(o3.node_id), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_i(o3.port), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+            t.append((0, b''.join(b)))
+        return encode_tag_section(t, o.unknown_tags)
+
+    def build_response(o, out):
+        l1 = o.responses
+        n2 = len(l1) + 1
+        out += (P_ihi(o.throttle_time_ms, o.error_code, o.session_id), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            l4 = o3.partitions
+            n5 = len(l4) + 1
+            out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else encode_varint(n5)))
+            for o6 in l4 if each is None else each(l4, out):
+                l7 = o6.aborted_transactions
+                n8 = 0 if l7 is None else len(l7) + 1
+                out += (P_ihqqq(o6.partition_index, o6.error_code, o6.high_watermark, o6.last_stable_offset, o6.log_start_offset), (VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
+                if l7:
+                    for o9 in l7 if each is None else each(l7, out):
+                        if not o9.unknown_tags:
+                            out.append(P_qqB(o9.producer_id, o9.first_offset, 0))
+                        else:
+                            out += (P_qq(o9.producer_id, o9.first_offset), (b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
+                s10 = o6.records
+                if s10 is None:
+                    s10 = b''
+                    n11 = 0
+                else:
+                    n11 = len(s10) + 1
+                out += (P_i(o6.preferred_read_replica), (VARINTS[n11] if n11 < SHORT else encode_varint(n11)), s10, (b'\0' if not o6.unknown_tags and o6.diverging_epoch is None and o6.current_leader is None and o6.snapshot_id is None and o6.incarnation_epoch == -1 else tags_3(o6)))
+            out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out.append((b'\0' if not o.unknown_tags and not o.node_endpoints else tags_4(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
-from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = FetchRequest
 C1 = FetchRequest.FetchTopic
@@ -20,84 +20,89 @@ U_iiiibi = Struct(">iiiibi").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.cluster_id = None
-    o0.replica_state = None
-    o0.session_id = 0
-    o0.session_epoch = -1
-    o0.forgotten_topics_data = []
-    o0.rack_id = ''
-    o0.unknown_tags = None
-    o0.replica_id, o0.max_wait_ms, o0.min_bytes, o0.max_bytes, o0.isolation_level, n = U_iiiibi(buf, pos)
-    pos += 21
-    if n >= 0:
-        if n * 6 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
-            o1.unknown_tags = None
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.topic = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n, = U_i(buf, pos)
-            pos += 4
-            if n >= 0:
-                if n * 16 > end - pos:
-                    refuse_length()
-                q = pos + n * 16
-                l2 = o1.partitions = []
-                for v0, v1, v2 in I_iqi(buf[pos:q]):
-                    o2 = new(C2)
-                    o2.current_leader_epoch = -1
-                    o2.last_fetched_epoch = -1
-                    o2.log_start_offset = -1
-                    o2.replica_directory_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
-                    o2.high_watermark = 9223372036854775807
-                    o2.incarnation_epoch = -1
-                    o2.unknown_tags = None
-                    o2.partition = v0
-                    o2.fetch_offset = v1
-                    o2.partition_max_bytes = v2
-                    l2.append(o2)
-                pos = q
-            else:
-                refuse_null()
-            l1.append(o1)
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.cluster_id = None
+        o0.replica_state = None
+        o0.session_id = 0
+        o0.session_epoch = -1
+        o0.forgotten_topics_data = []
+        o0.rack_id = ''
+        o0.unknown_tags = None
+        o0.replica_id, o0.max_wait_ms, o0.min_bytes, o0.max_bytes, o0.isolation_level, n = U_iiiibi(buf, pos)
+        pos += 21
+        if n >= 0:
+            if n * 6 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
+                o1.unknown_tags = None
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.topic = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n, = U_i(buf, pos)
+                pos += 4
+                if n >= 0:
+                    if n * 16 > end - pos:
+                        refuse_length()
+                    q = pos + n * 16
+                    l2 = o1.partitions = [] if new_list is None else new_list("partitions", n)
+                    for v0, v1, v2 in I_iqi(buf[pos:q]) if each is None else each(I_iqi(buf[pos:q])):
+                        o2 = new(C2)
+                        o2.current_leader_epoch = -1
+                        o2.last_fetched_epoch = -1
+                        o2.log_start_offset = -1
+                        o2.replica_directory_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
+                        o2.high_watermark = 9223372036854775807
+                        o2.incarnation_epoch = -1
+                        o2.unknown_tags = None
+                        o2.partition = v0
+                        o2.fetch_offset = v1
+                        o2.partition_max_bytes = v2
+                        l2.append(o2)
+                    pos = q
+                else:
+                    refuse_null()
+                l1.append(o1)
+        else:
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.responses
+        n2 = len(l1)
+        out.append(P_ii(o.throttle_time_ms, n2))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.topic.encode()
+            n5 = len(s4)
+            l6 = o3.partitions
+            n7 = len(l6)
+            out += (P_h(n5), s4, P_i(n7))
+            for o8 in l6 if each is None else each(l6, out):
+                l9 = o8.aborted_transactions
+                n10 = -1 if l9 is None else len(l9)
+                out.append(P_ihqqi(o8.partition_index, o8.error_code, o8.high_watermark, o8.last_stable_offset, n10))
+                if l9:
+                    out += [P_qq(o11.producer_id, o11.first_offset) for o11 in (l9 if each is None else each(l9, out))]
+                s12 = o8.records
+                if s12 is None:
+                    s12 = b''
+                    n13 = -1
+                else:
+                    n13 = len(s12)
+                out += (P_i(n13), s12)
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    l1 = o.responses
-    n2 = len(l1)
-    out.append(P_ii(o.throttle_time_ms, n2))
-    for o3 in l1:
-        s4 = o3.topic.encode()
-        n5 = len(s4)
-        l6 = o3.partitions
-        n7 = len(l6)
-        out += (P_h(n5), s4, P_i(n7))
-        for o8 in l6:
-            l9 = o8.aborted_transactions
-            n10 = -1 if l9 is None else len(l9)
-            out.append(P_ihqqi(o8.partition_index, o8.error_code, o8.high_watermark, o8.last_stable_offset, n10))
-            if l9:
-                out += [P_qq(o11.producer_id, o11.first_offset) for o11 in l9]
-            s12 = o8.records
-            if s12 is None:
-                s12 = b''
-                n13 = -1
-            else:
-                n13 = len(s12)
-            out += (P_i(n13), s12)
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.codec_helpers import refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_null, refuse_truncation
 
 C0 = FindCoordinatorRequest
 P_hih = Struct(">hih").pack
@@ -12,25 +12,30 @@ U_h = Struct(">h").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.key_type = 0
-    o0.coordinator_keys = []
-    o0.unknown_tags = None
-    n, = U_h(buf, pos)
-    pos += 2
-    if n >= 0:
-        q = pos + n
-        o0.key = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.key_type = 0
+        o0.coordinator_keys = []
+        o0.unknown_tags = None
+        n, = U_h(buf, pos)
+        pos += 2
+        if n >= 0:
+            q = pos + n
+            o0.key = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.host.encode()
+        n2 = len(s1)
+        out += (P_hih(o.error_code, o.node_id, n2), s1, P_i(o.port))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    s1 = o.host.encode()
-    n2 = len(s1)
-    out += (P_hih(o.error_code, o.node_id, n2), s1, P_i(o.port))
+parse_request, build_response = create_codec(*NO_HOOKS)

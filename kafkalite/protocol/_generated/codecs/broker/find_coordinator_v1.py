@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.codec_helpers import refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_null, refuse_truncation
 
 C0 = FindCoordinatorRequest
 P_i = Struct(">i").pack
@@ -14,33 +14,38 @@ U_h = Struct(">h").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.coordinator_keys = []
-    o0.unknown_tags = None
-    n, = U_h(buf, pos)
-    pos += 2
-    if n >= 0:
-        q = pos + n
-        o0.key = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    o0.key_type, = U_b(buf, pos)
-    pos += 1
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.coordinator_keys = []
+        o0.unknown_tags = None
+        n, = U_h(buf, pos)
+        pos += 2
+        if n >= 0:
+            q = pos + n
+            o0.key = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        o0.key_type, = U_b(buf, pos)
+        pos += 1
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.error_message
+        if s1 is None:
+            s1 = b''
+            n2 = -1
+        else:
+            s1 = s1.encode()
+            n2 = len(s1)
+        s3 = o.host.encode()
+        n4 = len(s3)
+        out += (P_ihh(o.throttle_time_ms, o.error_code, n2), s1, P_ih(o.node_id, n4), s3, P_i(o.port))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    s1 = o.error_message
-    if s1 is None:
-        s1 = b''
-        n2 = -1
-    else:
-        s1 = s1.encode()
-        n2 = len(s1)
-    s3 = o.host.encode()
-    n4 = len(s3)
-    out += (P_ihh(o.throttle_time_ms, o.error_code, n2), s1, P_ih(o.node_id, n4), s3, P_i(o.port))
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, read_unknown_tags, refuse_null, refuse_truncation, rest_of_string_length
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, refuse_null, refuse_truncation, rest_of_string_length
 
 C0 = FindCoordinatorRequest
 P_i = Struct(">i").pack
@@ -12,37 +12,42 @@ U_bB = Struct(">bB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.coordinator_keys = []
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.key = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    o0.key_type, n = U_bB(buf, pos)
-    pos += 2
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.coordinator_keys = []
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.key = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        o0.key_type, n = U_bB(buf, pos)
+        pos += 2
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.error_message
+        if s1 is None:
+            s1 = b''
+            n2 = 0
+        else:
+            s1 = s1.encode()
+            n2 = len(s1) + 1
+        s3 = o.host.encode()
+        n4 = len(s3) + 1
+        out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_i(o.node_id), (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_i(o.port), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    s1 = o.error_message
-    if s1 is None:
-        s1 = b''
-        n2 = 0
-    else:
-        s1 = s1.encode()
-        n2 = len(s1) + 1
-    s3 = o.host.encode()
-    n4 = len(s3) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_i(o.node_id), (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_i(o.port), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

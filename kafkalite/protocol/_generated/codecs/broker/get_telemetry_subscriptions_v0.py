@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, refuse_truncation
 
 C0 = GetTelemetrySubscriptionsRequest
 P_ihui = Struct(">ih16si").pack
@@ -12,26 +12,31 @@ U_uB = Struct(">16sB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    o0.client_instance_id, n = U_uB(buf, pos)
-    pos += 17
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        o0.client_instance_id, n = U_uB(buf, pos)
+        pos += 17
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l3 = o.accepted_compression_types
+        n4 = len(l3) + 1
+        l5 = o.requested_metrics
+        n6 = len(l5) + 1
+        out += (P_ihui(o.throttle_time_ms, o.error_code, o.client_instance_id, o.subscription_id), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)), pack_numbers("b", l3), P_iit(o.push_interval_ms, o.telemetry_max_bytes, o.delta_temporality), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
+        for o7 in l5 if each is None else each(l5, out):
+            s8 = o7.encode()
+            n9 = len(s8) + 1
+            out += ((VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8)
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    l3 = o.accepted_compression_types
-    n4 = len(l3) + 1
-    l5 = o.requested_metrics
-    n6 = len(l5) + 1
-    out += (P_ihui(o.throttle_time_ms, o.error_code, o.client_instance_id, o.subscription_id), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)), pack_numbers("b", l3), P_iit(o.push_interval_ms, o.telemetry_max_bytes, o.delta_temporality), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
-    for o7 in l5:
-        s8 = o7.encode()
-        n9 = len(s8) + 1
-        out += ((VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8)
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = IncrementalAlterConfigsRequest
 C1 = IncrementalAlterConfigsRequest.AlterConfigsResource
@@ -19,93 +19,98 @@ U_i = Struct(">i").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 7 > end - pos:
-            refuse_length()
-        l1 = o0.resources = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            o1.resource_type, n = U_bh(buf, pos)
-            pos += 3
-            if n >= 0:
-                q = pos + n
-                o1.resource_name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n, = U_i(buf, pos)
-            pos += 4
-            if n >= 0:
-                if n * 5 > end - pos:
-                    refuse_length()
-                q = pos + n * 5
-                if q <= end and buf[pos:q:5].count(0) == n and buf[pos + 1:q:5].count(0) == n and buf[pos + 3:q:5].count(0) == n and buf[pos + 4:q:5].count(0) == n:
-                    l2 = o1.configs = []
-                    for v2, in I_xxbxx(buf[pos:q]):
-                        o2 = new(C2)
-                        o2.unknown_tags = None
-                        o2.name = ''
-                        o2.config_operation = v2
-                        o2.value = ''
-                        l2.append(o2)
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 7 > end - pos:
+                refuse_length()
+            l1 = o0.resources = [] if new_list is None else new_list("resources", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                o1.resource_type, n = U_bh(buf, pos)
+                pos += 3
+                if n >= 0:
+                    q = pos + n
+                    o1.resource_name = buf[pos:q].decode()
                     pos = q
                 else:
-                    l2 = o1.configs = []
-                    for _ in range(n):
-                        o2 = new(C2)
-                        o2.unknown_tags = None
-                        n, = U_h(buf, pos)
-                        pos += 2
-                        if n >= 0:
-                            q = pos + n
-                            o2.name = buf[pos:q].decode()
-                            pos = q
-                        else:
-                            refuse_null()
-                        o2.config_operation, n = U_bh(buf, pos)
-                        pos += 3
-                        if n >= 0:
-                            q = pos + n
-                            o2.value = buf[pos:q].decode()
-                            pos = q
-                        elif n == -1:
-                            o2.value = None
-                        else:
-                            refuse_null()
-                        l2.append(o2)
-            else:
-                refuse_null()
-            l1.append(o1)
-    else:
-        refuse_null()
-    o0.validate_only = buf[pos] != 0
-    pos += 1
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.responses
-    n2 = len(l1)
-    out.append(P_ii(o.throttle_time_ms, n2))
-    for o3 in l1:
-        if o3.error_message == '' and o3.resource_name == '':
-            out.append(P_hhbh(o3.error_code, 0, o3.resource_type, 0))
+                    refuse_null()
+                n, = U_i(buf, pos)
+                pos += 4
+                if n >= 0:
+                    if n * 5 > end - pos:
+                        refuse_length()
+                    q = pos + n * 5
+                    if q <= end and buf[pos:q:5].count(0) == n and buf[pos + 1:q:5].count(0) == n and buf[pos + 3:q:5].count(0) == n and buf[pos + 4:q:5].count(0) == n:
+                        l2 = o1.configs = [] if new_list is None else new_list("configs", n)
+                        for v2, in I_xxbxx(buf[pos:q]) if each is None else each(I_xxbxx(buf[pos:q])):
+                            o2 = new(C2)
+                            o2.unknown_tags = None
+                            o2.name = ''
+                            o2.config_operation = v2
+                            o2.value = ''
+                            l2.append(o2)
+                        pos = q
+                    else:
+                        l2 = o1.configs = [] if new_list is None else new_list("configs", n)
+                        for _ in rows(n):
+                            o2 = new(C2)
+                            o2.unknown_tags = None
+                            n, = U_h(buf, pos)
+                            pos += 2
+                            if n >= 0:
+                                q = pos + n
+                                o2.name = buf[pos:q].decode()
+                                pos = q
+                            else:
+                                refuse_null()
+                            o2.config_operation, n = U_bh(buf, pos)
+                            pos += 3
+                            if n >= 0:
+                                q = pos + n
+                                o2.value = buf[pos:q].decode()
+                                pos = q
+                            elif n == -1:
+                                o2.value = None
+                            else:
+                                refuse_null()
+                            l2.append(o2)
+                else:
+                    refuse_null()
+                l1.append(o1)
         else:
-            s4 = o3.error_message
-            if s4 is None:
-                s4 = b''
-                n5 = -1
+            refuse_null()
+        o0.validate_only = buf[pos] != 0
+        pos += 1
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.responses
+        n2 = len(l1)
+        out.append(P_ii(o.throttle_time_ms, n2))
+        for o3 in l1 if each is None else each(l1, out):
+            if o3.error_message == '' and o3.resource_name == '':
+                out.append(P_hhbh(o3.error_code, 0, o3.resource_type, 0))
             else:
-                s4 = s4.encode()
-                n5 = len(s4)
-            s6 = o3.resource_name.encode()
-            n7 = len(s6)
-            out += (P_hh(o3.error_code, n5), s4, P_bh(o3.resource_type, n7), s6)
+                s4 = o3.error_message
+                if s4 is None:
+                    s4 = b''
+                    n5 = -1
+                else:
+                    s4 = s4.encode()
+                    n5 = len(s4)
+                s6 = o3.resource_name.encode()
+                n7 = len(s6)
+                out += (P_hh(o3.error_code, n5), s4, P_bh(o3.resource_type, n7), s6)
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

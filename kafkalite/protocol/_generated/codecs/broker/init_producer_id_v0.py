@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
-from kafkalite.protocol.codec_helpers import refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_null, refuse_truncation
 
 C0 = InitProducerIdRequest
 P_ihqh = Struct(">ihqh").pack
@@ -12,29 +12,34 @@ U_i = Struct(">i").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.producer_id = -1
-    o0.producer_epoch = -1
-    o0.enable2_pc = False
-    o0.keep_prepared_txn = False
-    o0.unknown_tags = None
-    n, = U_h(buf, pos)
-    pos += 2
-    if n >= 0:
-        q = pos + n
-        o0.transactional_id = buf[pos:q].decode()
-        pos = q
-    elif n == -1:
-        o0.transactional_id = None
-    else:
-        refuse_null()
-    o0.transaction_timeout_ms, = U_i(buf, pos)
-    pos += 4
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.producer_id = -1
+        o0.producer_epoch = -1
+        o0.enable2_pc = False
+        o0.keep_prepared_txn = False
+        o0.unknown_tags = None
+        n, = U_h(buf, pos)
+        pos += 2
+        if n >= 0:
+            q = pos + n
+            o0.transactional_id = buf[pos:q].decode()
+            pos = q
+        elif n == -1:
+            o0.transactional_id = None
+        else:
+            refuse_null()
+        o0.transaction_timeout_ms, = U_i(buf, pos)
+        pos += 4
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        out.append(P_ihqh(o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    out.append(P_ihqh(o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch))
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
-from kafkalite.protocol.codec_helpers import encode_unknown_tags, read_unknown_tags, refuse_null, refuse_truncation, rest_of_string_length
+from kafkalite.protocol.codec_helpers import NO_HOOKS, encode_unknown_tags, refuse_null, refuse_truncation, rest_of_string_length
 
 C0 = InitProducerIdRequest
 P_ihqh = Struct(">ihqh").pack
@@ -12,34 +12,39 @@ U_iB = Struct(">iB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.producer_id = -1
-    o0.producer_epoch = -1
-    o0.enable2_pc = False
-    o0.keep_prepared_txn = False
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.transactional_id = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.transactional_id = None
-    o0.transaction_timeout_ms, n = U_iB(buf, pos)
-    pos += 5
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.producer_id = -1
+        o0.producer_epoch = -1
+        o0.enable2_pc = False
+        o0.keep_prepared_txn = False
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.transactional_id = buf[pos:q].decode()
+            pos = q
+        else:
+            o0.transactional_id = None
+        o0.transaction_timeout_ms, n = U_iB(buf, pos)
+        pos += 5
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        if not o.unknown_tags:
+            out.append(P_ihqhB(o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch, 0))
+        else:
+            out += (P_ihqh(o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    if not o.unknown_tags:
-        out.append(P_ihqhB(o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch, 0))
-    else:
-        out += (P_ihqh(o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

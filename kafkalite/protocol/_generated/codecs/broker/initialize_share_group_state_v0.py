@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.initialize_share_group_state import InitializeShareGroupStateRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = InitializeShareGroupStateRequest
 C1 = InitializeShareGroupStateRequest.InitializeStateData
@@ -17,97 +17,102 @@ U_uB = Struct(">16sB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.group_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 18 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            o1.topic_id, n = U_uB(buf, pos)
-            pos += 17
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 17 > end - pos:
-                    refuse_length()
-                q = pos + n * 17
-                if q <= end and buf[pos + 16:q:17].count(0) == n:
-                    l2 = o1.partitions = []
-                    for v0, v1, v2 in I_iiqx(buf[pos:q]):
-                        o2 = new(C2)
-                        o2.unknown_tags = None
-                        o2.partition = v0
-                        o2.state_epoch = v1
-                        o2.start_offset = v2
-                        l2.append(o2)
-                    pos = q
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.group_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 18 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                o1.topic_id, n = U_uB(buf, pos)
+                pos += 17
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 17 > end - pos:
+                        refuse_length()
+                    q = pos + n * 17
+                    if q <= end and buf[pos + 16:q:17].count(0) == n:
+                        l2 = o1.partitions = [] if new_list is None else new_list("partitions", n)
+                        for v0, v1, v2 in I_iiqx(buf[pos:q]) if each is None else each(I_iiqx(buf[pos:q])):
+                            o2 = new(C2)
+                            o2.unknown_tags = None
+                            o2.partition = v0
+                            o2.state_epoch = v1
+                            o2.start_offset = v2
+                            l2.append(o2)
+                        pos = q
+                    else:
+                        l2 = o1.partitions = [] if new_list is None else new_list("partitions", n)
+                        for _ in rows(n):
+                            o2 = new(C2)
+                            o2.unknown_tags = None
+                            o2.partition, o2.state_epoch, o2.start_offset, n = U_iiqB(buf, pos)
+                            pos += 17
+                            if n:
+                                pos = read_unknown_tags(buf, pos, end, n, o2)
+                            l2.append(o2)
                 else:
-                    l2 = o1.partitions = []
-                    for _ in range(n):
-                        o2 = new(C2)
-                        o2.unknown_tags = None
-                        o2.partition, o2.state_epoch, o2.start_offset, n = U_iiqB(buf, pos)
-                        pos += 17
-                        if n:
-                            pos = read_unknown_tags(buf, pos, end, n, o2)
-                        l2.append(o2)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.results
+        n2 = len(l1) + 1
+        out.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            l4 = o3.partitions
+            n5 = len(l4) + 1
+            out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else encode_varint(n5)))
+            for o6 in l4 if each is None else each(l4, out):
+                if o6.error_message == '' and not o6.unknown_tags:
+                    out.append(P_ihBB(o6.partition, o6.error_code, 1, 0))
+                else:
+                    s7 = o6.error_message
+                    if s7 is None:
+                        s7 = b''
+                        n8 = 0
+                    else:
+                        s7 = s7.encode()
+                        n8 = len(s7) + 1
+                    out += (P_ih(o6.partition, o6.error_code), (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, (b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
+            out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    l1 = o.results
-    n2 = len(l1) + 1
-    out.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        l4 = o3.partitions
-        n5 = len(l4) + 1
-        out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else encode_varint(n5)))
-        for o6 in l4:
-            if o6.error_message == '' and not o6.unknown_tags:
-                out.append(P_ihBB(o6.partition, o6.error_code, 1, 0))
-            else:
-                s7 = o6.error_message
-                if s7 is None:
-                    s7 = b''
-                    n8 = 0
-                else:
-                    s7 = s7.encode()
-                    n8 = len(s7) + 1
-                out += (P_ih(o6.partition, o6.error_code), (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, (b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
-        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

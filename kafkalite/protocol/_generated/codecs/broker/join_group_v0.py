@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
-from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = JoinGroupRequest
 C1 = JoinGroupRequest.JoinGroupRequestProtocol
@@ -16,82 +16,87 @@ U_ih = Struct(">ih").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.rebalance_timeout_ms = -1
-    o0.group_instance_id = None
-    o0.reason = None
-    o0.unknown_tags = None
-    n, = U_h(buf, pos)
-    pos += 2
-    if n >= 0:
-        q = pos + n
-        o0.group_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    o0.session_timeout_ms, n = U_ih(buf, pos)
-    pos += 6
-    if n >= 0:
-        q = pos + n
-        o0.member_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    n, = U_h(buf, pos)
-    pos += 2
-    if n >= 0:
-        q = pos + n
-        o0.protocol_type = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 6 > end - pos:
-            refuse_length()
-        l1 = o0.protocols = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n, = U_i(buf, pos)
-            pos += 4
-            if n >= 0:
-                q = pos + n
-                o1.metadata = bytes(buf[pos:q])
-                pos = q
-            else:
-                refuse_null()
-            l1.append(o1)
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.rebalance_timeout_ms = -1
+        o0.group_instance_id = None
+        o0.reason = None
+        o0.unknown_tags = None
+        n, = U_h(buf, pos)
+        pos += 2
+        if n >= 0:
+            q = pos + n
+            o0.group_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        o0.session_timeout_ms, n = U_ih(buf, pos)
+        pos += 6
+        if n >= 0:
+            q = pos + n
+            o0.member_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        n, = U_h(buf, pos)
+        pos += 2
+        if n >= 0:
+            q = pos + n
+            o0.protocol_type = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 6 > end - pos:
+                refuse_length()
+            l1 = o0.protocols = [] if new_list is None else new_list("protocols", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n, = U_i(buf, pos)
+                pos += 4
+                if n >= 0:
+                    q = pos + n
+                    o1.metadata = bytes(buf[pos:q]) if n < 65536 else bytes(memoryview(buf)[pos:q])
+                    pos = q
+                else:
+                    refuse_null()
+                l1.append(o1)
+        else:
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.protocol_name.encode()
+        n2 = len(s1)
+        s3 = o.leader.encode()
+        n4 = len(s3)
+        s5 = o.member_id.encode()
+        n6 = len(s5)
+        l7 = o.members
+        n8 = len(l7)
+        out += (P_hih(o.error_code, o.generation_id, n2), s1, P_h(n4), s3, P_h(n6), s5, P_i(n8))
+        for o9 in l7 if each is None else each(l7, out):
+            s10 = o9.member_id.encode()
+            n11 = len(s10)
+            s12 = o9.metadata
+            n13 = len(s12)
+            out += (P_h(n11), s10, P_i(n13), s12)
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    s1 = o.protocol_name.encode()
-    n2 = len(s1)
-    s3 = o.leader.encode()
-    n4 = len(s3)
-    s5 = o.member_id.encode()
-    n6 = len(s5)
-    l7 = o.members
-    n8 = len(l7)
-    out += (P_hih(o.error_code, o.generation_id, n2), s1, P_h(n4), s3, P_h(n6), s5, P_i(n8))
-    for o9 in l7:
-        s10 = o9.member_id.encode()
-        n11 = len(s10)
-        s12 = o9.metadata
-        n13 = len(s12)
-        out += (P_h(n11), s10, P_i(n13), s12)
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = JoinGroupRequest
 C1 = JoinGroupRequest.JoinGroupRequestProtocol
@@ -12,131 +12,136 @@ U_iiB = Struct(">iiB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.reason = None
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.group_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    o0.session_timeout_ms, o0.rebalance_timeout_ms, n = U_iiB(buf, pos)
-    pos += 9
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.member_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.group_instance_id = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.group_instance_id = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.protocol_type = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 3 > end - pos:
-            refuse_length()
-        l1 = o0.protocols = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.metadata = bytes(buf[pos:q])
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    s1 = o.protocol_type
-    if s1 is None:
-        s1 = b''
-        n2 = 0
-    else:
-        s1 = s1.encode()
-        n2 = len(s1) + 1
-    s3 = o.protocol_name
-    if s3 is None:
-        s3 = b''
-        n4 = 0
-    else:
-        s3 = s3.encode()
-        n4 = len(s3) + 1
-    s5 = o.leader.encode()
-    n6 = len(s5) + 1
-    s7 = o.member_id.encode()
-    n8 = len(s7) + 1
-    l9 = o.members
-    n10 = len(l9) + 1
-    out += (P_ihi(o.throttle_time_ms, o.error_code, o.generation_id), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
-    for o11 in l9:
-        s12 = o11.member_id.encode()
-        n13 = len(s12) + 1
-        s14 = o11.group_instance_id
-        if s14 is None:
-            s14 = b''
-            n15 = 0
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.reason = None
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.group_id = buf[pos:q].decode()
+            pos = q
         else:
-            s14 = s14.encode()
-            n15 = len(s14) + 1
-        s16 = o11.metadata
-        n17 = len(s16) + 1
-        out += ((VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), s16, (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+            refuse_null()
+        o0.session_timeout_ms, o0.rebalance_timeout_ms, n = U_iiB(buf, pos)
+        pos += 9
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.member_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.group_instance_id = buf[pos:q].decode()
+            pos = q
+        else:
+            o0.group_instance_id = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.protocol_type = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 3 > end - pos:
+                refuse_length()
+            l1 = o0.protocols = [] if new_list is None else new_list("protocols", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.metadata = bytes(buf[pos:q]) if n < 65536 else bytes(memoryview(buf)[pos:q])
+                    pos = q
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.protocol_type
+        if s1 is None:
+            s1 = b''
+            n2 = 0
+        else:
+            s1 = s1.encode()
+            n2 = len(s1) + 1
+        s3 = o.protocol_name
+        if s3 is None:
+            s3 = b''
+            n4 = 0
+        else:
+            s3 = s3.encode()
+            n4 = len(s3) + 1
+        s5 = o.leader.encode()
+        n6 = len(s5) + 1
+        s7 = o.member_id.encode()
+        n8 = len(s7) + 1
+        l9 = o.members
+        n10 = len(l9) + 1
+        out += (P_ihi(o.throttle_time_ms, o.error_code, o.generation_id), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
+        for o11 in l9 if each is None else each(l9, out):
+            s12 = o11.member_id.encode()
+            n13 = len(s12) + 1
+            s14 = o11.group_instance_id
+            if s14 is None:
+                s14 = b''
+                n15 = 0
+            else:
+                s14 = s14.encode()
+                n15 = len(s14) + 1
+            s16 = o11.metadata
+            n17 = len(s16) + 1
+            out += ((VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), s16, (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.leave_group import LeaveGroupRequest
-from kafkalite.protocol.codec_helpers import refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_null, refuse_truncation
 
 C0 = LeaveGroupRequest
 P_ih = Struct(">ih").pack
@@ -11,30 +11,35 @@ U_h = Struct(">h").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.members = []
-    o0.unknown_tags = None
-    n, = U_h(buf, pos)
-    pos += 2
-    if n >= 0:
-        q = pos + n
-        o0.group_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    n, = U_h(buf, pos)
-    pos += 2
-    if n >= 0:
-        q = pos + n
-        o0.member_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.members = []
+        o0.unknown_tags = None
+        n, = U_h(buf, pos)
+        pos += 2
+        if n >= 0:
+            q = pos + n
+            o0.group_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        n, = U_h(buf, pos)
+        pos += 2
+        if n >= 0:
+            q = pos + n
+            o0.member_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        out.append(P_ih(o.throttle_time_ms, o.error_code))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    out.append(P_ih(o.throttle_time_ms, o.error_code))
+parse_request, build_response = create_codec(*NO_HOOKS)

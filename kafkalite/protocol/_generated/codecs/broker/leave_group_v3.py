@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.leave_group import LeaveGroupRequest
-from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = LeaveGroupRequest
 C1 = LeaveGroupRequest.MemberIdentity
@@ -15,69 +15,74 @@ U_i = Struct(">i").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.member_id = ''
-    o0.unknown_tags = None
-    n, = U_h(buf, pos)
-    pos += 2
-    if n >= 0:
-        q = pos + n
-        o0.group_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 4 > end - pos:
-            refuse_length()
-        l1 = o0.members = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.reason = None
-            o1.unknown_tags = None
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.member_id = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.group_instance_id = buf[pos:q].decode()
-                pos = q
-            elif n == -1:
-                o1.group_instance_id = None
-            else:
-                refuse_null()
-            l1.append(o1)
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.members
-    n2 = len(l1)
-    out.append(P_ihi(o.throttle_time_ms, o.error_code, n2))
-    for o3 in l1:
-        if o3.member_id == '' and o3.group_instance_id == '':
-            out.append(P_hhh(0, 0, o3.error_code))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.member_id = ''
+        o0.unknown_tags = None
+        n, = U_h(buf, pos)
+        pos += 2
+        if n >= 0:
+            q = pos + n
+            o0.group_id = buf[pos:q].decode()
+            pos = q
         else:
-            s4 = o3.member_id.encode()
-            n5 = len(s4)
-            s6 = o3.group_instance_id
-            if s6 is None:
-                s6 = b''
-                n7 = -1
+            refuse_null()
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 4 > end - pos:
+                refuse_length()
+            l1 = o0.members = [] if new_list is None else new_list("members", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.reason = None
+                o1.unknown_tags = None
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.member_id = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.group_instance_id = buf[pos:q].decode()
+                    pos = q
+                elif n == -1:
+                    o1.group_instance_id = None
+                else:
+                    refuse_null()
+                l1.append(o1)
+        else:
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.members
+        n2 = len(l1)
+        out.append(P_ihi(o.throttle_time_ms, o.error_code, n2))
+        for o3 in l1 if each is None else each(l1, out):
+            if o3.member_id == '' and o3.group_instance_id == '':
+                out.append(P_hhh(0, 0, o3.error_code))
             else:
-                s6 = s6.encode()
-                n7 = len(s6)
-            out += (P_h(n5), s4, P_h(n7), s6, P_h(o3.error_code))
+                s4 = o3.member_id.encode()
+                n5 = len(s4)
+                s6 = o3.group_instance_id
+                if s6 is None:
+                    s6 = b''
+                    n7 = -1
+                else:
+                    s6 = s6.encode()
+                    n7 = len(s6)
+                out += (P_h(n5), s4, P_h(n7), s6, P_h(o3.error_code))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.list_config_resources import ListConfigResourcesRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_varint
 
 C0 = ListConfigResourcesRequest
 P_BbB = Struct(">BbB").pack
@@ -12,39 +12,44 @@ P_ih = Struct(">ih").pack
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n > end - pos:
-            refuse_length()
-        o0.resource_types = read_numbers("b", buf, pos, n)
-        pos += n * 1
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.config_resources
-    n2 = len(l1) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        if o3.resource_name == '' and not o3.unknown_tags:
-            out.append(P_BbB(1, o3.resource_type, 0))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n > end - pos:
+                refuse_length()
+            o0.resource_types = read_numbers("b", buf, pos, n)
+            pos += n * 1
         else:
-            s4 = o3.resource_name.encode()
-            n5 = len(s4) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_b(o3.resource_type), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.config_resources
+        n2 = len(l1) + 1
+        out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            if o3.resource_name == '' and not o3.unknown_tags:
+                out.append(P_BbB(1, o3.resource_type, 0))
+            else:
+                s4 = o3.resource_name.encode()
+                n5 = len(s4) + 1
+                out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_b(o3.resource_type), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

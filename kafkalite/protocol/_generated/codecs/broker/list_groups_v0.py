@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
-from kafkalite.protocol.codec_helpers import refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_truncation
 
 C0 = ListGroupsRequest
 P_h = Struct(">h").pack
@@ -11,23 +11,28 @@ P_hi = Struct(">hi").pack
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.states_filter = []
-    o0.types_filter = []
-    o0.unknown_tags = None
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.states_filter = []
+        o0.types_filter = []
+        o0.unknown_tags = None
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.groups
+        n2 = len(l1)
+        out.append(P_hi(o.error_code, n2))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.group_id.encode()
+            n5 = len(s4)
+            s6 = o3.protocol_type.encode()
+            n7 = len(s6)
+            out += (P_h(n5), s4, P_h(n7), s6)
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    l1 = o.groups
-    n2 = len(l1)
-    out.append(P_hi(o.error_code, n2))
-    for o3 in l1:
-        s4 = o3.group_id.encode()
-        n5 = len(s4)
-        s6 = o3.protocol_type.encode()
-        n7 = len(s6)
-        out += (P_h(n5), s4, P_h(n7), s6)
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
 
 C0 = ListPartitionReassignmentsRequest
 C1 = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
@@ -13,92 +13,97 @@ U_iB = Struct(">iB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    o0.timeout_ms, n = U_iB(buf, pos)
-    pos += 5
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 3 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 4 > end - pos:
-                    refuse_length()
-                o1.partition_indexes = read_numbers("i", buf, pos, n)
-                pos += n * 4
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        o0.topics = None
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        o0.timeout_ms, n = U_iB(buf, pos)
+        pos += 5
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 3 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 4 > end - pos:
+                        refuse_length()
+                    o1.partition_indexes = read_numbers("i", buf, pos, n)
+                    pos += n * 4
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            o0.topics = None
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.error_message
+        if s1 is None:
+            s1 = b''
+            n2 = 0
+        else:
+            s1 = s1.encode()
+            n2 = len(s1) + 1
+        l3 = o.topics
+        n4 = len(l3) + 1
+        out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+        for o5 in l3 if each is None else each(l3, out):
+            s6 = o5.name.encode()
+            n7 = len(s6) + 1
+            l8 = o5.partitions
+            n9 = len(l8) + 1
+            out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
+            for o10 in l8 if each is None else each(l8, out):
+                l11 = o10.replicas
+                n12 = len(l11)
+                l13 = o10.adding_replicas
+                n14 = len(l13)
+                l15 = o10.removing_replicas
+                n16 = len(l15)
+                if n12 < 127 and n14 < 127 and n16 < 127 and not o10.unknown_tags:
+                    out.append(row_packer("iB%diB%diB%diB", n12, n14, n16)(o10.partition_index, n12 + 1, *l11, n14 + 1, *l13, n16 + 1, *l15, 0))
+                else:
+                    l17 = o10.replicas
+                    n18 = len(l17) + 1
+                    l19 = o10.adding_replicas
+                    n20 = len(l19) + 1
+                    l21 = o10.removing_replicas
+                    n22 = len(l21) + 1
+                    out += (P_i(o10.partition_index), (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (VARINTS[n20] if n20 < SHORT else encode_varint(n20)), pack_numbers("i", l19), (VARINTS[n22] if n22 < SHORT else encode_varint(n22)), pack_numbers("i", l21), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+            out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    s1 = o.error_message
-    if s1 is None:
-        s1 = b''
-        n2 = 0
-    else:
-        s1 = s1.encode()
-        n2 = len(s1) + 1
-    l3 = o.topics
-    n4 = len(l3) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
-    for o5 in l3:
-        s6 = o5.name.encode()
-        n7 = len(s6) + 1
-        l8 = o5.partitions
-        n9 = len(l8) + 1
-        out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
-        for o10 in l8:
-            l11 = o10.replicas
-            n12 = len(l11)
-            l13 = o10.adding_replicas
-            n14 = len(l13)
-            l15 = o10.removing_replicas
-            n16 = len(l15)
-            if n12 < 127 and n14 < 127 and n16 < 127 and not o10.unknown_tags:
-                out.append(row_packer("iB%diB%diB%diB", n12, n14, n16)(o10.partition_index, n12 + 1, *l11, n14 + 1, *l13, n16 + 1, *l15, 0))
-            else:
-                l17 = o10.replicas
-                n18 = len(l17) + 1
-                l19 = o10.adding_replicas
-                n20 = len(l19) + 1
-                l21 = o10.removing_replicas
-                n22 = len(l21) + 1
-                out += (P_i(o10.partition_index), (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (VARINTS[n20] if n20 < SHORT else encode_varint(n20)), pack_numbers("i", l19), (VARINTS[n22] if n22 < SHORT else encode_varint(n22)), pack_numbers("i", l21), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
-        out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.list_transactions import ListTransactionsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ListTransactionsRequest
 P_BqBB = Struct(">BqBB").pack
@@ -13,72 +13,77 @@ U_qB = Struct(">qB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.transactional_id_pattern = None
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n > end - pos:
-            refuse_length()
-        l1 = o0.state_filters = []
-        for _ in range(n):
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                s = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            l1.append(s)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 8 > end - pos:
-            refuse_length()
-        o0.producer_id_filters = read_numbers("q", buf, pos, n)
-        pos += n * 8
-    else:
-        refuse_null()
-    o0.duration_filter, n = U_qB(buf, pos)
-    pos += 9
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.unknown_state_filters
-    n2 = len(l1) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        s4 = o3.encode()
-        n5 = len(s4) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4)
-    l6 = o.transaction_states
-    n7 = len(l6) + 1
-    out.append((VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
-    for o8 in l6:
-        if o8.transactional_id == '' and o8.transaction_state == '' and not o8.unknown_tags:
-            out.append(P_BqBB(1, o8.producer_id, 1, 0))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.transactional_id_pattern = None
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n > end - pos:
+                refuse_length()
+            l1 = o0.state_filters = [] if new_list is None else new_list("state_filters", n)
+            for _ in rows(n):
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    s = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                l1.append(s)
         else:
-            s9 = o8.transactional_id.encode()
-            n10 = len(s9) + 1
-            s11 = o8.transaction_state.encode()
-            n12 = len(s11) + 1
-            out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_q(o8.producer_id), (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 8 > end - pos:
+                refuse_length()
+            o0.producer_id_filters = read_numbers("q", buf, pos, n)
+            pos += n * 8
+        else:
+            refuse_null()
+        o0.duration_filter, n = U_qB(buf, pos)
+        pos += 9
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.unknown_state_filters
+        n2 = len(l1) + 1
+        out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.encode()
+            n5 = len(s4) + 1
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4)
+        l6 = o.transaction_states
+        n7 = len(l6) + 1
+        out.append((VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        for o8 in l6 if each is None else each(l6, out):
+            if o8.transactional_id == '' and o8.transaction_state == '' and not o8.unknown_tags:
+                out.append(P_BqBB(1, o8.producer_id, 1, 0))
+            else:
+                s9 = o8.transactional_id.encode()
+                n10 = len(s9) + 1
+                s11 = o8.transaction_state.encode()
+                n12 = len(s11) + 1
+                out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_q(o8.producer_id), (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
-from kafkalite.protocol.codec_helpers import pack_numbers, refuse_length, refuse_null, refuse_truncation, row_packer
+from kafkalite.protocol.codec_helpers import NO_HOOKS, pack_numbers, refuse_length, refuse_null, refuse_truncation, row_packer
 
 C0 = MetadataRequest
 C1 = MetadataRequest.MetadataRequestTopic
@@ -17,68 +17,73 @@ U_i = Struct(">i").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.allow_auto_topic_creation = True
-    o0.include_cluster_authorized_operations = False
-    o0.include_topic_authorized_operations = False
-    o0.unknown_tags = None
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 2 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
-            o1.unknown_tags = None
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            l1.append(o1)
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.brokers
-    n2 = len(l1)
-    out.append(P_i(n2))
-    for o3 in l1:
-        if o3.host == '':
-            out.append(P_ihi(o3.node_id, 0, o3.port))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.allow_auto_topic_creation = True
+        o0.include_cluster_authorized_operations = False
+        o0.include_topic_authorized_operations = False
+        o0.unknown_tags = None
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 2 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
+                o1.unknown_tags = None
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                l1.append(o1)
         else:
-            s4 = o3.host.encode()
-            n5 = len(s4)
-            out += (P_ih(o3.node_id, n5), s4, P_i(o3.port))
-    l6 = o.topics
-    n7 = len(l6)
-    out.append(P_i(n7))
-    for o8 in l6:
-        s9 = o8.name.encode()
-        n10 = len(s9)
-        l11 = o8.partitions
-        n12 = len(l11)
-        out += (P_hh(o8.error_code, n10), s9, P_i(n12))
-        for o13 in l11:
-            l14 = o13.replica_nodes
-            n15 = len(l14)
-            l16 = o13.isr_nodes
-            n17 = len(l16)
-            if n15 < 127 and n17 < 127:
-                out.append(row_packer("hiii%dii%di", n15, n17)(o13.error_code, o13.partition_index, o13.leader_id, n15, *l14, n17, *l16))
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.brokers
+        n2 = len(l1)
+        out.append(P_i(n2))
+        for o3 in l1 if each is None else each(l1, out):
+            if o3.host == '':
+                out.append(P_ihi(o3.node_id, 0, o3.port))
             else:
-                l18 = o13.replica_nodes
-                n19 = len(l18)
-                l20 = o13.isr_nodes
-                n21 = len(l20)
-                out += (P_hiii(o13.error_code, o13.partition_index, o13.leader_id, n19), pack_numbers("i", l18), P_i(n21), pack_numbers("i", l20))
+                s4 = o3.host.encode()
+                n5 = len(s4)
+                out += (P_ih(o3.node_id, n5), s4, P_i(o3.port))
+        l6 = o.topics
+        n7 = len(l6)
+        out.append(P_i(n7))
+        for o8 in l6 if each is None else each(l6, out):
+            s9 = o8.name.encode()
+            n10 = len(s9)
+            l11 = o8.partitions
+            n12 = len(l11)
+            out += (P_hh(o8.error_code, n10), s9, P_i(n12))
+            for o13 in l11 if each is None else each(l11, out):
+                l14 = o13.replica_nodes
+                n15 = len(l14)
+                l16 = o13.isr_nodes
+                n17 = len(l16)
+                if n15 < 127 and n17 < 127:
+                    out.append(row_packer("hiii%dii%di", n15, n17)(o13.error_code, o13.partition_index, o13.leader_id, n15, *l14, n17, *l16))
+                else:
+                    l18 = o13.replica_nodes
+                    n19 = len(l18)
+                    l20 = o13.isr_nodes
+                    n21 = len(l20)
+                    out += (P_hiii(o13.error_code, o13.partition_index, o13.leader_id, n19), pack_numbers("i", l18), P_i(n21), pack_numbers("i", l20))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

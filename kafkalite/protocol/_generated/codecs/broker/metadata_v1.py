@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
-from kafkalite.protocol.codec_helpers import pack_numbers, refuse_length, refuse_null, refuse_truncation, row_packer
+from kafkalite.protocol.codec_helpers import NO_HOOKS, pack_numbers, refuse_length, refuse_null, refuse_truncation, row_packer
 
 C0 = MetadataRequest
 C1 = MetadataRequest.MetadataRequestTopic
@@ -19,77 +19,82 @@ U_i = Struct(">i").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.allow_auto_topic_creation = True
-    o0.include_cluster_authorized_operations = False
-    o0.include_topic_authorized_operations = False
-    o0.unknown_tags = None
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 2 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
-            o1.unknown_tags = None
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            l1.append(o1)
-    elif n == -1:
-        o0.topics = None
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.brokers
-    n2 = len(l1)
-    out.append(P_i(n2))
-    for o3 in l1:
-        if o3.host == '' and o3.rack == '':
-            out.append(P_ihih(o3.node_id, 0, o3.port, 0))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.allow_auto_topic_creation = True
+        o0.include_cluster_authorized_operations = False
+        o0.include_topic_authorized_operations = False
+        o0.unknown_tags = None
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 2 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
+                o1.unknown_tags = None
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                l1.append(o1)
+        elif n == -1:
+            o0.topics = None
         else:
-            s4 = o3.host.encode()
-            n5 = len(s4)
-            s6 = o3.rack
-            if s6 is None:
-                s6 = b''
-                n7 = -1
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.brokers
+        n2 = len(l1)
+        out.append(P_i(n2))
+        for o3 in l1 if each is None else each(l1, out):
+            if o3.host == '' and o3.rack == '':
+                out.append(P_ihih(o3.node_id, 0, o3.port, 0))
             else:
-                s6 = s6.encode()
-                n7 = len(s6)
-            out += (P_ih(o3.node_id, n5), s4, P_ih(o3.port, n7), s6)
-    l8 = o.topics
-    n9 = len(l8)
-    out.append(P_ii(o.controller_id, n9))
-    for o10 in l8:
-        s11 = o10.name.encode()
-        n12 = len(s11)
-        l13 = o10.partitions
-        n14 = len(l13)
-        out += (P_hh(o10.error_code, n12), s11, P_ti(o10.is_internal, n14))
-        for o15 in l13:
-            l16 = o15.replica_nodes
-            n17 = len(l16)
-            l18 = o15.isr_nodes
-            n19 = len(l18)
-            if n17 < 127 and n19 < 127:
-                out.append(row_packer("hiii%dii%di", n17, n19)(o15.error_code, o15.partition_index, o15.leader_id, n17, *l16, n19, *l18))
-            else:
-                l20 = o15.replica_nodes
-                n21 = len(l20)
-                l22 = o15.isr_nodes
-                n23 = len(l22)
-                out += (P_hiii(o15.error_code, o15.partition_index, o15.leader_id, n21), pack_numbers("i", l20), P_i(n23), pack_numbers("i", l22))
+                s4 = o3.host.encode()
+                n5 = len(s4)
+                s6 = o3.rack
+                if s6 is None:
+                    s6 = b''
+                    n7 = -1
+                else:
+                    s6 = s6.encode()
+                    n7 = len(s6)
+                out += (P_ih(o3.node_id, n5), s4, P_ih(o3.port, n7), s6)
+        l8 = o.topics
+        n9 = len(l8)
+        out.append(P_ii(o.controller_id, n9))
+        for o10 in l8 if each is None else each(l8, out):
+            s11 = o10.name.encode()
+            n12 = len(s11)
+            l13 = o10.partitions
+            n14 = len(l13)
+            out += (P_hh(o10.error_code, n12), s11, P_ti(o10.is_internal, n14))
+            for o15 in l13 if each is None else each(l13, out):
+                l16 = o15.replica_nodes
+                n17 = len(l16)
+                l18 = o15.isr_nodes
+                n19 = len(l18)
+                if n17 < 127 and n19 < 127:
+                    out.append(row_packer("hiii%dii%di", n17, n19)(o15.error_code, o15.partition_index, o15.leader_id, n17, *l16, n19, *l18))
+                else:
+                    l20 = o15.replica_nodes
+                    n21 = len(l20)
+                    l22 = o15.isr_nodes
+                    n23 = len(l22)
+                    out += (P_hiii(o15.error_code, o15.partition_index, o15.leader_id, n21), pack_numbers("i", l20), P_i(n23), pack_numbers("i", l22))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, pack_numbers, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
 
 C0 = MetadataRequest
 C1 = MetadataRequest.MetadataRequestTopic
@@ -18,127 +18,130 @@ U_uB = Struct(">16sB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.include_cluster_authorized_operations = False
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 18 > end - pos:
-            refuse_length()
-        q = pos + n * 18
-        if q <= end and buf[pos + 16:q:18].count(1) == n and buf[pos + 17:q:18].count(0) == n:
-            l1 = o0.topics = []
-            for v0, in I_uxx(buf[pos:q]):
-                o1 = new(C1)
-                o1.unknown_tags = None
-                o1.topic_id = v0
-                o1.name = ''
-                l1.append(o1)
-            pos = q
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.include_cluster_authorized_operations = False
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 18 > end - pos:
+                refuse_length()
+            q = pos + n * 18
+            if q <= end and buf[pos + 16:q:18].count(1) == n and buf[pos + 17:q:18].count(0) == n:
+                l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+                for v0, in I_uxx(buf[pos:q]) if each is None else each(I_uxx(buf[pos:q])):
+                    o1 = new(C1)
+                    o1.unknown_tags = None
+                    o1.topic_id = v0
+                    o1.name = ''
+                    l1.append(o1)
+                pos = q
+            else:
+                l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+                for _ in rows(n):
+                    o1 = new(C1)
+                    o1.unknown_tags = None
+                    o1.topic_id, n = U_uB(buf, pos)
+                    pos += 17
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o1.name = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        o1.name = None
+                    n = buf[pos]
+                    pos += 1
+                    if n:
+                        pos = read_unknown_tags(buf, pos, end, n, o1)
+                    l1.append(o1)
         else:
-            l1 = o0.topics = []
-            for _ in range(n):
-                o1 = new(C1)
-                o1.unknown_tags = None
-                o1.topic_id, n = U_uB(buf, pos)
-                pos += 17
-                if n > 127:
-                    n, pos = rest_of_string_length(buf, pos, n)
-                if n:
-                    q = pos + n - 1
-                    o1.name = buf[pos:q].decode()
-                    pos = q
+            o0.topics = None
+        o0.allow_auto_topic_creation, o0.include_topic_authorized_operations, n = U_ttB(buf, pos)
+        pos += 3
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def tags_1(o):
+        t = []
+        if not (o.incarnation_epoch == -1):
+            b = []
+            b.append(P_i(o.incarnation_epoch))
+            t.append((10000, b''.join(b)))
+        return encode_tag_section(t, o.unknown_tags)
+
+    def tags_2(o):
+        t = []
+        if not (o.max_incarnation_epoch == -1):
+            b = []
+            b.append(P_i(o.max_incarnation_epoch))
+            t.append((10000, b''.join(b)))
+        return encode_tag_section(t, o.unknown_tags)
+
+    def build_response(o, out):
+        l1 = o.brokers
+        n2 = len(l1) + 1
+        out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            if o3.host == '' and o3.rack == '' and not o3.unknown_tags:
+                out.append(P_iBiBB(o3.node_id, 1, o3.port, 1, 0))
+            else:
+                s4 = o3.host.encode()
+                n5 = len(s4) + 1
+                s6 = o3.rack
+                if s6 is None:
+                    s6 = b''
+                    n7 = 0
                 else:
-                    o1.name = None
-                n = buf[pos]
-                pos += 1
-                if n:
-                    pos = read_unknown_tags(buf, pos, end, n, o1)
-                l1.append(o1)
-    else:
-        o0.topics = None
-    o0.allow_auto_topic_creation, o0.include_topic_authorized_operations, n = U_ttB(buf, pos)
-    pos += 3
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def tags_1(o):
-    t = []
-    if not (o.incarnation_epoch == -1):
-        b = []
-        b.append(P_i(o.incarnation_epoch))
-        t.append((10000, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
-
-
-def tags_2(o):
-    t = []
-    if not (o.max_incarnation_epoch == -1):
-        b = []
-        b.append(P_i(o.max_incarnation_epoch))
-        t.append((10000, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
-
-
-def build_response(o, out):
-    l1 = o.brokers
-    n2 = len(l1) + 1
-    out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        if o3.host == '' and o3.rack == '' and not o3.unknown_tags:
-            out.append(P_iBiBB(o3.node_id, 1, o3.port, 1, 0))
+                    s6 = s6.encode()
+                    n7 = len(s6) + 1
+                out += (P_i(o3.node_id), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_i(o3.port), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        s8 = o.cluster_id
+        if s8 is None:
+            s8 = b''
+            n9 = 0
         else:
-            s4 = o3.host.encode()
-            n5 = len(s4) + 1
-            s6 = o3.rack
-            if s6 is None:
-                s6 = b''
-                n7 = 0
-            else:
-                s6 = s6.encode()
-                n7 = len(s6) + 1
-            out += (P_i(o3.node_id), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_i(o3.port), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    s8 = o.cluster_id
-    if s8 is None:
-        s8 = b''
-        n9 = 0
-    else:
-        s8 = s8.encode()
-        n9 = len(s8) + 1
-    l10 = o.topics
-    n11 = len(l10) + 1
-    out += ((VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, P_i(o.controller_id), (VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
-    for o12 in l10:
-        s13 = o12.name.encode()
-        n14 = len(s13) + 1
-        l15 = o12.partitions
-        n16 = len(l15) + 1
-        out += (P_h(o12.error_code), (VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_ut(o12.topic_id, o12.is_internal), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)))
-        for o17 in l15:
-            l18 = o17.replica_nodes
-            n19 = len(l18)
-            l20 = o17.isr_nodes
-            n21 = len(l20)
-            l22 = o17.offline_replicas
-            n23 = len(l22)
-            if n19 < 127 and n21 < 127 and n23 < 127 and not o17.unknown_tags and o17.incarnation_epoch == -1:
-                out.append(row_packer("hiiiB%diB%diB%diB", n19, n21, n23)(o17.error_code, o17.partition_index, o17.leader_id, o17.leader_epoch, n19 + 1, *l18, n21 + 1, *l20, n23 + 1, *l22, 0))
-            else:
-                l24 = o17.replica_nodes
-                n25 = len(l24) + 1
-                l26 = o17.isr_nodes
-                n27 = len(l26) + 1
-                l28 = o17.offline_replicas
-                n29 = len(l28) + 1
-                out += (P_hiii(o17.error_code, o17.partition_index, o17.leader_id, o17.leader_epoch), (VARINTS[n25] if n25 < SHORT else encode_varint(n25)), pack_numbers("i", l24), (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (VARINTS[n29] if n29 < SHORT else encode_varint(n29)), pack_numbers("i", l28), (b'\0' if not o17.unknown_tags and o17.incarnation_epoch == -1 else tags_1(o17)))
-        out += (P_i(o12.topic_authorized_operations), (b'\0' if not o12.unknown_tags else encode_unknown_tags(o12)))
-    out.append((b'\0' if not o.unknown_tags and o.max_incarnation_epoch == -1 else tags_2(o)))
+            s8 = s8.encode()
+            n9 = len(s8) + 1
+        l10 = o.topics
+        n11 = len(l10) + 1
+        out += ((VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, P_i(o.controller_id), (VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
+        for o12 in l10 if each is None else each(l10, out):
+            s13 = o12.name.encode()
+            n14 = len(s13) + 1
+            l15 = o12.partitions
+            n16 = len(l15) + 1
+            out += (P_h(o12.error_code), (VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_ut(o12.topic_id, o12.is_internal), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)))
+            for o17 in l15 if each is None else each(l15, out):
+                l18 = o17.replica_nodes
+                n19 = len(l18)
+                l20 = o17.isr_nodes
+                n21 = len(l20)
+                l22 = o17.offline_replicas
+                n23 = len(l22)
+                if n19 < 127 and n21 < 127 and n23 < 127 and not o17.unknown_tags and o17.incarnation_epoch == -1:
+                    out.append(row_packer("hiiiB%diB%diB%diB", n19, n21, n23)(o17.error_code, o17.partition_index, o17.leader_id, o17.leader_epoch, n19 + 1, *l18, n21 + 1, *l20, n23 + 1, *l22, 0))
+                else:
+                    l24 = o17.replica_nodes
+                    n25 = len(l24) + 1
+                    l26 = o17.isr_nodes
+                    n27 = len(l26) + 1
+                    l28 = o17.offline_replicas
+                    n29 = len(l28) + 1
+                    out += (P_hiii(o17.error_code, o17.partition_index, o17.leader_id, o17.leader_epoch), (VARINTS[n25] if n25 < SHORT else encode_varint(n25)), pack_numbers("i", l24), (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (VARINTS[n29] if n29 < SHORT else encode_varint(n29)), pack_numbers("i", l28), (b'\0' if not o17.unknown_tags and o17.incarnation_epoch == -1 else tags_1(o17)))
+            out += (P_i(o12.topic_authorized_operations), (b'\0' if not o12.unknown_tags else encode_unknown_tags(o12)))
+        out.append((b'\0' if not o.unknown_tags and o.max_incarnation_epoch == -1 else tags_2(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

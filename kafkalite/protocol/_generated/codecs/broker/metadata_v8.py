@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
-from kafkalite.protocol.codec_helpers import pack_numbers, refuse_length, refuse_null, refuse_truncation, row_packer
+from kafkalite.protocol.codec_helpers import NO_HOOKS, pack_numbers, refuse_length, refuse_null, refuse_truncation, row_packer
 
 C0 = MetadataRequest
 C1 = MetadataRequest.MetadataRequestTopic
@@ -21,89 +21,94 @@ U_ttt = Struct(">???").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 2 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
-            o1.unknown_tags = None
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            l1.append(o1)
-    elif n == -1:
-        o0.topics = None
-    else:
-        refuse_null()
-    o0.allow_auto_topic_creation, o0.include_cluster_authorized_operations, o0.include_topic_authorized_operations = U_ttt(buf, pos)
-    pos += 3
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.brokers
-    n2 = len(l1)
-    out.append(P_ii(o.throttle_time_ms, n2))
-    for o3 in l1:
-        if o3.host == '' and o3.rack == '':
-            out.append(P_ihih(o3.node_id, 0, o3.port, 0))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 2 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
+                o1.unknown_tags = None
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                l1.append(o1)
+        elif n == -1:
+            o0.topics = None
         else:
-            s4 = o3.host.encode()
-            n5 = len(s4)
-            s6 = o3.rack
-            if s6 is None:
-                s6 = b''
-                n7 = -1
+            refuse_null()
+        o0.allow_auto_topic_creation, o0.include_cluster_authorized_operations, o0.include_topic_authorized_operations = U_ttt(buf, pos)
+        pos += 3
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.brokers
+        n2 = len(l1)
+        out.append(P_ii(o.throttle_time_ms, n2))
+        for o3 in l1 if each is None else each(l1, out):
+            if o3.host == '' and o3.rack == '':
+                out.append(P_ihih(o3.node_id, 0, o3.port, 0))
             else:
-                s6 = s6.encode()
-                n7 = len(s6)
-            out += (P_ih(o3.node_id, n5), s4, P_ih(o3.port, n7), s6)
-    s8 = o.cluster_id
-    if s8 is None:
-        s8 = b''
-        n9 = -1
-    else:
-        s8 = s8.encode()
-        n9 = len(s8)
-    l10 = o.topics
-    n11 = len(l10)
-    out += (P_h(n9), s8, P_ii(o.controller_id, n11))
-    for o12 in l10:
-        s13 = o12.name.encode()
-        n14 = len(s13)
-        l15 = o12.partitions
-        n16 = len(l15)
-        out += (P_hh(o12.error_code, n14), s13, P_ti(o12.is_internal, n16))
-        for o17 in l15:
-            l18 = o17.replica_nodes
-            n19 = len(l18)
-            l20 = o17.isr_nodes
-            n21 = len(l20)
-            l22 = o17.offline_replicas
-            n23 = len(l22)
-            if n19 < 127 and n21 < 127 and n23 < 127:
-                out.append(row_packer("hiiii%dii%dii%di", n19, n21, n23)(o17.error_code, o17.partition_index, o17.leader_id, o17.leader_epoch, n19, *l18, n21, *l20, n23, *l22))
-            else:
-                l24 = o17.replica_nodes
-                n25 = len(l24)
-                l26 = o17.isr_nodes
-                n27 = len(l26)
-                l28 = o17.offline_replicas
-                n29 = len(l28)
-                out += (P_hiiii(o17.error_code, o17.partition_index, o17.leader_id, o17.leader_epoch, n25), pack_numbers("i", l24), P_i(n27), pack_numbers("i", l26), P_i(n29), pack_numbers("i", l28))
-        out.append(P_i(o12.topic_authorized_operations))
-    out.append(P_i(o.cluster_authorized_operations))
+                s4 = o3.host.encode()
+                n5 = len(s4)
+                s6 = o3.rack
+                if s6 is None:
+                    s6 = b''
+                    n7 = -1
+                else:
+                    s6 = s6.encode()
+                    n7 = len(s6)
+                out += (P_ih(o3.node_id, n5), s4, P_ih(o3.port, n7), s6)
+        s8 = o.cluster_id
+        if s8 is None:
+            s8 = b''
+            n9 = -1
+        else:
+            s8 = s8.encode()
+            n9 = len(s8)
+        l10 = o.topics
+        n11 = len(l10)
+        out += (P_h(n9), s8, P_ii(o.controller_id, n11))
+        for o12 in l10 if each is None else each(l10, out):
+            s13 = o12.name.encode()
+            n14 = len(s13)
+            l15 = o12.partitions
+            n16 = len(l15)
+            out += (P_hh(o12.error_code, n14), s13, P_ti(o12.is_internal, n16))
+            for o17 in l15 if each is None else each(l15, out):
+                l18 = o17.replica_nodes
+                n19 = len(l18)
+                l20 = o17.isr_nodes
+                n21 = len(l20)
+                l22 = o17.offline_replicas
+                n23 = len(l22)
+                if n19 < 127 and n21 < 127 and n23 < 127:
+                    out.append(row_packer("hiiii%dii%dii%di", n19, n21, n23)(o17.error_code, o17.partition_index, o17.leader_id, o17.leader_epoch, n19, *l18, n21, *l20, n23, *l22))
+                else:
+                    l24 = o17.replica_nodes
+                    n25 = len(l24)
+                    l26 = o17.isr_nodes
+                    n27 = len(l26)
+                    l28 = o17.offline_replicas
+                    n29 = len(l28)
+                    out += (P_hiiii(o17.error_code, o17.partition_index, o17.leader_id, o17.leader_epoch, n25), pack_numbers("i", l24), P_i(n27), pack_numbers("i", l26), P_i(n29), pack_numbers("i", l28))
+            out.append(P_i(o12.topic_authorized_operations))
+        out.append(P_i(o.cluster_authorized_operations))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
-from kafkalite.protocol.codec_helpers import read_numbers, refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = OffsetFetchRequest
 C1 = OffsetFetchRequest.OffsetFetchRequestTopic
@@ -16,72 +16,77 @@ U_i = Struct(">i").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.groups = []
-    o0.require_stable = False
-    o0.unknown_tags = None
-    n, = U_h(buf, pos)
-    pos += 2
-    if n >= 0:
-        q = pos + n
-        o0.group_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 6 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n, = U_i(buf, pos)
-            pos += 4
-            if n >= 0:
-                if n * 4 > end - pos:
-                    refuse_length()
-                o1.partition_indexes = read_numbers("i", buf, pos, n)
-                pos += n * 4
-            else:
-                refuse_null()
-            l1.append(o1)
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.topics
-    n2 = len(l1)
-    out.append(P_i(n2))
-    for o3 in l1:
-        s4 = o3.name.encode()
-        n5 = len(s4)
-        l6 = o3.partitions
-        n7 = len(l6)
-        out += (P_h(n5), s4, P_i(n7))
-        for o8 in l6:
-            if o8.metadata == '':
-                out.append(P_iqhh(o8.partition_index, o8.committed_offset, 0, o8.error_code))
-            else:
-                s9 = o8.metadata
-                if s9 is None:
-                    s9 = b''
-                    n10 = -1
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.groups = []
+        o0.require_stable = False
+        o0.unknown_tags = None
+        n, = U_h(buf, pos)
+        pos += 2
+        if n >= 0:
+            q = pos + n
+            o0.group_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 6 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.name = buf[pos:q].decode()
+                    pos = q
                 else:
-                    s9 = s9.encode()
-                    n10 = len(s9)
-                out += (P_iqh(o8.partition_index, o8.committed_offset, n10), s9, P_h(o8.error_code))
+                    refuse_null()
+                n, = U_i(buf, pos)
+                pos += 4
+                if n >= 0:
+                    if n * 4 > end - pos:
+                        refuse_length()
+                    o1.partition_indexes = read_numbers("i", buf, pos, n)
+                    pos += n * 4
+                else:
+                    refuse_null()
+                l1.append(o1)
+        else:
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.topics
+        n2 = len(l1)
+        out.append(P_i(n2))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.name.encode()
+            n5 = len(s4)
+            l6 = o3.partitions
+            n7 = len(l6)
+            out += (P_h(n5), s4, P_i(n7))
+            for o8 in l6 if each is None else each(l6, out):
+                if o8.metadata == '':
+                    out.append(P_iqhh(o8.partition_index, o8.committed_offset, 0, o8.error_code))
+                else:
+                    s9 = o8.metadata
+                    if s9 is None:
+                        s9 = b''
+                        n10 = -1
+                    else:
+                        s9 = s9.encode()
+                        n10 = len(s9)
+                    out += (P_iqh(o8.partition_index, o8.committed_offset, n10), s9, P_h(o8.error_code))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

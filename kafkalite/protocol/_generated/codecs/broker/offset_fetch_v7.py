@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = OffsetFetchRequest
 C1 = OffsetFetchRequest.OffsetFetchRequestTopic
@@ -15,100 +15,104 @@ U_tB = Struct(">?B").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.groups = []
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.group_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 3 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 4 > end - pos:
-                    refuse_length()
-                o1.partition_indexes = read_numbers("i", buf, pos, n)
-                pos += n * 4
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        o0.topics = None
-    o0.require_stable, n = U_tB(buf, pos)
-    pos += 2
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def tags_1(o):
-    t = []
-    if not (o.incarnation_epoch == -1):
-        b = []
-        b.append(P_i(o.incarnation_epoch))
-        t.append((10000, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
-
-
-def build_response(o, out):
-    l1 = o.topics
-    n2 = len(l1) + 1
-    out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        s4 = o3.name.encode()
-        n5 = len(s4) + 1
-        l6 = o3.partitions
-        n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
-        for o8 in l6:
-            if o8.metadata == '' and not o8.unknown_tags and o8.incarnation_epoch == -1:
-                out.append(P_iqiBhB(o8.partition_index, o8.committed_offset, o8.committed_leader_epoch, 1, o8.error_code, 0))
-            else:
-                s9 = o8.metadata
-                if s9 is None:
-                    s9 = b''
-                    n10 = 0
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.groups = []
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.group_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 3 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.name = buf[pos:q].decode()
+                    pos = q
                 else:
-                    s9 = s9.encode()
-                    n10 = len(s9) + 1
-                out += (P_iqi(o8.partition_index, o8.committed_offset, o8.committed_leader_epoch), (VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_h(o8.error_code), (b'\0' if not o8.unknown_tags and o8.incarnation_epoch == -1 else tags_1(o8)))
-        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out += (P_h(o.error_code), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 4 > end - pos:
+                        refuse_length()
+                    o1.partition_indexes = read_numbers("i", buf, pos, n)
+                    pos += n * 4
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            o0.topics = None
+        o0.require_stable, n = U_tB(buf, pos)
+        pos += 2
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def tags_1(o):
+        t = []
+        if not (o.incarnation_epoch == -1):
+            b = []
+            b.append(P_i(o.incarnation_epoch))
+            t.append((10000, b''.join(b)))
+        return encode_tag_section(t, o.unknown_tags)
+
+    def build_response(o, out):
+        l1 = o.topics
+        n2 = len(l1) + 1
+        out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.name.encode()
+            n5 = len(s4) + 1
+            l6 = o3.partitions
+            n7 = len(l6) + 1
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+            for o8 in l6 if each is None else each(l6, out):
+                if o8.metadata == '' and not o8.unknown_tags and o8.incarnation_epoch == -1:
+                    out.append(P_iqiBhB(o8.partition_index, o8.committed_offset, o8.committed_leader_epoch, 1, o8.error_code, 0))
+                else:
+                    s9 = o8.metadata
+                    if s9 is None:
+                        s9 = b''
+                        n10 = 0
+                    else:
+                        s9 = s9.encode()
+                        n10 = len(s9) + 1
+                    out += (P_iqi(o8.partition_index, o8.committed_offset, o8.committed_leader_epoch), (VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_h(o8.error_code), (b'\0' if not o8.unknown_tags and o8.incarnation_epoch == -1 else tags_1(o8)))
+            out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out += (P_h(o.error_code), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = OffsetForLeaderEpochRequest
 C1 = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
@@ -19,59 +19,64 @@ U_ii = Struct(">ii").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    o0.replica_id, n = U_ii(buf, pos)
-    pos += 8
-    if n >= 0:
-        if n * 6 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.topic = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n, = U_i(buf, pos)
-            pos += 4
-            if n >= 0:
-                if n * 12 > end - pos:
-                    refuse_length()
-                q = pos + n * 12
-                l2 = o1.partitions = []
-                for v0, v1, v2 in I_iii(buf[pos:q]):
-                    o2 = new(C2)
-                    o2.unknown_tags = None
-                    o2.partition = v0
-                    o2.current_leader_epoch = v1
-                    o2.leader_epoch = v2
-                    l2.append(o2)
-                pos = q
-            else:
-                refuse_null()
-            l1.append(o1)
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        o0.replica_id, n = U_ii(buf, pos)
+        pos += 8
+        if n >= 0:
+            if n * 6 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.topic = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n, = U_i(buf, pos)
+                pos += 4
+                if n >= 0:
+                    if n * 12 > end - pos:
+                        refuse_length()
+                    q = pos + n * 12
+                    l2 = o1.partitions = [] if new_list is None else new_list("partitions", n)
+                    for v0, v1, v2 in I_iii(buf[pos:q]) if each is None else each(I_iii(buf[pos:q])):
+                        o2 = new(C2)
+                        o2.unknown_tags = None
+                        o2.partition = v0
+                        o2.current_leader_epoch = v1
+                        o2.leader_epoch = v2
+                        l2.append(o2)
+                    pos = q
+                else:
+                    refuse_null()
+                l1.append(o1)
+        else:
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.topics
+        n2 = len(l1)
+        out.append(P_ii(o.throttle_time_ms, n2))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.topic.encode()
+            n5 = len(s4)
+            l6 = o3.partitions
+            n7 = len(l6)
+            out += (P_h(n5), s4, P_i(n7))
+            out += [P_hiiq(o8.error_code, o8.partition, o8.leader_epoch, o8.end_offset) for o8 in (l6 if each is None else each(l6, out))]
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    l1 = o.topics
-    n2 = len(l1)
-    out.append(P_ii(o.throttle_time_ms, n2))
-    for o3 in l1:
-        s4 = o3.topic.encode()
-        n5 = len(s4)
-        l6 = o3.partitions
-        n7 = len(l6)
-        out += (P_h(n5), s4, P_i(n7))
-        out += [P_hiiq(o8.error_code, o8.partition, o8.leader_epoch, o8.end_offset) for o8 in l6]
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ProduceRequest
 C1 = ProduceRequest.TopicProduceData
@@ -18,155 +18,158 @@ U_iB = Struct(">iB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.transactional_id = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.transactional_id = None
-    o0.acks, o0.timeout_ms, n = U_hiB(buf, pos)
-    pos += 7
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 3 > end - pos:
-            refuse_length()
-        l1 = o0.topic_data = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
-            o1.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 6 > end - pos:
-                    refuse_length()
-                l2 = o1.partition_data = []
-                for _ in range(n):
-                    o2 = new(C2)
-                    o2.unknown_tags = None
-                    o2.index, n = U_iB(buf, pos)
-                    pos += 5
-                    if n > 127:
-                        n, pos = rest_of_varint(buf, pos, n)
-                    if n:
-                        q = pos + n - 1
-                        o2.records = memoryview(buf)[pos:q]
-                        pos = q
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.transactional_id = buf[pos:q].decode()
+            pos = q
+        else:
+            o0.transactional_id = None
+        o0.acks, o0.timeout_ms, n = U_hiB(buf, pos)
+        pos += 7
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 3 > end - pos:
+                refuse_length()
+            l1 = o0.topic_data = [] if new_list is None else new_list("topic_data", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 6 > end - pos:
+                        refuse_length()
+                    l2 = o1.partition_data = [] if new_list is None else new_list("partition_data", n)
+                    for _ in rows(n):
+                        o2 = new(C2)
+                        o2.unknown_tags = None
+                        o2.index, n = U_iB(buf, pos)
+                        pos += 5
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            o2.records = memoryview(buf)[pos:q]
+                            pos = q
+                        else:
+                            o2.records = None
+                        n = buf[pos]
+                        pos += 1
+                        if n:
+                            pos = read_unknown_tags(buf, pos, end, n, o2)
+                        l2.append(o2)
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def tags_1(o):
+        t = []
+        if not (o.current_leader is None):
+            b = []
+            o1 = o.current_leader
+            b += (P_ii(o1.leader_id, o1.leader_epoch), (b'\0' if not o1.unknown_tags else encode_unknown_tags(o1)))
+            t.append((0, b''.join(b)))
+        return encode_tag_section(t, o.unknown_tags)
+
+    def tags_2(o):
+        t = []
+        if not (not o.node_endpoints):
+            b = []
+            l1 = o.node_endpoints
+            n2 = len(l1) + 1
+            b.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+            for o3 in l1 if each is None else each(l1, b):
+                if o3.host == '' and o3.rack == '' and not o3.unknown_tags:
+                    b.append(P_iBiBB(o3.node_id, 1, o3.port, 1, 0))
+                else:
+                    s4 = o3.host.encode()
+                    n5 = len(s4) + 1
+                    s6 = o3.rack
+                    if s6 is None:
+                        s6 = b''
+                        n7 = 0
                     else:
-                        o2.records = None
-                    n = buf[pos]
-                    pos += 1
-                    if n:
-                        pos = read_unknown_tags(buf, pos, end, n, o2)
-                    l2.append(o2)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+                        s6 = s6.encode()
+                        n7 = len(s6) + 1
+                    b += (P_i(o3.node_id), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_i(o3.port), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+            t.append((0, b''.join(b)))
+        return encode_tag_section(t, o.unknown_tags)
 
-
-def tags_1(o):
-    t = []
-    if not (o.current_leader is None):
-        b = []
-        o1 = o.current_leader
-        b += (P_ii(o1.leader_id, o1.leader_epoch), (b'\0' if not o1.unknown_tags else encode_unknown_tags(o1)))
-        t.append((0, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
-
-
-def tags_2(o):
-    t = []
-    if not (not o.node_endpoints):
-        b = []
-        l1 = o.node_endpoints
+    def build_response(o, out):
+        l1 = o.responses
         n2 = len(l1) + 1
-        b.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-        for o3 in l1:
-            if o3.host == '' and o3.rack == '' and not o3.unknown_tags:
-                b.append(P_iBiBB(o3.node_id, 1, o3.port, 1, 0))
-            else:
-                s4 = o3.host.encode()
-                n5 = len(s4) + 1
-                s6 = o3.rack
-                if s6 is None:
-                    s6 = b''
-                    n7 = 0
-                else:
-                    s6 = s6.encode()
-                    n7 = len(s6) + 1
-                b += (P_i(o3.node_id), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_i(o3.port), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-        t.append((0, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
-
-
-def build_response(o, out):
-    l1 = o.responses
-    n2 = len(l1) + 1
-    out.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        s4 = o3.name.encode()
-        n5 = len(s4) + 1
-        l6 = o3.partition_responses
-        n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
-        for o8 in l6:
-            l9 = o8.record_errors
-            n10 = len(l9) + 1
-            out += (P_ihqqq(o8.index, o8.error_code, o8.base_offset, o8.log_append_time_ms, o8.log_start_offset), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
-            for o11 in l9:
-                if o11.batch_index_error_message == '' and not o11.unknown_tags:
-                    out.append(P_iBB(o11.batch_index, 1, 0))
-                else:
-                    s12 = o11.batch_index_error_message
-                    if s12 is None:
-                        s12 = b''
-                        n13 = 0
+        out.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.name.encode()
+            n5 = len(s4) + 1
+            l6 = o3.partition_responses
+            n7 = len(l6) + 1
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+            for o8 in l6 if each is None else each(l6, out):
+                l9 = o8.record_errors
+                n10 = len(l9) + 1
+                out += (P_ihqqq(o8.index, o8.error_code, o8.base_offset, o8.log_append_time_ms, o8.log_start_offset), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
+                for o11 in l9 if each is None else each(l9, out):
+                    if o11.batch_index_error_message == '' and not o11.unknown_tags:
+                        out.append(P_iBB(o11.batch_index, 1, 0))
                     else:
-                        s12 = s12.encode()
-                        n13 = len(s12) + 1
-                    out += (P_i(o11.batch_index), (VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
-            s14 = o8.error_message
-            if s14 is None:
-                s14 = b''
-                n15 = 0
-            else:
-                s14 = s14.encode()
-                n15 = len(s14) + 1
-            out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (b'\0' if not o8.unknown_tags and o8.current_leader is None else tags_1(o8)))
-        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out += (P_i(o.throttle_time_ms), (b'\0' if not o.unknown_tags and not o.node_endpoints else tags_2(o)))
+                        s12 = o11.batch_index_error_message
+                        if s12 is None:
+                            s12 = b''
+                            n13 = 0
+                        else:
+                            s12 = s12.encode()
+                            n13 = len(s12) + 1
+                        out += (P_i(o11.batch_index), (VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
+                s14 = o8.error_message
+                if s14 is None:
+                    s14 = b''
+                    n15 = 0
+                else:
+                    s14 = s14.encode()
+                    n15 = len(s14) + 1
+                out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (b'\0' if not o8.unknown_tags and o8.current_leader is None else tags_1(o8)))
+            out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out += (P_i(o.throttle_time_ms), (b'\0' if not o.unknown_tags and not o.node_endpoints else tags_2(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

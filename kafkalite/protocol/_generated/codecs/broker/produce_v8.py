@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
-from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = ProduceRequest
 C1 = ProduceRequest.TopicProduceData
@@ -19,99 +19,104 @@ U_ii = Struct(">ii").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n, = U_h(buf, pos)
-    pos += 2
-    if n >= 0:
-        q = pos + n
-        o0.transactional_id = buf[pos:q].decode()
-        pos = q
-    elif n == -1:
-        o0.transactional_id = None
-    else:
-        refuse_null()
-    o0.acks, o0.timeout_ms, n = U_hii(buf, pos)
-    pos += 10
-    if n >= 0:
-        if n * 6 > end - pos:
-            refuse_length()
-        l1 = o0.topic_data = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
-            o1.unknown_tags = None
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n, = U_i(buf, pos)
-            pos += 4
-            if n >= 0:
-                if n * 8 > end - pos:
-                    refuse_length()
-                l2 = o1.partition_data = []
-                for _ in range(n):
-                    o2 = new(C2)
-                    o2.unknown_tags = None
-                    o2.index, n = U_ii(buf, pos)
-                    pos += 8
-                    if n >= 0:
-                        q = pos + n
-                        o2.records = memoryview(buf)[pos:q]
-                        pos = q
-                    elif n == -1:
-                        o2.records = None
-                    else:
-                        refuse_null()
-                    l2.append(o2)
-            else:
-                refuse_null()
-            l1.append(o1)
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.responses
-    n2 = len(l1)
-    out.append(P_i(n2))
-    for o3 in l1:
-        s4 = o3.name.encode()
-        n5 = len(s4)
-        l6 = o3.partition_responses
-        n7 = len(l6)
-        out += (P_h(n5), s4, P_i(n7))
-        for o8 in l6:
-            l9 = o8.record_errors
-            n10 = len(l9)
-            out.append(P_ihqqqi(o8.index, o8.error_code, o8.base_offset, o8.log_append_time_ms, o8.log_start_offset, n10))
-            for o11 in l9:
-                if o11.batch_index_error_message == '':
-                    out.append(P_ih(o11.batch_index, 0))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n, = U_h(buf, pos)
+        pos += 2
+        if n >= 0:
+            q = pos + n
+            o0.transactional_id = buf[pos:q].decode()
+            pos = q
+        elif n == -1:
+            o0.transactional_id = None
+        else:
+            refuse_null()
+        o0.acks, o0.timeout_ms, n = U_hii(buf, pos)
+        pos += 10
+        if n >= 0:
+            if n * 6 > end - pos:
+                refuse_length()
+            l1 = o0.topic_data = [] if new_list is None else new_list("topic_data", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
+                o1.unknown_tags = None
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.name = buf[pos:q].decode()
+                    pos = q
                 else:
-                    s12 = o11.batch_index_error_message
-                    if s12 is None:
-                        s12 = b''
-                        n13 = -1
+                    refuse_null()
+                n, = U_i(buf, pos)
+                pos += 4
+                if n >= 0:
+                    if n * 8 > end - pos:
+                        refuse_length()
+                    l2 = o1.partition_data = [] if new_list is None else new_list("partition_data", n)
+                    for _ in rows(n):
+                        o2 = new(C2)
+                        o2.unknown_tags = None
+                        o2.index, n = U_ii(buf, pos)
+                        pos += 8
+                        if n >= 0:
+                            q = pos + n
+                            o2.records = memoryview(buf)[pos:q]
+                            pos = q
+                        elif n == -1:
+                            o2.records = None
+                        else:
+                            refuse_null()
+                        l2.append(o2)
+                else:
+                    refuse_null()
+                l1.append(o1)
+        else:
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.responses
+        n2 = len(l1)
+        out.append(P_i(n2))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.name.encode()
+            n5 = len(s4)
+            l6 = o3.partition_responses
+            n7 = len(l6)
+            out += (P_h(n5), s4, P_i(n7))
+            for o8 in l6 if each is None else each(l6, out):
+                l9 = o8.record_errors
+                n10 = len(l9)
+                out.append(P_ihqqqi(o8.index, o8.error_code, o8.base_offset, o8.log_append_time_ms, o8.log_start_offset, n10))
+                for o11 in l9 if each is None else each(l9, out):
+                    if o11.batch_index_error_message == '':
+                        out.append(P_ih(o11.batch_index, 0))
                     else:
-                        s12 = s12.encode()
-                        n13 = len(s12)
-                    out += (P_ih(o11.batch_index, n13), s12)
-            s14 = o8.error_message
-            if s14 is None:
-                s14 = b''
-                n15 = -1
-            else:
-                s14 = s14.encode()
-                n15 = len(s14)
-            out += (P_h(n15), s14)
-    out.append(P_i(o.throttle_time_ms))
+                        s12 = o11.batch_index_error_message
+                        if s12 is None:
+                            s12 = b''
+                            n13 = -1
+                        else:
+                            s12 = s12.encode()
+                            n13 = len(s12)
+                        out += (P_ih(o11.batch_index, n13), s12)
+                s14 = o8.error_message
+                if s14 is None:
+                    s14 = b''
+                    n15 = -1
+                else:
+                    s14 = s14.encode()
+                    n15 = len(s14)
+                out += (P_h(n15), s14)
+        out.append(P_i(o.throttle_time_ms))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.read_share_group_state import ReadShareGroupStateRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ReadShareGroupStateRequest
 C1 = ReadShareGroupStateRequest.ReadStateData
@@ -19,101 +19,106 @@ U_uB = Struct(">16sB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.group_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 18 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            o1.topic_id, n = U_uB(buf, pos)
-            pos += 17
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 9 > end - pos:
-                    refuse_length()
-                q = pos + n * 9
-                if q <= end and buf[pos + 8:q:9].count(0) == n:
-                    l2 = o1.partitions = []
-                    for v0, v1 in I_iix(buf[pos:q]):
-                        o2 = new(C2)
-                        o2.unknown_tags = None
-                        o2.partition = v0
-                        o2.leader_epoch = v1
-                        l2.append(o2)
-                    pos = q
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.group_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 18 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                o1.topic_id, n = U_uB(buf, pos)
+                pos += 17
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 9 > end - pos:
+                        refuse_length()
+                    q = pos + n * 9
+                    if q <= end and buf[pos + 8:q:9].count(0) == n:
+                        l2 = o1.partitions = [] if new_list is None else new_list("partitions", n)
+                        for v0, v1 in I_iix(buf[pos:q]) if each is None else each(I_iix(buf[pos:q])):
+                            o2 = new(C2)
+                            o2.unknown_tags = None
+                            o2.partition = v0
+                            o2.leader_epoch = v1
+                            l2.append(o2)
+                        pos = q
+                    else:
+                        l2 = o1.partitions = [] if new_list is None else new_list("partitions", n)
+                        for _ in rows(n):
+                            o2 = new(C2)
+                            o2.unknown_tags = None
+                            o2.partition, o2.leader_epoch, n = U_iiB(buf, pos)
+                            pos += 9
+                            if n:
+                                pos = read_unknown_tags(buf, pos, end, n, o2)
+                            l2.append(o2)
                 else:
-                    l2 = o1.partitions = []
-                    for _ in range(n):
-                        o2 = new(C2)
-                        o2.unknown_tags = None
-                        o2.partition, o2.leader_epoch, n = U_iiB(buf, pos)
-                        pos += 9
-                        if n:
-                            pos = read_unknown_tags(buf, pos, end, n, o2)
-                        l2.append(o2)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.results
+        n2 = len(l1) + 1
+        out.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            l4 = o3.partitions
+            n5 = len(l4) + 1
+            out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else encode_varint(n5)))
+            for o6 in l4 if each is None else each(l4, out):
+                s7 = o6.error_message
+                if s7 is None:
+                    s7 = b''
+                    n8 = 0
+                else:
+                    s7 = s7.encode()
+                    n8 = len(s7) + 1
+                l9 = o6.state_batches
+                n10 = len(l9) + 1
+                out += (P_ih(o6.partition, o6.error_code), (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, P_iq(o6.state_epoch, o6.start_offset), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
+                for o11 in l9 if each is None else each(l9, out):
+                    if not o11.unknown_tags:
+                        out.append(P_qqbhB(o11.first_offset, o11.last_offset, o11.delivery_state, o11.delivery_count, 0))
+                    else:
+                        out += (P_qqbh(o11.first_offset, o11.last_offset, o11.delivery_state, o11.delivery_count), (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
+                out.append((b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
+            out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    l1 = o.results
-    n2 = len(l1) + 1
-    out.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        l4 = o3.partitions
-        n5 = len(l4) + 1
-        out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else encode_varint(n5)))
-        for o6 in l4:
-            s7 = o6.error_message
-            if s7 is None:
-                s7 = b''
-                n8 = 0
-            else:
-                s7 = s7.encode()
-                n8 = len(s7) + 1
-            l9 = o6.state_batches
-            n10 = len(l9) + 1
-            out += (P_ih(o6.partition, o6.error_code), (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, P_iq(o6.state_epoch, o6.start_offset), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
-            for o11 in l9:
-                if not o11.unknown_tags:
-                    out.append(P_qqbhB(o11.first_offset, o11.last_offset, o11.delivery_state, o11.delivery_count, 0))
-                else:
-                    out += (P_qqbh(o11.first_offset, o11.last_offset, o11.delivery_state, o11.delivery_count), (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
-            out.append((b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
-        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

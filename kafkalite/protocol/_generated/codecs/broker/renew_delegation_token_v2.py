@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.renew_delegation_token import RenewDelegationTokenRequest
-from kafkalite.protocol.codec_helpers import encode_unknown_tags, read_unknown_tags, refuse_null, refuse_truncation, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, encode_unknown_tags, refuse_null, refuse_truncation, rest_of_varint
 
 C0 = RenewDelegationTokenRequest
 P_hqi = Struct(">hqi").pack
@@ -12,30 +12,35 @@ U_qB = Struct(">qB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.hmac = bytes(buf[pos:q])
-        pos = q
-    else:
-        refuse_null()
-    o0.renew_period_ms, n = U_qB(buf, pos)
-    pos += 9
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.hmac = bytes(buf[pos:q]) if n < 65536 else bytes(memoryview(buf)[pos:q])
+            pos = q
+        else:
+            refuse_null()
+        o0.renew_period_ms, n = U_qB(buf, pos)
+        pos += 9
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        if not o.unknown_tags:
+            out.append(P_hqiB(o.error_code, o.expiry_timestamp_ms, o.throttle_time_ms, 0))
+        else:
+            out += (P_hqi(o.error_code, o.expiry_timestamp_ms, o.throttle_time_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    if not o.unknown_tags:
-        out.append(P_hqiB(o.error_code, o.expiry_timestamp_ms, o.throttle_time_ms, 0))
-    else:
-        out += (P_hqi(o.error_code, o.expiry_timestamp_ms, o.throttle_time_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
-from kafkalite.protocol.codec_helpers import refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_null, refuse_truncation
 
 C0 = SaslAuthenticateRequest
 P_hh = Struct(">hh").pack
@@ -12,30 +12,35 @@ U_i = Struct(">i").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        q = pos + n
-        o0.auth_bytes = bytes(buf[pos:q])
-        pos = q
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            q = pos + n
+            o0.auth_bytes = bytes(buf[pos:q]) if n < 65536 else bytes(memoryview(buf)[pos:q])
+            pos = q
+        else:
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.error_message
+        if s1 is None:
+            s1 = b''
+            n2 = -1
+        else:
+            s1 = s1.encode()
+            n2 = len(s1)
+        s3 = o.auth_bytes
+        n4 = len(s3)
+        out += (P_hh(o.error_code, n2), s1, P_i(n4), s3)
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    s1 = o.error_message
-    if s1 is None:
-        s1 = b''
-        n2 = -1
-    else:
-        s1 = s1.encode()
-        n2 = len(s1)
-    s3 = o.auth_bytes
-    n4 = len(s3)
-    out += (P_hh(o.error_code, n2), s1, P_i(n4), s3)
+parse_request, build_response = create_codec(*NO_HOOKS)

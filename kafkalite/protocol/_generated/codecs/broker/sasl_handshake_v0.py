@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeRequest
-from kafkalite.protocol.codec_helpers import refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_null, refuse_truncation
 
 C0 = SaslHandshakeRequest
 P_h = Struct(">h").pack
@@ -12,27 +12,32 @@ U_h = Struct(">h").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n, = U_h(buf, pos)
-    pos += 2
-    if n >= 0:
-        q = pos + n
-        o0.mechanism = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n, = U_h(buf, pos)
+        pos += 2
+        if n >= 0:
+            q = pos + n
+            o0.mechanism = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.mechanisms
+        n2 = len(l1)
+        out.append(P_hi(o.error_code, n2))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.encode()
+            n5 = len(s4)
+            out += (P_h(n5), s4)
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    l1 = o.mechanisms
-    n2 = len(l1)
-    out.append(P_hi(o.error_code, n2))
-    for o3 in l1:
-        s4 = o3.encode()
-        n5 = len(s4)
-        out += (P_h(n5), s4)
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.share_acknowledge import ShareAcknowledgeRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ShareAcknowledgeRequest
 C1 = ShareAcknowledgeRequest.AcknowledgeTopic
@@ -21,148 +21,153 @@ U_uB = Struct(">16sB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.group_id = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.group_id = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.member_id = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.member_id = None
-    o0.share_session_epoch, o0.is_renew_ack, n = U_itB(buf, pos)
-    pos += 6
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 18 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            o1.topic_id, n = U_uB(buf, pos)
-            pos += 17
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 6 > end - pos:
-                    refuse_length()
-                l2 = o1.partitions = []
-                for _ in range(n):
-                    o2 = new(C2)
-                    o2.unknown_tags = None
-                    o2.partition_index, n = U_iB(buf, pos)
-                    pos += 5
-                    if n > 127:
-                        n, pos = rest_of_varint(buf, pos, n)
-                    if n:
-                        n -= 1
-                        if n * 18 > end - pos:
-                            refuse_length()
-                        l3 = o2.acknowledgement_batches = []
-                        for _ in range(n):
-                            o3 = new(C3)
-                            o3.unknown_tags = None
-                            o3.first_offset, o3.last_offset, n = U_qqB(buf, pos)
-                            pos += 17
-                            if n > 127:
-                                n, pos = rest_of_varint(buf, pos, n)
-                            if n:
-                                n -= 1
-                                if n > end - pos:
-                                    refuse_length()
-                                o3.acknowledge_types = read_numbers("b", buf, pos, n)
-                                pos += n * 1
-                            else:
-                                refuse_null()
-                            n = buf[pos]
-                            pos += 1
-                            if n:
-                                pos = read_unknown_tags(buf, pos, end, n, o3)
-                            l3.append(o3)
-                    else:
-                        refuse_null()
-                    n = buf[pos]
-                    pos += 1
-                    if n:
-                        pos = read_unknown_tags(buf, pos, end, n, o2)
-                    l2.append(o2)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    s1 = o.error_message
-    if s1 is None:
-        s1 = b''
-        n2 = 0
-    else:
-        s1 = s1.encode()
-        n2 = len(s1) + 1
-    l3 = o.responses
-    n4 = len(l3) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_i(o.acquisition_lock_timeout_ms), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
-    for o5 in l3:
-        l6 = o5.partitions
-        n7 = len(l6) + 1
-        out += (P_u(o5.topic_id), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
-        for o8 in l6:
-            s9 = o8.error_message
-            if s9 is None:
-                s9 = b''
-                n10 = 0
-            else:
-                s9 = s9.encode()
-                n10 = len(s9) + 1
-            o11 = o8.current_leader
-            out += (P_ih(o8.partition_index, o8.error_code), (VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_ii(o11.leader_id, o11.leader_epoch), (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
-        out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
-    l12 = o.node_endpoints
-    n13 = len(l12) + 1
-    out.append((VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
-    for o14 in l12:
-        if o14.host == '' and o14.rack == '' and not o14.unknown_tags:
-            out.append(P_iBiBB(o14.node_id, 1, o14.port, 1, 0))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.group_id = buf[pos:q].decode()
+            pos = q
         else:
-            s15 = o14.host.encode()
-            n16 = len(s15) + 1
-            s17 = o14.rack
-            if s17 is None:
-                s17 = b''
-                n18 = 0
+            o0.group_id = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.member_id = buf[pos:q].decode()
+            pos = q
+        else:
+            o0.member_id = None
+        o0.share_session_epoch, o0.is_renew_ack, n = U_itB(buf, pos)
+        pos += 6
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 18 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                o1.topic_id, n = U_uB(buf, pos)
+                pos += 17
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 6 > end - pos:
+                        refuse_length()
+                    l2 = o1.partitions = [] if new_list is None else new_list("partitions", n)
+                    for _ in rows(n):
+                        o2 = new(C2)
+                        o2.unknown_tags = None
+                        o2.partition_index, n = U_iB(buf, pos)
+                        pos += 5
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n * 18 > end - pos:
+                                refuse_length()
+                            l3 = o2.acknowledgement_batches = [] if new_list is None else new_list("acknowledgement_batches", n)
+                            for _ in rows(n):
+                                o3 = new(C3)
+                                o3.unknown_tags = None
+                                o3.first_offset, o3.last_offset, n = U_qqB(buf, pos)
+                                pos += 17
+                                if n > 127:
+                                    n, pos = rest_of_varint(buf, pos, n)
+                                if n:
+                                    n -= 1
+                                    if n > end - pos:
+                                        refuse_length()
+                                    o3.acknowledge_types = read_numbers("b", buf, pos, n)
+                                    pos += n * 1
+                                else:
+                                    refuse_null()
+                                n = buf[pos]
+                                pos += 1
+                                if n:
+                                    pos = read_unknown_tags(buf, pos, end, n, o3)
+                                l3.append(o3)
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n:
+                            pos = read_unknown_tags(buf, pos, end, n, o2)
+                        l2.append(o2)
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.error_message
+        if s1 is None:
+            s1 = b''
+            n2 = 0
+        else:
+            s1 = s1.encode()
+            n2 = len(s1) + 1
+        l3 = o.responses
+        n4 = len(l3) + 1
+        out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_i(o.acquisition_lock_timeout_ms), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+        for o5 in l3 if each is None else each(l3, out):
+            l6 = o5.partitions
+            n7 = len(l6) + 1
+            out += (P_u(o5.topic_id), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+            for o8 in l6 if each is None else each(l6, out):
+                s9 = o8.error_message
+                if s9 is None:
+                    s9 = b''
+                    n10 = 0
+                else:
+                    s9 = s9.encode()
+                    n10 = len(s9) + 1
+                o11 = o8.current_leader
+                out += (P_ih(o8.partition_index, o8.error_code), (VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_ii(o11.leader_id, o11.leader_epoch), (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+            out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+        l12 = o.node_endpoints
+        n13 = len(l12) + 1
+        out.append((VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
+        for o14 in l12 if each is None else each(l12, out):
+            if o14.host == '' and o14.rack == '' and not o14.unknown_tags:
+                out.append(P_iBiBB(o14.node_id, 1, o14.port, 1, 0))
             else:
-                s17 = s17.encode()
-                n18 = len(s17) + 1
-            out += (P_i(o14.node_id), (VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, P_i(o14.port), (VARINTS[n18] if n18 < SHORT else encode_string_length(n18)), s17, (b'\0' if not o14.unknown_tags else encode_unknown_tags(o14)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+                s15 = o14.host.encode()
+                n16 = len(s15) + 1
+                s17 = o14.rack
+                if s17 is None:
+                    s17 = b''
+                    n18 = 0
+                else:
+                    s17 = s17.encode()
+                    n18 = len(s17) + 1
+                out += (P_i(o14.node_id), (VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, P_i(o14.port), (VARINTS[n18] if n18 < SHORT else encode_string_length(n18)), s17, (b'\0' if not o14.unknown_tags else encode_unknown_tags(o14)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

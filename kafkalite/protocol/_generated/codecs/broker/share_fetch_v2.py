@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ShareFetchRequest
 C1 = ShareFetchRequest.FetchTopic
@@ -25,196 +25,201 @@ U_uB = Struct(">16sB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.group_id = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.group_id = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.member_id = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.member_id = None
-    o0.share_session_epoch, o0.max_wait_ms, o0.min_bytes, o0.max_bytes, o0.max_records, o0.batch_size, o0.share_acquire_mode, o0.is_renew_ack, n = U_iiiiiibtB(buf, pos)
-    pos += 27
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 18 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            o1.topic_id, n = U_uB(buf, pos)
-            pos += 17
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 6 > end - pos:
-                    refuse_length()
-                l2 = o1.partitions = []
-                for _ in range(n):
-                    o2 = new(C2)
-                    o2.unknown_tags = None
-                    o2.partition_index, n = U_iB(buf, pos)
-                    pos += 5
-                    if n > 127:
-                        n, pos = rest_of_varint(buf, pos, n)
-                    if n:
-                        n -= 1
-                        if n * 18 > end - pos:
-                            refuse_length()
-                        l3 = o2.acknowledgement_batches = []
-                        for _ in range(n):
-                            o3 = new(C3)
-                            o3.unknown_tags = None
-                            o3.first_offset, o3.last_offset, n = U_qqB(buf, pos)
-                            pos += 17
-                            if n > 127:
-                                n, pos = rest_of_varint(buf, pos, n)
-                            if n:
-                                n -= 1
-                                if n > end - pos:
-                                    refuse_length()
-                                o3.acknowledge_types = read_numbers("b", buf, pos, n)
-                                pos += n * 1
-                            else:
-                                refuse_null()
-                            n = buf[pos]
-                            pos += 1
-                            if n:
-                                pos = read_unknown_tags(buf, pos, end, n, o3)
-                            l3.append(o3)
-                    else:
-                        refuse_null()
-                    n = buf[pos]
-                    pos += 1
-                    if n:
-                        pos = read_unknown_tags(buf, pos, end, n, o2)
-                    l2.append(o2)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 18 > end - pos:
-            refuse_length()
-        l1 = o0.forgotten_topics_data = []
-        for _ in range(n):
-            o1 = new(C4)
-            o1.unknown_tags = None
-            o1.topic_id, n = U_uB(buf, pos)
-            pos += 17
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 4 > end - pos:
-                    refuse_length()
-                o1.partitions = read_numbers("i", buf, pos, n)
-                pos += n * 4
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    s1 = o.error_message
-    if s1 is None:
-        s1 = b''
-        n2 = 0
-    else:
-        s1 = s1.encode()
-        n2 = len(s1) + 1
-    l3 = o.responses
-    n4 = len(l3) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_i(o.acquisition_lock_timeout_ms), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
-    for o5 in l3:
-        l6 = o5.partitions
-        n7 = len(l6) + 1
-        out += (P_u(o5.topic_id), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
-        for o8 in l6:
-            s9 = o8.error_message
-            if s9 is None:
-                s9 = b''
-                n10 = 0
-            else:
-                s9 = s9.encode()
-                n10 = len(s9) + 1
-            s11 = o8.acknowledge_error_message
-            if s11 is None:
-                s11 = b''
-                n12 = 0
-            else:
-                s11 = s11.encode()
-                n12 = len(s11) + 1
-            o13 = o8.current_leader
-            s14 = o8.records
-            n15 = len(s14) + 1
-            l16 = o8.acquired_records
-            n17 = len(l16) + 1
-            out += (P_ih(o8.partition_index, o8.error_code), (VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_h(o8.acknowledge_error_code), (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, P_ii(o13.leader_id, o13.leader_epoch), (b'\0' if not o13.unknown_tags else encode_unknown_tags(o13)), (VARINTS[n15] if n15 < SHORT else encode_varint(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)))
-            for o18 in l16:
-                if not o18.unknown_tags:
-                    out.append(P_qqhB(o18.first_offset, o18.last_offset, o18.delivery_count, 0))
-                else:
-                    out += (P_qqh(o18.first_offset, o18.last_offset, o18.delivery_count), (b'\0' if not o18.unknown_tags else encode_unknown_tags(o18)))
-            out.append((b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
-        out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
-    l19 = o.node_endpoints
-    n20 = len(l19) + 1
-    out.append((VARINTS[n20] if n20 < SHORT else encode_varint(n20)))
-    for o21 in l19:
-        if o21.host == '' and o21.rack == '' and not o21.unknown_tags:
-            out.append(P_iBiBB(o21.node_id, 1, o21.port, 1, 0))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.group_id = buf[pos:q].decode()
+            pos = q
         else:
-            s22 = o21.host.encode()
-            n23 = len(s22) + 1
-            s24 = o21.rack
-            if s24 is None:
-                s24 = b''
-                n25 = 0
+            o0.group_id = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.member_id = buf[pos:q].decode()
+            pos = q
+        else:
+            o0.member_id = None
+        o0.share_session_epoch, o0.max_wait_ms, o0.min_bytes, o0.max_bytes, o0.max_records, o0.batch_size, o0.share_acquire_mode, o0.is_renew_ack, n = U_iiiiiibtB(buf, pos)
+        pos += 27
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 18 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                o1.topic_id, n = U_uB(buf, pos)
+                pos += 17
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 6 > end - pos:
+                        refuse_length()
+                    l2 = o1.partitions = [] if new_list is None else new_list("partitions", n)
+                    for _ in rows(n):
+                        o2 = new(C2)
+                        o2.unknown_tags = None
+                        o2.partition_index, n = U_iB(buf, pos)
+                        pos += 5
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n * 18 > end - pos:
+                                refuse_length()
+                            l3 = o2.acknowledgement_batches = [] if new_list is None else new_list("acknowledgement_batches", n)
+                            for _ in rows(n):
+                                o3 = new(C3)
+                                o3.unknown_tags = None
+                                o3.first_offset, o3.last_offset, n = U_qqB(buf, pos)
+                                pos += 17
+                                if n > 127:
+                                    n, pos = rest_of_varint(buf, pos, n)
+                                if n:
+                                    n -= 1
+                                    if n > end - pos:
+                                        refuse_length()
+                                    o3.acknowledge_types = read_numbers("b", buf, pos, n)
+                                    pos += n * 1
+                                else:
+                                    refuse_null()
+                                n = buf[pos]
+                                pos += 1
+                                if n:
+                                    pos = read_unknown_tags(buf, pos, end, n, o3)
+                                l3.append(o3)
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n:
+                            pos = read_unknown_tags(buf, pos, end, n, o2)
+                        l2.append(o2)
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 18 > end - pos:
+                refuse_length()
+            l1 = o0.forgotten_topics_data = [] if new_list is None else new_list("forgotten_topics_data", n)
+            for _ in rows(n):
+                o1 = new(C4)
+                o1.unknown_tags = None
+                o1.topic_id, n = U_uB(buf, pos)
+                pos += 17
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 4 > end - pos:
+                        refuse_length()
+                    o1.partitions = read_numbers("i", buf, pos, n)
+                    pos += n * 4
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.error_message
+        if s1 is None:
+            s1 = b''
+            n2 = 0
+        else:
+            s1 = s1.encode()
+            n2 = len(s1) + 1
+        l3 = o.responses
+        n4 = len(l3) + 1
+        out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_i(o.acquisition_lock_timeout_ms), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+        for o5 in l3 if each is None else each(l3, out):
+            l6 = o5.partitions
+            n7 = len(l6) + 1
+            out += (P_u(o5.topic_id), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+            for o8 in l6 if each is None else each(l6, out):
+                s9 = o8.error_message
+                if s9 is None:
+                    s9 = b''
+                    n10 = 0
+                else:
+                    s9 = s9.encode()
+                    n10 = len(s9) + 1
+                s11 = o8.acknowledge_error_message
+                if s11 is None:
+                    s11 = b''
+                    n12 = 0
+                else:
+                    s11 = s11.encode()
+                    n12 = len(s11) + 1
+                o13 = o8.current_leader
+                s14 = o8.records
+                n15 = len(s14) + 1
+                l16 = o8.acquired_records
+                n17 = len(l16) + 1
+                out += (P_ih(o8.partition_index, o8.error_code), (VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_h(o8.acknowledge_error_code), (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, P_ii(o13.leader_id, o13.leader_epoch), (b'\0' if not o13.unknown_tags else encode_unknown_tags(o13)), (VARINTS[n15] if n15 < SHORT else encode_varint(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)))
+                for o18 in l16 if each is None else each(l16, out):
+                    if not o18.unknown_tags:
+                        out.append(P_qqhB(o18.first_offset, o18.last_offset, o18.delivery_count, 0))
+                    else:
+                        out += (P_qqh(o18.first_offset, o18.last_offset, o18.delivery_count), (b'\0' if not o18.unknown_tags else encode_unknown_tags(o18)))
+                out.append((b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+            out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+        l19 = o.node_endpoints
+        n20 = len(l19) + 1
+        out.append((VARINTS[n20] if n20 < SHORT else encode_varint(n20)))
+        for o21 in l19 if each is None else each(l19, out):
+            if o21.host == '' and o21.rack == '' and not o21.unknown_tags:
+                out.append(P_iBiBB(o21.node_id, 1, o21.port, 1, 0))
             else:
-                s24 = s24.encode()
-                n25 = len(s24) + 1
-            out += (P_i(o21.node_id), (VARINTS[n23] if n23 < SHORT else encode_string_length(n23)), s22, P_i(o21.port), (VARINTS[n25] if n25 < SHORT else encode_string_length(n25)), s24, (b'\0' if not o21.unknown_tags else encode_unknown_tags(o21)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+                s22 = o21.host.encode()
+                n23 = len(s22) + 1
+                s24 = o21.rack
+                if s24 is None:
+                    s24 = b''
+                    n25 = 0
+                else:
+                    s24 = s24.encode()
+                    n25 = len(s24) + 1
+                out += (P_i(o21.node_id), (VARINTS[n23] if n23 < SHORT else encode_string_length(n23)), s22, P_i(o21.port), (VARINTS[n25] if n25 < SHORT else encode_string_length(n25)), s24, (b'\0' if not o21.unknown_tags else encode_unknown_tags(o21)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

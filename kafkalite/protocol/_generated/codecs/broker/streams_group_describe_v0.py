@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.streams_group_describe import StreamsGroupDescribeRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = StreamsGroupDescribeRequest
 P_BiqB = Struct(">BiqB").pack
@@ -20,237 +20,242 @@ U_tB = Struct(">?B").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.include_topology_description = False
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n > end - pos:
-            refuse_length()
-        l1 = o0.group_ids = []
-        for _ in range(n):
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                s = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            l1.append(s)
-    else:
-        refuse_null()
-    o0.include_authorized_operations, n = U_tB(buf, pos)
-    pos += 2
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.groups
-    n2 = len(l1) + 1
-    out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        s4 = o3.error_message
-        if s4 is None:
-            s4 = b''
-            n5 = 0
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.include_topology_description = False
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n > end - pos:
+                refuse_length()
+            l1 = o0.group_ids = [] if new_list is None else new_list("group_ids", n)
+            for _ in rows(n):
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    s = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                l1.append(s)
         else:
-            s4 = s4.encode()
-            n5 = len(s4) + 1
-        s6 = o3.group_id.encode()
-        n7 = len(s6) + 1
-        s8 = o3.group_state.encode()
-        n9 = len(s8) + 1
-        o10 = o3.topology
-        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, P_ii(o3.group_epoch, o3.assignment_epoch))
-        if o10 is None:
-            out.append(b'\xff')
-        else:
-            l11 = o10.subtopologies
-            n12 = 0 if l11 is None else len(l11) + 1
-            out += (P_bi(1, o10.epoch), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)))
-            if l11:
-                for o13 in l11:
-                    s14 = o13.subtopology_id.encode()
-                    n15 = len(s14) + 1
-                    l16 = o13.source_topics
-                    n17 = len(l16) + 1
-                    out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)))
-                    for o18 in l16:
-                        s19 = o18.encode()
-                        n20 = len(s19) + 1
-                        out += ((VARINTS[n20] if n20 < SHORT else encode_string_length(n20)), s19)
-                    l21 = o13.repartition_sink_topics
-                    n22 = len(l21) + 1
-                    out.append((VARINTS[n22] if n22 < SHORT else encode_varint(n22)))
-                    for o23 in l21:
-                        s24 = o23.encode()
-                        n25 = len(s24) + 1
-                        out += ((VARINTS[n25] if n25 < SHORT else encode_string_length(n25)), s24)
-                    l26 = o13.state_changelog_topics
-                    n27 = len(l26) + 1
-                    out.append((VARINTS[n27] if n27 < SHORT else encode_varint(n27)))
-                    for o28 in l26:
-                        s29 = o28.name.encode()
-                        n30 = len(s29) + 1
-                        l31 = o28.topic_configs
-                        n32 = len(l31) + 1
-                        out += ((VARINTS[n30] if n30 < SHORT else encode_string_length(n30)), s29, P_ih(o28.partitions, o28.replication_factor), (VARINTS[n32] if n32 < SHORT else encode_varint(n32)))
-                        for o33 in l31:
-                            s34 = o33.key.encode()
-                            n35 = len(s34) + 1
-                            s36 = o33.value.encode()
-                            n37 = len(s36) + 1
-                            out += ((VARINTS[n35] if n35 < SHORT else encode_string_length(n35)), s34, (VARINTS[n37] if n37 < SHORT else encode_string_length(n37)), s36, (b'\0' if not o33.unknown_tags else encode_unknown_tags(o33)))
-                        out.append((b'\0' if not o28.unknown_tags else encode_unknown_tags(o28)))
-                    l38 = o13.repartition_source_topics
-                    n39 = len(l38) + 1
-                    out.append((VARINTS[n39] if n39 < SHORT else encode_varint(n39)))
-                    for o40 in l38:
-                        s41 = o40.name.encode()
-                        n42 = len(s41) + 1
-                        l43 = o40.topic_configs
-                        n44 = len(l43) + 1
-                        out += ((VARINTS[n42] if n42 < SHORT else encode_string_length(n42)), s41, P_ih(o40.partitions, o40.replication_factor), (VARINTS[n44] if n44 < SHORT else encode_varint(n44)))
-                        for o45 in l43:
-                            s46 = o45.key.encode()
-                            n47 = len(s46) + 1
-                            s48 = o45.value.encode()
-                            n49 = len(s48) + 1
-                            out += ((VARINTS[n47] if n47 < SHORT else encode_string_length(n47)), s46, (VARINTS[n49] if n49 < SHORT else encode_string_length(n49)), s48, (b'\0' if not o45.unknown_tags else encode_unknown_tags(o45)))
-                        out.append((b'\0' if not o40.unknown_tags else encode_unknown_tags(o40)))
-                    out.append((b'\0' if not o13.unknown_tags else encode_unknown_tags(o13)))
-            out.append((b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
-        l50 = o3.members
-        n51 = len(l50) + 1
-        out.append((VARINTS[n51] if n51 < SHORT else encode_varint(n51)))
-        for o52 in l50:
-            s53 = o52.member_id.encode()
-            n54 = len(s53) + 1
-            s55 = o52.instance_id
-            if s55 is None:
-                s55 = b''
-                n56 = 0
+            refuse_null()
+        o0.include_authorized_operations, n = U_tB(buf, pos)
+        pos += 2
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.groups
+        n2 = len(l1) + 1
+        out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            s4 = o3.error_message
+            if s4 is None:
+                s4 = b''
+                n5 = 0
             else:
-                s55 = s55.encode()
-                n56 = len(s55) + 1
-            s57 = o52.rack_id
-            if s57 is None:
-                s57 = b''
-                n58 = 0
-            else:
-                s57 = s57.encode()
-                n58 = len(s57) + 1
-            s59 = o52.client_id.encode()
-            n60 = len(s59) + 1
-            s61 = o52.client_host.encode()
-            n62 = len(s61) + 1
-            s63 = o52.process_id.encode()
-            n64 = len(s63) + 1
-            o65 = o52.user_endpoint
-            out += ((VARINTS[n54] if n54 < SHORT else encode_string_length(n54)), s53, P_i(o52.member_epoch), (VARINTS[n56] if n56 < SHORT else encode_string_length(n56)), s55, (VARINTS[n58] if n58 < SHORT else encode_string_length(n58)), s57, (VARINTS[n60] if n60 < SHORT else encode_string_length(n60)), s59, (VARINTS[n62] if n62 < SHORT else encode_string_length(n62)), s61, P_i(o52.topology_epoch), (VARINTS[n64] if n64 < SHORT else encode_string_length(n64)), s63)
-            if o65 is None:
+                s4 = s4.encode()
+                n5 = len(s4) + 1
+            s6 = o3.group_id.encode()
+            n7 = len(s6) + 1
+            s8 = o3.group_state.encode()
+            n9 = len(s8) + 1
+            o10 = o3.topology
+            out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, P_ii(o3.group_epoch, o3.assignment_epoch))
+            if o10 is None:
                 out.append(b'\xff')
             else:
-                s66 = o65.host.encode()
-                n67 = len(s66) + 1
-                out += (P_b(1), (VARINTS[n67] if n67 < SHORT else encode_string_length(n67)), s66, P_H(o65.port), (b'\0' if not o65.unknown_tags else encode_unknown_tags(o65)))
-            l68 = o52.client_tags
-            n69 = len(l68) + 1
-            out.append((VARINTS[n69] if n69 < SHORT else encode_varint(n69)))
-            for o70 in l68:
-                s71 = o70.key.encode()
-                n72 = len(s71) + 1
-                s73 = o70.value.encode()
-                n74 = len(s73) + 1
-                out += ((VARINTS[n72] if n72 < SHORT else encode_string_length(n72)), s71, (VARINTS[n74] if n74 < SHORT else encode_string_length(n74)), s73, (b'\0' if not o70.unknown_tags else encode_unknown_tags(o70)))
-            l75 = o52.task_offsets
-            n76 = len(l75) + 1
-            out.append((VARINTS[n76] if n76 < SHORT else encode_varint(n76)))
-            for o77 in l75:
-                if o77.subtopology_id == '' and not o77.unknown_tags:
-                    out.append(P_BiqB(1, o77.partition, o77.offset, 0))
+                l11 = o10.subtopologies
+                n12 = 0 if l11 is None else len(l11) + 1
+                out += (P_bi(1, o10.epoch), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)))
+                if l11:
+                    for o13 in l11 if each is None else each(l11, out):
+                        s14 = o13.subtopology_id.encode()
+                        n15 = len(s14) + 1
+                        l16 = o13.source_topics
+                        n17 = len(l16) + 1
+                        out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)))
+                        for o18 in l16 if each is None else each(l16, out):
+                            s19 = o18.encode()
+                            n20 = len(s19) + 1
+                            out += ((VARINTS[n20] if n20 < SHORT else encode_string_length(n20)), s19)
+                        l21 = o13.repartition_sink_topics
+                        n22 = len(l21) + 1
+                        out.append((VARINTS[n22] if n22 < SHORT else encode_varint(n22)))
+                        for o23 in l21 if each is None else each(l21, out):
+                            s24 = o23.encode()
+                            n25 = len(s24) + 1
+                            out += ((VARINTS[n25] if n25 < SHORT else encode_string_length(n25)), s24)
+                        l26 = o13.state_changelog_topics
+                        n27 = len(l26) + 1
+                        out.append((VARINTS[n27] if n27 < SHORT else encode_varint(n27)))
+                        for o28 in l26 if each is None else each(l26, out):
+                            s29 = o28.name.encode()
+                            n30 = len(s29) + 1
+                            l31 = o28.topic_configs
+                            n32 = len(l31) + 1
+                            out += ((VARINTS[n30] if n30 < SHORT else encode_string_length(n30)), s29, P_ih(o28.partitions, o28.replication_factor), (VARINTS[n32] if n32 < SHORT else encode_varint(n32)))
+                            for o33 in l31 if each is None else each(l31, out):
+                                s34 = o33.key.encode()
+                                n35 = len(s34) + 1
+                                s36 = o33.value.encode()
+                                n37 = len(s36) + 1
+                                out += ((VARINTS[n35] if n35 < SHORT else encode_string_length(n35)), s34, (VARINTS[n37] if n37 < SHORT else encode_string_length(n37)), s36, (b'\0' if not o33.unknown_tags else encode_unknown_tags(o33)))
+                            out.append((b'\0' if not o28.unknown_tags else encode_unknown_tags(o28)))
+                        l38 = o13.repartition_source_topics
+                        n39 = len(l38) + 1
+                        out.append((VARINTS[n39] if n39 < SHORT else encode_varint(n39)))
+                        for o40 in l38 if each is None else each(l38, out):
+                            s41 = o40.name.encode()
+                            n42 = len(s41) + 1
+                            l43 = o40.topic_configs
+                            n44 = len(l43) + 1
+                            out += ((VARINTS[n42] if n42 < SHORT else encode_string_length(n42)), s41, P_ih(o40.partitions, o40.replication_factor), (VARINTS[n44] if n44 < SHORT else encode_varint(n44)))
+                            for o45 in l43 if each is None else each(l43, out):
+                                s46 = o45.key.encode()
+                                n47 = len(s46) + 1
+                                s48 = o45.value.encode()
+                                n49 = len(s48) + 1
+                                out += ((VARINTS[n47] if n47 < SHORT else encode_string_length(n47)), s46, (VARINTS[n49] if n49 < SHORT else encode_string_length(n49)), s48, (b'\0' if not o45.unknown_tags else encode_unknown_tags(o45)))
+                            out.append((b'\0' if not o40.unknown_tags else encode_unknown_tags(o40)))
+                        out.append((b'\0' if not o13.unknown_tags else encode_unknown_tags(o13)))
+                out.append((b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+            l50 = o3.members
+            n51 = len(l50) + 1
+            out.append((VARINTS[n51] if n51 < SHORT else encode_varint(n51)))
+            for o52 in l50 if each is None else each(l50, out):
+                s53 = o52.member_id.encode()
+                n54 = len(s53) + 1
+                s55 = o52.instance_id
+                if s55 is None:
+                    s55 = b''
+                    n56 = 0
                 else:
-                    s78 = o77.subtopology_id.encode()
-                    n79 = len(s78) + 1
-                    out += ((VARINTS[n79] if n79 < SHORT else encode_string_length(n79)), s78, P_iq(o77.partition, o77.offset), (b'\0' if not o77.unknown_tags else encode_unknown_tags(o77)))
-            l80 = o52.task_end_offsets
-            n81 = len(l80) + 1
-            out.append((VARINTS[n81] if n81 < SHORT else encode_varint(n81)))
-            for o82 in l80:
-                if o82.subtopology_id == '' and not o82.unknown_tags:
-                    out.append(P_BiqB(1, o82.partition, o82.offset, 0))
+                    s55 = s55.encode()
+                    n56 = len(s55) + 1
+                s57 = o52.rack_id
+                if s57 is None:
+                    s57 = b''
+                    n58 = 0
                 else:
-                    s83 = o82.subtopology_id.encode()
-                    n84 = len(s83) + 1
-                    out += ((VARINTS[n84] if n84 < SHORT else encode_string_length(n84)), s83, P_iq(o82.partition, o82.offset), (b'\0' if not o82.unknown_tags else encode_unknown_tags(o82)))
-            o85 = o52.assignment
-            l86 = o85.active_tasks
-            n87 = len(l86) + 1
-            out.append((VARINTS[n87] if n87 < SHORT else encode_varint(n87)))
-            for o88 in l86:
-                s91 = o88.subtopology_id.encode()
-                n92 = len(s91) + 1
-                l93 = o88.partitions
-                n94 = len(l93) + 1
-                out += ((VARINTS[n92] if n92 < SHORT else encode_string_length(n92)), s91, (VARINTS[n94] if n94 < SHORT else encode_varint(n94)), pack_numbers("i", l93), (b'\0' if not o88.unknown_tags else encode_unknown_tags(o88)))
-            l95 = o85.standby_tasks
-            n96 = len(l95) + 1
-            out.append((VARINTS[n96] if n96 < SHORT else encode_varint(n96)))
-            for o97 in l95:
-                s100 = o97.subtopology_id.encode()
-                n101 = len(s100) + 1
-                l102 = o97.partitions
-                n103 = len(l102) + 1
-                out += ((VARINTS[n101] if n101 < SHORT else encode_string_length(n101)), s100, (VARINTS[n103] if n103 < SHORT else encode_varint(n103)), pack_numbers("i", l102), (b'\0' if not o97.unknown_tags else encode_unknown_tags(o97)))
-            l104 = o85.warmup_tasks
-            n105 = len(l104) + 1
-            out.append((VARINTS[n105] if n105 < SHORT else encode_varint(n105)))
-            for o106 in l104:
-                s109 = o106.subtopology_id.encode()
-                n110 = len(s109) + 1
-                l111 = o106.partitions
-                n112 = len(l111) + 1
-                out += ((VARINTS[n110] if n110 < SHORT else encode_string_length(n110)), s109, (VARINTS[n112] if n112 < SHORT else encode_varint(n112)), pack_numbers("i", l111), (b'\0' if not o106.unknown_tags else encode_unknown_tags(o106)))
-            o113 = o52.target_assignment
-            l114 = o113.active_tasks
-            n115 = len(l114) + 1
-            out += ((b'\0' if not o85.unknown_tags else encode_unknown_tags(o85)), (VARINTS[n115] if n115 < SHORT else encode_varint(n115)))
-            for o116 in l114:
-                s119 = o116.subtopology_id.encode()
-                n120 = len(s119) + 1
-                l121 = o116.partitions
-                n122 = len(l121) + 1
-                out += ((VARINTS[n120] if n120 < SHORT else encode_string_length(n120)), s119, (VARINTS[n122] if n122 < SHORT else encode_varint(n122)), pack_numbers("i", l121), (b'\0' if not o116.unknown_tags else encode_unknown_tags(o116)))
-            l123 = o113.standby_tasks
-            n124 = len(l123) + 1
-            out.append((VARINTS[n124] if n124 < SHORT else encode_varint(n124)))
-            for o125 in l123:
-                s128 = o125.subtopology_id.encode()
-                n129 = len(s128) + 1
-                l130 = o125.partitions
-                n131 = len(l130) + 1
-                out += ((VARINTS[n129] if n129 < SHORT else encode_string_length(n129)), s128, (VARINTS[n131] if n131 < SHORT else encode_varint(n131)), pack_numbers("i", l130), (b'\0' if not o125.unknown_tags else encode_unknown_tags(o125)))
-            l132 = o113.warmup_tasks
-            n133 = len(l132) + 1
-            out.append((VARINTS[n133] if n133 < SHORT else encode_varint(n133)))
-            for o134 in l132:
-                s137 = o134.subtopology_id.encode()
-                n138 = len(s137) + 1
-                l139 = o134.partitions
-                n140 = len(l139) + 1
-                out += ((VARINTS[n138] if n138 < SHORT else encode_string_length(n138)), s137, (VARINTS[n140] if n140 < SHORT else encode_varint(n140)), pack_numbers("i", l139), (b'\0' if not o134.unknown_tags else encode_unknown_tags(o134)))
-            out += ((b'\0' if not o113.unknown_tags else encode_unknown_tags(o113)), P_t(o52.is_classic), (b'\0' if not o52.unknown_tags else encode_unknown_tags(o52)))
-        out += (P_i(o3.authorized_operations), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+                    s57 = s57.encode()
+                    n58 = len(s57) + 1
+                s59 = o52.client_id.encode()
+                n60 = len(s59) + 1
+                s61 = o52.client_host.encode()
+                n62 = len(s61) + 1
+                s63 = o52.process_id.encode()
+                n64 = len(s63) + 1
+                o65 = o52.user_endpoint
+                out += ((VARINTS[n54] if n54 < SHORT else encode_string_length(n54)), s53, P_i(o52.member_epoch), (VARINTS[n56] if n56 < SHORT else encode_string_length(n56)), s55, (VARINTS[n58] if n58 < SHORT else encode_string_length(n58)), s57, (VARINTS[n60] if n60 < SHORT else encode_string_length(n60)), s59, (VARINTS[n62] if n62 < SHORT else encode_string_length(n62)), s61, P_i(o52.topology_epoch), (VARINTS[n64] if n64 < SHORT else encode_string_length(n64)), s63)
+                if o65 is None:
+                    out.append(b'\xff')
+                else:
+                    s66 = o65.host.encode()
+                    n67 = len(s66) + 1
+                    out += (P_b(1), (VARINTS[n67] if n67 < SHORT else encode_string_length(n67)), s66, P_H(o65.port), (b'\0' if not o65.unknown_tags else encode_unknown_tags(o65)))
+                l68 = o52.client_tags
+                n69 = len(l68) + 1
+                out.append((VARINTS[n69] if n69 < SHORT else encode_varint(n69)))
+                for o70 in l68 if each is None else each(l68, out):
+                    s71 = o70.key.encode()
+                    n72 = len(s71) + 1
+                    s73 = o70.value.encode()
+                    n74 = len(s73) + 1
+                    out += ((VARINTS[n72] if n72 < SHORT else encode_string_length(n72)), s71, (VARINTS[n74] if n74 < SHORT else encode_string_length(n74)), s73, (b'\0' if not o70.unknown_tags else encode_unknown_tags(o70)))
+                l75 = o52.task_offsets
+                n76 = len(l75) + 1
+                out.append((VARINTS[n76] if n76 < SHORT else encode_varint(n76)))
+                for o77 in l75 if each is None else each(l75, out):
+                    if o77.subtopology_id == '' and not o77.unknown_tags:
+                        out.append(P_BiqB(1, o77.partition, o77.offset, 0))
+                    else:
+                        s78 = o77.subtopology_id.encode()
+                        n79 = len(s78) + 1
+                        out += ((VARINTS[n79] if n79 < SHORT else encode_string_length(n79)), s78, P_iq(o77.partition, o77.offset), (b'\0' if not o77.unknown_tags else encode_unknown_tags(o77)))
+                l80 = o52.task_end_offsets
+                n81 = len(l80) + 1
+                out.append((VARINTS[n81] if n81 < SHORT else encode_varint(n81)))
+                for o82 in l80 if each is None else each(l80, out):
+                    if o82.subtopology_id == '' and not o82.unknown_tags:
+                        out.append(P_BiqB(1, o82.partition, o82.offset, 0))
+                    else:
+                        s83 = o82.subtopology_id.encode()
+                        n84 = len(s83) + 1
+                        out += ((VARINTS[n84] if n84 < SHORT else encode_string_length(n84)), s83, P_iq(o82.partition, o82.offset), (b'\0' if not o82.unknown_tags else encode_unknown_tags(o82)))
+                o85 = o52.assignment
+                l86 = o85.active_tasks
+                n87 = len(l86) + 1
+                out.append((VARINTS[n87] if n87 < SHORT else encode_varint(n87)))
+                for o88 in l86 if each is None else each(l86, out):
+                    s91 = o88.subtopology_id.encode()
+                    n92 = len(s91) + 1
+                    l93 = o88.partitions
+                    n94 = len(l93) + 1
+                    out += ((VARINTS[n92] if n92 < SHORT else encode_string_length(n92)), s91, (VARINTS[n94] if n94 < SHORT else encode_varint(n94)), pack_numbers("i", l93), (b'\0' if not o88.unknown_tags else encode_unknown_tags(o88)))
+                l95 = o85.standby_tasks
+                n96 = len(l95) + 1
+                out.append((VARINTS[n96] if n96 < SHORT else encode_varint(n96)))
+                for o97 in l95 if each is None else each(l95, out):
+                    s100 = o97.subtopology_id.encode()
+                    n101 = len(s100) + 1
+                    l102 = o97.partitions
+                    n103 = len(l102) + 1
+                    out += ((VARINTS[n101] if n101 < SHORT else encode_string_length(n101)), s100, (VARINTS[n103] if n103 < SHORT else encode_varint(n103)), pack_numbers("i", l102), (b'\0' if not o97.unknown_tags else encode_unknown_tags(o97)))
+                l104 = o85.warmup_tasks
+                n105 = len(l104) + 1
+                out.append((VARINTS[n105] if n105 < SHORT else encode_varint(n105)))
+                for o106 in l104 if each is None else each(l104, out):
+                    s109 = o106.subtopology_id.encode()
+                    n110 = len(s109) + 1
+                    l111 = o106.partitions
+                    n112 = len(l111) + 1
+                    out += ((VARINTS[n110] if n110 < SHORT else encode_string_length(n110)), s109, (VARINTS[n112] if n112 < SHORT else encode_varint(n112)), pack_numbers("i", l111), (b'\0' if not o106.unknown_tags else encode_unknown_tags(o106)))
+                o113 = o52.target_assignment
+                l114 = o113.active_tasks
+                n115 = len(l114) + 1
+                out += ((b'\0' if not o85.unknown_tags else encode_unknown_tags(o85)), (VARINTS[n115] if n115 < SHORT else encode_varint(n115)))
+                for o116 in l114 if each is None else each(l114, out):
+                    s119 = o116.subtopology_id.encode()
+                    n120 = len(s119) + 1
+                    l121 = o116.partitions
+                    n122 = len(l121) + 1
+                    out += ((VARINTS[n120] if n120 < SHORT else encode_string_length(n120)), s119, (VARINTS[n122] if n122 < SHORT else encode_varint(n122)), pack_numbers("i", l121), (b'\0' if not o116.unknown_tags else encode_unknown_tags(o116)))
+                l123 = o113.standby_tasks
+                n124 = len(l123) + 1
+                out.append((VARINTS[n124] if n124 < SHORT else encode_varint(n124)))
+                for o125 in l123 if each is None else each(l123, out):
+                    s128 = o125.subtopology_id.encode()
+                    n129 = len(s128) + 1
+                    l130 = o125.partitions
+                    n131 = len(l130) + 1
+                    out += ((VARINTS[n129] if n129 < SHORT else encode_string_length(n129)), s128, (VARINTS[n131] if n131 < SHORT else encode_varint(n131)), pack_numbers("i", l130), (b'\0' if not o125.unknown_tags else encode_unknown_tags(o125)))
+                l132 = o113.warmup_tasks
+                n133 = len(l132) + 1
+                out.append((VARINTS[n133] if n133 < SHORT else encode_varint(n133)))
+                for o134 in l132 if each is None else each(l132, out):
+                    s137 = o134.subtopology_id.encode()
+                    n138 = len(s137) + 1
+                    l139 = o134.partitions
+                    n140 = len(l139) + 1
+                    out += ((VARINTS[n138] if n138 < SHORT else encode_string_length(n138)), s137, (VARINTS[n140] if n140 < SHORT else encode_varint(n140)), pack_numbers("i", l139), (b'\0' if not o134.unknown_tags else encode_unknown_tags(o134)))
+                out += ((b'\0' if not o113.unknown_tags else encode_unknown_tags(o113)), P_t(o52.is_classic), (b'\0' if not o52.unknown_tags else encode_unknown_tags(o52)))
+            out += (P_i(o3.authorized_operations), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = StreamsGroupHeartbeatRequest
 C1 = StreamsGroupHeartbeatRequest.Topology
@@ -32,281 +32,371 @@ U_tB = Struct(">?B").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.group_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.member_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    o0.member_epoch, o0.endpoint_information_epoch, n = U_iiB(buf, pos)
-    pos += 9
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.instance_id = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.instance_id = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.rack_id = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.rack_id = None
-    o0.rebalance_timeout_ms, n = U_ib(buf, pos)
-    pos += 5
-    if n < 0:
-        o0.topology = None
-    else:
-        o1 = new(C1)
-        o1.unknown_tags = None
-        o1.epoch, n = U_iB(buf, pos)
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.group_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.member_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        o0.member_epoch, o0.endpoint_information_epoch, n = U_iiB(buf, pos)
+        pos += 9
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.instance_id = buf[pos:q].decode()
+            pos = q
+        else:
+            o0.instance_id = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.rack_id = buf[pos:q].decode()
+            pos = q
+        else:
+            o0.rack_id = None
+        o0.rebalance_timeout_ms, n = U_ib(buf, pos)
         pos += 5
+        if n < 0:
+            o0.topology = None
+        else:
+            o1 = new(C1)
+            o1.unknown_tags = None
+            o1.epoch, n = U_iB(buf, pos)
+            pos += 5
+            if n > 127:
+                n, pos = rest_of_varint(buf, pos, n)
+            if n:
+                n -= 1
+                if n * 8 > end - pos:
+                    refuse_length()
+                l2 = o1.subtopologies = [] if new_list is None else new_list("subtopologies", n)
+                for _ in rows(n):
+                    o2 = new(C2)
+                    o2.unknown_tags = None
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o2.subtopology_id = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_varint(buf, pos, n)
+                    if n:
+                        n -= 1
+                        if n > end - pos:
+                            refuse_length()
+                        l3 = o2.source_topics = [] if new_list is None else new_list("source_topics", n)
+                        for _ in rows(n):
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_string_length(buf, pos, n)
+                            if n:
+                                q = pos + n - 1
+                                s = buf[pos:q].decode()
+                                pos = q
+                            else:
+                                refuse_null()
+                            l3.append(s)
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_varint(buf, pos, n)
+                    if n:
+                        n -= 1
+                        if n > end - pos:
+                            refuse_length()
+                        l3 = o2.source_topic_regex = [] if new_list is None else new_list("source_topic_regex", n)
+                        for _ in rows(n):
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_string_length(buf, pos, n)
+                            if n:
+                                q = pos + n - 1
+                                s = buf[pos:q].decode()
+                                pos = q
+                            else:
+                                refuse_null()
+                            l3.append(s)
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_varint(buf, pos, n)
+                    if n:
+                        n -= 1
+                        if n * 9 > end - pos:
+                            refuse_length()
+                        l3 = o2.state_changelog_topics = [] if new_list is None else new_list("state_changelog_topics", n)
+                        for _ in rows(n):
+                            o3 = new(C3)
+                            o3.unknown_tags = None
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_string_length(buf, pos, n)
+                            if n:
+                                q = pos + n - 1
+                                o3.name = buf[pos:q].decode()
+                                pos = q
+                            else:
+                                refuse_null()
+                            o3.partitions, o3.replication_factor, n = U_ihB(buf, pos)
+                            pos += 7
+                            if n > 127:
+                                n, pos = rest_of_varint(buf, pos, n)
+                            if n:
+                                n -= 1
+                                if n * 3 > end - pos:
+                                    refuse_length()
+                                l4 = o3.topic_configs = [] if new_list is None else new_list("topic_configs", n)
+                                for _ in rows(n):
+                                    o4 = new(C4)
+                                    o4.unknown_tags = None
+                                    n = buf[pos]
+                                    pos += 1
+                                    if n > 127:
+                                        n, pos = rest_of_string_length(buf, pos, n)
+                                    if n:
+                                        q = pos + n - 1
+                                        o4.key = buf[pos:q].decode()
+                                        pos = q
+                                    else:
+                                        refuse_null()
+                                    n = buf[pos]
+                                    pos += 1
+                                    if n > 127:
+                                        n, pos = rest_of_string_length(buf, pos, n)
+                                    if n:
+                                        q = pos + n - 1
+                                        o4.value = buf[pos:q].decode()
+                                        pos = q
+                                    else:
+                                        refuse_null()
+                                    n = buf[pos]
+                                    pos += 1
+                                    if n:
+                                        pos = read_unknown_tags(buf, pos, end, n, o4)
+                                    l4.append(o4)
+                            else:
+                                refuse_null()
+                            n = buf[pos]
+                            pos += 1
+                            if n:
+                                pos = read_unknown_tags(buf, pos, end, n, o3)
+                            l3.append(o3)
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_varint(buf, pos, n)
+                    if n:
+                        n -= 1
+                        if n > end - pos:
+                            refuse_length()
+                        l3 = o2.repartition_sink_topics = [] if new_list is None else new_list("repartition_sink_topics", n)
+                        for _ in rows(n):
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_string_length(buf, pos, n)
+                            if n:
+                                q = pos + n - 1
+                                s = buf[pos:q].decode()
+                                pos = q
+                            else:
+                                refuse_null()
+                            l3.append(s)
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_varint(buf, pos, n)
+                    if n:
+                        n -= 1
+                        if n * 9 > end - pos:
+                            refuse_length()
+                        l3 = o2.repartition_source_topics = [] if new_list is None else new_list("repartition_source_topics", n)
+                        for _ in rows(n):
+                            o3 = new(C3)
+                            o3.unknown_tags = None
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_string_length(buf, pos, n)
+                            if n:
+                                q = pos + n - 1
+                                o3.name = buf[pos:q].decode()
+                                pos = q
+                            else:
+                                refuse_null()
+                            o3.partitions, o3.replication_factor, n = U_ihB(buf, pos)
+                            pos += 7
+                            if n > 127:
+                                n, pos = rest_of_varint(buf, pos, n)
+                            if n:
+                                n -= 1
+                                if n * 3 > end - pos:
+                                    refuse_length()
+                                l4 = o3.topic_configs = [] if new_list is None else new_list("topic_configs", n)
+                                for _ in rows(n):
+                                    o4 = new(C4)
+                                    o4.unknown_tags = None
+                                    n = buf[pos]
+                                    pos += 1
+                                    if n > 127:
+                                        n, pos = rest_of_string_length(buf, pos, n)
+                                    if n:
+                                        q = pos + n - 1
+                                        o4.key = buf[pos:q].decode()
+                                        pos = q
+                                    else:
+                                        refuse_null()
+                                    n = buf[pos]
+                                    pos += 1
+                                    if n > 127:
+                                        n, pos = rest_of_string_length(buf, pos, n)
+                                    if n:
+                                        q = pos + n - 1
+                                        o4.value = buf[pos:q].decode()
+                                        pos = q
+                                    else:
+                                        refuse_null()
+                                    n = buf[pos]
+                                    pos += 1
+                                    if n:
+                                        pos = read_unknown_tags(buf, pos, end, n, o4)
+                                    l4.append(o4)
+                            else:
+                                refuse_null()
+                            n = buf[pos]
+                            pos += 1
+                            if n:
+                                pos = read_unknown_tags(buf, pos, end, n, o3)
+                            l3.append(o3)
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_varint(buf, pos, n)
+                    if n:
+                        n -= 1
+                        if n * 4 > end - pos:
+                            refuse_length()
+                        l3 = o2.copartition_groups = [] if new_list is None else new_list("copartition_groups", n)
+                        for _ in rows(n):
+                            o3 = new(C5)
+                            o3.unknown_tags = None
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_varint(buf, pos, n)
+                            if n:
+                                n -= 1
+                                if n * 2 > end - pos:
+                                    refuse_length()
+                                o3.source_topics = read_numbers("h", buf, pos, n)
+                                pos += n * 2
+                            else:
+                                refuse_null()
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_varint(buf, pos, n)
+                            if n:
+                                n -= 1
+                                if n * 2 > end - pos:
+                                    refuse_length()
+                                o3.source_topic_regex = read_numbers("h", buf, pos, n)
+                                pos += n * 2
+                            else:
+                                refuse_null()
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_varint(buf, pos, n)
+                            if n:
+                                n -= 1
+                                if n * 2 > end - pos:
+                                    refuse_length()
+                                o3.repartition_source_topics = read_numbers("h", buf, pos, n)
+                                pos += n * 2
+                            else:
+                                refuse_null()
+                            n = buf[pos]
+                            pos += 1
+                            if n:
+                                pos = read_unknown_tags(buf, pos, end, n, o3)
+                            l3.append(o3)
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n:
+                        pos = read_unknown_tags(buf, pos, end, n, o2)
+                    l2.append(o2)
+            else:
+                refuse_null()
+            n = buf[pos]
+            pos += 1
+            if n:
+                pos = read_unknown_tags(buf, pos, end, n, o1)
+            o0.topology = o1
+        n = buf[pos]
+        pos += 1
         if n > 127:
             n, pos = rest_of_varint(buf, pos, n)
         if n:
             n -= 1
-            if n * 8 > end - pos:
+            if n * 3 > end - pos:
                 refuse_length()
-            l2 = o1.subtopologies = []
-            for _ in range(n):
-                o2 = new(C2)
-                o2.unknown_tags = None
+            l1 = o0.active_tasks = [] if new_list is None else new_list("active_tasks", n)
+            for _ in rows(n):
+                o1 = new(C6)
+                o1.unknown_tags = None
                 n = buf[pos]
                 pos += 1
                 if n > 127:
                     n, pos = rest_of_string_length(buf, pos, n)
                 if n:
                     q = pos + n - 1
-                    o2.subtopology_id = buf[pos:q].decode()
+                    o1.subtopology_id = buf[pos:q].decode()
                     pos = q
-                else:
-                    refuse_null()
-                n = buf[pos]
-                pos += 1
-                if n > 127:
-                    n, pos = rest_of_varint(buf, pos, n)
-                if n:
-                    n -= 1
-                    if n > end - pos:
-                        refuse_length()
-                    l3 = o2.source_topics = []
-                    for _ in range(n):
-                        n = buf[pos]
-                        pos += 1
-                        if n > 127:
-                            n, pos = rest_of_string_length(buf, pos, n)
-                        if n:
-                            q = pos + n - 1
-                            s = buf[pos:q].decode()
-                            pos = q
-                        else:
-                            refuse_null()
-                        l3.append(s)
-                else:
-                    refuse_null()
-                n = buf[pos]
-                pos += 1
-                if n > 127:
-                    n, pos = rest_of_varint(buf, pos, n)
-                if n:
-                    n -= 1
-                    if n > end - pos:
-                        refuse_length()
-                    l3 = o2.source_topic_regex = []
-                    for _ in range(n):
-                        n = buf[pos]
-                        pos += 1
-                        if n > 127:
-                            n, pos = rest_of_string_length(buf, pos, n)
-                        if n:
-                            q = pos + n - 1
-                            s = buf[pos:q].decode()
-                            pos = q
-                        else:
-                            refuse_null()
-                        l3.append(s)
-                else:
-                    refuse_null()
-                n = buf[pos]
-                pos += 1
-                if n > 127:
-                    n, pos = rest_of_varint(buf, pos, n)
-                if n:
-                    n -= 1
-                    if n * 9 > end - pos:
-                        refuse_length()
-                    l3 = o2.state_changelog_topics = []
-                    for _ in range(n):
-                        o3 = new(C3)
-                        o3.unknown_tags = None
-                        n = buf[pos]
-                        pos += 1
-                        if n > 127:
-                            n, pos = rest_of_string_length(buf, pos, n)
-                        if n:
-                            q = pos + n - 1
-                            o3.name = buf[pos:q].decode()
-                            pos = q
-                        else:
-                            refuse_null()
-                        o3.partitions, o3.replication_factor, n = U_ihB(buf, pos)
-                        pos += 7
-                        if n > 127:
-                            n, pos = rest_of_varint(buf, pos, n)
-                        if n:
-                            n -= 1
-                            if n * 3 > end - pos:
-                                refuse_length()
-                            l4 = o3.topic_configs = []
-                            for _ in range(n):
-                                o4 = new(C4)
-                                o4.unknown_tags = None
-                                n = buf[pos]
-                                pos += 1
-                                if n > 127:
-                                    n, pos = rest_of_string_length(buf, pos, n)
-                                if n:
-                                    q = pos + n - 1
-                                    o4.key = buf[pos:q].decode()
-                                    pos = q
-                                else:
-                                    refuse_null()
-                                n = buf[pos]
-                                pos += 1
-                                if n > 127:
-                                    n, pos = rest_of_string_length(buf, pos, n)
-                                if n:
-                                    q = pos + n - 1
-                                    o4.value = buf[pos:q].decode()
-                                    pos = q
-                                else:
-                                    refuse_null()
-                                n = buf[pos]
-                                pos += 1
-                                if n:
-                                    pos = read_unknown_tags(buf, pos, end, n, o4)
-                                l4.append(o4)
-                        else:
-                            refuse_null()
-                        n = buf[pos]
-                        pos += 1
-                        if n:
-                            pos = read_unknown_tags(buf, pos, end, n, o3)
-                        l3.append(o3)
-                else:
-                    refuse_null()
-                n = buf[pos]
-                pos += 1
-                if n > 127:
-                    n, pos = rest_of_varint(buf, pos, n)
-                if n:
-                    n -= 1
-                    if n > end - pos:
-                        refuse_length()
-                    l3 = o2.repartition_sink_topics = []
-                    for _ in range(n):
-                        n = buf[pos]
-                        pos += 1
-                        if n > 127:
-                            n, pos = rest_of_string_length(buf, pos, n)
-                        if n:
-                            q = pos + n - 1
-                            s = buf[pos:q].decode()
-                            pos = q
-                        else:
-                            refuse_null()
-                        l3.append(s)
-                else:
-                    refuse_null()
-                n = buf[pos]
-                pos += 1
-                if n > 127:
-                    n, pos = rest_of_varint(buf, pos, n)
-                if n:
-                    n -= 1
-                    if n * 9 > end - pos:
-                        refuse_length()
-                    l3 = o2.repartition_source_topics = []
-                    for _ in range(n):
-                        o3 = new(C3)
-                        o3.unknown_tags = None
-                        n = buf[pos]
-                        pos += 1
-                        if n > 127:
-                            n, pos = rest_of_string_length(buf, pos, n)
-                        if n:
-                            q = pos + n - 1
-                            o3.name = buf[pos:q].decode()
-                            pos = q
-                        else:
-                            refuse_null()
-                        o3.partitions, o3.replication_factor, n = U_ihB(buf, pos)
-                        pos += 7
-                        if n > 127:
-                            n, pos = rest_of_varint(buf, pos, n)
-                        if n:
-                            n -= 1
-                            if n * 3 > end - pos:
-                                refuse_length()
-                            l4 = o3.topic_configs = []
-                            for _ in range(n):
-                                o4 = new(C4)
-                                o4.unknown_tags = None
-                                n = buf[pos]
-                                pos += 1
-                                if n > 127:
-                                    n, pos = rest_of_string_length(buf, pos, n)
-                                if n:
-                                    q = pos + n - 1
-                                    o4.key = buf[pos:q].decode()
-                                    pos = q
-                                else:
-                                    refuse_null()
-                                n = buf[pos]
-                                pos += 1
-                                if n > 127:
-                                    n, pos = rest_of_string_length(buf, pos, n)
-                                if n:
-                                    q = pos + n - 1
-                                    o4.value = buf[pos:q].decode()
-                                    pos = q
-                                else:
-                                    refuse_null()
-                                n = buf[pos]
-                                pos += 1
-                                if n:
-                                    pos = read_unknown_tags(buf, pos, end, n, o4)
-                                l4.append(o4)
-                        else:
-                            refuse_null()
-                        n = buf[pos]
-                        pos += 1
-                        if n:
-                            pos = read_unknown_tags(buf, pos, end, n, o3)
-                        l3.append(o3)
                 else:
                     refuse_null()
                 n = buf[pos]
@@ -317,231 +407,115 @@ def parse_request(buf, pos, end):
                     n -= 1
                     if n * 4 > end - pos:
                         refuse_length()
-                    l3 = o2.copartition_groups = []
-                    for _ in range(n):
-                        o3 = new(C5)
-                        o3.unknown_tags = None
-                        n = buf[pos]
-                        pos += 1
-                        if n > 127:
-                            n, pos = rest_of_varint(buf, pos, n)
-                        if n:
-                            n -= 1
-                            if n * 2 > end - pos:
-                                refuse_length()
-                            o3.source_topics = read_numbers("h", buf, pos, n)
-                            pos += n * 2
-                        else:
-                            refuse_null()
-                        n = buf[pos]
-                        pos += 1
-                        if n > 127:
-                            n, pos = rest_of_varint(buf, pos, n)
-                        if n:
-                            n -= 1
-                            if n * 2 > end - pos:
-                                refuse_length()
-                            o3.source_topic_regex = read_numbers("h", buf, pos, n)
-                            pos += n * 2
-                        else:
-                            refuse_null()
-                        n = buf[pos]
-                        pos += 1
-                        if n > 127:
-                            n, pos = rest_of_varint(buf, pos, n)
-                        if n:
-                            n -= 1
-                            if n * 2 > end - pos:
-                                refuse_length()
-                            o3.repartition_source_topics = read_numbers("h", buf, pos, n)
-                            pos += n * 2
-                        else:
-                            refuse_null()
-                        n = buf[pos]
-                        pos += 1
-                        if n:
-                            pos = read_unknown_tags(buf, pos, end, n, o3)
-                        l3.append(o3)
+                    o1.partitions = read_numbers("i", buf, pos, n)
+                    pos += n * 4
                 else:
                     refuse_null()
                 n = buf[pos]
                 pos += 1
                 if n:
-                    pos = read_unknown_tags(buf, pos, end, n, o2)
-                l2.append(o2)
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
         else:
-            refuse_null()
+            o0.active_tasks = None
         n = buf[pos]
         pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
         if n:
-            pos = read_unknown_tags(buf, pos, end, n, o1)
-        o0.topology = o1
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 3 > end - pos:
-            refuse_length()
-        l1 = o0.active_tasks = []
-        for _ in range(n):
-            o1 = new(C6)
-            o1.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.subtopology_id = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 4 > end - pos:
-                    refuse_length()
-                o1.partitions = read_numbers("i", buf, pos, n)
-                pos += n * 4
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        o0.active_tasks = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 3 > end - pos:
-            refuse_length()
-        l1 = o0.standby_tasks = []
-        for _ in range(n):
-            o1 = new(C6)
-            o1.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.subtopology_id = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 4 > end - pos:
-                    refuse_length()
-                o1.partitions = read_numbers("i", buf, pos, n)
-                pos += n * 4
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        o0.standby_tasks = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 3 > end - pos:
-            refuse_length()
-        l1 = o0.warmup_tasks = []
-        for _ in range(n):
-            o1 = new(C6)
-            o1.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.subtopology_id = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 4 > end - pos:
-                    refuse_length()
-                o1.partitions = read_numbers("i", buf, pos, n)
-                pos += n * 4
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        o0.warmup_tasks = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.process_id = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.process_id = None
-    n, = U_b(buf, pos)
-    pos += 1
-    if n < 0:
-        o0.user_endpoint = None
-    else:
-        o1 = new(C7)
-        o1.unknown_tags = None
+            n -= 1
+            if n * 3 > end - pos:
+                refuse_length()
+            l1 = o0.standby_tasks = [] if new_list is None else new_list("standby_tasks", n)
+            for _ in rows(n):
+                o1 = new(C6)
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.subtopology_id = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 4 > end - pos:
+                        refuse_length()
+                    o1.partitions = read_numbers("i", buf, pos, n)
+                    pos += n * 4
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            o0.standby_tasks = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 3 > end - pos:
+                refuse_length()
+            l1 = o0.warmup_tasks = [] if new_list is None else new_list("warmup_tasks", n)
+            for _ in rows(n):
+                o1 = new(C6)
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.subtopology_id = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 4 > end - pos:
+                        refuse_length()
+                    o1.partitions = read_numbers("i", buf, pos, n)
+                    pos += n * 4
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            o0.warmup_tasks = None
         n = buf[pos]
         pos += 1
         if n > 127:
             n, pos = rest_of_string_length(buf, pos, n)
         if n:
             q = pos + n - 1
-            o1.host = buf[pos:q].decode()
+            o0.process_id = buf[pos:q].decode()
             pos = q
         else:
-            refuse_null()
-        o1.port, n = U_HB(buf, pos)
-        pos += 3
-        if n:
-            pos = read_unknown_tags(buf, pos, end, n, o1)
-        o0.user_endpoint = o1
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 3 > end - pos:
-            refuse_length()
-        l1 = o0.client_tags = []
-        for _ in range(n):
-            o1 = new(C4)
+            o0.process_id = None
+        n, = U_b(buf, pos)
+        pos += 1
+        if n < 0:
+            o0.user_endpoint = None
+        else:
+            o1 = new(C7)
             o1.unknown_tags = None
             n = buf[pos]
             pos += 1
@@ -549,50 +523,26 @@ def parse_request(buf, pos, end):
                 n, pos = rest_of_string_length(buf, pos, n)
             if n:
                 q = pos + n - 1
-                o1.key = buf[pos:q].decode()
+                o1.host = buf[pos:q].decode()
                 pos = q
             else:
                 refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o1.value = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
+            o1.port, n = U_HB(buf, pos)
+            pos += 3
             if n:
                 pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        o0.client_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 14 > end - pos:
-            refuse_length()
-        q = pos + n * 14
-        if q <= end and buf[pos:q:14].count(1) == n and buf[pos + 13:q:14].count(0) == n:
-            l1 = o0.task_offsets = []
-            for v1, v2 in I_xiqx(buf[pos:q]):
-                o1 = new(C8)
-                o1.unknown_tags = None
-                o1.subtopology_id = ''
-                o1.partition = v1
-                o1.offset = v2
-                l1.append(o1)
-            pos = q
-        else:
-            l1 = o0.task_offsets = []
-            for _ in range(n):
-                o1 = new(C8)
+            o0.user_endpoint = o1
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 3 > end - pos:
+                refuse_length()
+            l1 = o0.client_tags = [] if new_list is None else new_list("client_tags", n)
+            for _ in rows(n):
+                o1 = new(C4)
                 o1.unknown_tags = None
                 n = buf[pos]
                 pos += 1
@@ -600,143 +550,198 @@ def parse_request(buf, pos, end):
                     n, pos = rest_of_string_length(buf, pos, n)
                 if n:
                     q = pos + n - 1
-                    o1.subtopology_id = buf[pos:q].decode()
+                    o1.key = buf[pos:q].decode()
                     pos = q
                 else:
                     refuse_null()
-                o1.partition, o1.offset, n = U_iqB(buf, pos)
-                pos += 13
-                if n:
-                    pos = read_unknown_tags(buf, pos, end, n, o1)
-                l1.append(o1)
-    else:
-        o0.task_offsets = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 14 > end - pos:
-            refuse_length()
-        q = pos + n * 14
-        if q <= end and buf[pos:q:14].count(1) == n and buf[pos + 13:q:14].count(0) == n:
-            l1 = o0.task_end_offsets = []
-            for v1, v2 in I_xiqx(buf[pos:q]):
-                o1 = new(C8)
-                o1.unknown_tags = None
-                o1.subtopology_id = ''
-                o1.partition = v1
-                o1.offset = v2
-                l1.append(o1)
-            pos = q
-        else:
-            l1 = o0.task_end_offsets = []
-            for _ in range(n):
-                o1 = new(C8)
-                o1.unknown_tags = None
                 n = buf[pos]
                 pos += 1
                 if n > 127:
                     n, pos = rest_of_string_length(buf, pos, n)
                 if n:
                     q = pos + n - 1
-                    o1.subtopology_id = buf[pos:q].decode()
+                    o1.value = buf[pos:q].decode()
                     pos = q
                 else:
                     refuse_null()
-                o1.partition, o1.offset, n = U_iqB(buf, pos)
-                pos += 13
+                n = buf[pos]
+                pos += 1
                 if n:
                     pos = read_unknown_tags(buf, pos, end, n, o1)
                 l1.append(o1)
-    else:
-        o0.task_end_offsets = None
-    o0.shutdown_application, n = U_tB(buf, pos)
-    pos += 2
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    s1 = o.error_message
-    if s1 is None:
-        s1 = b''
-        n2 = 0
-    else:
-        s1 = s1.encode()
-        n2 = len(s1) + 1
-    s3 = o.member_id.encode()
-    n4 = len(s3) + 1
-    l5 = o.status
-    n6 = 0 if l5 is None else len(l5) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_iiiq(o.member_epoch, o.heartbeat_interval_ms, o.task_offset_interval_ms, o.acceptable_recovery_lag), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
-    if l5:
-        for o7 in l5:
-            if o7.status_detail == '' and not o7.unknown_tags:
-                out.append(P_bBB(o7.status_code, 1, 0))
+        else:
+            o0.client_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 14 > end - pos:
+                refuse_length()
+            q = pos + n * 14
+            if q <= end and buf[pos:q:14].count(1) == n and buf[pos + 13:q:14].count(0) == n:
+                l1 = o0.task_offsets = [] if new_list is None else new_list("task_offsets", n)
+                for v1, v2 in I_xiqx(buf[pos:q]) if each is None else each(I_xiqx(buf[pos:q])):
+                    o1 = new(C8)
+                    o1.unknown_tags = None
+                    o1.subtopology_id = ''
+                    o1.partition = v1
+                    o1.offset = v2
+                    l1.append(o1)
+                pos = q
             else:
-                s8 = o7.status_detail.encode()
-                n9 = len(s8) + 1
-                out += (P_b(o7.status_code), (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (b'\0' if not o7.unknown_tags else encode_unknown_tags(o7)))
-    l10 = o.active_tasks
-    n11 = 0 if l10 is None else len(l10) + 1
-    out.append((VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
-    if l10:
-        for o12 in l10:
-            s15 = o12.subtopology_id.encode()
-            n16 = len(s15) + 1
-            l17 = o12.partitions
-            n18 = len(l17) + 1
-            out += ((VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (b'\0' if not o12.unknown_tags else encode_unknown_tags(o12)))
-    l19 = o.standby_tasks
-    n20 = 0 if l19 is None else len(l19) + 1
-    out.append((VARINTS[n20] if n20 < SHORT else encode_varint(n20)))
-    if l19:
-        for o21 in l19:
-            s24 = o21.subtopology_id.encode()
-            n25 = len(s24) + 1
-            l26 = o21.partitions
-            n27 = len(l26) + 1
-            out += ((VARINTS[n25] if n25 < SHORT else encode_string_length(n25)), s24, (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (b'\0' if not o21.unknown_tags else encode_unknown_tags(o21)))
-    l28 = o.warmup_tasks
-    n29 = 0 if l28 is None else len(l28) + 1
-    out.append((VARINTS[n29] if n29 < SHORT else encode_varint(n29)))
-    if l28:
-        for o30 in l28:
-            s33 = o30.subtopology_id.encode()
-            n34 = len(s33) + 1
-            l35 = o30.partitions
-            n36 = len(l35) + 1
-            out += ((VARINTS[n34] if n34 < SHORT else encode_string_length(n34)), s33, (VARINTS[n36] if n36 < SHORT else encode_varint(n36)), pack_numbers("i", l35), (b'\0' if not o30.unknown_tags else encode_unknown_tags(o30)))
-    l37 = o.partitions_by_user_endpoint
-    n38 = 0 if l37 is None else len(l37) + 1
-    out += (P_ti(o.topology_description_required, o.endpoint_information_epoch), (VARINTS[n38] if n38 < SHORT else encode_varint(n38)))
-    if l37:
-        for o39 in l37:
-            o40 = o39.user_endpoint
-            s41 = o40.host.encode()
-            n42 = len(s41) + 1
-            l43 = o39.active_partitions
-            n44 = len(l43) + 1
-            out += ((VARINTS[n42] if n42 < SHORT else encode_string_length(n42)), s41, P_H(o40.port), (b'\0' if not o40.unknown_tags else encode_unknown_tags(o40)), (VARINTS[n44] if n44 < SHORT else encode_varint(n44)))
-            for o45 in l43:
-                s48 = o45.topic.encode()
-                n49 = len(s48) + 1
-                l50 = o45.partitions
-                n51 = len(l50) + 1
-                out += ((VARINTS[n49] if n49 < SHORT else encode_string_length(n49)), s48, (VARINTS[n51] if n51 < SHORT else encode_varint(n51)), pack_numbers("i", l50), (b'\0' if not o45.unknown_tags else encode_unknown_tags(o45)))
-            l52 = o39.standby_partitions
-            n53 = len(l52) + 1
-            out.append((VARINTS[n53] if n53 < SHORT else encode_varint(n53)))
-            for o54 in l52:
-                s57 = o54.topic.encode()
-                n58 = len(s57) + 1
-                l59 = o54.partitions
-                n60 = len(l59) + 1
-                out += ((VARINTS[n58] if n58 < SHORT else encode_string_length(n58)), s57, (VARINTS[n60] if n60 < SHORT else encode_varint(n60)), pack_numbers("i", l59), (b'\0' if not o54.unknown_tags else encode_unknown_tags(o54)))
-            out.append((b'\0' if not o39.unknown_tags else encode_unknown_tags(o39)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+                l1 = o0.task_offsets = [] if new_list is None else new_list("task_offsets", n)
+                for _ in rows(n):
+                    o1 = new(C8)
+                    o1.unknown_tags = None
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o1.subtopology_id = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    o1.partition, o1.offset, n = U_iqB(buf, pos)
+                    pos += 13
+                    if n:
+                        pos = read_unknown_tags(buf, pos, end, n, o1)
+                    l1.append(o1)
+        else:
+            o0.task_offsets = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 14 > end - pos:
+                refuse_length()
+            q = pos + n * 14
+            if q <= end and buf[pos:q:14].count(1) == n and buf[pos + 13:q:14].count(0) == n:
+                l1 = o0.task_end_offsets = [] if new_list is None else new_list("task_end_offsets", n)
+                for v1, v2 in I_xiqx(buf[pos:q]) if each is None else each(I_xiqx(buf[pos:q])):
+                    o1 = new(C8)
+                    o1.unknown_tags = None
+                    o1.subtopology_id = ''
+                    o1.partition = v1
+                    o1.offset = v2
+                    l1.append(o1)
+                pos = q
+            else:
+                l1 = o0.task_end_offsets = [] if new_list is None else new_list("task_end_offsets", n)
+                for _ in rows(n):
+                    o1 = new(C8)
+                    o1.unknown_tags = None
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o1.subtopology_id = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    o1.partition, o1.offset, n = U_iqB(buf, pos)
+                    pos += 13
+                    if n:
+                        pos = read_unknown_tags(buf, pos, end, n, o1)
+                    l1.append(o1)
+        else:
+            o0.task_end_offsets = None
+        o0.shutdown_application, n = U_tB(buf, pos)
+        pos += 2
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.error_message
+        if s1 is None:
+            s1 = b''
+            n2 = 0
+        else:
+            s1 = s1.encode()
+            n2 = len(s1) + 1
+        s3 = o.member_id.encode()
+        n4 = len(s3) + 1
+        l5 = o.status
+        n6 = 0 if l5 is None else len(l5) + 1
+        out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_iiiq(o.member_epoch, o.heartbeat_interval_ms, o.task_offset_interval_ms, o.acceptable_recovery_lag), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
+        if l5:
+            for o7 in l5 if each is None else each(l5, out):
+                if o7.status_detail == '' and not o7.unknown_tags:
+                    out.append(P_bBB(o7.status_code, 1, 0))
+                else:
+                    s8 = o7.status_detail.encode()
+                    n9 = len(s8) + 1
+                    out += (P_b(o7.status_code), (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (b'\0' if not o7.unknown_tags else encode_unknown_tags(o7)))
+        l10 = o.active_tasks
+        n11 = 0 if l10 is None else len(l10) + 1
+        out.append((VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
+        if l10:
+            for o12 in l10 if each is None else each(l10, out):
+                s15 = o12.subtopology_id.encode()
+                n16 = len(s15) + 1
+                l17 = o12.partitions
+                n18 = len(l17) + 1
+                out += ((VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (b'\0' if not o12.unknown_tags else encode_unknown_tags(o12)))
+        l19 = o.standby_tasks
+        n20 = 0 if l19 is None else len(l19) + 1
+        out.append((VARINTS[n20] if n20 < SHORT else encode_varint(n20)))
+        if l19:
+            for o21 in l19 if each is None else each(l19, out):
+                s24 = o21.subtopology_id.encode()
+                n25 = len(s24) + 1
+                l26 = o21.partitions
+                n27 = len(l26) + 1
+                out += ((VARINTS[n25] if n25 < SHORT else encode_string_length(n25)), s24, (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (b'\0' if not o21.unknown_tags else encode_unknown_tags(o21)))
+        l28 = o.warmup_tasks
+        n29 = 0 if l28 is None else len(l28) + 1
+        out.append((VARINTS[n29] if n29 < SHORT else encode_varint(n29)))
+        if l28:
+            for o30 in l28 if each is None else each(l28, out):
+                s33 = o30.subtopology_id.encode()
+                n34 = len(s33) + 1
+                l35 = o30.partitions
+                n36 = len(l35) + 1
+                out += ((VARINTS[n34] if n34 < SHORT else encode_string_length(n34)), s33, (VARINTS[n36] if n36 < SHORT else encode_varint(n36)), pack_numbers("i", l35), (b'\0' if not o30.unknown_tags else encode_unknown_tags(o30)))
+        l37 = o.partitions_by_user_endpoint
+        n38 = 0 if l37 is None else len(l37) + 1
+        out += (P_ti(o.topology_description_required, o.endpoint_information_epoch), (VARINTS[n38] if n38 < SHORT else encode_varint(n38)))
+        if l37:
+            for o39 in l37 if each is None else each(l37, out):
+                o40 = o39.user_endpoint
+                s41 = o40.host.encode()
+                n42 = len(s41) + 1
+                l43 = o39.active_partitions
+                n44 = len(l43) + 1
+                out += ((VARINTS[n42] if n42 < SHORT else encode_string_length(n42)), s41, P_H(o40.port), (b'\0' if not o40.unknown_tags else encode_unknown_tags(o40)), (VARINTS[n44] if n44 < SHORT else encode_varint(n44)))
+                for o45 in l43 if each is None else each(l43, out):
+                    s48 = o45.topic.encode()
+                    n49 = len(s48) + 1
+                    l50 = o45.partitions
+                    n51 = len(l50) + 1
+                    out += ((VARINTS[n49] if n49 < SHORT else encode_string_length(n49)), s48, (VARINTS[n51] if n51 < SHORT else encode_varint(n51)), pack_numbers("i", l50), (b'\0' if not o45.unknown_tags else encode_unknown_tags(o45)))
+                l52 = o39.standby_partitions
+                n53 = len(l52) + 1
+                out.append((VARINTS[n53] if n53 < SHORT else encode_varint(n53)))
+                for o54 in l52 if each is None else each(l52, out):
+                    s57 = o54.topic.encode()
+                    n58 = len(s57) + 1
+                    l59 = o54.partitions
+                    n60 = len(l59) + 1
+                    out += ((VARINTS[n58] if n58 < SHORT else encode_string_length(n58)), s57, (VARINTS[n60] if n60 < SHORT else encode_varint(n60)), pack_numbers("i", l59), (b'\0' if not o54.unknown_tags else encode_unknown_tags(o54)))
+                out.append((b'\0' if not o39.unknown_tags else encode_unknown_tags(o39)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.streams_group_topology_description_update import StreamsGroupTopologyDescriptionUpdateRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = StreamsGroupTopologyDescriptionUpdateRequest
 C1 = StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescription
@@ -16,399 +16,404 @@ U_iB = Struct(">iB").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.group_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.member_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    o1 = new(C1)
-    o1.unknown_tags = None
-    o0.topology_epoch, n = U_iB(buf, pos)
-    pos += 5
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 3 > end - pos:
-            refuse_length()
-        l2 = o1.subtopologies = []
-        for _ in range(n):
-            o2 = new(C2)
-            o2.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o2.subtopology_id = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 7 > end - pos:
-                    refuse_length()
-                l3 = o2.nodes = []
-                for _ in range(n):
-                    o3 = new(C3)
-                    o3.unknown_tags = None
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_string_length(buf, pos, n)
-                    if n:
-                        q = pos + n - 1
-                        o3.name = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        refuse_null()
-                    o3.node_type, n = U_bB(buf, pos)
-                    pos += 2
-                    if n > 127:
-                        n, pos = rest_of_varint(buf, pos, n)
-                    if n:
-                        n -= 1
-                        if n > end - pos:
-                            refuse_length()
-                        l4 = o3.source_topics = []
-                        for _ in range(n):
-                            n = buf[pos]
-                            pos += 1
-                            if n > 127:
-                                n, pos = rest_of_string_length(buf, pos, n)
-                            if n:
-                                q = pos + n - 1
-                                s = buf[pos:q].decode()
-                                pos = q
-                            else:
-                                refuse_null()
-                            l4.append(s)
-                    else:
-                        refuse_null()
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_string_length(buf, pos, n)
-                    if n:
-                        q = pos + n - 1
-                        o3.sink_topic = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        o3.sink_topic = None
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_varint(buf, pos, n)
-                    if n:
-                        n -= 1
-                        if n > end - pos:
-                            refuse_length()
-                        l4 = o3.stores = []
-                        for _ in range(n):
-                            n = buf[pos]
-                            pos += 1
-                            if n > 127:
-                                n, pos = rest_of_string_length(buf, pos, n)
-                            if n:
-                                q = pos + n - 1
-                                s = buf[pos:q].decode()
-                                pos = q
-                            else:
-                                refuse_null()
-                            l4.append(s)
-                    else:
-                        refuse_null()
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_varint(buf, pos, n)
-                    if n:
-                        n -= 1
-                        if n > end - pos:
-                            refuse_length()
-                        l4 = o3.successors = []
-                        for _ in range(n):
-                            n = buf[pos]
-                            pos += 1
-                            if n > 127:
-                                n, pos = rest_of_string_length(buf, pos, n)
-                            if n:
-                                q = pos + n - 1
-                                s = buf[pos:q].decode()
-                                pos = q
-                            else:
-                                refuse_null()
-                            l4.append(s)
-                    else:
-                        refuse_null()
-                    n = buf[pos]
-                    pos += 1
-                    if n:
-                        pos = read_unknown_tags(buf, pos, end, n, o3)
-                    l3.append(o3)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o2)
-            l2.append(o2)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 15 > end - pos:
-            refuse_length()
-        l2 = o1.global_stores = []
-        for _ in range(n):
-            o2 = new(C4)
-            o2.unknown_tags = None
-            o3 = new(C3)
-            o3.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o3.name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            o3.node_type, n = U_bB(buf, pos)
-            pos += 2
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n > end - pos:
-                    refuse_length()
-                l4 = o3.source_topics = []
-                for _ in range(n):
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_string_length(buf, pos, n)
-                    if n:
-                        q = pos + n - 1
-                        s = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        refuse_null()
-                    l4.append(s)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o3.sink_topic = buf[pos:q].decode()
-                pos = q
-            else:
-                o3.sink_topic = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n > end - pos:
-                    refuse_length()
-                l4 = o3.stores = []
-                for _ in range(n):
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_string_length(buf, pos, n)
-                    if n:
-                        q = pos + n - 1
-                        s = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        refuse_null()
-                    l4.append(s)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n > end - pos:
-                    refuse_length()
-                l4 = o3.successors = []
-                for _ in range(n):
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_string_length(buf, pos, n)
-                    if n:
-                        q = pos + n - 1
-                        s = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        refuse_null()
-                    l4.append(s)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o3)
-            o2.source = o3
-            o3 = new(C3)
-            o3.unknown_tags = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o3.name = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            o3.node_type, n = U_bB(buf, pos)
-            pos += 2
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n > end - pos:
-                    refuse_length()
-                l4 = o3.source_topics = []
-                for _ in range(n):
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_string_length(buf, pos, n)
-                    if n:
-                        q = pos + n - 1
-                        s = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        refuse_null()
-                    l4.append(s)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o3.sink_topic = buf[pos:q].decode()
-                pos = q
-            else:
-                o3.sink_topic = None
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n > end - pos:
-                    refuse_length()
-                l4 = o3.stores = []
-                for _ in range(n):
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_string_length(buf, pos, n)
-                    if n:
-                        q = pos + n - 1
-                        s = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        refuse_null()
-                    l4.append(s)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n > end - pos:
-                    refuse_length()
-                l4 = o3.successors = []
-                for _ in range(n):
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_string_length(buf, pos, n)
-                    if n:
-                        q = pos + n - 1
-                        s = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        refuse_null()
-                    l4.append(s)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o3)
-            o2.processor = o3
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o2)
-            l2.append(o2)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o1)
-    o0.topology_description = o1
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.group_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.member_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        o1 = new(C1)
+        o1.unknown_tags = None
+        o0.topology_epoch, n = U_iB(buf, pos)
+        pos += 5
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 3 > end - pos:
+                refuse_length()
+            l2 = o1.subtopologies = [] if new_list is None else new_list("subtopologies", n)
+            for _ in rows(n):
+                o2 = new(C2)
+                o2.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o2.subtopology_id = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 7 > end - pos:
+                        refuse_length()
+                    l3 = o2.nodes = [] if new_list is None else new_list("nodes", n)
+                    for _ in rows(n):
+                        o3 = new(C3)
+                        o3.unknown_tags = None
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            o3.name = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        o3.node_type, n = U_bB(buf, pos)
+                        pos += 2
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n > end - pos:
+                                refuse_length()
+                            l4 = o3.source_topics = [] if new_list is None else new_list("source_topics", n)
+                            for _ in rows(n):
+                                n = buf[pos]
+                                pos += 1
+                                if n > 127:
+                                    n, pos = rest_of_string_length(buf, pos, n)
+                                if n:
+                                    q = pos + n - 1
+                                    s = buf[pos:q].decode()
+                                    pos = q
+                                else:
+                                    refuse_null()
+                                l4.append(s)
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            o3.sink_topic = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            o3.sink_topic = None
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n > end - pos:
+                                refuse_length()
+                            l4 = o3.stores = [] if new_list is None else new_list("stores", n)
+                            for _ in rows(n):
+                                n = buf[pos]
+                                pos += 1
+                                if n > 127:
+                                    n, pos = rest_of_string_length(buf, pos, n)
+                                if n:
+                                    q = pos + n - 1
+                                    s = buf[pos:q].decode()
+                                    pos = q
+                                else:
+                                    refuse_null()
+                                l4.append(s)
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n > end - pos:
+                                refuse_length()
+                            l4 = o3.successors = [] if new_list is None else new_list("successors", n)
+                            for _ in rows(n):
+                                n = buf[pos]
+                                pos += 1
+                                if n > 127:
+                                    n, pos = rest_of_string_length(buf, pos, n)
+                                if n:
+                                    q = pos + n - 1
+                                    s = buf[pos:q].decode()
+                                    pos = q
+                                else:
+                                    refuse_null()
+                                l4.append(s)
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n:
+                            pos = read_unknown_tags(buf, pos, end, n, o3)
+                        l3.append(o3)
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o2)
+                l2.append(o2)
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 15 > end - pos:
+                refuse_length()
+            l2 = o1.global_stores = [] if new_list is None else new_list("global_stores", n)
+            for _ in rows(n):
+                o2 = new(C4)
+                o2.unknown_tags = None
+                o3 = new(C3)
+                o3.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o3.name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                o3.node_type, n = U_bB(buf, pos)
+                pos += 2
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n > end - pos:
+                        refuse_length()
+                    l4 = o3.source_topics = [] if new_list is None else new_list("source_topics", n)
+                    for _ in rows(n):
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            s = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        l4.append(s)
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o3.sink_topic = buf[pos:q].decode()
+                    pos = q
+                else:
+                    o3.sink_topic = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n > end - pos:
+                        refuse_length()
+                    l4 = o3.stores = [] if new_list is None else new_list("stores", n)
+                    for _ in rows(n):
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            s = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        l4.append(s)
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n > end - pos:
+                        refuse_length()
+                    l4 = o3.successors = [] if new_list is None else new_list("successors", n)
+                    for _ in rows(n):
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            s = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        l4.append(s)
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o3)
+                o2.source = o3
+                o3 = new(C3)
+                o3.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o3.name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                o3.node_type, n = U_bB(buf, pos)
+                pos += 2
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n > end - pos:
+                        refuse_length()
+                    l4 = o3.source_topics = [] if new_list is None else new_list("source_topics", n)
+                    for _ in rows(n):
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            s = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        l4.append(s)
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o3.sink_topic = buf[pos:q].decode()
+                    pos = q
+                else:
+                    o3.sink_topic = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n > end - pos:
+                        refuse_length()
+                    l4 = o3.stores = [] if new_list is None else new_list("stores", n)
+                    for _ in rows(n):
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            s = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        l4.append(s)
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n > end - pos:
+                        refuse_length()
+                    l4 = o3.successors = [] if new_list is None else new_list("successors", n)
+                    for _ in rows(n):
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            s = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        l4.append(s)
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o3)
+                o2.processor = o3
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o2)
+                l2.append(o2)
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o1)
+        o0.topology_description = o1
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.error_message
+        if s1 is None:
+            s1 = b''
+            n2 = 0
+        else:
+            s1 = s1.encode()
+            n2 = len(s1) + 1
+        out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    s1 = o.error_message
-    if s1 is None:
-        s1 = b''
-        n2 = 0
-    else:
-        s1 = s1.encode()
-        n2 = len(s1) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
-from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = SyncGroupRequest
 C1 = SyncGroupRequest.SyncGroupRequestAssignment
@@ -14,62 +14,67 @@ U_ih = Struct(">ih").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.group_instance_id = None
-    o0.protocol_type = None
-    o0.protocol_name = None
-    o0.unknown_tags = None
-    n, = U_h(buf, pos)
-    pos += 2
-    if n >= 0:
-        q = pos + n
-        o0.group_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    o0.generation_id, n = U_ih(buf, pos)
-    pos += 6
-    if n >= 0:
-        q = pos + n
-        o0.member_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 6 > end - pos:
-            refuse_length()
-        l1 = o0.assignments = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.unknown_tags = None
-            n, = U_h(buf, pos)
-            pos += 2
-            if n >= 0:
-                q = pos + n
-                o1.member_id = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            n, = U_i(buf, pos)
-            pos += 4
-            if n >= 0:
-                q = pos + n
-                o1.assignment = bytes(buf[pos:q])
-                pos = q
-            else:
-                refuse_null()
-            l1.append(o1)
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.group_instance_id = None
+        o0.protocol_type = None
+        o0.protocol_name = None
+        o0.unknown_tags = None
+        n, = U_h(buf, pos)
+        pos += 2
+        if n >= 0:
+            q = pos + n
+            o0.group_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        o0.generation_id, n = U_ih(buf, pos)
+        pos += 6
+        if n >= 0:
+            q = pos + n
+            o0.member_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 6 > end - pos:
+                refuse_length()
+            l1 = o0.assignments = [] if new_list is None else new_list("assignments", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n, = U_h(buf, pos)
+                pos += 2
+                if n >= 0:
+                    q = pos + n
+                    o1.member_id = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n, = U_i(buf, pos)
+                pos += 4
+                if n >= 0:
+                    q = pos + n
+                    o1.assignment = bytes(buf[pos:q]) if n < 65536 else bytes(memoryview(buf)[pos:q])
+                    pos = q
+                else:
+                    refuse_null()
+                l1.append(o1)
+        else:
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.assignment
+        n2 = len(s1)
+        out += (P_ihi(o.throttle_time_ms, o.error_code, n2), s1)
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    s1 = o.assignment
-    n2 = len(s1)
-    out += (P_ihi(o.throttle_time_ms, o.error_code, n2), s1)
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint
 
 C0 = TxnOffsetCommitRequest
 C1 = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
@@ -20,160 +20,164 @@ U_uB = Struct(">16sB").unpack_from
 new = object.__new__
 
 
-def tags_1(buf, pos, end, count, o):
-    if count > 127:
-        count, pos = rest_of_tag_count(buf, pos, count)
-    for _ in range(count):
-        tag = buf[pos]
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def tags_1(buf, pos, end, count, o):
+        if count > 127:
+            count, pos = rest_of_tag_count(buf, pos, count)
+        for _ in tags(count):
+            tag = buf[pos]
+            pos += 1
+            if tag > 127:
+                tag, pos = rest_of_varint(buf, pos, tag)
+            n = buf[pos]
+            pos += 1
+            if n > 127:
+                n, pos = rest_of_varint(buf, pos, n)
+            stop = pos + n
+            if stop > end:
+                refuse_length()
+            if tag == 10000 and n == 4:
+                o.incarnation_epoch, = U_i(buf, pos)
+                pos += 4
+            else:
+                if o.unknown_tags is None:
+                    o.unknown_tags = {}
+                o.unknown_tags[tag] = bytes(buf[pos:stop]) if n < 65536 else bytes(memoryview(buf)[pos:stop])
+                pos = stop
+        return pos
+
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
         pos += 1
-        if tag > 127:
-            tag, pos = rest_of_varint(buf, pos, tag)
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.transactional_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.group_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        o0.producer_id, o0.producer_epoch, o0.generation_id_or_member_epoch, n = U_qhiB(buf, pos)
+        pos += 15
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.member_id = buf[pos:q].decode()
+            pos = q
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_string_length(buf, pos, n)
+        if n:
+            q = pos + n - 1
+            o0.group_instance_id = buf[pos:q].decode()
+            pos = q
+        else:
+            o0.group_instance_id = None
         n = buf[pos]
         pos += 1
         if n > 127:
             n, pos = rest_of_varint(buf, pos, n)
-        stop = pos + n
-        if stop > end:
-            refuse_length()
-        if tag == 10000 and n == 4:
-            o.incarnation_epoch, = U_i(buf, pos)
-            pos += 4
-        else:
-            if o.unknown_tags is None:
-                o.unknown_tags = {}
-            o.unknown_tags[tag] = bytes(buf[pos:stop])
-            pos = stop
-    return pos
-
-
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.transactional_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.group_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    o0.producer_id, o0.producer_epoch, o0.generation_id_or_member_epoch, n = U_qhiB(buf, pos)
-    pos += 15
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.member_id = buf[pos:q].decode()
-        pos = q
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.group_instance_id = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.group_instance_id = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 18 > end - pos:
-            refuse_length()
-        l1 = o0.topics = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.name = ''
-            o1.unknown_tags = None
-            o1.topic_id, n = U_uB(buf, pos)
-            pos += 17
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 18 > end - pos:
-                    refuse_length()
-                q = pos + n * 18
-                if q <= end and buf[pos + 16:q:18].count(1) == n and buf[pos + 17:q:18].count(0) == n:
-                    l2 = o1.partitions = []
-                    for v0, v1, v2 in I_iqixx(buf[pos:q]):
-                        o2 = new(C2)
-                        o2.incarnation_epoch = -1
-                        o2.unknown_tags = None
-                        o2.partition_index = v0
-                        o2.committed_offset = v1
-                        o2.committed_leader_epoch = v2
-                        o2.committed_metadata = ''
-                        l2.append(o2)
-                    pos = q
+        if n:
+            n -= 1
+            if n * 18 > end - pos:
+                refuse_length()
+            l1 = o0.topics = [] if new_list is None else new_list("topics", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.name = ''
+                o1.unknown_tags = None
+                o1.topic_id, n = U_uB(buf, pos)
+                pos += 17
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 18 > end - pos:
+                        refuse_length()
+                    q = pos + n * 18
+                    if q <= end and buf[pos + 16:q:18].count(1) == n and buf[pos + 17:q:18].count(0) == n:
+                        l2 = o1.partitions = [] if new_list is None else new_list("partitions", n)
+                        for v0, v1, v2 in I_iqixx(buf[pos:q]) if each is None else each(I_iqixx(buf[pos:q])):
+                            o2 = new(C2)
+                            o2.incarnation_epoch = -1
+                            o2.unknown_tags = None
+                            o2.partition_index = v0
+                            o2.committed_offset = v1
+                            o2.committed_leader_epoch = v2
+                            o2.committed_metadata = ''
+                            l2.append(o2)
+                        pos = q
+                    else:
+                        l2 = o1.partitions = [] if new_list is None else new_list("partitions", n)
+                        for _ in rows(n):
+                            o2 = new(C2)
+                            o2.incarnation_epoch = -1
+                            o2.unknown_tags = None
+                            o2.partition_index, o2.committed_offset, o2.committed_leader_epoch, n = U_iqiB(buf, pos)
+                            pos += 17
+                            if n > 127:
+                                n, pos = rest_of_string_length(buf, pos, n)
+                            if n:
+                                q = pos + n - 1
+                                o2.committed_metadata = buf[pos:q].decode()
+                                pos = q
+                            else:
+                                o2.committed_metadata = None
+                            n = buf[pos]
+                            pos += 1
+                            if n:
+                                pos = tags_1(buf, pos, end, n, o2)
+                            l2.append(o2)
                 else:
-                    l2 = o1.partitions = []
-                    for _ in range(n):
-                        o2 = new(C2)
-                        o2.incarnation_epoch = -1
-                        o2.unknown_tags = None
-                        o2.partition_index, o2.committed_offset, o2.committed_leader_epoch, n = U_iqiB(buf, pos)
-                        pos += 17
-                        if n > 127:
-                            n, pos = rest_of_string_length(buf, pos, n)
-                        if n:
-                            q = pos + n - 1
-                            o2.committed_metadata = buf[pos:q].decode()
-                            pos = q
-                        else:
-                            o2.committed_metadata = None
-                        n = buf[pos]
-                        pos += 1
-                        if n:
-                            pos = tags_1(buf, pos, end, n, o2)
-                        l2.append(o2)
-            else:
-                refuse_null()
-            n = buf[pos]
-            pos += 1
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.topics
+        n2 = len(l1) + 1
+        out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            l4 = o3.partitions
+            n5 = len(l4) + 1
+            out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else encode_varint(n5)))
+            for o6 in l4 if each is None else each(l4, out):
+                if not o6.unknown_tags:
+                    out.append(P_ihB(o6.partition_index, o6.error_code, 0))
+                else:
+                    out += (P_ih(o6.partition_index, o6.error_code), (b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
+            out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    l1 = o.topics
-    n2 = len(l1) + 1
-    out += (P_i(o.throttle_time_ms), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        l4 = o3.partitions
-        n5 = len(l4) + 1
-        out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else encode_varint(n5)))
-        for o6 in l4:
-            if not o6.unknown_tags:
-                out.append(P_ihB(o6.partition_index, o6.error_code, 0))
-            else:
-                out += (P_ih(o6.partition_index, o6.error_code), (b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
-        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.update_features import UpdateFeaturesRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = UpdateFeaturesRequest
 C1 = UpdateFeaturesRequest.FeatureUpdateKey
@@ -17,84 +17,89 @@ U_tB = Struct(">?B").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    o0.timeout_ms, n = U_iB(buf, pos)
-    pos += 5
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 5 > end - pos:
-            refuse_length()
-        q = pos + n * 5
-        if q <= end and buf[pos:q:5].count(1) == n and buf[pos + 4:q:5].count(0) == n:
-            l1 = o0.feature_updates = []
-            for v1, v2 in I_xhbx(buf[pos:q]):
-                o1 = new(C1)
-                o1.allow_downgrade = False
-                o1.unknown_tags = None
-                o1.feature = ''
-                o1.max_version_level = v1
-                o1.upgrade_type = v2
-                l1.append(o1)
-            pos = q
-        else:
-            l1 = o0.feature_updates = []
-            for _ in range(n):
-                o1 = new(C1)
-                o1.allow_downgrade = False
-                o1.unknown_tags = None
-                n = buf[pos]
-                pos += 1
-                if n > 127:
-                    n, pos = rest_of_string_length(buf, pos, n)
-                if n:
-                    q = pos + n - 1
-                    o1.feature = buf[pos:q].decode()
-                    pos = q
-                else:
-                    refuse_null()
-                o1.max_version_level, o1.upgrade_type, n = U_hbB(buf, pos)
-                pos += 4
-                if n:
-                    pos = read_unknown_tags(buf, pos, end, n, o1)
-                l1.append(o1)
-    else:
-        refuse_null()
-    o0.validate_only, n = U_tB(buf, pos)
-    pos += 2
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    s1 = o.error_message
-    if s1 is None:
-        s1 = b''
-        n2 = 0
-    else:
-        s1 = s1.encode()
-        n2 = len(s1) + 1
-    l3 = o.results
-    n4 = len(l3) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
-    for o5 in l3:
-        if o5.feature == '' and o5.error_message == '' and not o5.unknown_tags:
-            out.append(P_BhBB(1, o5.error_code, 1, 0))
-        else:
-            s6 = o5.feature.encode()
-            n7 = len(s6) + 1
-            s8 = o5.error_message
-            if s8 is None:
-                s8 = b''
-                n9 = 0
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        o0.timeout_ms, n = U_iB(buf, pos)
+        pos += 5
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 5 > end - pos:
+                refuse_length()
+            q = pos + n * 5
+            if q <= end and buf[pos:q:5].count(1) == n and buf[pos + 4:q:5].count(0) == n:
+                l1 = o0.feature_updates = [] if new_list is None else new_list("feature_updates", n)
+                for v1, v2 in I_xhbx(buf[pos:q]) if each is None else each(I_xhbx(buf[pos:q])):
+                    o1 = new(C1)
+                    o1.allow_downgrade = False
+                    o1.unknown_tags = None
+                    o1.feature = ''
+                    o1.max_version_level = v1
+                    o1.upgrade_type = v2
+                    l1.append(o1)
+                pos = q
             else:
-                s8 = s8.encode()
-                n9 = len(s8) + 1
-            out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_h(o5.error_code), (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+                l1 = o0.feature_updates = [] if new_list is None else new_list("feature_updates", n)
+                for _ in rows(n):
+                    o1 = new(C1)
+                    o1.allow_downgrade = False
+                    o1.unknown_tags = None
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o1.feature = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    o1.max_version_level, o1.upgrade_type, n = U_hbB(buf, pos)
+                    pos += 4
+                    if n:
+                        pos = read_unknown_tags(buf, pos, end, n, o1)
+                    l1.append(o1)
+        else:
+            refuse_null()
+        o0.validate_only, n = U_tB(buf, pos)
+        pos += 2
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        s1 = o.error_message
+        if s1 is None:
+            s1 = b''
+            n2 = 0
+        else:
+            s1 = s1.encode()
+            n2 = len(s1) + 1
+        l3 = o.results
+        n4 = len(l3) + 1
+        out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+        for o5 in l3 if each is None else each(l3, out):
+            if o5.feature == '' and o5.error_message == '' and not o5.unknown_tags:
+                out.append(P_BhBB(1, o5.error_code, 1, 0))
+            else:
+                s6 = o5.feature.encode()
+                n7 = len(s6) + 1
+                s8 = o5.error_message
+                if s8 is None:
+                    s8 = b''
+                    n9 = 0
+                else:
+                    s8 = s8.encode()
+                    n9 = len(s8) + 1
+                out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_h(o5.error_code), (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersRequest
-from kafkalite.protocol.codec_helpers import read_numbers, refuse_length, refuse_null, refuse_truncation
+from kafkalite.protocol.codec_helpers import NO_HOOKS, refuse_length, refuse_null, refuse_truncation
 
 C0 = WriteTxnMarkersRequest
 C1 = WriteTxnMarkersRequest.WritableTxnMarker
@@ -18,70 +18,75 @@ U_qhti = Struct(">qh?i").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n, = U_i(buf, pos)
-    pos += 4
-    if n >= 0:
-        if n * 19 > end - pos:
-            refuse_length()
-        l1 = o0.markers = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.transaction_version = 0
-            o1.unknown_tags = None
-            o1.producer_id, o1.producer_epoch, o1.transaction_result, n = U_qhti(buf, pos)
-            pos += 15
-            if n >= 0:
-                if n * 6 > end - pos:
-                    refuse_length()
-                l2 = o1.topics = []
-                for _ in range(n):
-                    o2 = new(C2)
-                    o2.unknown_tags = None
-                    n, = U_h(buf, pos)
-                    pos += 2
-                    if n >= 0:
-                        q = pos + n
-                        o2.name = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        refuse_null()
-                    n, = U_i(buf, pos)
-                    pos += 4
-                    if n >= 0:
-                        if n * 4 > end - pos:
-                            refuse_length()
-                        o2.partition_indexes = read_numbers("i", buf, pos, n)
-                        pos += n * 4
-                    else:
-                        refuse_null()
-                    l2.append(o2)
-            else:
-                refuse_null()
-            o1.coordinator_epoch, = U_i(buf, pos)
-            pos += 4
-            l1.append(o1)
-    else:
-        refuse_null()
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n, = U_i(buf, pos)
+        pos += 4
+        if n >= 0:
+            if n * 19 > end - pos:
+                refuse_length()
+            l1 = o0.markers = [] if new_list is None else new_list("markers", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.transaction_version = 0
+                o1.unknown_tags = None
+                o1.producer_id, o1.producer_epoch, o1.transaction_result, n = U_qhti(buf, pos)
+                pos += 15
+                if n >= 0:
+                    if n * 6 > end - pos:
+                        refuse_length()
+                    l2 = o1.topics = [] if new_list is None else new_list("topics", n)
+                    for _ in rows(n):
+                        o2 = new(C2)
+                        o2.unknown_tags = None
+                        n, = U_h(buf, pos)
+                        pos += 2
+                        if n >= 0:
+                            q = pos + n
+                            o2.name = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        n, = U_i(buf, pos)
+                        pos += 4
+                        if n >= 0:
+                            if n * 4 > end - pos:
+                                refuse_length()
+                            o2.partition_indexes = read_numbers("i", buf, pos, n)
+                            pos += n * 4
+                        else:
+                            refuse_null()
+                        l2.append(o2)
+                else:
+                    refuse_null()
+                o1.coordinator_epoch, = U_i(buf, pos)
+                pos += 4
+                l1.append(o1)
+        else:
+            refuse_null()
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.markers
+        n2 = len(l1)
+        out.append(P_i(n2))
+        for o3 in l1 if each is None else each(l1, out):
+            l4 = o3.topics
+            n5 = len(l4)
+            out.append(P_qi(o3.producer_id, n5))
+            for o6 in l4 if each is None else each(l4, out):
+                s7 = o6.name.encode()
+                n8 = len(s7)
+                l9 = o6.partitions
+                n10 = len(l9)
+                out += (P_h(n8), s7, P_i(n10))
+                out += [P_ih(o11.partition_index, o11.error_code) for o11 in (l9 if each is None else each(l9, out))]
+
+    return parse_request, build_response
 
 
-def build_response(o, out):
-    l1 = o.markers
-    n2 = len(l1)
-    out.append(P_i(n2))
-    for o3 in l1:
-        l4 = o3.topics
-        n5 = len(l4)
-        out.append(P_qi(o3.producer_id, n5))
-        for o6 in l4:
-            s7 = o6.name.encode()
-            n8 = len(s7)
-            l9 = o6.partitions
-            n10 = len(l9)
-            out += (P_h(n8), s7, P_i(n10))
-            out += [P_ih(o11.partition_index, o11.error_code) for o11 in l9]
+parse_request, build_response = create_codec(*NO_HOOKS)

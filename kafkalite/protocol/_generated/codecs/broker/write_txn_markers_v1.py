@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = WriteTxnMarkersRequest
 C1 = WriteTxnMarkersRequest.WritableTxnMarker
@@ -16,98 +16,103 @@ U_qhtB = Struct(">qh?B").unpack_from
 new = object.__new__
 
 
-def parse_request(buf, pos, end):
-    o0 = new(C0)
-    o0.unknown_tags = None
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 17 > end - pos:
-            refuse_length()
-        l1 = o0.markers = []
-        for _ in range(n):
-            o1 = new(C1)
-            o1.transaction_version = 0
-            o1.unknown_tags = None
-            o1.producer_id, o1.producer_epoch, o1.transaction_result, n = U_qhtB(buf, pos)
-            pos += 12
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 3 > end - pos:
-                    refuse_length()
-                l2 = o1.topics = []
-                for _ in range(n):
-                    o2 = new(C2)
-                    o2.unknown_tags = None
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_string_length(buf, pos, n)
-                    if n:
-                        q = pos + n - 1
-                        o2.name = buf[pos:q].decode()
-                        pos = q
-                    else:
-                        refuse_null()
-                    n = buf[pos]
-                    pos += 1
-                    if n > 127:
-                        n, pos = rest_of_varint(buf, pos, n)
-                    if n:
-                        n -= 1
-                        if n * 4 > end - pos:
-                            refuse_length()
-                        o2.partition_indexes = read_numbers("i", buf, pos, n)
-                        pos += n * 4
-                    else:
-                        refuse_null()
-                    n = buf[pos]
-                    pos += 1
-                    if n:
-                        pos = read_unknown_tags(buf, pos, end, n, o2)
-                    l2.append(o2)
-            else:
-                refuse_null()
-            o1.coordinator_epoch, n = U_iB(buf, pos)
-            pos += 5
-            if n:
-                pos = read_unknown_tags(buf, pos, end, n, o1)
-            l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def build_response(o, out):
-    l1 = o.markers
-    n2 = len(l1) + 1
-    out.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
-    for o3 in l1:
-        l4 = o3.topics
-        n5 = len(l4) + 1
-        out += (P_q(o3.producer_id), (VARINTS[n5] if n5 < SHORT else encode_varint(n5)))
-        for o6 in l4:
-            s7 = o6.name.encode()
-            n8 = len(s7) + 1
-            l9 = o6.partitions
-            n10 = len(l9) + 1
-            out += ((VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
-            for o11 in l9:
-                if not o11.unknown_tags:
-                    out.append(P_ihB(o11.partition_index, o11.error_code, 0))
+def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, read_uuids):
+    def parse_request(buf, pos, end):
+        o0 = new(C0)
+        o0.unknown_tags = None
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        if n:
+            n -= 1
+            if n * 17 > end - pos:
+                refuse_length()
+            l1 = o0.markers = [] if new_list is None else new_list("markers", n)
+            for _ in rows(n):
+                o1 = new(C1)
+                o1.transaction_version = 0
+                o1.unknown_tags = None
+                o1.producer_id, o1.producer_epoch, o1.transaction_result, n = U_qhtB(buf, pos)
+                pos += 12
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 3 > end - pos:
+                        refuse_length()
+                    l2 = o1.topics = [] if new_list is None else new_list("topics", n)
+                    for _ in rows(n):
+                        o2 = new(C2)
+                        o2.unknown_tags = None
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            o2.name = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n * 4 > end - pos:
+                                refuse_length()
+                            o2.partition_indexes = read_numbers("i", buf, pos, n)
+                            pos += n * 4
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n:
+                            pos = read_unknown_tags(buf, pos, end, n, o2)
+                        l2.append(o2)
                 else:
-                    out += (P_ih(o11.partition_index, o11.error_code), (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
-            out.append((b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
-        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+                    refuse_null()
+                o1.coordinator_epoch, n = U_iB(buf, pos)
+                pos += 5
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+        else:
+            refuse_null()
+        n = buf[pos]
+        pos += 1
+        if n:
+            pos = read_unknown_tags(buf, pos, end, n, o0)
+        if pos > end:
+            refuse_truncation()
+        return o0, pos
+
+    def build_response(o, out):
+        l1 = o.markers
+        n2 = len(l1) + 1
+        out.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        for o3 in l1 if each is None else each(l1, out):
+            l4 = o3.topics
+            n5 = len(l4) + 1
+            out += (P_q(o3.producer_id), (VARINTS[n5] if n5 < SHORT else encode_varint(n5)))
+            for o6 in l4 if each is None else each(l4, out):
+                s7 = o6.name.encode()
+                n8 = len(s7) + 1
+                l9 = o6.partitions
+                n10 = len(l9) + 1
+                out += ((VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
+                for o11 in l9 if each is None else each(l9, out):
+                    if not o11.unknown_tags:
+                        out.append(P_ihB(o11.partition_index, o11.error_code, 0))
+                    else:
+                        out += (P_ih(o11.partition_index, o11.error_code), (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
+                out.append((b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
+            out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+    return parse_request, build_response
+
+
+parse_request, build_response = create_codec(*NO_HOOKS)
