@@ -21,6 +21,7 @@ from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import Quota
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.message import with_fields
 from kafkalite.security.quotas import (
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
@@ -333,13 +334,13 @@ class Throttling:
 
 
 def _throttled(response: Any, throttle_ms: int) -> Waiting[Any]:  # noqa: ANN401 - any API
-    """Return a response with its throttle time, as one that has just arrived.
+    """Return a copy of a response with its throttle time, as one that has just arrived.
 
-    After such a response, the session serves no request that it has received already, if the
-    connection is muted.
+    The response itself may be an answer to other requests, too. After such a response, the session
+    serves no request that it has received already, if the connection is muted.
     """
     if hasattr(response, "throttle_time_ms"):
-        response.throttle_time_ms = throttle_ms
+        response = with_fields(response, throttle_time_ms=throttle_ms)
     arrived: Waiting[Any] = Waiting()
     arrived.resolve(response)
     return arrived

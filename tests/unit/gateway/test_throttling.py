@@ -21,7 +21,9 @@ from kafkalite.protocol._generated.messages.describe_cluster import DescribeClus
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
 from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersRequest
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
@@ -179,6 +181,33 @@ def test_a_quota_of_an_address_installs_no_step(wire: ThrottledWire) -> None:
     alteration = QuotaAlteration((("ip", None),), (("connection_creation_rate", 1.0),))
     wire.cluster.metadata.alter_client_quotas([alteration])
     assert not wire.gateway.steps
+
+
+def test_the_throttle_time_of_one_heartbeat_is_in_no_other(wire: ThrottledWire) -> None:
+    """All heartbeats of classic groups that are in order have one response object."""
+    protocols = [JoinGroupRequest.JoinGroupRequestProtocol(name="range")]
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=60_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=protocols,
+    )
+    wire.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+    joining = ClusterWire.ask(wire, join, 3)
+    wire.clock.advance(3000)
+    joined = joining.response
+    generation, member_id = joined.generation_id, joined.member_id
+    sync = SyncGroupRequest(group_id="g", generation_id=generation, member_id=member_id)
+    assert wire.ask(sync, 3).error_code == 0
+    wire.set_quota("request_percentage", 1.0)
+    slow = SlowStep(wire)
+    wire.gateway.install(slow, StepOrder.AUTHORIZE)
+    heartbeat = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member_id)
+    assert wire.ask(heartbeat, 4).throttle_time_ms == 1000
+    wire.gateway.remove(slow)
+    wire.set_quota("request_percentage", None)
+    assert wire.ask(heartbeat, 4).throttle_time_ms == 0
 
 
 def test_a_producer_is_answered_at_once_and_muted(wire: ThrottledWire) -> None:
