@@ -12,7 +12,7 @@ from kafkalite.cluster.cluster import TopicError
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.options import CLOCK, CONTROL, CONTROL_TLS, CONTROL_TOKEN
 from kafkalite.ports.clock import AdjustableClock
-from kafkalite.ports.memory import FrozenObjects, keep_freed_memory
+from kafkalite.ports.memory import COLLECTOR, FrozenObjects, keep_freed_memory
 from kafkalite.ports.signals import REQUIRED_STOPS, call_on_signal, stop_signals
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.broker import Broker
@@ -339,7 +339,7 @@ async def _serve(
         control = await controls.start()
         # Objects made during startup live as long as the process: collections skip them.
         objects = FrozenObjects()
-        broker.nodes.use_garbage_collector(objects.collect)
+        COLLECTOR.collect_all = objects.collect
         gc.set_threshold(_GENERATION_0_THRESHOLD, _GENERATION_1_THRESHOLD, _GENERATION_2_THRESHOLD)
         gc.enable()
         _run_full_collections(broker, objects)

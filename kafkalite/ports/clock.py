@@ -42,7 +42,7 @@ _MAX_LATENESS_S = 0.02
 """If the loop makes a call later than this, in seconds, sockets are read first."""
 
 REPORTED_LATENESS_S = 0.5
-"""If the loop makes a call later than this, in seconds, `AdjustableClock.on_late` is called."""
+"""If the loop makes a call later than this, in seconds, an AdjustableClock reports it."""
 
 _NEVER_MS = 1 << 62
 
@@ -84,6 +84,16 @@ class Clock(Protocol):
         Usually that is `deadline_ms`. In a jump over many rounds, only the first round, the last
         and some in between are done.
         """
+
+
+class ClockReports(Protocol):
+    """Learns about problems of an AdjustableClock."""
+
+    def late_loop(self, lateness_s: float, now_s: float) -> None:
+        """Report at `now_s` that the loop, or the whole process, did not run in time."""
+
+    def failed_call(self, error: Exception) -> None:
+        """Report that a call raised an exception."""
 
 
 class SteppedClock:
@@ -192,11 +202,11 @@ class AdjustableClock(SteppedClock):
         "_offset_ns",
         "_rate",
         "_reads_sockets_first",
+        "_reports",
         "_requested_rate",
         "_slow_latest_ns",
         "_slow_start_monotonic_ns",
         "_slow_start_ns",
-        "on_late",
     )  # fmt: skip
 
     def __init__(self, rate: float = 1, now_ms: int | None = None) -> None:
@@ -213,8 +223,7 @@ class AdjustableClock(SteppedClock):
         """Whether the due calls will be made after the sockets were read once."""
         self._loop_timer_due_s = 0.0
         """Time at which the loop should call `_wake`, by the loop's clock."""
-        self.on_late: Callable[[float], None] = lambda _: None
-        """Called with the lateness in seconds: the loop, or the whole process, did not run."""
+        self._reports: tuple[ClockReports, ...] = ()
         # The start of half speed by this clock and by the machine's monotonic clock, and the latest
         # time of this clock.
         self._slow_start_ns = 0
@@ -228,6 +237,14 @@ class AdjustableClock(SteppedClock):
         self._resume()
         if now_ms is None and self._follows_machine:
             self._offset_ns = 0
+
+    def subscribe(self, reports: ClockReports) -> None:
+        """Report late and failed calls to a broker that uses this clock; several may use it."""
+        self._reports = (*self._reports, reports)
+
+    def unsubscribe(self, reports: ClockReports) -> None:
+        """End the reports to a broker that has stopped."""
+        self._reports = tuple(each for each in self._reports if each is not reports)
 
     def now_ms(self) -> int:
         """Return the time, in milliseconds since the Unix epoch."""
@@ -278,7 +295,8 @@ class AdjustableClock(SteppedClock):
     def advance(self, ms: int) -> None:
         """Move time forward by `ms`, see SteppedClock, and continue at the same rate.
 
-        If a call fails, its exception is passed to the loop; the other calls are still made.
+        If a call fails, its exception is reported, by default to the loop; the other calls are
+        still made.
         """
         if self._until_ms is None:
             self._pause()
@@ -391,7 +409,8 @@ class AdjustableClock(SteppedClock):
             self._make_due_calls()
         else:
             if lateness_s > REPORTED_LATENESS_S:
-                self.on_late(lateness_s)
+                for reports in self._reports:
+                    reports.late_loop(lateness_s, loop.time())
             self._make_due_calls_after_reading()
 
     def _make_due_calls_after_reading(self) -> None:
@@ -419,9 +438,12 @@ class AdjustableClock(SteppedClock):
         try:
             callback()
         except Exception as fault:  # noqa: BLE001 - the other calls must still be made
-            asyncio.get_running_loop().call_exception_handler(
-                {"message": "a scheduled call failed", "exception": fault}
-            )
+            for reports in self._reports:
+                reports.failed_call(fault)
+            if not self._reports:
+                asyncio.get_running_loop().call_exception_handler(
+                    {"message": "a scheduled call failed", "exception": fault}
+                )
 
 
 def _validate_rate(rate: float) -> float:

@@ -32,7 +32,9 @@ ELEMENTS_PER_PAUSE = 128
 """Number of elements between two pauses of an iteration."""
 
 pause_count = 0
-"""The number of pauses in this process; if it has grown, other work was done in between."""
+"""The number of pauses in this process; if it has not grown, no other work of the cluster was done.
+
+It counts the pauses of all clusters, also those of other threads."""
 
 
 class NeedsWorkerError(Exception):

@@ -94,6 +94,8 @@ class Broker:
 
         Raises AddressError, ConfigError, BrokerDirectoryError, SettingsError or TopicError.
         """
+        if isinstance(self.clock, AdjustableClock):
+            self.clock.subscribe(self._reports)
         try:
             loop = asyncio.get_running_loop()
             cluster, nodes = self._open(loop)
@@ -120,7 +122,7 @@ class Broker:
         )
         assembly = self._assembly = Assembly(self._settings, environment, reports, self._resources)
         assembly.config.log_levels.set_initial_level(self._log.level.kafka_name)
-        nodes = self._nodes = NodeServers(assembly, self.clock, self._log, reports)
+        nodes = self._nodes = NodeServers(assembly, self.clock, self._log)
         if self._recorder is not None:
             nodes.start_recording(self._recorder)
         nodes.bind()
@@ -175,6 +177,8 @@ class Broker:
         if gateways is not None:
             gateways.close()
         self._resources.close()
+        if isinstance(self.clock, AdjustableClock):
+            self.clock.unsubscribe(self._reports)
         directory, self._directory = self._directory, None
         cluster, self.cluster = self.cluster, None
         return directory is None or self._close_data(directory, cluster)

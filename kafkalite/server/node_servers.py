@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.cluster.node import NodeState
 from kafkalite.metadata.image import AddedNode
-from kafkalite.ports.clock import AdjustableClock
 from kafkalite.server.addresses import Address
 from kafkalite.server.admission import Admission
 from kafkalite.server.client_warnings import ClientWarnings
@@ -21,7 +20,7 @@ from kafkalite.wire.frames import SHARED_BUFFER_BYTES, ReceiveBuffers
 from kafkalite.wire.session import SessionSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kafkalite.capture.recording.recorder import Recorder
     from kafkalite.cluster.cluster import Cluster
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from kafkalite.server.listener import Listener
     from kafkalite.server.logging import Log
     from kafkalite.server.recording import Recording
-    from kafkalite.server.reports import Reports
     from kafkalite.server.sasl_listener import SaslListener
 
 _ANSWER_ITERATIONS: Final = 3
@@ -103,11 +101,10 @@ class NodeServers:
     `close`, also after a start that failed.
     """
 
-    def __init__(self, assembly: Assembly, clock: Clock, log: Log, reports: Reports) -> None:
+    def __init__(self, assembly: Assembly, clock: Clock, log: Log) -> None:
         self._assembly = assembly
         self._clock = clock
         self._log = log
-        self._reports = reports
         self._warnings = ClientWarnings(clock, log.warning)
         self._listeners = NodeListeners(log)
         self._servers: list[NodeServer] = []
@@ -195,9 +192,6 @@ class NodeServers:
             is_turn_over=self._scheduler.is_turn_over,
             flush=gateway.flush,
         )
-        if isinstance(self._clock, AdjustableClock):
-            report = self._reports.late_loop
-            self._clock.on_late = lambda lateness_s: report(lateness_s, loop.time())
         for server in self._servers:
             await self._serve(server)
 
@@ -267,11 +261,6 @@ class NodeServers:
     def is_busy(self) -> bool:
         """Whether requests are queued."""
         return self._scheduler is not None and self._scheduler.is_busy
-
-    def use_garbage_collector(self, collect: Callable[[], object]) -> None:
-        """Call `collect` instead of `gc.collect` before freed memory is returned."""
-        if self._scheduler is not None:
-            self._scheduler.collect_garbage = collect
 
     def connections(self) -> Iterator[Connection]:
         """Return the connections of all nodes."""

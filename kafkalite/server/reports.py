@@ -296,6 +296,10 @@ class Reports:
             )
             self._late_count, self._max_lateness_s = 0, 0.0
 
+    def failed_call(self, error: Exception) -> None:
+        """Log that a call of the clock failed because of a bug."""
+        self._log.error("a scheduled call failed", exception=error)
+
     def removed_abandoned(self, path: str) -> None:
         """Log that the data of a broker that was killed was removed."""
         self._log.debug("removed the temporary data of a killed broker", directory=path)

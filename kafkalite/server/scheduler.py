@@ -11,13 +11,12 @@ polled. So a client that sends without pause delays others by a few turns only.
 
 from __future__ import annotations
 
-import gc
 from collections import deque
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.ports.executors import ThreadExecutor
-from kafkalite.ports.memory import return_freed_memory
+from kafkalite.ports.memory import COLLECTOR, return_freed_memory
 from kafkalite.ports.turns import MemoryRequest, ThreadCall, Worker
 from kafkalite.server.work_limit import WorkLimit
 from kafkalite.wire.frames import SHARED_BUFFER_BYTES
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from kafkalite.ports.memory import GarbageCollector
     from kafkalite.wire.frames import ReceiveBuffers
 
 TURN_S = 0.004
@@ -43,9 +43,6 @@ Each poll costs a client that sends without pause some 50 microseconds.
 QUEUE_TURN_S = 0.004
 """The time for which queued connections are served before sockets are read and timers run."""
 
-_GC_DISABLED_S = 30.0
-"""The maximum time for which the garbage collector is disabled while tasks are paused."""
-
 _MEMORY_RETURN_DELAYS_S = (1.0, 3.0, 10.0)
 """Freed memory is returned to the system after these delays: the first counts from the last long
 request, the others from the previous return. A connection may hold the memory of its last answer
@@ -54,11 +51,6 @@ until its next request, so one return is not enough."""
 CLOSED_CONNECTIONS_PER_MEMORY_RETURN: Final = 100
 """The number of closed connections after which freed memory is returned: with TLS, each needs more
 than 40 KB."""
-
-_GC_INTERVAL_FACTOR = 200
-"""Before memory is returned, garbage is collected, at most once in this multiple of its duration.
-
-A collection takes 60 ms with 100,000 groups."""
 
 
 class QueuedConnection(Protocol):
@@ -74,25 +66,28 @@ class Scheduler:
     __slots__ = (
         "_buffers",
         "_closed_connections",
-        "_enable_gc_time",
-        "_has_disabled_gc",
+        "_collector",
         "_idle_workers",
         "_is_scheduled",
         "_is_stopped",
         "_limits",
         "_loop",
         "_memory_timer",
-        "_next_gc_time",
         "_paused_workers",
         "_queue",
         "_read_turn_end",
         "_thread",
-        "collect_garbage",
         "deadline",
     )  # fmt: skip
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, buffers: ReceiveBuffers) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        buffers: ReceiveBuffers,
+        collector: GarbageCollector = COLLECTOR,
+    ) -> None:
         self._loop = loop
+        self._collector = collector
         self._buffers = buffers
         self._idle_workers: list[Worker] = []
         self._queue: deque[QueuedConnection] = deque()
@@ -101,8 +96,6 @@ class Scheduler:
         self._is_scheduled = False
         self._is_stopped = False
         self._paused_workers: set[Worker] = set()
-        self._has_disabled_gc = False
-        self._enable_gc_time = 0.0
         self.deadline = 0.0
         """The end of the current turn, by `time.perf_counter`."""
         self._thread: ThreadExecutor | None = None
@@ -111,9 +104,6 @@ class Scheduler:
         self._memory_timer: asyncio.TimerHandle | None = None
         self._closed_connections = 0
         """The number of connections that were closed since memory was last returned."""
-        self._next_gc_time = 0.0
-        self.collect_garbage: Callable[[], object] = gc.collect
-        """Runs a full collection; a process of its own skips long-lived objects."""
         buffers.on_drop = self._schedule_memory_return
 
     @property
@@ -179,31 +169,16 @@ class Scheduler:
         self._remove_paused(worker)
 
     def _add_paused(self, worker: Worker) -> None:
-        """Disable the garbage collector while a task is paused, for at most _GC_DISABLED_S.
-
-        A task may have created millions of objects, and each collection would visit all of them.
-        The time is limited because tasks of many clients may overlap permanently.
-        """
-        if not self._paused_workers:
-            if gc.isenabled():
-                gc.disable()
-                self._has_disabled_gc = True
-                self._enable_gc_time = perf_counter() + _GC_DISABLED_S
-        elif self._has_disabled_gc and perf_counter() >= self._enable_gc_time:
-            self._enable_gc()
+        # It may have created millions of objects, and each collection would visit all of them.
+        self._collector.pause(worker)
         self._paused_workers.add(worker)
 
     def _remove_paused(self, worker: Worker) -> None:
         self._paused_workers.discard(worker)
+        self._collector.resume(worker)
         self._release_limits(worker)
         if not self._paused_workers:
             self._schedule_memory_return()
-            self._enable_gc()
-
-    def _enable_gc(self) -> None:
-        if self._has_disabled_gc:
-            self._has_disabled_gc = False
-            gc.enable()
 
     def _release_limits(self, worker: Worker) -> None:
         for limit in self._limits:
@@ -258,23 +233,13 @@ class Scheduler:
         self._memory_timer = None
         self._closed_connections = 0
         self._buffers.drop_idle()
-        self._collect_garbage()
+        if not self.is_busy:
+            self._collector.collect()
         return_freed_memory()
         if return_count < len(_MEMORY_RETURN_DELAYS_S):
             self._memory_timer = self._loop.call_later(
                 _MEMORY_RETURN_DELAYS_S[return_count], self._return_memory, return_count + 1
             )
-
-    def _collect_garbage(self) -> None:
-        """Run a full garbage collection, which also empties Python's free lists.
-
-        An object in a free list is enough to prevent the return of a megabyte.
-        """
-        started = perf_counter()
-        if started >= self._next_gc_time and not self.is_busy:
-            self.collect_garbage()
-            ended = perf_counter()
-            self._next_gc_time = ended + _GC_INTERVAL_FACTOR * (ended - started)
 
     def stop(self) -> None:
         """Take no further turns, and end the paused tasks."""
@@ -288,6 +253,6 @@ class Scheduler:
             self._thread.close()
         for worker in (*self._idle_workers, *self._paused_workers):
             worker.end()
+            self._collector.resume(worker)
         self._idle_workers.clear()
         self._paused_workers.clear()
-        self._enable_gc()

@@ -117,6 +117,7 @@ OWN_TIME = {
     "lab/replay/player/pacing.py": "waits for recorded delays on real clocks",
     "ports/background.py": "measures how long a step of work blocks the event loop",
     "ports/clock.py": "implements the broker's clock",
+    "ports/memory.py": "limits how long the garbage collector is disabled",
     "ports/temporary.py": "limits how long the process waits for a slow disk at its end",
     "ports/system.py": "waits until other programs of the system have closed a file",
     "control/connection.py": "limits how long an HTTP client may take to send a request",

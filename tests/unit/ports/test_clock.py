@@ -535,15 +535,48 @@ async def test_a_call_after_due_calls_is_made_without_the_timer_of_the_loop(
     assert clock.after_due_calls(done.set) is None
 
 
+class NotedReports:
+    def __init__(self) -> None:
+        self.lateness_s: list[float] = []
+        self.errors: list[str] = []
+
+    def late_loop(self, lateness_s: float, now_s: float) -> None:
+        assert now_s > lateness_s
+        self.lateness_s.append(lateness_s)
+
+    def failed_call(self, error: Exception) -> None:
+        self.errors.append(str(error))
+
+
+async def test_a_failed_call_is_reported_to_the_brokers_of_the_clock() -> None:
+    """The loop may belong to other brokers, too, so its handler gets nothing."""
+    asyncio.get_running_loop().set_exception_handler(lambda *_: pytest.fail("not the loop's"))
+    first, second, other = NotedReports(), NotedReports(), NotedReports()
+    clock, other_clock = AdjustableClock(rate=0), AdjustableClock(rate=0)
+    for each in (first, second):
+        clock.subscribe(each)
+    other_clock.subscribe(other)
+
+    def fail() -> None:
+        raise LookupError("a bug")
+
+    clock.call_at(clock.now_ms() + 1, fail)
+    clock.advance(1)
+    clock.unsubscribe(first)
+    clock.call_at(clock.now_ms() + 1, fail)
+    clock.advance(1)
+    assert (first.errors, second.errors, other.errors) == (["a bug"], ["a bug"] * 2, [])
+
+
 async def test_a_late_loop_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    lateness_s: list[float] = []
+    reports = NotedReports()
     made = asyncio.Event()
     clock = AdjustableClock()
-    clock.on_late = lateness_s.append
+    clock.subscribe(reports)
     clock.call_at(clock.now_ms() + 1, made.set)
     loop = asyncio.get_running_loop()
     real_time = loop.time
     monkeypatch.setattr(loop, "time", lambda: real_time() + 4 * REPORTED_LATENESS_S)
     await made.wait()
-    assert len(lateness_s) == 1
-    assert lateness_s[0] > REPORTED_LATENESS_S
+    assert len(reports.lateness_s) == 1
+    assert reports.lateness_s[0] > REPORTED_LATENESS_S

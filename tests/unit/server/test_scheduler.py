@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.ports.memory import GarbageCollector
 from kafkalite.ports.turns import pause, run_in_thread, wait_for_memory
 from kafkalite.server import scheduler as module
 from kafkalite.server.scheduler import (
@@ -80,8 +81,7 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Time:
 
 @pytest.fixture
 async def scheduler(time: Time) -> AsyncIterator[Scheduler]:
-    assert time
-    made = Scheduler(asyncio.get_running_loop(), ReceiveBuffers())
+    made = Scheduler(asyncio.get_running_loop(), ReceiveBuffers(), GarbageCollector(time))
     yield made
     made.stop()
 
@@ -210,6 +210,22 @@ async def test_garbage_collection_is_enabled_when_tasks_overlap_for_long(
     assert not gc.isenabled()
 
 
+async def test_garbage_collection_remains_disabled_during_a_task_of_another_cluster(
+    scheduler: Scheduler, time: Time
+) -> None:
+    gc.enable()
+    other = Scheduler(asyncio.get_running_loop(), ReceiveBuffers(), scheduler._collector)
+    longer = Client(other, time, "a", pieces=20, cost_s=WORKER_TURN_S, log=[])
+    shorter = Client(scheduler, time, "b", pieces=2, cost_s=WORKER_TURN_S, log=[])
+    shorter.begin()
+    longer.begin()
+    await until(lambda: shorter.worker is None)
+    assert longer.worker is not None
+    assert not gc.isenabled()
+    other.stop()
+    assert gc.isenabled()
+
+
 async def test_a_worker_does_not_refer_to_a_finished_client(
     scheduler: Scheduler, time: Time
 ) -> None:
@@ -309,7 +325,7 @@ async def test_garbage_is_collected_before_memory_is_returned(
         time.now += 0.001
         return 0
 
-    scheduler.collect_garbage = collect
+    scheduler._collector.collect_all = collect
     monkeypatch.setattr(module, "return_freed_memory", lambda: log.append("return"))
     scheduler._return_memory(1)
     assert log == ["collect", "return"]
@@ -323,7 +339,7 @@ async def test_garbage_is_collected_before_memory_is_returned(
 async def test_no_garbage_is_collected_while_a_connection_is_served(
     scheduler: Scheduler, time: Time
 ) -> None:
-    scheduler.collect_garbage = lambda: pytest.fail("a request would wait")
+    scheduler._collector.collect_all = lambda: pytest.fail("a request would wait")
     Client(scheduler, time, "a", pieces=2, cost_s=TURN_S, log=[]).begin()
     assert scheduler.is_busy
     scheduler._return_memory(3)
