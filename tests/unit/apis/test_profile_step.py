@@ -76,7 +76,7 @@ class Service:
             client_host="/10.0.0.1",
             sender=node if self.is_between_nodes else None,
         )
-        observed = ObservedRequest((), 0)
+        observed = ObservedRequest((), lambda *_: None, 0)
         observed.refusals = self.refusals
         return Call(context, observed=observed)
 

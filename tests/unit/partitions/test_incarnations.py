@@ -121,7 +121,7 @@ def test_requests_are_checked_and_reported_if_the_broker_uses_partition_epochs(
     is_on: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
     data = Data(tmp_path, {"kafkalite.partition.epochs": "true"} if is_on else None)
-    observed = ObservedRequest((), 0)
+    observed = ObservedRequest((), lambda *_: None, 0)
     call = data.call(api, 12)
     call = Call(call.context, api_version=12, era=call.era, observed=observed)
     answer = api.handler(call, request_)
