@@ -17,8 +17,6 @@ from tests.unit.apis.group_wire import GroupWire
 from tests.unit.apis.groups.test_classic import join, join_request, sync_request
 from tests.unit.apis.groups.test_offset_commit import commit_request
 
-NO_OPERATIONS = -(1 << 31)
-ALL_OPERATIONS = 3400
 MISSING_IS_AN_ERROR_FROM = 6
 
 
@@ -43,32 +41,6 @@ def listed_groups(wire: GroupWire, version: int, **filters: list[str]) -> set[tu
     }
 
 
-def test_later_versions_of_list_groups_return_more_fields(wire: GroupWire) -> None:
-    assert listed_groups(wire, 0) == {("g", "consumer", "", ""), ("s", "", "", "")}
-    assert listed_groups(wire, 4) == {("g", "consumer", "Stable", ""), ("s", "", "Empty", "")}
-    assert listed_groups(wire, 5) == {
-        ("g", "consumer", "Stable", "classic"),
-        ("s", "", "Empty", "classic"),
-    }
-
-
-@pytest.mark.parametrize(
-    ("filters", "groups"),
-    [
-        ({"states_filter": ["sTaBlE"]}, {"g"}),
-        ({"states_filter": ["Stable", "Empty"]}, {"g", "s"}),
-        ({"states_filter": ["bogus"]}, set()),
-        ({"types_filter": ["CLASSIC"]}, {"g", "s"}),
-        ({"types_filter": ["consumer"]}, set()),
-        ({"types_filter": ["classic"], "states_filter": ["empty"]}, {"s"}),
-    ],
-)
-def test_list_groups_filters_by_state_and_type(
-    wire: GroupWire, filters: dict[str, list[str]], groups: set[str]
-) -> None:
-    assert {group for group, *_ in listed_groups(wire, 5, **filters)} == groups
-
-
 def test_each_node_lists_the_groups_it_coordinates() -> None:
     wire = GroupWire(nodes=3)
     groups = [f"group-{number}" for number in range(12)]
@@ -83,19 +55,6 @@ def test_each_node_lists_the_groups_it_coordinates() -> None:
         }
 
 
-@pytest.mark.parametrize("version", range(7))
-def test_a_stable_group_is_described_with_protocol_and_members(
-    wire: GroupWire, version: int
-) -> None:
-    (group,) = wire.ask(DescribeGroupsRequest(groups=["g"]), version).groups
-    assert (group.error_code, group.group_id, group.group_state) == (0, "g", "Stable")
-    assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
-    (member,) = group.members
-    assert (member.client_id, member.client_host) == ("client", "/127.0.0.1")
-    assert (member.member_metadata, member.member_assignment) == (b"meta", b"all")
-    assert group.authorized_operations == NO_OPERATIONS
-
-
 def test_a_rebalancing_group_is_described_with_its_last_assignments_only(wire: GroupWire) -> None:
     wire.ask(join_request(), 0)
     (group,) = wire.ask(DescribeGroupsRequest(groups=["g"]), 5).groups
@@ -104,13 +63,6 @@ def test_a_rebalancing_group_is_described_with_its_last_assignments_only(wire: G
         (b"", b"all"),
         (b"", b""),
     ]
-
-
-def test_authorized_operations_are_returned_on_request(wire: GroupWire) -> None:
-    request = DescribeGroupsRequest(groups=["g", "none"], include_authorized_operations=True)
-    known, missing = wire.ask(request, 6).groups
-    assert known.authorized_operations == ALL_OPERATIONS
-    assert missing.authorized_operations == NO_OPERATIONS
 
 
 @pytest.mark.parametrize("version", range(7))

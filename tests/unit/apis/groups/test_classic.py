@@ -14,8 +14,6 @@ from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.apis.group_wire import GroupWire, PendingResponse
 
-DYNAMIC_V4 = 4
-
 
 @pytest.fixture
 def wire() -> GroupWire:
@@ -63,37 +61,6 @@ def join(wire: GroupWire, version: int, **fields: Any) -> Any:  # noqa: ANN401
         wire.clock.advance(0)
         answer = answer.response
     return answer
-
-
-@pytest.mark.parametrize("version", range(10))
-def test_a_member_joins_syncs_heartbeats_and_leaves_in_every_version(
-    wire: GroupWire, version: int
-) -> None:
-    joined = join(wire, version)
-    assert (joined.error_code, joined.generation_id, joined.protocol_name) == (0, 1, "range")
-    assert joined.member_id.startswith("client-")
-    assert joined.leader == joined.member_id
-    assert [member.metadata for member in joined.members] == [b"meta"]
-    late = wire.ask(sync_request(joined.member_id), min(version, 5))
-    synced = late.response if isinstance(late, PendingResponse) else late
-    assert (synced.error_code, synced.assignment) == (0, b"all")
-    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=joined.member_id)
-    assert wire.ask(beat, min(version, 4)).error_code == 0
-    leave = LeaveGroupRequest(
-        group_id="g",
-        member_id=joined.member_id,
-        members=[LeaveGroupRequest.MemberIdentity(member_id=joined.member_id)],
-    )
-    assert wire.ask(leave, min(version, 5)).error_code == 0
-    assert wire.ask(beat, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-
-
-@pytest.mark.parametrize("version", range(10))
-def test_since_version_4_a_dynamic_member_must_rejoin_with_its_member_id(
-    wire: GroupWire, version: int
-) -> None:
-    answer = wire.ask(join_request(), version)
-    assert isinstance(answer, PendingResponse) == (version < DYNAMIC_V4)
 
 
 @pytest.mark.parametrize(("version", "name"), [(0, ""), (6, ""), (7, None), (9, None)])
