@@ -356,9 +356,14 @@ class GroupWorld:
 
     # Several steps
 
-    def stable(self, *instances: str | None, group: str = "g") -> list[str]:
+    def stable(
+        self, *instances: str | None, group: str = "g", session_ms: int = SESSION_MS
+    ) -> list[str]:
         """Create a Stable group with that many members; return their ids, the leader's first."""
-        joins = [self.join(group=group, instance=instance) for instance in instances]
+        joins = [
+            self.join(group=group, instance=instance, session_ms=session_ms)
+            for instance in instances
+        ]
         self.clock.advance(0)
         responses = [answered(join) for join in joins]
         leader = responses[0].leader

@@ -63,6 +63,15 @@ def world_of(*topics: str, **config: str) -> GroupWorld:
     return GroupWorld(settings, topics=[topic_image(name, 4) for name in topics or ("t",)])
 
 
+def long_sessions(kind: str) -> dict[str, str]:
+    """Return settings with which members of groups of a kind need one heartbeat in an hour."""
+    limit = str(2 * HOUR_MS)
+    return {
+        f"group_{kind}_session_timeout_ms": limit,
+        f"group_{kind}_max_session_timeout_ms": limit,
+    }
+
+
 def stable(world: GroupWorld, *topics: str, protocol_type: str = "consumer") -> str:
     """Create a Stable group of one member that reads these topics; return the member's id."""
     protocols = {"range": subscription(*(topics or ("t",)))}
@@ -666,13 +675,13 @@ def test_an_empty_consumer_group_expires_by_its_commits() -> None:
 
 
 def test_a_consumer_group_retains_only_subscribed_topics() -> None:
-    world = world_of("t", "u")
+    world = world_of("t", "u", **long_sessions("consumer"))
     world.commit({("t", 0): 5, ("u", 0): 6})
     epoch = world.beat("c1").member_epoch
-    for _ in range(WEEK_MS // 40_000 + 1):
-        world.clock.advance(40_000)
+    for _ in range(WEEK_MS // HOUR_MS):
+        world.clock.advance(HOUR_MS)
         world.beat("c1", epoch)
-    world.clock.advance(SWEEP_MS - 600_000)
+    world.clock.advance(SWEEP_MS)
     assert world.committed() == {("t", 0): 5}
 
 
@@ -739,13 +748,15 @@ def streams_beat(world: GroupWorld, epoch: int) -> int:
 
 
 def test_a_streams_group_expires_by_its_commits_in_every_state() -> None:
-    world = world_of("t", "u")
+    world = world_of("t", "u", **long_sessions("streams"))
     world.commit({("t", 0): 5, ("u", 0): 6})
     epoch = streams_beat(world, 0)
     assert epoch > 0
-    for _ in range(WEEK_MS // 40_000 + 1):
-        world.clock.advance(40_000)
+    for _ in range(WEEK_MS // HOUR_MS):
+        world.clock.advance(HOUR_MS)
         epoch = streams_beat(world, epoch)
+    world.clock.advance(SWEEP_MS)
+    epoch = streams_beat(world, epoch)
     assert world.committed() == {("t", 0): 5}, "what its topology reads stays"
     streams_beat(world, -1)
     assert world.state() == "Empty"

@@ -270,12 +270,9 @@ def test_offsets_of_a_simple_group_expire_from_their_commit() -> None:
 
 def test_offsets_of_a_classic_group_expire_from_its_empty_state() -> None:
     world = GroupWorld()
-    (leader,) = world.stable(None)
+    (leader,) = world.stable(None, session_ms=2 * HOUR_MS)
     world.commit({("t", 0): 5}, member_id=leader, generation=1)
-    for _ in range(10 * 24):
-        for _ in range(HOUR_MS // 5_000):
-            world.clock.advance(5_000)
-            world.heartbeat(leader, 1)
+    keep_alive(world, leader, 1, 10 * 24 * HOUR_MS)
     world.leave((leader, None))
     world.clock.advance(WEEK_MS - SWEEP_MS)
     assert world.committed() == {("t", 0): 5}
