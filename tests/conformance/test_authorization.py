@@ -27,6 +27,8 @@ from kafkalite.protocol._generated.messages.share_group_heartbeat import (
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.errors import ProtocolViolation
+from tests.cluster.cluster import TestCluster
+from tests.cluster.responses import PendingResponse
 from tests.conformance import acl_requests
 from tests.conformance.compare import tree_differences
 from tests.conformance.compared_releases import RELEASES
@@ -57,8 +59,6 @@ from tests.unit.apis.authorization.requests import (
     request_of,
     versions_of,
 )
-from tests.unit.apis.cluster_wire import ClusterWire
-from tests.unit.apis.group_wire import PendingResponse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -149,7 +149,7 @@ class Emulator:
     """The emulated cluster."""
 
     def __init__(self, directory: Path, release: str | None) -> None:
-        self._wire = ClusterWire(
+        self._wire = TestCluster(
             directory, config={**COMMON_CONFIG, **_AUTHORIZER}, as_version=release
         )
 

@@ -19,13 +19,14 @@ from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsReq
 from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteRequest
+from tests.cluster.responses import PendingResponse
 from tests.conformance.compare import differences
 from tests.conformance.normalization import Normaliser
 from tests.conformance.scenarios.classic_groups import Classic
 from tests.conformance.scenarios.commits import commit, fetch
 from tests.conformance.setup import create_topic, wait_for_group_coordinator
 from tests.conformance.world import Entry, World
-from tests.unit.apis.group_wire import GroupWire, PendingResponse
+from tests.unit.apis.group_wire import GroupWire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

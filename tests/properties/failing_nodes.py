@@ -36,8 +36,8 @@ from kafkalite.storage.batch import TRANSACTIONAL
 from kafkalite.storage.batch import Producer as BatchProducer
 from kafkalite.testing.files import CrashedError, FaultyFiles, MemoryFiles
 from kafkalite.transactions.state import NO_PRODUCER, PREPARED_STATES, Producer
+from tests.cluster.responses import PendingResponse
 from tests.scenarios.transaction_nodes import TransactionNodes, committed_values
-from tests.unit.apis.group_wire import PendingResponse
 from tests.unit.data_plane import batch_of
 
 if TYPE_CHECKING:

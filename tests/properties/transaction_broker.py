@@ -20,7 +20,7 @@ from kafkalite.storage.batch import BatchView, ControlKind, build_batch
 from kafkalite.storage.record_format import NewRecord
 from kafkalite.testing.files import MemoryFiles
 from kafkalite.transactions.state import NO_PRODUCER, Producer
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 
 if TYPE_CHECKING:
     from kafkalite.ports.files import Files
@@ -48,7 +48,7 @@ NEW = Versions("2", produce=12, commit_offset=5, end=5, adds=False)
 OLD = Versions("1", produce=11, commit_offset=4, end=4, adds=True)
 
 
-class Broker(ClusterWire):
+class Broker(TestCluster):
     """A broker with a disk, and the requests of one client."""
 
     def __init__(self, files: Files, versions: Versions) -> None:

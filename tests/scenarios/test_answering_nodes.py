@@ -27,6 +27,7 @@ from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import AnsweringNode
 from kafkalite.security.acls import Acl, PatternType, PermissionType
 from kafkalite.security.delegation_tokens import token_hmac
+from tests.cluster.cluster import TestCluster
 from tests.unit.apis.authorization.requests import (
     CASES,
     MISSING_TOPIC,
@@ -36,7 +37,6 @@ from tests.unit.apis.authorization.requests import (
     versions_of,
 )
 from tests.unit.apis.authorization.test_rules import ALICE, AUTHORIZER, grant, refusals
-from tests.unit.apis.cluster_wire import ClusterWire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +82,7 @@ def new_topic(key: int) -> str:
     return f"new-{key}"
 
 
-def prepare(wire: ClusterWire) -> None:
+def prepare(wire: TestCluster) -> None:
     """Create what the nodes know before the change."""
     metadata = wire.cluster.metadata
     names = ((OLD, (1, 2)), (MOVING, (1,)), (OFFSETS_TOPIC, (1, 4)))
@@ -91,7 +91,7 @@ def prepare(wire: ClusterWire) -> None:
         context.principal = ALICE
 
 
-def change(wire: ClusterWire) -> None:
+def change(wire: TestCluster) -> None:
     """Change every part of the metadata."""
     metadata = wire.cluster.metadata
     new_names = (NEW, NEW_BY_ID, *(new_topic(key) for key in NEEDS_NEW_TOPIC))
@@ -315,7 +315,7 @@ def test_every_api_of_any_node_is_listed() -> None:
 
 def answers(path: Path, *, changes: bool, is_frozen: bool) -> list[Any]:
     """Return the answers of the node to all requests, in a cluster of its own."""
-    wire = ClusterWire(path, nodes=4, config=CONFIG)
+    wire = TestCluster(path, nodes=4, config=CONFIG)
     try:
         prepare(wire)
         if is_frozen:
@@ -351,8 +351,8 @@ def test_forwarded_requests_are_answered_by_the_newest_metadata_and_no_others_ar
 
 
 @pytest.fixture(scope="module")
-def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterWire]:
-    wire = ClusterWire(tmp_path_factory.mktemp("permissions"), nodes=2, config=AUTHORIZER)
+def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
+    wire = TestCluster(tmp_path_factory.mktemp("permissions"), nodes=2, config=AUTHORIZER)
     for topic in (TOPIC, OTHER_TOPIC):
         wire.create(topic)
     wire.contexts[NODE].principal = ALICE
@@ -360,7 +360,7 @@ def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterWire]:
     wire.end()
 
 
-def is_refused(wire: ClusterWire, case: Case) -> bool:
+def is_refused(wire: TestCluster, case: Case) -> bool:
     version = versions_of(case)[-1]
     metadata = wire.cluster.metadata
     ids = {name: topic.topic_id for name, topic in metadata.image.topics.items()}
@@ -378,7 +378,7 @@ def is_refused(wire: ClusterWire, case: Case) -> bool:
     ids=lambda case: f"{case.key.name} {case.label}".strip(),
 )
 def test_permissions_are_checked_by_the_metadata_that_answers(
-    wire: ClusterWire, case: Case
+    wire: TestCluster, case: Case
 ) -> None:
     """The node checks an owner of a token too, and only the node checks its own loggers."""
     refuses = {"node": not is_forwarded(case.key), "controller": is_forwarded(case.key)}

@@ -23,8 +23,8 @@ from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
 )
 from kafkalite.protocol.error_codes import ErrorCode
+from tests.cluster.cluster import TestCluster
 from tests.scenarios.streams_world import reading
-from tests.unit.apis.cluster_wire import ClusterWire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
 """Each of these requests gives a member a new epoch."""
 
 
-class Wire(ClusterWire):
+class Wire(TestCluster):
     """A cluster with a topic `t`, and groups of every type."""
 
     def beat(

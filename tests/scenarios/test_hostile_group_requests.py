@@ -28,8 +28,9 @@ from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchReque
 from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
+from tests.cluster.responses import PendingResponse
 from tests.scenarios.group_world import subscription
-from tests.unit.apis.group_wire import GroupWire, PendingResponse
+from tests.unit.apis.group_wire import GroupWire
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from tests.unit.apis.group_wire import PendingResponse
+    from tests.cluster.responses import PendingResponse
 
 T, G = "t", "g"
 ON = {"kafkalite.partition.epochs": "true"}

@@ -40,7 +40,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.storage.batch import build_batch
 from kafkalite.storage.compression import CODEC_NUMBERS
 from kafkalite.storage.record_format import NewRecord
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -223,7 +223,7 @@ class Stage:
     """A cluster whose requests can be served in turns."""
 
     def __init__(self, path: Path) -> None:
-        self.wire = ClusterWire(path, config={"group.initial.rebalance.delay.ms": "0"})
+        self.wire = TestCluster(path, config={"group.initial.rebalance.delay.ms": "0"})
         self.wire.create(KNOWN, partitions=3)
         self.wire.create(COMPACTED, partitions=4)
         entry = Alter.AlterableConfig(name="cleanup.policy", config_operation=0, value="compact")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.apis.releases import api_finder
@@ -14,12 +13,12 @@ from kafkalite.gateway.gateway import Gateway
 from kafkalite.groups.coordinator import GroupCoordinator
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.metadata.creation import NewTopic
-from kafkalite.protocol import codec
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from kafkalite.testing.entropy import SeededEntropy
 from kafkalite.transactions.coordinator import TransactionCoordinator
 from kafkalite.wire.session import PendingAnswer
+from tests.cluster.responses import PendingResponse, frame_of, parsed
 from tests.unit.nodes import nodes_of
 
 if TYPE_CHECKING:
@@ -27,29 +26,6 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from kafkalite.protocol.message import Message
-
-
-class PendingResponse:
-    """A pending answer."""
-
-    def __init__(self, pending: PendingAnswer, key: int, version: int) -> None:
-        self._pending = pending
-        self._key, self._version = key, version
-
-    @property
-    def has_arrived(self) -> bool:
-        return self._pending.waiting.is_resolved
-
-    @property
-    def value(self) -> object:
-        """The response before it is encoded, or a refusal."""
-        return self._pending.waiting.value
-
-    @property
-    def response(self) -> Any:  # noqa: ANN401 - any response class
-        out: list[bytes | memoryview] = []
-        self._pending.encode(self._pending.waiting.value, out)
-        return parsed(b"".join(out), self._key, self._version)
 
 
 class GroupWire:
@@ -121,12 +97,7 @@ class GroupWire:
     def ask(self, request: Message, version: int, node: int = 1) -> Any:  # noqa: ANN401 - any class
         """Send a request; return its response, or PendingResponse if the answer is pending."""
         key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
-        body: list[bytes | memoryview] = []
-        codec.request_builder(key, version)(request, body)
-        tags = b"\0" if codec.is_flexible(key, version) else b""
-        frame = bytearray(
-            struct.pack(">hhih", key, version, 7, 6) + b"client" + tags + b"".join(body)
-        )
+        frame = bytearray(frame_of(request, version))
         out: list[bytes | memoryview] = []
         answer = self._gateway.serve_in_worker(self.contexts[node], frame, 0, len(frame), out)
         if isinstance(answer, PendingAnswer):
@@ -136,11 +107,3 @@ class GroupWire:
     @staticmethod
     def _fault(_: object, fault: Exception) -> NoReturn:
         raise fault
-
-
-def parsed(frame: bytes, key: int, version: int) -> Any:  # noqa: ANN401 - any response class
-    """Parse a response frame."""
-    start = 9 if codec.is_flexible(key, version) else 8
-    response, end = codec.response_parser(key, version)(frame, start, len(frame))
-    assert end == len(frame)
-    return response

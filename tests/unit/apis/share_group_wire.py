@@ -9,7 +9,7 @@ from kafkalite.groups.offsets_topic_records import written_version
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC, offsets_topic
 from kafkalite.partitions.coordinator_log import open_coordinator_log
 from kafkalite.protocol._generated.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ SMALL = {
 }
 
 
-class ShareGroupWire(ClusterWire):
+class ShareGroupWire(TestCluster):
     """A cluster with the topic of committed offsets, and clients that are in share groups."""
 
     def __init__(

@@ -18,7 +18,7 @@ from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.security.acls import Acl, PatternType, PermissionType
 from kafkalite.security.authorizer import AuthorizerSettings
 from kafkalite.security.permissions import PermissionsTable
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def call(tmp_path: Path) -> Iterator[Call]:
-    wire = ClusterWire(tmp_path)
+    wire = TestCluster(tmp_path)
     yield wire.contexts[1].latest_call
     wire.end()
 

@@ -17,7 +17,7 @@ from kafkalite.protocol._generated.messages.elect_leaders import ElectLeadersReq
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.unregister_broker import UnregisterBrokerRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 from tests.unit.metadata_world import MetadataWorld, code_of
 
 if TYPE_CHECKING:
@@ -113,31 +113,31 @@ def test_fenced_nodes_are_described_on_request() -> None:
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ClusterWire]:
+def wire(tmp_path: Path) -> Iterator[TestCluster]:
     """Return a cluster of three nodes; a topic has replicas on nodes 2 and 1."""
-    wire = ClusterWire(tmp_path, nodes=3)
+    wire = TestCluster(tmp_path, nodes=3)
     wire.cluster.metadata.create_topics([NewTopic(name="t", assignments=((0, (2, 1)),))])
     yield wire
     wire.end()
 
 
-def state_of(wire: ClusterWire) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+def state_of(wire: TestCluster) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     """Return leader, replicas and ISR of the partition."""
     partition = wire.cluster.metadata.image.topics["t"].partitions[0]
     return partition.leader, partition.replicas, partition.isr
 
 
-def unregister(wire: ClusterWire, node_id: int, *, on: int = 1) -> tuple[int, str | None]:
+def unregister(wire: TestCluster, node_id: int, *, on: int = 1) -> tuple[int, str | None]:
     answer = wire.ask(UnregisterBrokerRequest(broker_id=node_id), 0, on)
     return answer.error_code, answer.error_message
 
 
-def fenced_nodes(wire: ClusterWire, version: int = 2) -> list[tuple[int, bool]]:
+def fenced_nodes(wire: TestCluster, version: int = 2) -> list[tuple[int, bool]]:
     request = DescribeClusterRequest(include_fenced_brokers=version > 1)
     return described_nodes(wire.ask(request, version))
 
 
-def test_a_running_node_is_unregistered_until_it_is_started_again(wire: ClusterWire) -> None:
+def test_a_running_node_is_unregistered_until_it_is_started_again(wire: TestCluster) -> None:
     assert unregister(wire, 2) == (ErrorCode.NONE, "")
     assert state_of(wire) == (1, (2, 1), (1,))
     assert fenced_nodes(wire) == [(1, False), (3, False)]
@@ -152,7 +152,7 @@ def test_a_running_node_is_unregistered_until_it_is_started_again(wire: ClusterW
     assert state_of(wire) == (1, (2, 1), (1, 2))
 
 
-def test_a_stopped_node_is_unregistered(wire: ClusterWire) -> None:
+def test_a_stopped_node_is_unregistered(wire: TestCluster) -> None:
     wire.cluster.node_control.stop(2)
     assert fenced_nodes(wire) == [(1, False), (2, True), (3, False)]
     assert fenced_nodes(wire, 1) == [(1, False), (3, False)]
@@ -162,7 +162,7 @@ def test_a_stopped_node_is_unregistered(wire: ClusterWire) -> None:
     assert state_of(wire) == (1, (2, 1), (1, 2))
 
 
-def test_an_isolated_node_is_unregistered_before_its_session_expires(wire: ClusterWire) -> None:
+def test_an_isolated_node_is_unregistered_before_its_session_expires(wire: TestCluster) -> None:
     wire.cluster.node_control.isolate(2)
     assert unregister(wire, 2) == (ErrorCode.NONE, "")
     wire.clock.advance(60_000)
@@ -171,21 +171,21 @@ def test_an_isolated_node_is_unregistered_before_its_session_expires(wire: Clust
     assert state_of(wire) == (1, (2, 1), (1, 2))
 
 
-def test_the_next_start_registers_all_nodes(wire: ClusterWire) -> None:
+def test_the_next_start_registers_all_nodes(wire: TestCluster) -> None:
     unregister(wire, 2)
     wire.restart()
     assert fenced_nodes(wire) == [(1, False), (2, False), (3, False)]
     assert state_of(wire) == (1, (2, 1), (2, 1))
 
 
-def test_the_last_node_can_be_unregistered(wire: ClusterWire) -> None:
+def test_the_last_node_can_be_unregistered(wire: TestCluster) -> None:
     for node_id in (1, 2, 3):
         assert unregister(wire, node_id) == (ErrorCode.NONE, "")
     assert fenced_nodes(wire) == []
     assert state_of(wire) == (NO_LEADER, (2, 1), ())
 
 
-def test_elections_of_every_kind_have_kafkas_error_codes(wire: ClusterWire) -> None:
+def test_elections_of_every_kind_have_kafkas_error_codes(wire: TestCluster) -> None:
     def elect(kind: int) -> int:
         request = ElectLeadersRequest(
             election_type=kind, topic_partitions=[Partitions(topic="t", partitions=[0])]
@@ -300,22 +300,22 @@ RACKS = {1: "a", 2: "b", 3: "a", 4: "b"}
 
 
 @pytest.fixture
-def racks(tmp_path: Path) -> Iterator[ClusterWire]:
+def racks(tmp_path: Path) -> Iterator[TestCluster]:
     """Return a cluster of four nodes in two racks."""
     node_config = {node_id: {"broker.rack": rack} for node_id, rack in RACKS.items()}
-    wire = ClusterWire(tmp_path, 4, {"broker.rack": "all"}, node_config=node_config)
+    wire = TestCluster(tmp_path, 4, {"broker.rack": "all"}, node_config=node_config)
     yield wire
     wire.end()
 
 
-def test_each_node_has_its_own_rack(racks: ClusterWire) -> None:
+def test_each_node_has_its_own_rack(racks: TestCluster) -> None:
     described = racks.ask(DescribeClusterRequest(), 1)
     assert {row.broker_id: row.rack for row in described.brokers} == RACKS
     metadata = racks.ask(MetadataRequest(topics=[]), 12, node=2)
     assert {row.node_id: row.rack for row in metadata.brokers} == RACKS
 
 
-def test_failed_nodes_are_described_on_request(racks: ClusterWire) -> None:
+def test_failed_nodes_are_described_on_request(racks: TestCluster) -> None:
     racks.cluster.node_control.stop(2)
     for with_fenced in (False, True):
         request = DescribeClusterRequest(include_fenced_brokers=with_fenced)
@@ -325,7 +325,7 @@ def test_failed_nodes_are_described_on_request(racks: ClusterWire) -> None:
         assert fenced == ({**expected, 2: True} if with_fenced else expected)
 
 
-def test_each_node_describes_its_own_rack(racks: ClusterWire) -> None:
+def test_each_node_describes_its_own_rack(racks: TestCluster) -> None:
     for node_id, rack in RACKS.items():
         resource = DescribeConfigsRequest.DescribeConfigsResource(
             resource_type=ResourceType.BROKER,
@@ -337,7 +337,7 @@ def test_each_node_describes_its_own_rack(racks: ClusterWire) -> None:
         assert (config.value, config.config_source) == (rack, ConfigSource.STATIC_BROKER)
 
 
-def test_replicas_of_a_partition_are_in_different_racks(racks: ClusterWire) -> None:
+def test_replicas_of_a_partition_are_in_different_racks(racks: TestCluster) -> None:
     racks.create("t", partitions=8, replication_factor=2)
     topic = racks.cluster.metadata.image.topics["t"]
     assert len({partition.leader for partition in topic.partitions}) == 4

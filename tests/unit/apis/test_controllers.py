@@ -34,7 +34,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.security.acls import CLUSTER_NAME, Acl, PatternType, PermissionType
 from kafkalite.security.authorizer import AuthorizerSettings
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,9 +46,9 @@ BROKERS, CONTROLLERS = 1, 2
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ClusterWire]:
+def wire(tmp_path: Path) -> Iterator[TestCluster]:
     """Return a cluster of two nodes whose clients are those of the controller."""
-    wire = ClusterWire(tmp_path, nodes=2)
+    wire = TestCluster(tmp_path, nodes=2)
     finder = controller_api_finder(wire.config.release)
     wire.gateway = Gateway(finder, wire._fault)
     for node in wire.cluster.nodes.values():
@@ -57,7 +57,7 @@ def wire(tmp_path: Path) -> Iterator[ClusterWire]:
     wire.end()
 
 
-def test_apis_of_controllers_are_listed(wire: ClusterWire) -> None:
+def test_apis_of_controllers_are_listed(wire: TestCluster) -> None:
     rows = wire.ask(ApiVersionsRequest(), 2).api_keys
     listed = {row.api_key: (row.min_version, row.max_version) for row in rows}
     assert listed == {key: (TABLE[key].lowest, TABLE[key].highest) for key in CONTROLLER_APIS}
@@ -72,7 +72,7 @@ def test_an_older_release_lacks_later_apis() -> None:
     assert quorum.versions.highest == 1
 
 
-def test_a_request_for_brokers_closes_the_connection(wire: ClusterWire) -> None:
+def test_a_request_for_brokers_closes_the_connection(wire: TestCluster) -> None:
     with pytest.raises(ProtocolViolation, match="Metadata"):
         wire.ask(MetadataRequest(topics=None), 12)
 
@@ -82,7 +82,7 @@ def described(answer: Any) -> list[tuple[int, str, int]]:  # noqa: ANN401 - a ge
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_the_controller_is_described_at_every_node(wire: ClusterWire, version: int) -> None:
+def test_the_controller_is_described_at_every_node(wire: TestCluster, version: int) -> None:
     request = DescribeClusterRequest(
         endpoint_type=CONTROLLERS, include_cluster_authorized_operations=True
     )
@@ -108,7 +108,7 @@ def test_the_controller_is_described_at_every_node(wire: ClusterWire, version: i
     ],
 )
 def test_other_endpoints_are_refused(
-    wire: ClusterWire, version: int, endpoint_type: int, code: ErrorCode
+    wire: TestCluster, version: int, endpoint_type: int, code: ErrorCode
 ) -> None:
     answer = wire.ask(DescribeClusterRequest(endpoint_type=endpoint_type), version)
     assert (answer.error_code, answer.brokers) == (code, [])
@@ -118,7 +118,7 @@ def test_other_endpoints_are_refused(
 def test_a_frozen_node_answers_clients_of_the_controller_by_the_newest_metadata(
     tmp_path: Path,
 ) -> None:
-    wire = ClusterWire(tmp_path, nodes=2, config={**AUTHORIZER, "super.users": "User:ANONYMOUS"})
+    wire = TestCluster(tmp_path, nodes=2, config={**AUTHORIZER, "super.users": "User:ANONYMOUS"})
     wire.gateway = Gateway(controller_api_finder(wire.config.release), wire._fault)
     metadata = wire.cluster.metadata
     wire.cluster.node_control.freeze_metadata(2)
@@ -148,9 +148,9 @@ AUTHORIZER = {
 
 
 @pytest.fixture
-def guarded_wire(tmp_path: Path) -> Iterator[ClusterWire]:
+def guarded_wire(tmp_path: Path) -> Iterator[TestCluster]:
     """Return a cluster with an authorizer whose clients are those of the controller."""
-    wire = ClusterWire(tmp_path, config=AUTHORIZER)
+    wire = TestCluster(tmp_path, config=AUTHORIZER)
     wire.gateway = Gateway(controller_api_finder(wire.config.release), wire._fault)
     step = AuthorizationStep(AuthorizerSettings.from_text(AUTHORIZER), is_for_controllers=True)
     wire.gateway.install(step, StepOrder.AUTHORIZE)
@@ -161,7 +161,7 @@ def guarded_wire(tmp_path: Path) -> Iterator[ClusterWire]:
     wire.end()
 
 
-def allow(wire: ClusterWire, operation: Operation, resource: Resource, name: str) -> None:
+def allow(wire: TestCluster, operation: Operation, resource: Resource, name: str) -> None:
     acl = Acl(
         resource, name, PatternType.LITERAL, "User:ANONYMOUS", "*", operation, PermissionType.ALLOW
     )
@@ -169,7 +169,7 @@ def allow(wire: ClusterWire, operation: Operation, resource: Resource, name: str
 
 
 def test_only_clients_that_may_alter_the_cluster_see_the_controller(
-    guarded_wire: ClusterWire,
+    guarded_wire: TestCluster,
 ) -> None:
     request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
     allow(guarded_wire, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
@@ -181,7 +181,7 @@ def test_only_clients_that_may_alter_the_cluster_see_the_controller(
     assert described(guarded_wire.ask(request, 2)) == [(1, "controller.test", 9193)]
 
 
-def altered(wire: ClusterWire) -> list[tuple[int, ErrorCode, str | None]]:
+def altered(wire: TestCluster) -> list[tuple[int, ErrorCode, str | None]]:
     """Return the rows of a request for a logger, a node and a topic."""
     rows = IncrementalAlterConfigsRequest
     kinds = {
@@ -204,7 +204,7 @@ def altered(wire: ClusterWire) -> list[tuple[int, ErrorCode, str | None]]:
     ]
 
 
-def test_refused_settings_have_texts(guarded_wire: ClusterWire) -> None:
+def test_refused_settings_have_texts(guarded_wire: TestCluster) -> None:
     cluster, topic = (
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     )  # fmt: skip
@@ -215,7 +215,7 @@ def test_refused_settings_have_texts(guarded_wire: ClusterWire) -> None:
     assert [each.kind for each in warnings] == ["refused"]
 
 
-def test_levels_of_loggers_need_another_permission(guarded_wire: ClusterWire) -> None:
+def test_levels_of_loggers_need_another_permission(guarded_wire: TestCluster) -> None:
     allow(guarded_wire, Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME)
     allow(guarded_wire, Operation.ALTER_CONFIGS, Resource.TOPIC, "t")
     refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -226,7 +226,7 @@ def test_levels_of_loggers_need_another_permission(guarded_wire: ClusterWire) ->
     assert altered(guarded_wire)[2] == (8, ErrorCode.NONE, None)
 
 
-def test_an_unexpected_type_is_refused_before_its_permission(guarded_wire: ClusterWire) -> None:
+def test_an_unexpected_type_is_refused_before_its_permission(guarded_wire: TestCluster) -> None:
     logger = AlterConfigsRequest.AlterConfigsResource(resource_type=8, resource_name="1")
     (row,) = guarded_wire.ask(AlterConfigsRequest(resources=[logger]), 2).responses
     assert row.error_code == ErrorCode.INVALID_REQUEST
@@ -240,12 +240,12 @@ def test_an_unexpected_type_is_refused_before_its_permission(guarded_wire: Clust
     ],
 )
 def test_apis_that_are_not_served_need_no_permission(
-    guarded_wire: ClusterWire, request_: Message, version: int
+    guarded_wire: TestCluster, request_: Message, version: int
 ) -> None:
     assert guarded_wire.ask(request_, version).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_topics_are_created(wire: ClusterWire) -> None:
+def test_topics_are_created(wire: TestCluster) -> None:
     topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
     answer = wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 7)
     assert [each.error_code for each in answer.topics] == [ErrorCode.NONE]
@@ -260,6 +260,6 @@ def test_topics_are_created(wire: ClusterWire) -> None:
     ],
 )
 def test_listed_apis_that_kafka_does_not_serve_fail(
-    wire: ClusterWire, request_: Message, version: int
+    wire: TestCluster, request_: Message, version: int
 ) -> None:
     assert wire.ask(request_, version).error_code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -15,7 +15,7 @@ from kafkalite.protocol._generated.messages.unregister_controller import (
 )
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.uuids import ZERO_UUID, uuid_to_text
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,9 +29,9 @@ Listener = AddRaftVoterRequest.Listener
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ClusterWire]:
+def wire(tmp_path: Path) -> Iterator[TestCluster]:
     """Return a cluster of two nodes."""
-    wire = ClusterWire(tmp_path, nodes=2)
+    wire = TestCluster(tmp_path, nodes=2)
     yield wire
     wire.end()
 
@@ -45,14 +45,14 @@ def of(*topics: tuple[str, Sequence[int]]) -> DescribeQuorumRequest:
     )
 
 
-def voter_text(wire: ClusterWire) -> str:
+def voter_text(wire: TestCluster) -> str:
     """Return the only voter as in Kafka's texts."""
     (voter,) = wire.ask(of((METADATA, [0])), 2, node=2).topics[0].partitions[0].current_voters
     directory = uuid_to_text(voter.replica_directory_id)
     return f"ReplicaKey(id={voter.replica_id}, directoryId={directory})"
 
 
-def test_the_metadata_partition_is_described_at_every_node(wire: ClusterWire) -> None:
+def test_the_metadata_partition_is_described_at_every_node(wire: TestCluster) -> None:
     wire.cluster.nodes[1].set_endpoint("CONTROLLER", "controller.test", 9093)
     now_ms, end = wire.clock.now_ms(), wire.cluster.metadata.image.version
     for node in (1, 2):
@@ -75,7 +75,7 @@ def test_the_metadata_partition_is_described_at_every_node(wire: ClusterWire) ->
         )  # fmt: skip
 
 
-def test_earlier_versions_have_fewer_fields(wire: ClusterWire) -> None:
+def test_earlier_versions_have_fewer_fields(wire: TestCluster) -> None:
     now_ms = wire.clock.now_ms()
     for version, timestamp in ((0, -1), (1, now_ms)):
         answer = wire.ask(of((METADATA, [0])), version)
@@ -87,7 +87,7 @@ def test_earlier_versions_have_fewer_fields(wire: ClusterWire) -> None:
         assert answer.nodes == []
 
 
-def test_voter_without_a_listener_for_controllers_has_none(wire: ClusterWire) -> None:
+def test_voter_without_a_listener_for_controllers_has_none(wire: TestCluster) -> None:
     (node,) = wire.ask(of((METADATA, [0])), 2).nodes
     assert (node.node_id, node.listeners) == (1, [])
 
@@ -105,7 +105,7 @@ def test_voter_without_a_listener_for_controllers_has_none(wire: ClusterWire) ->
     ],
 )
 def test_other_partitions_are_unknown(
-    wire: ClusterWire, topics: list[tuple[str, Sequence[int]]]
+    wire: TestCluster, topics: list[tuple[str, Sequence[int]]]
 ) -> None:
     answer = wire.ask(of(*topics), 2)
     assert answer.error_code == 0
@@ -117,7 +117,7 @@ def test_other_partitions_are_unknown(
     assert answer.nodes == []
 
 
-def add(wire: ClusterWire, **fields: Any) -> tuple[int, str | None]:  # noqa: ANN401 - any fields
+def add(wire: TestCluster, **fields: Any) -> tuple[int, str | None]:  # noqa: ANN401 - any fields
     """Return the error of a request for another voter; `fields` replace those of a valid one."""
     valid: Mapping[str, Any] = {
         "cluster_id": "cluster",
@@ -130,7 +130,7 @@ def add(wire: ClusterWire, **fields: Any) -> tuple[int, str | None]:  # noqa: AN
     return error
 
 
-def test_a_voter_of_another_cluster_is_refused(wire: ClusterWire) -> None:
+def test_a_voter_of_another_cluster_is_refused(wire: TestCluster) -> None:
     error = (
         ErrorCode.INCONSISTENT_CLUSTER_ID,
         'The given id "x" doesn\'t match the cluster id "cluster"',
@@ -141,7 +141,7 @@ def test_a_voter_of_another_cluster_is_refused(wire: ClusterWire) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"voter_id": -1}, {"voter_directory_id": ZERO_UUID}])
-def test_an_incomplete_voter_is_invalid(wire: ClusterWire, fields: dict[str, Any]) -> None:
+def test_an_incomplete_voter_is_invalid(wire: TestCluster, fields: dict[str, Any]) -> None:
     assert add(wire, **fields, listeners=[]) == (
         ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter",
     )  # fmt: skip
@@ -152,7 +152,7 @@ def test_an_incomplete_voter_is_invalid(wire: ClusterWire, fields: dict[str, Any
     )  # fmt: skip
 
 
-def test_a_voter_needs_an_endpoint_for_controllers(wire: ClusterWire) -> None:
+def test_a_voter_needs_an_endpoint_for_controllers(wire: TestCluster) -> None:
     text = (
         "Add voter request didn't include the endpoint (Endpoints(endpoints={{{}}})) for the "
         "default listener ListenerName(CONTROLLER)"
@@ -164,7 +164,7 @@ def test_a_voter_needs_an_endpoint_for_controllers(wire: ClusterWire) -> None:
 
 
 @pytest.mark.parametrize("length", [8, 5_000])
-def test_the_first_of_too_many_endpoints_are_named(wire: ClusterWire, length: int) -> None:
+def test_the_first_of_too_many_endpoints_are_named(wire: TestCluster, length: int) -> None:
     endpoints = [Listener(name=f"{n:0{length}}", host="h", port=n) for n in range(3_000)]
     code, text = add(wire, listeners=endpoints)
     assert code == ErrorCode.INVALID_REQUEST
@@ -173,7 +173,7 @@ def test_the_first_of_too_many_endpoints_are_named(wire: ClusterWire, length: in
     assert len(text) < 17 * (length + 40)
 
 
-def test_the_id_of_the_voter_is_a_duplicate(wire: ClusterWire) -> None:
+def test_the_id_of_the_voter_is_a_duplicate(wire: TestCluster) -> None:
     code, text = add(wire, cluster_id=None, voter_id=1)
     assert code == ErrorCode.DUPLICATE_VOTER
     assert text == (
@@ -182,7 +182,7 @@ def test_the_id_of_the_voter_is_a_duplicate(wire: ClusterWire) -> None:
     )
 
 
-def test_a_voter_that_cannot_be_reached_is_not_added(wire: ClusterWire) -> None:
+def test_a_voter_that_cannot_be_reached_is_not_added(wire: TestCluster) -> None:
     aborted = "Aborted add voter operation for"
     unreachable = f"{aborted} since API_VERSIONS returned an error BROKER_NOT_AVAILABLE"
     assert add(wire) == (ErrorCode.REQUEST_TIMED_OUT, unreachable)
@@ -192,7 +192,7 @@ def test_a_voter_that_cannot_be_reached_is_not_added(wire: ClusterWire) -> None:
 
 
 @pytest.mark.parametrize(("voter_id", "directory"), [(1, DIRECTORY), (7, DIRECTORY), (1, None)])
-def test_no_voter_can_be_removed(wire: ClusterWire, voter_id: int, directory: bytes | None) -> None:
+def test_no_voter_can_be_removed(wire: TestCluster, voter_id: int, directory: bytes | None) -> None:
     voter = f"ReplicaKey(id={voter_id}, directoryId={DIRECTORY_TEXT})"
     if directory is None:
         voter = voter_text(wire)
@@ -209,7 +209,7 @@ def test_no_voter_can_be_removed(wire: ClusterWire, voter_id: int, directory: by
 
 
 def test_fixed_voters_cannot_be_changed(tmp_path: Path) -> None:
-    wire = ClusterWire(tmp_path, config={"controller.quorum.voters": "1@localhost:9093"})
+    wire = TestCluster(tmp_path, config={"controller.quorum.voters": "1@localhost:9093"})
     text = "Cluster doesn't support {} voter because the kraft.version feature is 0"
     assert add(wire, voter_id=1) == (ErrorCode.UNSUPPORTED_VERSION, text.format("adding"))
     request = RemoveRaftVoterRequest(cluster_id=None, voter_id=1, voter_directory_id=DIRECTORY)
@@ -220,12 +220,12 @@ def test_fixed_voters_cannot_be_changed(tmp_path: Path) -> None:
     wire.end()
 
 
-def unregister(wire: ClusterWire, controller_id: int) -> tuple[int, str | None]:
+def unregister(wire: TestCluster, controller_id: int) -> tuple[int, str | None]:
     answer = wire.ask(UnregisterControllerRequest(controller_id=controller_id), 0)
     return answer.error_code, answer.error_message
 
 
-def test_the_active_controller_and_unknown_ones_are_not_unregistered(wire: ClusterWire) -> None:
+def test_the_active_controller_and_unknown_ones_are_not_unregistered(wire: TestCluster) -> None:
     image = wire.cluster.metadata.image
     levels = {**image.features, METADATA_VERSION: 33}
     wire.cluster.metadata._image = image._replace(features=levels)
@@ -240,7 +240,7 @@ def test_the_active_controller_and_unknown_ones_are_not_unregistered(wire: Clust
 
 
 def test_controllers_are_not_unregistered_at_an_earlier_metadata_version(
-    wire: ClusterWire,
+    wire: TestCluster,
 ) -> None:
     image = wire.cluster.metadata.image
     levels = {**image.features, METADATA_VERSION: 32}

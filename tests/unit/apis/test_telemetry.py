@@ -19,7 +19,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.uuids import ONE_UUID, ZERO_UUID, uuid_to_text
 from kafkalite.storage.compression import CODECS, compress
 from kafkalite.telemetry.instances import ClientAttributes
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 from tests.unit.telemetry.pushes import counter, gauge, serialized, series
 
 if TYPE_CHECKING:
@@ -35,18 +35,18 @@ MAX_BYTES = 1_048_576
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ClusterWire]:
-    wire = ClusterWire(tmp_path, config=ENABLED)
+def wire(tmp_path: Path) -> Iterator[TestCluster]:
+    wire = TestCluster(tmp_path, config=ENABLED)
     yield wire
     wire.end()
 
 
-def get(wire: ClusterWire, instance: bytes = ID, node: int = 1) -> Any:  # noqa: ANN401 - any class
+def get(wire: TestCluster, instance: bytes = ID, node: int = 1) -> Any:  # noqa: ANN401 - any class
     return wire.ask(GetTelemetrySubscriptionsRequest(client_instance_id=instance), 0, node)
 
 
 def push(
-    wire: ClusterWire,
+    wire: TestCluster,
     metrics: bytes,
     instance: bytes = ID,
     node: int = 1,
@@ -60,7 +60,7 @@ def push(
     return ErrorCode(wire.ask(request, 0, node).error_code)
 
 
-def subscribe(wire: ClusterWire, **settings: str) -> None:
+def subscribe(wire: TestCluster, **settings: str) -> None:
     changes = [
         ConfigChange(name.replace("_", "."), AlterOperation.SET, value)
         for name, value in settings.items()
@@ -71,11 +71,11 @@ def subscribe(wire: ClusterWire, **settings: str) -> None:
     assert set(errors.values()) <= {None}
 
 
-def clients(wire: ClusterWire) -> list[ClientMetrics]:
+def clients(wire: TestCluster) -> list[ClientMetrics]:
     return [*wire.cluster.pushed_metrics.clients()]
 
 
-def test_a_client_gets_its_subscription(wire: ClusterWire) -> None:
+def test_a_client_gets_its_subscription(wire: TestCluster) -> None:
     subscribe(wire, metrics="a.,b.", interval_ms="20000", match="client_id=cl.*")
     answer = get(wire)
     assert answer.error_code == ErrorCode.NONE
@@ -86,11 +86,11 @@ def test_a_client_gets_its_subscription(wire: ClusterWire) -> None:
     assert answer.delta_temporality
 
 
-def test_a_client_without_an_id_gets_one(wire: ClusterWire) -> None:
+def test_a_client_without_an_id_gets_one(wire: TestCluster) -> None:
     assert get(wire, ZERO_UUID).client_instance_id not in {ZERO_UUID, ONE_UUID}
 
 
-def test_an_early_request_gets_only_the_error(wire: ClusterWire) -> None:
+def test_an_early_request_gets_only_the_error(wire: TestCluster) -> None:
     get(wire)
     answer = get(wire)
     assert answer.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -99,7 +99,7 @@ def test_an_early_request_gets_only_the_error(wire: ClusterWire) -> None:
     assert get(wire).error_code == ErrorCode.NONE
 
 
-def test_pushed_metrics_are_stored_with_their_client(wire: ClusterWire) -> None:
+def test_pushed_metrics_are_stored_with_their_client(wire: TestCluster) -> None:
     wire.contexts[1].client_software = ("java", "4.4.0")
     wire.contexts[1].connection = cast("ClientConnection", SimpleNamespace(port=5_000))
     assert push(wire, serialized(counter(value=2), gauge("g", 0.5))) is ErrorCode.NONE
@@ -119,7 +119,7 @@ def test_pushed_metrics_are_stored_with_their_client(wire: ClusterWire) -> None:
     assert client.is_terminated
 
 
-def test_the_address_of_a_client_is_an_attribute(wire: ClusterWire) -> None:
+def test_the_address_of_a_client_is_an_attribute(wire: TestCluster) -> None:
     wire.contexts[1] = ConnectionContext(
         node=wire.cluster.nodes[1], listener="PLAINTEXT", client_host="/10.1.2.3"
     )
@@ -128,7 +128,7 @@ def test_the_address_of_a_client_is_an_attribute(wire: ClusterWire) -> None:
 
 
 @pytest.mark.parametrize("number", CODECS)
-def test_every_compression_is_decoded(wire: ClusterWire, number: int) -> None:
+def test_every_compression_is_decoded(wire: TestCluster, number: int) -> None:
     code = push(wire, compress(number, series(50)), compression_type=number)
     assert code is ErrorCode.NONE
     assert len(clients(wire)[0].metrics) == 50
@@ -137,7 +137,7 @@ def test_every_compression_is_decoded(wire: ClusterWire, number: int) -> None:
 @pytest.mark.parametrize("number", [number for number in CODECS if number])
 @pytest.mark.parametrize("size", [MAX_BYTES + 1, 50 * MAX_BYTES])
 def test_metrics_that_are_too_large_when_decompressed_are_refused(
-    wire: ClusterWire, number: int, size: int
+    wire: TestCluster, number: int, size: int
 ) -> None:
     bomb = compress(number, bytes(size))
     code = push(wire, bomb, compression_type=number)
@@ -156,19 +156,19 @@ def test_metrics_that_are_too_large_when_decompressed_are_refused(
     ],
 )
 def test_an_invalid_push_is_refused(
-    wire: ClusterWire, metrics: bytes, compression: int, code: ErrorCode
+    wire: TestCluster, metrics: bytes, compression: int, code: ErrorCode
 ) -> None:
     assert push(wire, metrics, compression_type=compression) is code
     assert clients(wire) == []
 
 
 @pytest.mark.parametrize("reserved", [ZERO_UUID, ONE_UUID])
-def test_a_reserved_id_is_refused(wire: ClusterWire, reserved: bytes) -> None:
+def test_a_reserved_id_is_refused(wire: TestCluster, reserved: bytes) -> None:
     request = PushTelemetryRequest(client_instance_id=reserved)
     assert wire.ask(request, 0).error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_a_subscription_is_unknown_after_a_change(wire: ClusterWire) -> None:
+def test_a_subscription_is_unknown_after_a_change(wire: TestCluster) -> None:
     subscription = get(wire).subscription_id
     subscribe(wire, metrics="a.")
     request = PushTelemetryRequest(client_instance_id=ID, subscription_id=subscription)
@@ -176,7 +176,7 @@ def test_a_subscription_is_unknown_after_a_change(wire: ClusterWire) -> None:
     assert get(wire).subscription_id != subscription
 
 
-def test_an_instance_ends_with_its_connection(wire: ClusterWire) -> None:
+def test_an_instance_ends_with_its_connection(wire: TestCluster) -> None:
     get(wire)
     for close in wire.contexts[1].on_close.values():
         close()
@@ -184,7 +184,7 @@ def test_an_instance_ends_with_its_connection(wire: ClusterWire) -> None:
 
 
 def test_every_node_has_its_own_instances(tmp_path: Path) -> None:
-    wire = ClusterWire(tmp_path, nodes=2, config=ENABLED)
+    wire = TestCluster(tmp_path, nodes=2, config=ENABLED)
     for node in (1, 2):
         assert push(wire, serialized(counter(value=node)), node=node) is ErrorCode.NONE
     (client,) = clients(wire)
@@ -192,21 +192,21 @@ def test_every_node_has_its_own_instances(tmp_path: Path) -> None:
     wire.end()
 
 
-def test_a_stopped_node_forgets_its_instances(wire: ClusterWire) -> None:
+def test_a_stopped_node_forgets_its_instances(wire: TestCluster) -> None:
     get(wire)
     wire.cluster.nodes[1].stop()
     assert get(wire).error_code == ErrorCode.NONE
 
 
 def test_without_a_receiver_requests_are_answered_and_metrics_ignored(tmp_path: Path) -> None:
-    wire = ClusterWire(tmp_path)
+    wire = TestCluster(tmp_path)
     assert push(wire, b"\xff") is ErrorCode.NONE
     assert clients(wire) == []
     wire.end()
 
 
 def test_without_the_decoder_pushes_are_counted(
-    wire: ClusterWire, monkeypatch: pytest.MonkeyPatch
+    wire: TestCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.proto.metrics.v1.metrics_pb2", None)
     assert push(wire, serialized(counter())) is ErrorCode.NONE
@@ -218,6 +218,6 @@ def test_no_permission_is_needed(tmp_path: Path) -> None:
     authorizer: Mapping[str, str] = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     }
-    wire = ClusterWire(tmp_path, config={**ENABLED, **authorizer})
+    wire = TestCluster(tmp_path, config={**ENABLED, **authorizer})
     assert push(wire, serialized(counter())) is ErrorCode.NONE
     wire.end()

@@ -14,8 +14,8 @@ from kafkalite.protocol._generated.messages.delete_records import DeleteRecordsR
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
+from tests.cluster.cluster import TestCluster
 from tests.conformance.batches import Batch, batch
-from tests.unit.apis.cluster_wire import ClusterWire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +29,8 @@ TIMED_OUT = ErrorCode.REQUEST_TIMED_OUT
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ClusterWire]:
-    wire = ClusterWire(tmp_path, nodes=3)
+def wire(tmp_path: Path) -> Iterator[TestCluster]:
+    wire = TestCluster(tmp_path, nodes=3)
     wire.cluster.metadata.create_topics([NewTopic(name=TOPIC, assignments=((0, (2, 1)),))])
     wire.cluster.metadata.move_leader(TOPIC, 0, 1)
     yield wire
@@ -117,7 +117,7 @@ def errors(key: ApiKey, response: Any) -> list[int]:
 @pytest.mark.parametrize("timeout_ms", NO_TIME)
 @pytest.mark.parametrize(("key", "build"), CHANGES, ids=lambda each: getattr(each, "name", ""))
 def test_a_change_without_time_is_not_made(
-    wire: ClusterWire, key: ApiKey, build: Any, timeout_ms: int
+    wire: TestCluster, key: ApiKey, build: Any, timeout_ms: int
 ) -> None:
     before = state(wire.cluster.metadata.image)
     request = codec.request_class(key)
@@ -147,7 +147,7 @@ def test_a_change_without_time_is_not_made(
     ],
 )
 def test_only_what_the_controller_would_decide_times_out(
-    wire: ClusterWire, key: ApiKey, names: tuple[str, ...], expected: list[ErrorCode]
+    wire: TestCluster, key: ApiKey, names: tuple[str, ...], expected: list[ErrorCode]
 ) -> None:
     latest = versions(key)[-1]
     request = dict(CHANGES)[key](codec.request_class(key), latest, 0, *names)
@@ -155,7 +155,7 @@ def test_only_what_the_controller_would_decide_times_out(
 
 
 @pytest.mark.parametrize("key", [key for key, _ in CHANGES], ids=lambda key: key.name)
-def test_an_empty_request_does_not_time_out(wire: ClusterWire, key: ApiKey) -> None:
+def test_an_empty_request_does_not_time_out(wire: TestCluster, key: ApiKey) -> None:
     latest = versions(key)[-1]
     field = "topic_partitions" if key is ApiKey.ELECT_LEADERS else "topics"
     request = codec.request_class(key)(**{field: []}, timeout_ms=0)
@@ -163,7 +163,7 @@ def test_an_empty_request_does_not_time_out(wire: ClusterWire, key: ApiKey) -> N
 
 
 @pytest.mark.parametrize("build", [elect_all, elect_unknown_kind])
-def test_an_election_times_out_before_it_is_checked(wire: ClusterWire, build: Any) -> None:
+def test_an_election_times_out_before_it_is_checked(wire: TestCluster, build: Any) -> None:
     request = build(codec.request_class(ApiKey.ELECT_LEADERS), 2, 0)
     assert wire.ask(request, 2).error_code == TIMED_OUT
 
@@ -178,7 +178,7 @@ def test_an_election_times_out_before_it_is_checked(wire: ClusterWire, build: An
     ids=lambda each: getattr(each, "name", ""),
 )
 def test_kafka_ignores_the_timeouts_of_other_requests(
-    wire: ClusterWire, key: ApiKey, build: Any, timeout_ms: int
+    wire: TestCluster, key: ApiKey, build: Any, timeout_ms: int
 ) -> None:
     request = codec.request_class(key)
     for version in versions(key):
@@ -189,7 +189,7 @@ def test_kafka_ignores_the_timeouts_of_other_requests(
 # Requests that wait for replicas
 
 
-def produce(wire: ClusterWire, topic: str, records: bytes, timeout_ms: int, acks: int = -1) -> Any:
+def produce(wire: TestCluster, topic: str, records: bytes, timeout_ms: int, acks: int = -1) -> Any:
     data = ProduceRequest.PartitionProduceData(index=0, records=records)
     row = ProduceRequest.TopicProduceData(name=topic, partition_data=[data])
     request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[row])
@@ -197,7 +197,7 @@ def produce(wire: ClusterWire, topic: str, records: bytes, timeout_ms: int, acks
     return ErrorCode(answered.error_code), answered.base_offset
 
 
-def delete_records(wire: ClusterWire, topic: str, offset: int, timeout_ms: int) -> Any:
+def delete_records(wire: TestCluster, topic: str, offset: int, timeout_ms: int) -> Any:
     rows = DeleteRecordsRequest
     partition = rows.DeleteRecordsPartition(partition_index=0, offset=offset)
     row = rows.DeleteRecordsTopic(name=topic, partitions=[partition])
@@ -208,7 +208,7 @@ def delete_records(wire: ClusterWire, topic: str, offset: int, timeout_ms: int) 
 
 @pytest.mark.parametrize("timeout_ms", NO_TIME)
 def test_no_follower_has_a_batch_without_time_but_it_is_appended(
-    wire: ClusterWire, timeout_ms: int
+    wire: TestCluster, timeout_ms: int
 ) -> None:
     records = Batch(producer_id=1, producer_epoch=0, base_sequence=0).encode()
     assert produce(wire, TOPIC, records, timeout_ms) == (TIMED_OUT, 0)
@@ -219,7 +219,7 @@ def test_no_follower_has_a_batch_without_time_but_it_is_appended(
 
 @pytest.mark.parametrize("timeout_ms", NO_TIME)
 def test_a_leader_without_followers_in_sync_needs_no_time(
-    wire: ClusterWire, timeout_ms: int
+    wire: TestCluster, timeout_ms: int
 ) -> None:
     wire.cluster.node_control.stop(2)
     assert produce(wire, TOPIC, batch(b"a"), timeout_ms) == (ErrorCode.NONE, 0)
@@ -228,7 +228,7 @@ def test_a_leader_without_followers_in_sync_needs_no_time(
 
 @pytest.mark.parametrize("timeout_ms", NO_TIME)
 def test_no_follower_deletes_records_without_time_but_the_leader_does(
-    wire: ClusterWire, timeout_ms: int
+    wire: TestCluster, timeout_ms: int
 ) -> None:
     produce(wire, TOPIC, batch(b"a"), 1_000)
     produce(wire, TOPIC, batch(b"b"), 1_000)

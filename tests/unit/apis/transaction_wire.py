@@ -11,7 +11,7 @@ from kafkalite.protocol._generated.messages.end_txn import EndTxnRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
 from kafkalite.transactions.state import Producer
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,7 @@ RequestTopic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
 RequestTransaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
 
 
-class TransactionWire(ClusterWire):
+class TransactionWire(TestCluster):
     """A cluster with a topic `orders` with three partitions, and a producer."""
 
     def __init__(

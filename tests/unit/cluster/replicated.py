@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.storage.batch import BatchView
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 from tests.unit.data_plane import batch_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ LAG_TIME_MS, SESSION_MS = 30_000, 9_000
 """The defaults of replica.lag.time.max.ms and broker.session.timeout.ms."""
 
 
-class ReplicatedCluster(ClusterWire):
+class ReplicatedCluster(TestCluster):
     """Node 1 leads partition `t-0`; all nodes have a replica in sync."""
 
     def __init__(

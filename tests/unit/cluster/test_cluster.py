@@ -18,7 +18,7 @@ from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.storage.record_format import NewRecord
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.entropy import SeededEntropy
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 from tests.unit.open_files import new_files
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def test_producer_ids_are_allocated_to_a_node_of_the_cluster(
         return allocate(self, node_id)
 
     monkeypatch.setattr(MetadataController, "allocate_producer_ids", observe)
-    wire = ClusterWire(tmp_path, nodes=2)
+    wire = TestCluster(tmp_path, nodes=2)
     wire.cluster.node_control.shut_down(1)
     wire.cluster.node_control.remove(1)
     wire.cluster.transactions.ensure_topic()

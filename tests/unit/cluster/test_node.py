@@ -11,7 +11,7 @@ from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ClusterWire]:
-    wire = ClusterWire(tmp_path, nodes=3)
+def wire(tmp_path: Path) -> Iterator[TestCluster]:
+    wire = TestCluster(tmp_path, nodes=3)
     yield wire
     wire.end()
 
 
-def test_every_node_has_the_latest_image(wire: ClusterWire) -> None:
+def test_every_node_has_the_latest_image(wire: TestCluster) -> None:
     wire.create("t")
     images = [node.image for node in wire.cluster.nodes.values()]
     assert all(image is wire.cluster.metadata.image for image in images)
     assert "t" in images[0].topics
 
 
-def test_a_node_answers_from_its_own_image(wire: ClusterWire) -> None:
+def test_a_node_answers_from_its_own_image(wire: TestCluster) -> None:
     node = wire.cluster.nodes[2]
     stale = node.image
     wire.create("t")
@@ -44,7 +44,7 @@ def test_a_node_answers_from_its_own_image(wire: ClusterWire) -> None:
     assert "t" in node.image.topics
 
 
-def test_only_the_leader_returns_a_partition(wire: ClusterWire) -> None:
+def test_only_the_leader_returns_a_partition(wire: TestCluster) -> None:
     (made,) = wire.cluster.metadata.create_topics(
         [NewTopic(name="t", partitions=3, replication_factor=2)]
     )
@@ -62,7 +62,7 @@ def test_only_the_leader_returns_a_partition(wire: ClusterWire) -> None:
             assert refusal.value.code is expected
 
 
-def test_clients_reach_a_node_at_its_listeners(wire: ClusterWire) -> None:
+def test_clients_reach_a_node_at_its_listeners(wire: TestCluster) -> None:
     cluster = wire.cluster
     cluster.nodes[2].set_endpoint("OTHER", "far", 19)
     assert [each.node_id for each in cluster.endpoints("PLAINTEXT")] == [1, 2, 3]
@@ -70,7 +70,7 @@ def test_clients_reach_a_node_at_its_listeners(wire: ClusterWire) -> None:
     assert cluster.endpoints("NONE") == []
 
 
-def test_an_isolated_node_waits_for_its_connection(wire: ClusterWire) -> None:
+def test_an_isolated_node_waits_for_its_connection(wire: TestCluster) -> None:
     node = wire.cluster.nodes[2]
     wire.cluster.node_control.isolate(2)
     timed_out = node.wait_for_connection(1_000)
@@ -88,7 +88,7 @@ def test_an_isolated_node_waits_for_its_connection(wire: ClusterWire) -> None:
 
 @pytest.mark.parametrize("leaves", ["stop", "isolate"])
 def test_a_call_fails_when_its_receiver_cannot_be_reached_any_more(
-    wire: ClusterWire, leaves: str
+    wire: TestCluster, leaves: str
 ) -> None:
     never: Waiting[object] = Waiting()
     wire.cluster.deliver = lambda *_: never

@@ -15,7 +15,7 @@ from kafkalite.metadata.leadership import Leadership
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.clock import ManualClock
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 from tests.unit.metadata_world import MetadataWorld
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def test_a_long_jump_has_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_cluster_elects_the_node_that_a_start_omitted(tmp_path: Path) -> None:
-    wire = ClusterWire(tmp_path, nodes=2)
+    wire = TestCluster(tmp_path, nodes=2)
     wire.cluster.metadata.create_topics([NewTopic(name="t", assignments=((0, (2, 1)),))])
     wire.restart(nodes=1)
     wire.restart(nodes=2)

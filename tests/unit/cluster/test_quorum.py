@@ -24,7 +24,7 @@ from kafkalite.protocol.uuids import ZERO_UUID
 from kafkalite.storage.batch import BatchView, build_batch
 from kafkalite.storage.data_directory import CLEAN_SHUTDOWN_FILE, START_OFFSETS_FILE
 from kafkalite.storage.record_format import NewRecord
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ClusterWire]:
+def wire(tmp_path: Path) -> Iterator[TestCluster]:
     """Return a cluster of three nodes."""
-    wire = ClusterWire(tmp_path, nodes=3)
+    wire = TestCluster(tmp_path, nodes=3)
     yield wire
     wire.end()
 
 
-def observers(wire: ClusterWire) -> dict[int, tuple[int, int, int]]:
+def observers(wire: TestCluster) -> dict[int, tuple[int, int, int]]:
     """Return the lag of each observer, and the ages of its last fetch and of its last state."""
     quorum, now_ms = describe_quorum(wire.cluster), wire.clock.now_ms()
     return {
@@ -52,7 +52,7 @@ def observers(wire: ClusterWire) -> dict[int, tuple[int, int, int]]:
     }
 
 
-def test_the_controller_is_the_leader_and_the_only_voter(wire: ClusterWire) -> None:
+def test_the_controller_is_the_leader_and_the_only_voter(wire: TestCluster) -> None:
     wire.clock.advance(700)
     quorum, end = describe_quorum(wire.cluster), wire.cluster.metadata.image.version
     assert (quorum.leader_id, quorum.leader_epoch, quorum.high_watermark) == (1, 1, end)
@@ -61,7 +61,7 @@ def test_the_controller_is_the_leader_and_the_only_voter(wire: ClusterWire) -> N
     assert observers(wire) == {2: (0, 0, 0), 3: (0, 0, 0)}
 
 
-def test_the_epoch_of_a_log_that_kafka_has_written_does_not_decrease(wire: ClusterWire) -> None:
+def test_the_epoch_of_a_log_that_kafka_has_written_does_not_decrease(wire: TestCluster) -> None:
     now_ms = wire.clock.now_ms()
     no_operation = encode_metadata_record(NoOpRecord(), 0)
     batch = build_batch([NewRecord(None, no_operation, now_ms)])
@@ -75,14 +75,14 @@ def test_the_epoch_of_a_log_that_kafka_has_written_does_not_decrease(wire: Clust
 
 
 def test_a_log_without_its_beginning_is_refused(tmp_path: Path) -> None:
-    ClusterWire(tmp_path).end()
+    TestCluster(tmp_path).end()
     (tmp_path / START_OFFSETS_FILE).write_text(f"0\n1\n{METADATA_TOPIC} 0 3\n")
     with pytest.raises(OSError, match="begins at offset 3: the earlier records are in a snapshot"):
-        ClusterWire(tmp_path)
+        TestCluster(tmp_path)
     assert (tmp_path / CLEAN_SHUTDOWN_FILE).exists()
 
 
-def test_directories_have_different_ids_that_do_not_change(wire: ClusterWire) -> None:
+def test_directories_have_different_ids_that_do_not_change(wire: TestCluster) -> None:
     def directories() -> list[bytes]:
         quorum = describe_quorum(wire.cluster)
         return [each.key.directory_id for each in (quorum.voter, *quorum.observers)]
@@ -94,7 +94,7 @@ def test_directories_have_different_ids_that_do_not_change(wire: ClusterWire) ->
     assert directories() == before
 
 
-def test_the_directory_of_the_first_node_is_that_of_its_meta_properties(wire: ClusterWire) -> None:
+def test_the_directory_of_the_first_node_is_that_of_its_meta_properties(wire: TestCluster) -> None:
     properties = {"node.id": "2", "directory.id": "AAECAwQFBgcICQoLDA0ODw"}
     wire.cluster.directory_ids = DirectoryIds(wire.cluster.id, properties)
     quorum = describe_quorum(wire.cluster)
@@ -104,7 +104,7 @@ def test_the_directory_of_the_first_node_is_that_of_its_meta_properties(wire: Cl
 
 
 @pytest.mark.parametrize("action", ["stop", "shut_down", "isolate", "freeze_metadata"])
-def test_a_node_without_metadata_is_a_lagging_observer(wire: ClusterWire, action: str) -> None:
+def test_a_node_without_metadata_is_a_lagging_observer(wire: TestCluster, action: str) -> None:
     control = wire.cluster.node_control
     getattr(control, action)(3)
     behind = wire.cluster.metadata.image.version - wire.cluster.nodes[3].image.version
@@ -118,7 +118,7 @@ def test_a_node_without_metadata_is_a_lagging_observer(wire: ClusterWire, action
     assert observers(wire)[3] == (0, 0, 0)
 
 
-def test_a_frozen_node_that_stops_lags_since_it_was_frozen(wire: ClusterWire) -> None:
+def test_a_frozen_node_that_stops_lags_since_it_was_frozen(wire: TestCluster) -> None:
     control = wire.cluster.node_control
     control.freeze_metadata(2)
     wire.clock.advance(1_000)
@@ -130,7 +130,7 @@ def test_a_frozen_node_that_stops_lags_since_it_was_frozen(wire: ClusterWire) ->
     assert observers(wire)[2] == (0, 0, 0)
 
 
-def test_an_observer_is_forgotten_five_minutes_after_its_last_fetch(wire: ClusterWire) -> None:
+def test_an_observer_is_forgotten_five_minutes_after_its_last_fetch(wire: TestCluster) -> None:
     wire.cluster.node_control.stop(2)
     wire.clock.advance(OBSERVER_SESSION_TIMEOUT_MS - 1)
     assert list(observers(wire)) == [2, 3]
@@ -140,14 +140,14 @@ def test_an_observer_is_forgotten_five_minutes_after_its_last_fetch(wire: Cluste
     assert list(observers(wire)) == [2, 3]
 
 
-def test_another_node_leads_after_the_controller_stopped(wire: ClusterWire) -> None:
+def test_another_node_leads_after_the_controller_stopped(wire: TestCluster) -> None:
     wire.cluster.node_control.stop(1)
     quorum = describe_quorum(wire.cluster)
     assert (quorum.leader_id, quorum.voter.key.node_id) == (2, 2)
     assert list(observers(wire)) == [1, 3]
 
 
-def test_an_unregistered_controller_remains_the_leader(wire: ClusterWire) -> None:
+def test_an_unregistered_controller_remains_the_leader(wire: TestCluster) -> None:
     for node_id in (1, 2, 3):
         wire.cluster.metadata.unregister_broker(node_id)
     assert controller_node(wire.cluster).id == 1
@@ -156,7 +156,7 @@ def test_an_unregistered_controller_remains_the_leader(wire: ClusterWire) -> Non
 
 
 def test_fixed_voters_have_no_directory(tmp_path: Path) -> None:
-    wire = ClusterWire(tmp_path, config={"controller.quorum.voters": "1@localhost:9093"})
+    wire = TestCluster(tmp_path, config={"controller.quorum.voters": "1@localhost:9093"})
     assert describe_quorum(wire.cluster).voter.key == (1, ZERO_UUID)
     wire.end()
 

@@ -18,7 +18,7 @@ from kafkalite.server.settings import Settings
 from kafkalite.storage.batch import BatchView
 from kafkalite.storage.transaction_marker import TransactionMarker
 from kafkalite.testing.files import FaultyFiles, MemoryFiles
-from tests.unit.apis.group_wire import PendingResponse
+from tests.cluster.responses import PendingResponse
 from tests.unit.cluster.replicated import LAG_TIME_MS, SESSION_MS, ReplicatedCluster
 from tests.unit.data_plane import batch_of
 

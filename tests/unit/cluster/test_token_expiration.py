@@ -9,7 +9,7 @@ from kafkalite.cluster.token_expiration import TokenExpiration
 from kafkalite.metadata.delegation_tokens import TokenRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 from tests.unit.metadata_world import MetadataWorld
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def test_close_stops_the_timer() -> None:
 
 
 def test_a_cluster_removes_tokens_also_after_a_restart(tmp_path: Path) -> None:
-    wire = ClusterWire(tmp_path, config=SETTINGS)
+    wire = TestCluster(tmp_path, config=SETTINGS)
     create(wire.cluster.metadata)
     wire.restart()
     assert len(wire.cluster.metadata.image.delegation_tokens) == 1
@@ -129,6 +129,6 @@ def test_a_cluster_removes_tokens_also_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_a_cluster_without_a_secret_key_removes_no_tokens(tmp_path: Path) -> None:
-    wire = ClusterWire(tmp_path)
+    wire = TestCluster(tmp_path)
     assert wire.cluster.token_expiration is None
     wire.end()

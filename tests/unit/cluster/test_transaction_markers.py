@@ -18,7 +18,7 @@ from kafkalite.transactions.intents import WriteMarkers
 from kafkalite.transactions.producer_initialization import ProducerRequest
 from kafkalite.transactions.shard import TransactionShard
 from kafkalite.transactions.state import Producer, Transaction, TransactionState
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ ID = "t"
 class MarkerCluster:
     """A cluster whose transaction coordinator is called directly."""
 
-    def __init__(self, wire: ClusterWire) -> None:
+    def __init__(self, wire: TestCluster) -> None:
         self.wire = wire
         wire.cluster.transactions.ensure_topic()
         wire.create("orders", 3)
@@ -88,7 +88,7 @@ class MarkerCluster:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[MarkerCluster]:
-    wire = ClusterWire(tmp_path, config={"transaction.state.log.num.partitions": "4"})
+    wire = TestCluster(tmp_path, config={"transaction.state.log.num.partitions": "4"})
     yield MarkerCluster(wire)
     wire.end()
 

@@ -24,7 +24,7 @@ from kafkalite.protocol._generated.messages.incremental_alter_configs import (
 from kafkalite.protocol.codec_helpers import MAX_STRING_BYTES
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.message import Message
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -117,8 +117,8 @@ CASES = [
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ClusterWire]:
-    wire = ClusterWire(tmp_path)
+def wire(tmp_path: Path) -> Iterator[TestCluster]:
+    wire = TestCluster(tmp_path)
     wire.create(TOPIC)
     yield wire
     wire.end()
@@ -128,7 +128,7 @@ def wire(tmp_path: Path) -> Iterator[ClusterWire]:
     ("key", "name"), CASES, ids=[f"{codec.api_name(key)}-{name}" for key, name in CASES]
 )
 def test_a_request_with_the_longest_strings_is_answered(
-    wire: ClusterWire, key: int, name: str
+    wire: TestCluster, key: int, name: str
 ) -> None:
     api = find_api(key)
     assert api is not None
@@ -140,7 +140,7 @@ def test_a_request_with_the_longest_strings_is_answered(
 @pytest.mark.parametrize("version", [0, 1])
 @pytest.mark.parametrize("text", LONG_TEXTS)
 def test_a_refused_value_of_any_length_has_its_error_code(
-    wire: ClusterWire, version: int, text: str
+    wire: TestCluster, version: int, text: str
 ) -> None:
     answer = wire.ask(_filled_request(IncrementalAlterConfigsRequest, text, {"value"}), version)
     (result,) = answer.responses

@@ -13,8 +13,8 @@ from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.apis.cluster_wire import ClusterWire
-from tests.unit.apis.group_wire import PendingResponse
+from tests.cluster.cluster import TestCluster
+from tests.cluster.responses import PendingResponse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,21 +25,21 @@ TIMEOUT_MS = 60_000
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ClusterWire]:
+def wire(tmp_path: Path) -> Iterator[TestCluster]:
     """Return two nodes, of which the second is isolated."""
-    wire = ClusterWire(tmp_path, nodes=2)
+    wire = TestCluster(tmp_path, nodes=2)
     wire.gateway.install(FORWARDING, StepOrder.FORWARD)
     wire.cluster.node_control.isolate(2)
     yield wire
     wire.end()
 
 
-def create(wire: ClusterWire, node: int) -> Any:  # noqa: ANN401 - a response or PendingResponse
+def create(wire: TestCluster, node: int) -> Any:  # noqa: ANN401 - a response or PendingResponse
     topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
     return wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1_000), CREATE, node)
 
 
-def start(wire: ClusterWire) -> None:
+def start(wire: TestCluster) -> None:
     wire.cluster.node_control.start(2)
     wire.clock.advance(0)
 
@@ -48,16 +48,16 @@ def error_of(response: Any) -> ErrorCode:  # noqa: ANN401 - a response
     return ErrorCode(response.topics[0].error_code)
 
 
-def topics(wire: ClusterWire) -> set[str]:
+def topics(wire: TestCluster) -> set[str]:
     return set(wire.cluster.metadata.image.topics)
 
 
-def test_other_nodes_reach_the_controller(wire: ClusterWire) -> None:
+def test_other_nodes_reach_the_controller(wire: TestCluster) -> None:
     assert error_of(create(wire, 1)) is ErrorCode.NONE
     assert topics(wire) == {"t"}
 
 
-def test_a_request_waits_until_the_node_is_connected(wire: ClusterWire) -> None:
+def test_a_request_waits_until_the_node_is_connected(wire: TestCluster) -> None:
     pending = create(wire, 2)
     assert isinstance(pending, PendingResponse)
     wire.clock.advance(TIMEOUT_MS - 1)
@@ -69,7 +69,7 @@ def test_a_request_waits_until_the_node_is_connected(wire: ClusterWire) -> None:
     wire.clock.advance(TIMEOUT_MS)
 
 
-def test_a_request_that_waits_too_long_is_not_forwarded(wire: ClusterWire) -> None:
+def test_a_request_that_waits_too_long_is_not_forwarded(wire: TestCluster) -> None:
     pending = create(wire, 2)
     wire.clock.advance(TIMEOUT_MS)
     assert error_of(pending.response) is ErrorCode.REQUEST_TIMED_OUT
@@ -77,14 +77,14 @@ def test_a_request_that_waits_too_long_is_not_forwarded(wire: ClusterWire) -> No
     assert topics(wire) == set()
 
 
-def test_a_request_that_is_refused_after_the_wait(wire: ClusterWire) -> None:
+def test_a_request_that_is_refused_after_the_wait(wire: TestCluster) -> None:
     pending = create(wire, 2)
     assert error_of(create(wire, 1)) is ErrorCode.NONE
     start(wire)
     assert error_of(pending.response) is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-def test_an_invalid_request_closes_the_connection_after_the_wait(wire: ClusterWire) -> None:
+def test_an_invalid_request_closes_the_connection_after_the_wait(wire: TestCluster) -> None:
     unknown_code = 0
     creation = CreateAclsRequest.AclCreation(
         resource_type=unknown_code,
@@ -100,7 +100,7 @@ def test_an_invalid_request_closes_the_connection_after_the_wait(wire: ClusterWi
     assert isinstance(pending.value, DisconnectError)
 
 
-def test_large_requests_do_not_wait(wire: ClusterWire) -> None:
+def test_large_requests_do_not_wait(wire: TestCluster) -> None:
     topic = CreateTopicsRequest.CreatableTopic(
         name="t", num_partitions=1, replication_factor=1, configs=[]
     )
@@ -110,7 +110,7 @@ def test_large_requests_do_not_wait(wire: ClusterWire) -> None:
     assert error_of(wire.ask(request, CREATE, 2)) is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_waiting_requests_use_limited_memory(wire: ClusterWire) -> None:
+def test_waiting_requests_use_limited_memory(wire: TestCluster) -> None:
     node = wire.cluster.nodes[2]
     first = create(wire, 2)
     request_bytes = MAX_FORWARDED_BYTES - node.forwarding_budget.free_bytes
@@ -123,7 +123,7 @@ def test_waiting_requests_use_limited_memory(wire: ClusterWire) -> None:
     assert not create(wire, 2).has_arrived
 
 
-def test_a_request_waits_again_if_the_node_is_isolated_before_its_turn(wire: ClusterWire) -> None:
+def test_a_request_waits_again_if_the_node_is_isolated_before_its_turn(wire: TestCluster) -> None:
     pending = create(wire, 2)
     wire.cluster.node_control.start(2)
     wire.cluster.node_control.isolate(2)
@@ -135,7 +135,7 @@ def test_a_request_waits_again_if_the_node_is_isolated_before_its_turn(wire: Clu
 
 
 def test_a_node_that_stops_before_the_turn_of_a_request_forwards_nothing(
-    wire: ClusterWire,
+    wire: TestCluster,
 ) -> None:
     pending = create(wire, 2)
     wire.cluster.node_control.start(2)
@@ -145,12 +145,12 @@ def test_a_node_that_stops_before_the_turn_of_a_request_forwards_nothing(
     assert topics(wire) == set()
 
 
-def test_other_requests_do_not_wait(wire: ClusterWire) -> None:
+def test_other_requests_do_not_wait(wire: TestCluster) -> None:
     answer = wire.ask(DescribeClusterRequest(), 1, 2)
     assert answer.error_code == ErrorCode.NONE
 
 
-def test_a_stopped_node_forwards_nothing(wire: ClusterWire) -> None:
+def test_a_stopped_node_forwards_nothing(wire: TestCluster) -> None:
     pending = create(wire, 2)
     wire.cluster.node_control.stop(2)
     assert pending.has_arrived

@@ -29,8 +29,8 @@ from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.security.authorizer import AuthorizerSettings
 from kafkalite.wire.session import PendingAnswer
-from tests.unit.apis.cluster_wire import ClusterWire, frame_of
-from tests.unit.apis.group_wire import PendingResponse
+from tests.cluster.cluster import TestCluster
+from tests.cluster.responses import PendingResponse, frame_of
 from tests.unit.data_plane import batch_of
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def produce_request(
     )
 
 
-class ThrottledWire(ClusterWire):
+class ThrottledWire(TestCluster):
     """A cluster whose clients can have quotas; topic `t` has one partition."""
 
     port: int | None = None
@@ -95,7 +95,7 @@ class ThrottledWire(ClusterWire):
         self.mutes_ms.append(duration_ms)
 
     def ask(self, request: Message, version: int, node: int = 1) -> Any:  # noqa: ANN401 - any class
-        """Do the same as `ClusterWire.ask`; a throttled response has arrived at once."""
+        """Do the same as `TestCluster.ask`; a throttled response has arrived at once."""
         response = super().ask(request, version, node)
         return response.response if isinstance(response, PendingResponse) else response
 
@@ -141,7 +141,7 @@ class ThrottledWire(ClusterWire):
 class SlowStep:
     """A step in which each request takes a second."""
 
-    def __init__(self, wire: ClusterWire) -> None:
+    def __init__(self, wire: TestCluster) -> None:
         self._clock = wire.clock
 
     def wrap(self, api: Api, version: int, handler: Handler) -> Handler:
@@ -194,7 +194,7 @@ def test_the_throttle_time_of_one_heartbeat_is_in_no_other(wire: ThrottledWire) 
         protocols=protocols,
     )
     wire.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
-    joining = ClusterWire.ask(wire, join, 3)
+    joining = TestCluster.ask(wire, join, 3)
     wire.clock.advance(3000)
     joined = joining.response
     generation, member_id = joined.generation_id, joined.member_id

@@ -17,7 +17,7 @@ from kafkalite.protocol._generated.messages.incremental_alter_configs import (
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.server import admission as module
 from kafkalite.testing import Broker
-from tests.unit.apis.cluster_wire import frame_of
+from tests.cluster.responses import frame_of
 from tests.unit.server.test_connection import FakeTransport, ListeningNode, run_callbacks, send
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.security.acls import Acl, PatternType, PermissionType
 from kafkalite.security.authorizer import AuthorizerSettings
+from tests.cluster.cluster import TestCluster
 from tests.unit.apis.authorization.requests import (
     CASES,
     MISSING_TOPIC,
@@ -33,7 +34,6 @@ from tests.unit.apis.authorization.requests import (
     request_of,
     versions_of,
 )
-from tests.unit.apis.cluster_wire import ClusterWire
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -57,8 +57,8 @@ REFUSALS = frozenset((
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ClusterWire]:
-    wire = ClusterWire(tmp_path, config=AUTHORIZER)
+def wire(tmp_path: Path) -> Iterator[TestCluster]:
+    wire = TestCluster(tmp_path, config=AUTHORIZER)
     wire.create(OTHER_TOPIC)
     for topic in ("__consumer_offsets", "__transaction_state"):
         wire.cluster.metadata.ensure_internal_topic(topic)
@@ -73,7 +73,7 @@ def wire(tmp_path: Path) -> Iterator[ClusterWire]:
     wire.end()
 
 
-def grant(wire: ClusterWire, needs: Iterable[Needs]) -> None:
+def grant(wire: TestCluster, needs: Iterable[Needs]) -> None:
     """Replace all ACLs."""
     wire.cluster.metadata.delete_acls(wire.cluster.metadata.image.acls)
     acls = [
@@ -86,7 +86,7 @@ def grant(wire: ClusterWire, needs: Iterable[Needs]) -> None:
     assert wire.cluster.metadata.create_acls(acls) == [None] * len(acls)
 
 
-def answer(wire: ClusterWire, case: Case, version: int, needs: Iterable[Needs]) -> Any:  # noqa: ANN401 - any response
+def answer(wire: TestCluster, case: Case, version: int, needs: Iterable[Needs]) -> Any:  # noqa: ANN401 - any response
     """Return the response to a client with these permissions."""
     if TOPIC not in wire.cluster.metadata.image.topics:
         wire.create(TOPIC)
@@ -106,7 +106,7 @@ def refusals(case: Case, response: Any) -> frozenset[int]:  # noqa: ANN401 - any
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.key.name} {case.label}".strip())
-def test_a_request_is_refused_unless_it_has_every_permission(wire: ClusterWire, case: Case) -> None:
+def test_a_request_is_refused_unless_it_has_every_permission(wire: TestCluster, case: Case) -> None:
     for version in versions_of(case):
         for needs in grants_of(case):
             refused = refusals(case, answer(wire, case, version, needs))

@@ -37,8 +37,8 @@ from kafkalite.protocol.acl_operations import Entity, Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.security.acls import Acl, PatternType, PermissionType
+from tests.cluster.cluster import TestCluster
 from tests.conformance.batches import TRANSACTIONAL, Batch, batch
-from tests.unit.apis.cluster_wire import ClusterWire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,8 +54,8 @@ CONFIG = {
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ClusterWire]:
-    wire = ClusterWire(tmp_path, config=CONFIG)
+def wire(tmp_path: Path) -> Iterator[TestCluster]:
+    wire = TestCluster(tmp_path, config=CONFIG)
     for name in ("a", "b"):
         wire.create(name)
     wire.cluster.metadata.ensure_internal_topic("__consumer_offsets")
@@ -63,14 +63,14 @@ def wire(tmp_path: Path) -> Iterator[ClusterWire]:
     wire.end()
 
 
-def allow(wire: ClusterWire, operation: Operation, resource: Resource, name: str) -> None:
+def allow(wire: TestCluster, operation: Operation, resource: Resource, name: str) -> None:
     acl = Acl(
         resource, name, PatternType.LITERAL, "User:ANONYMOUS", "*", operation, PermissionType.ALLOW
     )
     assert wire.cluster.metadata.create_acls([acl]) == [None]
 
 
-def test_topics_of_a_list_are_refused_one_by_one(wire: ClusterWire) -> None:
+def test_topics_of_a_list_are_refused_one_by_one(wire: TestCluster) -> None:
     allow(wire, Operation.READ, Resource.GROUP, "g")
     allow(wire, Operation.READ, Resource.TOPIC, "b")
     partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0)
@@ -86,7 +86,7 @@ def test_topics_of_a_list_are_refused_one_by_one(wire: ClusterWire) -> None:
     assert [topic.name for topic in group.topics] == ["b"]
 
 
-def test_refused_groups_and_topics_of_offset_fetch_have_their_own_rows(wire: ClusterWire) -> None:
+def test_refused_groups_and_topics_of_offset_fetch_have_their_own_rows(wire: TestCluster) -> None:
     allow(wire, Operation.DESCRIBE, Resource.GROUP, "g")
     allow(wire, Operation.DESCRIBE, Resource.TOPIC, "b")
     topics = [
@@ -108,7 +108,7 @@ def test_refused_groups_and_topics_of_offset_fetch_have_their_own_rows(wire: Clu
     ]
 
 
-def test_refused_groups_and_topics_of_share_offsets_have_their_own_rows(wire: ClusterWire) -> None:
+def test_refused_groups_and_topics_of_share_offsets_have_their_own_rows(wire: TestCluster) -> None:
     allow(wire, Operation.READ, Resource.GROUP, "g")
     allow(wire, Operation.DESCRIBE, Resource.TOPIC, "b")
     beat = ShareGroupHeartbeatRequest(
@@ -129,7 +129,7 @@ def test_refused_groups_and_topics_of_share_offsets_have_their_own_rows(wire: Cl
     assert rows == [("b", ErrorCode.NONE), ("a", REFUSED), ("a", REFUSED)]
 
 
-def test_an_expression_matches_only_topics_that_the_member_may_describe(wire: ClusterWire) -> None:
+def test_an_expression_matches_only_topics_that_the_member_may_describe(wire: TestCluster) -> None:
     allow(wire, Operation.READ, Resource.GROUP, "g")
     allow(wire, Operation.READ, Resource.TOPIC, "b")
     beat = ConsumerGroupHeartbeatRequest(
@@ -165,7 +165,7 @@ def test_an_expression_matches_only_topics_that_the_member_may_describe(wire: Cl
     assert sorted(assigned()) == sorted(topics[name].topic_id for name in ("a", "b"))
 
 
-def test_a_refused_topic_is_explained_under_its_name_and_group(wire: ClusterWire) -> None:
+def test_a_refused_topic_is_explained_under_its_name_and_group(wire: TestCluster) -> None:
     allow(wire, Operation.READ, Resource.GROUP, "g")
     partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0)
     topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="a", partitions=[partition])
@@ -176,7 +176,7 @@ def test_a_refused_topic_is_explained_under_its_name_and_group(wire: ClusterWire
         assert entry.facts["rule"] == "acl"
 
 
-def test_refusals_are_logged_also_without_a_group_or_topic(wire: ClusterWire) -> None:
+def test_refusals_are_logged_also_without_a_group_or_topic(wire: TestCluster) -> None:
     warnings: list[tuple[object, ...]] = []
 
     def warn(host: str, kind: str, event: str, **fields: object) -> None:
@@ -199,12 +199,12 @@ def test_refusals_are_logged_also_without_a_group_or_topic(wire: ClusterWire) ->
         assert str(reason).endswith(": no ACL allows it")
 
 
-def refusals_of(wire: ClusterWire, topic: str) -> list[str]:
+def refusals_of(wire: TestCluster, topic: str) -> list[str]:
     entries = wire.cluster.history.about(topic, of=Entity.TOPIC)
     return [entry.text for entry in entries if entry.kind == "refused"]
 
 
-def test_refused_topics_of_metadata_are_explained(wire: ClusterWire) -> None:
+def test_refused_topics_of_metadata_are_explained(wire: TestCluster) -> None:
     allow(wire, Operation.DESCRIBE, Resource.TOPIC, "missing")
     topic = MetadataRequest.MetadataRequestTopic
     requested = [topic(name=name) for name in ("a", "missing")]
@@ -220,7 +220,7 @@ def test_refused_topics_of_metadata_are_explained(wire: ClusterWire) -> None:
     assert not refusals_of(wire, "unknown-99")
 
 
-def test_a_refused_topic_id_of_metadata_is_explained(wire: ClusterWire) -> None:
+def test_a_refused_topic_id_of_metadata_is_explained(wire: TestCluster) -> None:
     topics = wire.cluster.metadata.image.topics
     requested = [
         MetadataRequest.MetadataRequestTopic(name=None, topic_id=topics[name].topic_id)
@@ -235,7 +235,7 @@ def test_a_refused_topic_id_of_metadata_is_explained(wire: ClusterWire) -> None:
 
 @pytest.mark.parametrize("version", [12, 13])
 def test_a_refused_topic_of_fetch_is_explained_once_per_request(
-    wire: ClusterWire, version: int
+    wire: TestCluster, version: int
 ) -> None:
     topic = wire.cluster.metadata.image.topics["a"]
     identity = {"topic": "a"} if version < 13 else {"topic_id": topic.topic_id}
@@ -252,7 +252,7 @@ def test_a_refused_topic_of_fetch_is_explained_once_per_request(
     assert entry.times == 1
 
 
-def test_a_refused_topic_of_share_fetch_is_explained(wire: ClusterWire) -> None:
+def test_a_refused_topic_of_share_fetch_is_explained(wire: TestCluster) -> None:
     allow(wire, Operation.READ, Resource.GROUP, "g")
     topic = ShareFetchRequest.FetchTopic(
         topic_id=wire.cluster.metadata.image.topics["a"].topic_id,
@@ -268,13 +268,13 @@ def test_a_refused_topic_of_share_fetch_is_explained(wire: ClusterWire) -> None:
     assert text.startswith("ShareFetch refused: User:ANONYMOUS from ")
 
 
-def test_a_list_of_all_topics_is_not_a_refusal(wire: ClusterWire) -> None:
+def test_a_list_of_all_topics_is_not_a_refusal(wire: TestCluster) -> None:
     assert wire.ask(MetadataRequest(topics=None), 12).topics == []
     assert wire.ask(DescribeTopicPartitionsRequest(), 0).topics == []
     assert refusals_of(wire, "a") == []
 
 
-def test_refused_topics_of_partition_pages_are_explained(wire: ClusterWire) -> None:
+def test_refused_topics_of_partition_pages_are_explained(wire: TestCluster) -> None:
     allow(wire, Operation.DESCRIBE, Resource.TOPIC, "b")
     requested = [DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in ("a", "b")]
     wire.ask(DescribeTopicPartitionsRequest(topics=requested), 0)
@@ -283,7 +283,7 @@ def test_refused_topics_of_partition_pages_are_explained(wire: ClusterWire) -> N
     assert refusals_of(wire, "b") == []
 
 
-def test_an_unchanged_client_sees_a_new_acl_with_the_next_request(wire: ClusterWire) -> None:
+def test_an_unchanged_client_sees_a_new_acl_with_the_next_request(wire: TestCluster) -> None:
     request = MetadataRequest(topics=None)
     assert wire.ask(request, 12).topics == []
     allow(wire, Operation.DESCRIBE, Resource.TOPIC, "a")
@@ -291,7 +291,7 @@ def test_an_unchanged_client_sees_a_new_acl_with_the_next_request(wire: ClusterW
 
 
 @pytest.mark.parametrize("acks", [0, 1])
-def test_a_transaction_needs_its_transactional_id(wire: ClusterWire, acks: int) -> None:
+def test_a_transaction_needs_its_transactional_id(wire: TestCluster, acks: int) -> None:
     allow(wire, Operation.WRITE, Resource.TOPIC, "a")
     records = Batch(attributes=TRANSACTIONAL, producer_id=1, producer_epoch=0, base_sequence=0)
     data = ProduceRequest.PartitionProduceData(index=0, records=records.encode())
@@ -306,7 +306,7 @@ def test_a_transaction_needs_its_transactional_id(wire: ClusterWire, acks: int) 
     assert answer.partition_responses[0].error_code == code
 
 
-def test_a_refused_topic_without_acks_closes_the_connection(wire: ClusterWire) -> None:
+def test_a_refused_topic_without_acks_closes_the_connection(wire: TestCluster) -> None:
     allow(wire, Operation.WRITE, Resource.TOPIC, "a")
     topics = [
         ProduceRequest.TopicProduceData(
@@ -319,7 +319,7 @@ def test_a_refused_topic_without_acks_closes_the_connection(wire: ClusterWire) -
         wire.ask(ProduceRequest(acks=0, timeout_ms=1, topic_data=topics), 9)
 
 
-def test_created_topics_show_their_settings_only_with_permission(wire: ClusterWire) -> None:
+def test_created_topics_show_their_settings_only_with_permission(wire: TestCluster) -> None:
     allow(wire, Operation.CREATE, Resource.TOPIC, "new")
     new = CreateTopicsRequest.CreatableTopic
     topics = [
@@ -334,7 +334,7 @@ def test_created_topics_show_their_settings_only_with_permission(wire: ClusterWi
     assert rows["d"].error_message == "Duplicate topic name."
 
 
-def test_names_of_topics_are_not_disclosed_by_deletions(wire: ClusterWire) -> None:
+def test_names_of_topics_are_not_disclosed_by_deletions(wire: TestCluster) -> None:
     topics = wire.cluster.metadata.image.topics
     allow(wire, Operation.DESCRIBE, Resource.TOPIC, "b")
     state = DeleteTopicsRequest.DeleteTopicState
@@ -349,7 +349,7 @@ def test_names_of_topics_are_not_disclosed_by_deletions(wire: ClusterWire) -> No
     ]  # fmt: skip
 
 
-def test_groups_are_listed_if_they_or_the_cluster_may_be_described(wire: ClusterWire) -> None:
+def test_groups_are_listed_if_they_or_the_cluster_may_be_described(wire: TestCluster) -> None:
     wire.contexts[1].principal = "User:admin"
     partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0)
     topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="a", partitions=[partition])
@@ -362,13 +362,13 @@ def test_groups_are_listed_if_they_or_the_cluster_may_be_described(wire: Cluster
     assert len(wire.ask(ListGroupsRequest(), 5).groups) == 2
 
 
-def test_an_invalid_sync_is_refused_as_such(wire: ClusterWire) -> None:
+def test_an_invalid_sync_is_refused_as_such(wire: TestCluster) -> None:
     request = SyncGroupRequest(group_id="g", member_id="m", protocol_name=None)
     assert wire.ask(request, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert wire.ask(request, 3).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-def test_refused_resources_are_last_in_described_configs(wire: ClusterWire) -> None:
+def test_refused_resources_are_last_in_described_configs(wire: TestCluster) -> None:
     allow(wire, Operation.DESCRIBE_CONFIGS, Resource.TOPIC, "b")
     resource = DescribeConfigsRequest.DescribeConfigsResource
     resources = [resource(resource_type=2, resource_name=name) for name in ("a", "b")]
@@ -379,7 +379,7 @@ def test_refused_resources_are_last_in_described_configs(wire: ClusterWire) -> N
     ]  # fmt: skip
 
 
-def test_invalid_changes_of_configs_are_refused_as_such(wire: ClusterWire) -> None:
+def test_invalid_changes_of_configs_are_refused_as_such(wire: TestCluster) -> None:
     config = IncrementalAlterConfigsRequest.AlterableConfig
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
     resources = [
@@ -392,7 +392,7 @@ def test_invalid_changes_of_configs_are_refused_as_such(wire: ClusterWire) -> No
 
 @pytest.mark.parametrize("kind", [-1, 0, 1, 64])
 def test_settings_are_not_described_with_a_resource_of_an_unknown_type(
-    wire: ClusterWire, kind: int
+    wire: TestCluster, kind: int
 ) -> None:
     resources = [
         DescribeConfigsRequest.DescribeConfigsResource(resource_type=each, resource_name=name)

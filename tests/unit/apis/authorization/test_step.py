@@ -26,7 +26,7 @@ from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.security.acls import Acl, PatternType, PermissionType
 from kafkalite.security.authorizer import AuthorizerSettings
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,8 +46,8 @@ REFUSED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ClusterWire]:
-    wire = ClusterWire(tmp_path, nodes=2, config=CONFIG)
+def wire(tmp_path: Path) -> Iterator[TestCluster]:
+    wire = TestCluster(tmp_path, nodes=2, config=CONFIG)
     yield wire
     wire.end()
 
@@ -71,7 +71,7 @@ def test_apis_without_permissions_have_no_step() -> None:
     assert step.wrap(api, 4, api.handler) is api.handler
 
 
-def test_a_heartbeat_is_checked_by_the_present_acls(wire: ClusterWire) -> None:
+def test_a_heartbeat_is_checked_by_the_present_acls(wire: TestCluster) -> None:
     beat = HeartbeatRequest(group_id="g", member_id="m")
     metadata = wire.cluster.metadata
     assert wire.ask(beat, 4).error_code == REFUSED
@@ -85,7 +85,7 @@ def test_a_heartbeat_is_checked_by_the_present_acls(wire: ClusterWire) -> None:
     assert wire.ask(beat, 4).error_code == REFUSED
 
 
-def test_a_node_with_old_metadata_checks_by_its_old_acls(wire: ClusterWire) -> None:
+def test_a_node_with_old_metadata_checks_by_its_old_acls(wire: TestCluster) -> None:
     beat = HeartbeatRequest(group_id="g", member_id="m")
     wire.cluster.nodes[2].is_metadata_frozen = True
     wire.cluster.metadata.create_acls([READ_G])
@@ -94,7 +94,7 @@ def test_a_node_with_old_metadata_checks_by_its_old_acls(wire: ClusterWire) -> N
 
 
 def test_subscribed_topics_are_checked_with_every_heartbeat_that_names_them(
-    wire: ClusterWire,
+    wire: TestCluster,
 ) -> None:
     wire.cluster.metadata.create_acls([READ_G])
     steady = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1)
@@ -115,14 +115,14 @@ def test_subscribed_topics_are_checked_with_every_heartbeat_that_names_them(
     ids=lambda each: type(each).__name__,
 )
 def test_a_refusal_for_the_cluster_has_the_message_of_kafka(
-    wire: ClusterWire, request_: Message, version: int, message: str | None
+    wire: TestCluster, request_: Message, version: int, message: str | None
 ) -> None:
     response = wire.ask(request_, version)
     assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert response.error_message == message
 
 
-def test_calls_between_nodes_are_not_restricted(wire: ClusterWire) -> None:
+def test_calls_between_nodes_are_not_restricted(wire: TestCluster) -> None:
     topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic(name="t", partition_indexes=[0])
     marker = WriteTxnMarkersRequest.WritableTxnMarker(producer_id=1, topics=[topic])
     request = WriteTxnMarkersRequest(markers=[marker])

@@ -19,7 +19,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
 from kafkalite.storage.transaction_marker import TransactionMarker
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 from tests.unit.data_plane import DataPlane, batch_of, values_in
 
 if TYPE_CHECKING:
@@ -594,9 +594,9 @@ RACKS = {1: "a", 2: "b", 3: "c"}
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ClusterWire]:
+def wire(tmp_path: Path) -> Iterator[TestCluster]:
     """Return a cluster of three nodes in three racks, with topic t: node 1 leads, 2 follows."""
-    wire = ClusterWire(
+    wire = TestCluster(
         tmp_path / "racks",
         3,
         {"replica.selector.class": RACK_AWARE_SELECTOR},
@@ -610,7 +610,7 @@ def wire(tmp_path: Path) -> Iterator[ClusterWire]:
     wire.end()
 
 
-def append_to(wire: ClusterWire, *values: bytes) -> None:
+def append_to(wire: TestCluster, *values: bytes) -> None:
     """Append each value as one batch."""
     partition = hosted(wire)
     for value in values:
@@ -618,7 +618,7 @@ def append_to(wire: ClusterWire, *values: bytes) -> None:
     wire.cluster.partitions.announce()
 
 
-def hosted(wire: ClusterWire) -> Partition:
+def hosted(wire: TestCluster) -> Partition:
     topic = wire.cluster.partitions.topic("t")
     assert topic is not None
     partition = topic.partition(0)
@@ -627,7 +627,7 @@ def hosted(wire: ClusterWire) -> Partition:
 
 
 def fetch_in_rack(
-    wire: ClusterWire,
+    wire: TestCluster,
     rack: str,
     *,
     node: int = 1,
@@ -640,19 +640,19 @@ def fetch_in_rack(
     return wire.ask(request_of(partition, rack_id=rack, **fields), version, node)
 
 
-def row_in_rack(wire: ClusterWire, rack: str, **fields: Any) -> FetchResponse.PartitionData:
+def row_in_rack(wire: TestCluster, rack: str, **fields: Any) -> FetchResponse.PartitionData:
     (row,) = answers(fetch_in_rack(wire, rack, **fields))
     return row
 
 
 @pytest.mark.parametrize("rack", ["a", "c", "unknown", ""])
-def test_leader_answers_if_no_follower_is_in_the_rack(wire: ClusterWire, rack: str) -> None:
+def test_leader_answers_if_no_follower_is_in_the_rack(wire: TestCluster, rack: str) -> None:
     answer = row_in_rack(wire, rack)
     assert answer.preferred_read_replica == -1
     assert values_in(answer.records) == [b"0", b"1"]
 
 
-def test_leader_names_the_follower_in_the_rack_without_records(wire: ClusterWire) -> None:
+def test_leader_names_the_follower_in_the_rack_without_records(wire: TestCluster) -> None:
     answer = row_in_rack(wire, "b", max_wait_ms=500)
     assert answer == FetchResponse.PartitionData(
         high_watermark=2,
@@ -664,31 +664,31 @@ def test_leader_names_the_follower_in_the_rack_without_records(wire: ClusterWire
     )
 
 
-def test_follower_answers_with_its_records(wire: ClusterWire) -> None:
+def test_follower_answers_with_its_records(wire: TestCluster) -> None:
     answer = row_in_rack(wire, "b", node=2)
     assert answer.preferred_read_replica == -1
     assert values_in(answer.records) == [b"0", b"1"]
 
 
-def test_replica_is_not_selected_before_version_11(wire: ClusterWire) -> None:
+def test_replica_is_not_selected_before_version_11(wire: TestCluster) -> None:
     answer = row_in_rack(wire, "b", version=10)
     assert values_in(answer.records) == [b"0", b"1"]
 
 
-def test_replica_is_not_selected_for_followers(wire: ClusterWire) -> None:
+def test_replica_is_not_selected_for_followers(wire: TestCluster) -> None:
     answer = row_in_rack(wire, "b", replica_id=2)
     assert answer.preferred_read_replica == -1
     assert values_in(answer.records) == [b"0", b"1"]
 
 
-def test_epoch_is_checked_before_a_replica_is_selected(wire: ClusterWire) -> None:
+def test_epoch_is_checked_before_a_replica_is_selected(wire: TestCluster) -> None:
     assert row_in_rack(wire, "b", epoch=1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert row_in_rack(wire, "b", epoch=0).preferred_read_replica == 2
 
 
 def test_replica_is_selected_only_by_a_node_with_the_selector(tmp_path: Path) -> None:
     selector = {"replica.selector.class": RACK_AWARE_SELECTOR}
-    wire = ClusterWire(
+    wire = TestCluster(
         tmp_path,
         2,
         {"broker.rack": "b"},
@@ -704,7 +704,7 @@ def test_replica_is_selected_only_by_a_node_with_the_selector(tmp_path: Path) ->
     wire.end()
 
 
-def test_lagging_follower_serves_its_records_up_to_its_end(wire: ClusterWire) -> None:
+def test_lagging_follower_serves_its_records_up_to_its_end(wire: TestCluster) -> None:
     wire.cluster.node_control.pause_replication(2)
     append_to(wire, b"2")
     assert row_in_rack(wire, "b", offset=2).preferred_read_replica == 2
@@ -716,7 +716,7 @@ def test_lagging_follower_serves_its_records_up_to_its_end(wire: ClusterWire) ->
     assert code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_fetch_at_a_follower_ends_when_the_follower_catches_up(wire: ClusterWire) -> None:
+def test_fetch_at_a_follower_ends_when_the_follower_catches_up(wire: TestCluster) -> None:
     control = wire.cluster.node_control
     control.pause_replication(2)
     append_to(wire, b"2")
@@ -729,7 +729,7 @@ def test_fetch_at_a_follower_ends_when_the_follower_catches_up(wire: ClusterWire
     assert values_in(answer.records) == [b"2"]
 
 
-def test_follower_knows_an_epoch_when_it_has_records_of_it(wire: ClusterWire) -> None:
+def test_follower_knows_an_epoch_when_it_has_records_of_it(wire: TestCluster) -> None:
     control = wire.cluster.node_control
     control.stop(1)
     control.start(1)
@@ -746,7 +746,7 @@ def test_follower_knows_an_epoch_when_it_has_records_of_it(wire: ClusterWire) ->
     assert (code_at(2), code_at(1)) == (ErrorCode.NONE, ErrorCode.NONE)
 
 
-def test_stopped_follower_is_not_selected(wire: ClusterWire) -> None:
+def test_stopped_follower_is_not_selected(wire: TestCluster) -> None:
     wire.cluster.node_control.stop(2)
     assert row_in_rack(wire, "b").preferred_read_replica == -1
     wire.cluster.node_control.start(2)

@@ -30,7 +30,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.rows import refusal
 from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
 from kafkalite.storage.crc import crc32c
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 from tests.unit.data_plane import DataPlane, batch_of
 
 if TYPE_CHECKING:
@@ -250,9 +250,9 @@ def test_an_epoch_refusal_lists_every_partition() -> None:
 
 
 @pytest.fixture
-def lagging(tmp_path: Path) -> Iterator[ClusterWire]:
+def lagging(tmp_path: Path) -> Iterator[TestCluster]:
     """Return a cluster whose new leader has two records; one of them is on all replicas."""
-    wire = ClusterWire(tmp_path, 3)
+    wire = TestCluster(tmp_path, 3)
     topic = NewTopic("t", assignments=((0, (1, 2, 3)),))
     (creation,) = wire.cluster.metadata.create_topics([topic])
     assert creation.error is None
@@ -267,7 +267,7 @@ def lagging(tmp_path: Path) -> Iterator[ClusterWire]:
 
 
 def ask_new_leader(
-    wire: ClusterWire, timestamp: int, *, version: int = 11, **fields: Any
+    wire: TestCluster, timestamp: int, *, version: int = 11, **fields: Any
 ) -> tuple[ErrorCode, int]:
     response = wire.ask(request_of(timestamp, **fields), version, node=2)
     answer = response.topics[0].partitions[0]
@@ -275,7 +275,7 @@ def ask_new_leader(
 
 
 def test_new_leader_has_no_latest_offset_until_the_replicas_have_its_log(
-    lagging: ClusterWire,
+    lagging: TestCluster,
 ) -> None:
     assert ask_new_leader(lagging, LATEST) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
     lagging.cluster.node_control.resume_replication(3)
@@ -293,17 +293,17 @@ def test_new_leader_has_no_latest_offset_until_the_replicas_have_its_log(
     ],
 )
 def test_new_leader_finds_only_records_that_all_replicas_have(
-    lagging: ClusterWire, timestamp: int, expected: tuple[ErrorCode, int]
+    lagging: TestCluster, timestamp: int, expected: tuple[ErrorCode, int]
 ) -> None:
     assert ask_new_leader(lagging, timestamp) == expected
 
 
-def test_old_versions_have_another_error_for_a_new_leader(lagging: ClusterWire) -> None:
+def test_old_versions_have_another_error_for_a_new_leader(lagging: TestCluster) -> None:
     for version, code in ((4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)):
         assert ask_new_leader(lagging, LATEST, version=version)[0] == code
 
 
-def test_followers_and_debugging_consumers_see_the_whole_log(lagging: ClusterWire) -> None:
+def test_followers_and_debugging_consumers_see_the_whole_log(lagging: TestCluster) -> None:
     for replica_id in (3, -2):
         answer = ask_new_leader(lagging, LATEST, replica_id=replica_id)
         assert answer == (ErrorCode.NONE, 2)

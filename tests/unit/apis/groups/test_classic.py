@@ -12,7 +12,8 @@ from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
 from kafkalite.protocol._generated.messages.leave_group import LeaveGroupRequest
 from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.apis.group_wire import GroupWire, PendingResponse
+from tests.cluster.responses import PendingResponse
+from tests.unit.apis.group_wire import GroupWire
 
 
 @pytest.fixture

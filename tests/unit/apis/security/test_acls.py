@@ -14,7 +14,7 @@ from kafkalite.protocol._generated.messages.delete_acls import DeleteAclsRequest
 from kafkalite.protocol._generated.messages.describe_acls import DescribeAclsRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,8 +38,8 @@ VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ClusterWire]:
-    wire = ClusterWire(tmp_path, config=AUTHORIZER)
+def wire(tmp_path: Path) -> Iterator[TestCluster]:
+    wire = TestCluster(tmp_path, config=AUTHORIZER)
     yield wire
     wire.end()
 
@@ -70,13 +70,13 @@ def selection(**fields: object) -> dict[str, Any]:
     return {**defaults, **fields}
 
 
-def create(wire: ClusterWire, *acls: CreateAclsRequest.AclCreation, version: int = 3) -> list[Any]:
+def create(wire: TestCluster, *acls: CreateAclsRequest.AclCreation, version: int = 3) -> list[Any]:
     results = wire.ask(CreateAclsRequest(creations=list(acls)), version).results
     return [(each.error_code, each.error_message) for each in results]
 
 
 @VERSIONS
-def test_created_acls_are_described_by_resource_pattern(wire: ClusterWire, version: int) -> None:
+def test_created_acls_are_described_by_resource_pattern(wire: TestCluster, version: int) -> None:
     requested = [
         creation(),
         creation(operation=WRITE),
@@ -100,7 +100,7 @@ def test_created_acls_are_described_by_resource_pattern(wire: ClusterWire, versi
 
 
 @VERSIONS
-def test_invalid_acls_are_refused_one_by_one(wire: ClusterWire, version: int) -> None:
+def test_invalid_acls_are_refused_one_by_one(wire: TestCluster, version: int) -> None:
     invalid = ErrorCode.INVALID_REQUEST
     assert create(
         wire,
@@ -125,7 +125,7 @@ def test_invalid_acls_are_refused_one_by_one(wire: ClusterWire, version: int) ->
 @pytest.mark.parametrize(
     "field", ["resource_type", "resource_pattern_type", "operation", "permission_type"]
 )
-def test_codes_of_filters_fail_the_whole_creation(wire: ClusterWire, field: str) -> None:
+def test_codes_of_filters_fail_the_whole_creation(wire: TestCluster, field: str) -> None:
     failed = (ErrorCode.UNKNOWN_SERVER_ERROR, None)
     assert create(wire, creation(), creation(**{field: 1})) == [failed, failed]
     assert wire.cluster.metadata.image.acls == {}
@@ -140,13 +140,13 @@ def test_codes_of_filters_fail_the_whole_creation(wire: ClusterWire, field: str)
     ],
     ids=lambda request: type(request).__name__,
 )
-def test_the_code_of_unknown_closes_the_connection(wire: ClusterWire, request_: Message) -> None:
+def test_the_code_of_unknown_closes_the_connection(wire: TestCluster, request_: Message) -> None:
     with pytest.raises(ProtocolViolation, match="stands for unknown"):
         wire.ask(request_, 3)
 
 
 @VERSIONS
-def test_filters_delete_acls_and_report_them(wire: ClusterWire, version: int) -> None:
+def test_filters_delete_acls_and_report_them(wire: TestCluster, version: int) -> None:
     create(wire, creation(), creation(resource_type=GROUP, resource_name="g"))
     filters = [
         DeleteAclsRequest.DeleteAclsFilter(**selection(**fields))
@@ -171,7 +171,7 @@ def test_filters_delete_acls_and_report_them(wire: ClusterWire, version: int) ->
 
 
 def test_filters_that_select_too_many_acls_are_refused(
-    wire: ClusterWire, monkeypatch: pytest.MonkeyPatch
+    wire: TestCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(wire, creation(), creation(resource_name="b"))
     monkeypatch.setattr(acls, "MAX_SELECTED_ACLS", 3)
@@ -187,7 +187,7 @@ def test_filters_that_select_too_many_acls_are_refused(
     assert [len(each.matching_acls) for each in response.filter_results] == [2, 1]
 
 
-def test_a_deletion_pauses_after_each_filter(wire: ClusterWire) -> None:
+def test_a_deletion_pauses_after_each_filter(wire: TestCluster) -> None:
     create(wire, creation(), creation(resource_name="b"))
     every = DeleteAclsRequest.DeleteAclsFilter(**selection())
     responses = []
@@ -209,7 +209,7 @@ def test_a_deletion_pauses_after_each_filter(wire: ClusterWire) -> None:
 
 @VERSIONS
 def test_without_an_authorizer_acls_are_disabled(tmp_path: Path, version: int) -> None:
-    wire = ClusterWire(tmp_path)
+    wire = TestCluster(tmp_path)
     disabled = ErrorCode.SECURITY_DISABLED
     message = "No Authorizer is configured."
     assert create(wire, creation(), version=version) == [(disabled, message)]

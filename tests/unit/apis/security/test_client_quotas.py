@@ -12,7 +12,7 @@ from kafkalite.protocol._generated.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
 )
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,14 +24,14 @@ Entity = dict[str, str | None]
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ClusterWire]:
-    wire = ClusterWire(tmp_path)
+def wire(tmp_path: Path) -> Iterator[TestCluster]:
+    wire = TestCluster(tmp_path)
     yield wire
     wire.end()
 
 
 def alter(
-    wire: ClusterWire, *entries: tuple[Entity, dict[str, float | None]], version: int = 1
+    wire: TestCluster, *entries: tuple[Entity, dict[str, float | None]], version: int = 1
 ) -> list[tuple[int, str | None, Entity]]:
     request = AlterClientQuotasRequest(
         entries=[
@@ -61,7 +61,7 @@ def alter(
 
 
 def describe(
-    wire: ClusterWire,
+    wire: TestCluster,
     *components: tuple[str, int, str | None],
     is_strict: bool = False,
     version: int = 1,
@@ -87,7 +87,7 @@ def describe(
 
 
 @VERSIONS
-def test_altered_quotas_are_described(wire: ClusterWire, version: int) -> None:
+def test_altered_quotas_are_described(wire: TestCluster, version: int) -> None:
     alice: Entity = {"user": "alice"}
     alice_app: Entity = {"client-id": "app", "user": "alice"}
     default: Entity = {"user": None}
@@ -117,7 +117,7 @@ def test_altered_quotas_are_described(wire: ClusterWire, version: int) -> None:
     assert describe(wire, version=version) == (0, "", everything[1:])
 
 
-def test_each_entity_succeeds_or_fails_on_its_own(wire: ClusterWire) -> None:
+def test_each_entity_succeeds_or_fails_on_its_own(wire: TestCluster) -> None:
     bad: Entity = {"user": "bob"}
     good: Entity = {"user": "alice"}
     outcome = alter(wire, (bad, {"speed": 1.0}), (good, {"request_percentage": 1.0}))
@@ -127,7 +127,7 @@ def test_each_entity_succeeds_or_fails_on_its_own(wire: ClusterWire) -> None:
     ]
 
 
-def test_entities_are_in_the_order_of_a_java_hash_map(wire: ClusterWire) -> None:
+def test_entities_are_in_the_order_of_a_java_hash_map(wire: TestCluster) -> None:
     entities: list[Entity] = [
         {"user": f"user-{number}", **({} if number % 3 else {"client-id": None})}
         for number in range(14)
@@ -188,6 +188,6 @@ def test_a_refusal_has_the_entities_of_the_request_in_its_order() -> None:
     ],
 )
 def test_invalid_filters_are_refused(
-    wire: ClusterWire, components: list[tuple[str, int, str | None]], code: int, message: str
+    wire: TestCluster, components: list[tuple[str, int, str | None]], code: int, message: str
 ) -> None:
     assert describe(wire, *components) == (code, message, None)

@@ -34,7 +34,7 @@ from kafkalite.security.sasl.scram_credentials import SCRAM_MECHANISMS, SCRAM_SH
 from kafkalite.server import sasl_listener
 from kafkalite.server.addresses import Address
 from kafkalite.testing import Broker
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 from tests.unit.sasl_wire import SaslClient, SaslWire
 from tests.unit.security.sasl.scram_client import ScramClient
 
@@ -447,7 +447,7 @@ class CertificateClients:
     """Requests of clients that authenticate by TLS."""
 
     def __init__(self, path: Path, config: Mapping[str, str]) -> None:
-        self.wire = ClusterWire(path, config={**TOKENS, **config})
+        self.wire = TestCluster(path, config={**TOKENS, **config})
 
     def ask(self, principal: str, request: Any, version: int = 3) -> Any:  # noqa: ANN401 - any response
         self.wire.contexts[1].principal = principal

@@ -21,7 +21,7 @@ from kafkalite.protocol._generated.messages.list_partition_reassignments import 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.storage.batch import BatchView, build_batch
 from kafkalite.storage.record_format import NewRecord
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 from tests.unit.metadata_world import MetadataWorld
 
 if TYPE_CHECKING:
@@ -36,29 +36,29 @@ Row = AlterPartitionReassignmentsRequest.ReassignablePartition
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ClusterWire]:
+def wire(tmp_path: Path) -> Iterator[TestCluster]:
     """Return a cluster of four nodes with a topic on nodes 1 and 2, which has three records."""
-    wire = ClusterWire(tmp_path, nodes=4)
+    wire = TestCluster(tmp_path, nodes=4)
     wire.cluster.metadata.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
     write(wire, 3)
     yield wire
     wire.end()
 
 
-def partition_of(wire: ClusterWire) -> Partition:
+def partition_of(wire: TestCluster) -> Partition:
     partition = wire.cluster.partitions.get(wire.cluster.metadata.image.topics["t"].topic_id, 0)
     assert partition is not None
     return partition
 
 
-def write(wire: ClusterWire, count: int) -> None:
+def write(wire: TestCluster, count: int) -> None:
     for _ in range(count):
         batch = build_batch([NewRecord(None, b"value", 1_700_000_000_000)])
         partition_of(wire).append(BatchView(batch), wire.clock.now_ms())
 
 
 def alter(
-    wire: ClusterWire, rows: dict[int, list[int] | None], version: int = 1, *, topic: str = "t"
+    wire: TestCluster, rows: dict[int, list[int] | None], version: int = 1, *, topic: str = "t"
 ) -> dict[int, tuple[int, str | None]]:
     """Request reassignments of partitions; return code and message of each."""
     partitions = [Row(partition_index=index, replicas=replicas) for index, replicas in rows.items()]
@@ -72,7 +72,7 @@ def alter(
     }
 
 
-def ongoing(wire: ClusterWire, topics: dict[str, list[int]] | None = None) -> list[object]:
+def ongoing(wire: TestCluster, topics: dict[str, list[int]] | None = None) -> list[object]:
     """Return the reassignments in progress: topic, index, replicas, added and removed ones."""
     requested = None
     if topics is not None:
@@ -101,7 +101,7 @@ def ongoing(wire: ClusterWire, topics: dict[str, list[int]] | None = None) -> li
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_reassignment_to_running_nodes_is_completed_at_once(
-    wire: ClusterWire, version: int
+    wire: TestCluster, version: int
 ) -> None:
     assert alter(wire, {0: [3, 4]}, version) == {0: (ErrorCode.NONE, None)}
     assert ongoing(wire) == []
@@ -111,7 +111,7 @@ def test_reassignment_to_running_nodes_is_completed_at_once(
     assert (partition.end_offset, partition.high_watermark, partition.views) == (3, 3, {})
 
 
-def test_reassignment_to_a_stopped_node_is_completed_when_it_starts(wire: ClusterWire) -> None:
+def test_reassignment_to_a_stopped_node_is_completed_when_it_starts(wire: TestCluster) -> None:
     wire.cluster.node_control.stop(3)
     assert alter(wire, {0: [2, 3]}) == {0: (ErrorCode.NONE, None)}
     expected = ("t", 0, [2, 3, 1], [3], [1])
@@ -130,7 +130,7 @@ def test_reassignment_to_a_stopped_node_is_completed_when_it_starts(wire: Cluste
     assert (partition.leader, partition.end_offset_of(3), partition.views) == (2, 4, {})
 
 
-def test_reassignment_to_a_node_with_paused_replication_waits(wire: ClusterWire) -> None:
+def test_reassignment_to_a_node_with_paused_replication_waits(wire: TestCluster) -> None:
     control = wire.cluster.node_control
     control.pause_replication(4)
     alter(wire, {0: [1, 2, 4]})
@@ -141,7 +141,7 @@ def test_reassignment_to_a_node_with_paused_replication_waits(wire: ClusterWire)
     assert set(partition_of(wire).isr) == {1, 2, 4}
 
 
-def test_reassignment_is_cancelled(wire: ClusterWire) -> None:
+def test_reassignment_is_cancelled(wire: TestCluster) -> None:
     wire.cluster.node_control.stop(3)
     alter(wire, {0: [3]})
     assert ongoing(wire) == [("t", 0, [3, 1, 2], [3], [1, 2])]
@@ -154,17 +154,17 @@ def test_reassignment_is_cancelled(wire: ClusterWire) -> None:
     assert partition.replicas == (1, 2)
 
 
-def test_a_cancellation_without_a_reassignment_is_refused(wire: ClusterWire) -> None:
+def test_a_cancellation_without_a_reassignment_is_refused(wire: TestCluster) -> None:
     assert alter(wire, {0: None}) == {0: (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None)}
 
 
-def test_the_response_to_an_empty_request_has_an_empty_message(wire: ClusterWire) -> None:
+def test_the_response_to_an_empty_request_has_an_empty_message(wire: TestCluster) -> None:
     response = wire.ask(AlterPartitionReassignmentsRequest(topics=[]), 1)
     assert (response.error_code, response.error_message) == (ErrorCode.NONE, "")
     assert response.responses == []
 
 
-def test_each_partition_has_its_error(wire: ClusterWire) -> None:
+def test_each_partition_has_its_error(wire: TestCluster) -> None:
     results = alter(wire, {0: [1, 9], 8: [1]})
     assert {index: code for index, (code, _) in results.items()} == {
         0: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -175,7 +175,7 @@ def test_each_partition_has_its_error(wire: ClusterWire) -> None:
     }
 
 
-def test_replication_factor_must_stay_if_the_client_requests_that(wire: ClusterWire) -> None:
+def test_replication_factor_must_stay_if_the_client_requests_that(wire: TestCluster) -> None:
     request = AlterPartitionReassignmentsRequest(
         allow_replication_factor_change=False,
         topics=[Topic(name="t", partitions=[Row(partition_index=0, replicas=[1, 2, 3])])],
@@ -189,7 +189,7 @@ def test_replication_factor_must_stay_if_the_client_requests_that(wire: ClusterW
     )
 
 
-def test_a_stopped_node_deletes_its_removed_replica_when_it_starts(wire: ClusterWire) -> None:
+def test_a_stopped_node_deletes_its_removed_replica_when_it_starts(wire: TestCluster) -> None:
     control = wire.cluster.node_control
     control.stop(2)
     write(wire, 2)
@@ -207,7 +207,7 @@ def test_a_stopped_node_deletes_its_removed_replica_when_it_starts(wire: Cluster
     assert partition.end_offset_of(2) == 0
 
 
-def test_an_isolated_node_does_not_know_that_its_replica_was_removed(wire: ClusterWire) -> None:
+def test_an_isolated_node_does_not_know_that_its_replica_was_removed(wire: TestCluster) -> None:
     control = wire.cluster.node_control
     control.isolate(1)
     wire.clock.advance(9_000)
@@ -224,7 +224,7 @@ def test_an_isolated_node_does_not_know_that_its_replica_was_removed(wire: Clust
     assert partition.seen_by(1) is partition
 
 
-def test_a_node_with_frozen_metadata_does_not_know_of_its_new_replica(wire: ClusterWire) -> None:
+def test_a_node_with_frozen_metadata_does_not_know_of_its_new_replica(wire: TestCluster) -> None:
     control = wire.cluster.node_control
     control.freeze_metadata(3)
     alter(wire, {0: [1, 3]})
@@ -235,7 +235,7 @@ def test_a_node_with_frozen_metadata_does_not_know_of_its_new_replica(wire: Clus
     assert partition_of(wire).replicas == (1, 3)
 
 
-def test_a_leader_with_frozen_metadata_does_not_know_the_new_follower(wire: ClusterWire) -> None:
+def test_a_leader_with_frozen_metadata_does_not_know_the_new_follower(wire: TestCluster) -> None:
     control = wire.cluster.node_control
     control.freeze_metadata(1)
     alter_on(wire, 2, [1, 3])
@@ -244,7 +244,7 @@ def test_a_leader_with_frozen_metadata_does_not_know_the_new_follower(wire: Clus
     assert ongoing(wire) == []
 
 
-def test_a_node_with_frozen_metadata_leads_on_after_its_removal(wire: ClusterWire) -> None:
+def test_a_node_with_frozen_metadata_leads_on_after_its_removal(wire: TestCluster) -> None:
     control = wire.cluster.node_control
     control.freeze_metadata(1)
     alter_on(wire, 2, [2])
@@ -256,7 +256,7 @@ def test_a_node_with_frozen_metadata_leads_on_after_its_removal(wire: ClusterWir
     assert partition.seen_by(1) is partition
 
 
-def alter_on(wire: ClusterWire, node: int, replicas: list[int]) -> None:
+def alter_on(wire: TestCluster, node: int, replicas: list[int]) -> None:
     """Send the request to a node that reaches the controller."""
     row = Row(partition_index=0, replicas=replicas)
     request = AlterPartitionReassignmentsRequest(topics=[Topic(name="t", partitions=[row])])
@@ -266,7 +266,7 @@ def alter_on(wire: ClusterWire, node: int, replicas: list[int]) -> None:
 
 def test_a_coordinator_moves_with_the_partition_of_its_log(tmp_path: Path) -> None:
     settings = {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "1"}
-    wire = ClusterWire(tmp_path, nodes=3, config=settings)
+    wire = TestCluster(tmp_path, nodes=3, config=settings)
 
     def coordinator() -> int:
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=["group"])
@@ -283,7 +283,7 @@ def test_a_coordinator_moves_with_the_partition_of_its_log(tmp_path: Path) -> No
     wire.end()
 
 
-def test_a_restart_continues_with_the_new_replicas(wire: ClusterWire) -> None:
+def test_a_restart_continues_with_the_new_replicas(wire: TestCluster) -> None:
     alter(wire, {0: [4, 3]})
     wire.restart()
     partition = partition_of(wire)
@@ -291,7 +291,7 @@ def test_a_restart_continues_with_the_new_replicas(wire: ClusterWire) -> None:
     assert ongoing(wire) == []
 
 
-def test_an_unclean_election_of_an_empty_replica_removes_all_records(wire: ClusterWire) -> None:
+def test_an_unclean_election_of_an_empty_replica_removes_all_records(wire: TestCluster) -> None:
     control = wire.cluster.node_control
     control.pause_replication(3)
     alter(wire, {0: [1, 2, 3]})

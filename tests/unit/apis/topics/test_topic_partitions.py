@@ -12,7 +12,7 @@ from kafkalite.protocol._generated.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
 )
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.apis.cluster_wire import ClusterWire
+from tests.cluster.cluster import TestCluster
 from tests.unit.metadata_world import MetadataWorld
 
 if TYPE_CHECKING:
@@ -143,9 +143,9 @@ def test_eligible_leader_replicas_are_described() -> None:
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ClusterWire]:
+def wire(tmp_path: Path) -> Iterator[TestCluster]:
     """Return a cluster with topic t on nodes 2 and 3, of which both must be in sync."""
-    wire = ClusterWire(tmp_path, 3)
+    wire = TestCluster(tmp_path, 3)
     topic = NewTopic("t", assignments=((0, (2, 3)),), configs={"min.insync.replicas": "2"})
     (creation,) = wire.cluster.metadata.create_topics([topic])
     assert creation.error is None
@@ -153,7 +153,7 @@ def wire(tmp_path: Path) -> Iterator[ClusterWire]:
     wire.end()
 
 
-def state(wire: ClusterWire) -> tuple[int, int, list[int], list[int], list[int]]:
+def state(wire: TestCluster) -> tuple[int, int, list[int], list[int], list[int]]:
     """Return error code, leader, ISR, ELR and last known ELR."""
     (row,) = wire.ask(request("t"), 0).topics[0].partitions
     return (
@@ -165,20 +165,20 @@ def state(wire: ClusterWire) -> tuple[int, int, list[int], list[int], list[int]]
     )
 
 
-def test_replica_that_leaves_a_small_isr_remains_eligible(wire: ClusterWire) -> None:
+def test_replica_that_leaves_a_small_isr_remains_eligible(wire: TestCluster) -> None:
     wire.cluster.node_control.stop(3)
     assert state(wire) == (ErrorCode.NONE, 2, [2], [3], [])
     wire.cluster.node_control.start(3)
     assert state(wire) == (ErrorCode.NONE, 2, [2, 3], [], [])
 
 
-def test_partition_without_leader_has_no_error(wire: ClusterWire) -> None:
+def test_partition_without_leader_has_no_error(wire: TestCluster) -> None:
     wire.cluster.node_control.stop(3)
     wire.cluster.node_control.stop(2)
     assert state(wire) == (ErrorCode.NONE, -1, [], [3, 2], [2])
 
 
-def test_replica_is_not_eligible_after_a_crash(wire: ClusterWire) -> None:
+def test_replica_is_not_eligible_after_a_crash(wire: TestCluster) -> None:
     control = wire.cluster.node_control
     control.stop(3)
     control.stop(2)
@@ -188,7 +188,7 @@ def test_replica_is_not_eligible_after_a_crash(wire: ClusterWire) -> None:
     assert state(wire) == (ErrorCode.NONE, 2, [2, 3], [], [])
 
 
-def test_isolated_replica_remains_eligible(wire: ClusterWire) -> None:
+def test_isolated_replica_remains_eligible(wire: TestCluster) -> None:
     control = wire.cluster.node_control
     control.isolate(3)
     wire.clock.advance(9_000)

@@ -1,8 +1,7 @@
-"""ClusterWire: requests as bytes through the gateway, to a cluster on a disk."""
+"""TestCluster: a cluster on a disk whose requests are bytes, and whose time tests control."""
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.apis.authorization.step import AuthorizationStep
@@ -14,13 +13,12 @@ from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.gateway.steps import StepOrder
 from kafkalite.metadata.creation import NewTopic
-from kafkalite.protocol import codec
 from kafkalite.security.authorizer import AuthorizerSettings
 from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.entropy import SeededEntropy
 from kafkalite.wire.session import PendingAnswer
-from tests.unit.apis.group_wire import PendingResponse, parsed
+from tests.cluster.responses import PendingResponse, frame_of, parsed
 from tests.unit.open_files import new_files
 
 if TYPE_CHECKING:
@@ -32,17 +30,27 @@ if TYPE_CHECKING:
     from kafkalite.protocol.message import Message
 
 
-def frame_of(request: Message, version: int) -> bytes:
-    """Return a request of the client `client` as bytes, without its length."""
-    key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
-    body: list[bytes | memoryview] = []
-    codec.request_builder(key, version)(request, body)
-    tags = b"\0" if codec.is_flexible(key, version) else b""
-    return struct.pack(">hhih", key, version, 7, 6) + b"client" + tags + b"".join(body)
+class TestCluster:
+    """A cluster of one or more nodes, and a client of each node.
 
+    A request passes the gateway as bytes, so it is parsed, authorized, answered and encoded as by a
+    broker. There are no sockets, and no threads. A request that waits returns a `PendingResponse`,
+    which arrives when another request or the clock lets it:
 
-class ClusterWire:
-    """A cluster of one or more nodes, and a client of each node."""
+        cluster = TestCluster(tmp_path, nodes=2, config={"group.initial.rebalance.delay.ms": "0"})
+        cluster.create("orders", partitions=3)
+        joining = cluster.ask(join_request("g"), 9, node=2)
+        assert not joining.has_arrived
+        cluster.clock.advance(0)
+        assert joining.response.error_code == ErrorCode.NONE
+        cluster.restart()
+        cluster.end()
+
+    Tests read logs and state at `cluster.cluster`. The other modules of this package add the
+    requests of a family: members of groups and share groups, transactional producers.
+    """
+
+    __test__ = False  # for pytest
 
     def __init__(
         self,
