@@ -26,11 +26,43 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import NoReturn
 
+    from kafkalite.metadata.controller import MetadataController
     from kafkalite.ports.files import Files
     from kafkalite.protocol.message import Message
 
 
-class TestCluster:
+class Clients:
+    """A client of each node of a cluster, which sends requests as bytes through the gateway."""
+
+    controller: MetadataController
+    contexts: dict[int, ConnectionContext]
+    gateway: Gateway
+
+    def create(self, name: str, partitions: int = 1, replication_factor: int = 1) -> bytes:
+        """Create a topic and return its id."""
+        (made,) = self.controller.create_topics(
+            [NewTopic(name=name, partitions=partitions, replication_factor=replication_factor)]
+        )
+        assert made.error is None
+        return made.topic_id
+
+    def ask(self, request: Message, version: int, node: int = 1) -> Any:  # noqa: ANN401 - any class
+        """Send a request; return its response, or PendingResponse if the answer is pending."""
+        key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
+        frame = bytearray(frame_of(request, version))
+        out: list[bytes | memoryview] = []
+        answer = self.gateway.serve_in_worker(self.contexts[node], frame, 0, len(frame), out)
+        if isinstance(answer, PendingAnswer):
+            return PendingResponse(answer, key, version)
+        return parsed(b"".join(out), key, version)
+
+
+def raise_fault(_: object, fault: Exception) -> NoReturn:
+    """Fail the test by an exception that the gateway would log."""
+    raise fault
+
+
+class TestCluster(Clients):
     """A cluster of one or more nodes, and a client of each node.
 
     A request passes the gateway as bytes, so it is parsed, authorized, answered and encoded as by a
@@ -84,6 +116,7 @@ class TestCluster:
             config=self.config,
             node_ids=range(1, nodes + 1),
         )
+        self.controller = self.cluster.metadata
         for node in self.cluster.nodes.values():
             node.set_endpoint("PLAINTEXT", "localhost", 9000 + node.id)
         self.contexts = {
@@ -91,7 +124,7 @@ class TestCluster:
             for node in self.cluster.nodes.values()
         }
         unstable = self.config.bool("unstable.api.versions.enable")
-        self.gateway = Gateway(api_finder(self.config.release, unstable=unstable), self._fault)
+        self.gateway = Gateway(api_finder(self.config.release, unstable=unstable), raise_fault)
         if self.config.str("authorizer.class.name"):
             authorizer = AuthorizerSettings.from_text(self._settings)
             self.gateway.install(AuthorizationStep(authorizer), StepOrder.AUTHORIZE)
@@ -107,25 +140,3 @@ class TestCluster:
         """Close the cluster."""
         self.cluster.stop()
         self._directory.close(self.cluster.partitions.logs())
-
-    def create(self, name: str, partitions: int = 1, replication_factor: int = 1) -> bytes:
-        """Create a topic and return its id."""
-        (made,) = self.cluster.metadata.create_topics(
-            [NewTopic(name=name, partitions=partitions, replication_factor=replication_factor)]
-        )
-        assert made.error is None
-        return made.topic_id
-
-    def ask(self, request: Message, version: int, node: int = 1) -> Any:  # noqa: ANN401 - any class
-        """Send a request; return its response, or PendingResponse if the answer is pending."""
-        key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
-        frame = bytearray(frame_of(request, version))
-        out: list[bytes | memoryview] = []
-        answer = self.gateway.serve_in_worker(self.contexts[node], frame, 0, len(frame), out)
-        if isinstance(answer, PendingAnswer):
-            return PendingResponse(answer, key, version)
-        return parsed(b"".join(out), key, version)
-
-    @staticmethod
-    def _fault(_: object, fault: Exception) -> NoReturn:
-        raise fault

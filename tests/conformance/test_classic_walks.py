@@ -19,6 +19,7 @@ from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsReq
 from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteRequest
+from tests.cluster.groups import GroupCluster
 from tests.cluster.responses import PendingResponse
 from tests.conformance.compare import differences
 from tests.conformance.normalization import Normaliser
@@ -26,7 +27,6 @@ from tests.conformance.scenarios.classic_groups import Classic
 from tests.conformance.scenarios.commits import commit, fetch
 from tests.conformance.setup import create_topic, wait_for_group_coordinator
 from tests.conformance.world import Entry, World
-from tests.unit.apis.group_wire import GroupWire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +98,7 @@ class Kafkalite:
 
     def __init__(self, group: str) -> None:
         config = {"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}
-        self.wire = GroupWire(config=config)
+        self.wire = GroupCluster(config=config)
         self.wire.ask(FindCoordinatorRequest(key=group), 3)
         self.wire.create("t", 2)
         self.wire.create("u", 2)

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkalite.storage.batch import BatchView
-from tests.unit.apis.share_wire import ACCEPT, LAST, ShareWire, acquired
+from tests.cluster.shares import ACCEPT, LAST, ShareCluster, acquired
 from tests.unit.data_plane import batch_of
 
 if TYPE_CHECKING:
-    from tests.unit.apis.share_wire import Ack
+    from tests.cluster.shares import Ack
 
 _BATCHES, _BATCH = 2_000, 100
 
 
-def measure(wire: ShareWire, fetches: int, max_records: int, *, one_by_one: bool) -> str:
+def measure(wire: ShareCluster, fetches: int, max_records: int, *, one_by_one: bool) -> str:
     """Fetch, acknowledge with each next fetch, and return a line with the speed."""
     member = f"{max_records}-{one_by_one}"
     acks: dict[int, list[Ack]] = {}
@@ -48,7 +48,7 @@ def measure(wire: ShareWire, fetches: int, max_records: int, *, one_by_one: bool
 def main() -> None:
     """Measure and print."""
     with tempfile.TemporaryDirectory() as directory:
-        wire = ShareWire(Path(directory))
+        wire = ShareCluster(Path(directory))
         batch = batch_of(*[b"v" * 100] * _BATCH)
         for _ in range(_BATCHES):
             wire.log().append(BatchView(batch), wire.clock.now_ms())

@@ -15,7 +15,7 @@ from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.image import ConfigResource, ResourceType
 from kafkalite.storage.batch import split_batches
 from kafkalite.testing.files import CrashedError, FaultyFiles, MemoryFiles
-from tests.unit.apis.share_wire import ACCEPT, FIRST, LOCK_MS, REJECT, Ack, ShareWire, acquired
+from tests.cluster.shares import ACCEPT, FIRST, LOCK_MS, REJECT, Ack, ShareCluster, acquired
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,9 +47,9 @@ CONFIG = {
 }
 
 
-def new_wire(files: FaultyFiles, plan: Plan) -> ShareWire:
+def new_wire(files: FaultyFiles, plan: Plan) -> ShareCluster:
     """Return a cluster whose group `g` has a dead-letter topic, and records to read."""
-    wire = ShareWire(Path("/data"), config=CONFIG, files=files)
+    wire = ShareCluster(Path("/data"), config=CONFIG, files=files)
     changes = {
         "errors.deadletterqueue.topic.name": DEAD_LETTER_TOPIC,
         "errors.deadletterqueue.copy.record.enable": "true",
@@ -75,7 +75,7 @@ class Outcome:
         self.answered: set[int] = set()
 
 
-def work(wire: ShareWire, plan: Plan, outcome: Outcome) -> None:
+def work(wire: ShareCluster, plan: Plan, outcome: Outcome) -> None:
     """Acknowledge records at their second delivery, and let the locks of the rest expire twice."""
     epoch = FIRST
     for attempt in range(2):
@@ -92,7 +92,7 @@ def work(wire: ShareWire, plan: Plan, outcome: Outcome) -> None:
     wire.clock.advance(LONG_MS)
 
 
-def dead_letters(wire: ShareWire) -> Sequence[int]:
+def dead_letters(wire: ShareCluster) -> Sequence[int]:
     """Return the offsets of the original records in the dead-letter topic, in its order."""
     topic = wire.cluster.partitions.topic(DEAD_LETTER_TOPIC)
     if topic is None:
@@ -105,7 +105,7 @@ def dead_letters(wire: ShareWire) -> Sequence[int]:
     return [int(each["__dlq.errors.offset"] or b"") for each in headers]
 
 
-def deliver_again(wire: ShareWire) -> set[int]:
+def deliver_again(wire: ShareCluster) -> set[int]:
     """Return the offsets that another member gets, which accepts them."""
     rows = acquired(wire.fetch(FIRST, "b"))
     wire.clock.advance(1_000)
@@ -115,7 +115,7 @@ def deliver_again(wire: ShareWire) -> set[int]:
     return {offset for first, last, _ in ranges for offset in range(first, last + 1)}
 
 
-def check(wire: ShareWire, plan: Plan, outcome: Outcome) -> None:
+def check(wire: ShareCluster, plan: Plan, outcome: Outcome) -> None:
     """Check that each record is delivered again, accepted or a dead letter."""
     again = deliver_again(wire)
     letters = dead_letters(wire)
@@ -129,7 +129,7 @@ def check(wire: ShareWire, plan: Plan, outcome: Outcome) -> None:
     assert summary.start_offset + summary.delivery_complete_count == plan.records
 
 
-def check_twice(wire: ShareWire, plan: Plan, outcome: Outcome, disk: MemoryFiles) -> None:
+def check_twice(wire: ShareCluster, plan: Plan, outcome: Outcome, disk: MemoryFiles) -> None:
     """Check the records, and that another start adds no dead letters."""
     wire.restart_after_kill(disk)
     check(wire, plan, outcome)

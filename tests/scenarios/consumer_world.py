@@ -22,7 +22,7 @@ from kafkalite.protocol._generated.records.consumer_group_current_member_assignm
     ConsumerGroupCurrentMemberAssignmentValue,
 )
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.apis.group_wire import GroupWire
+from tests.cluster.groups import GroupCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ _BROKERS = 4
 _SET = 0
 
 
-class ConsumerWorld(GroupWire):
+class ConsumerWorld(GroupCluster):
     """One coordinator with one shard, topics, and short methods for the requests of members."""
 
     def __init__(

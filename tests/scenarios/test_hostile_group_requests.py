@@ -28,9 +28,9 @@ from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchReque
 from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
+from tests.cluster.groups import GroupCluster
 from tests.cluster.responses import PendingResponse
 from tests.scenarios.group_world import subscription
-from tests.unit.apis.group_wire import GroupWire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,7 @@ class Group:
 
     def __init__(self, **config: str) -> None:
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        self.wire = GroupWire(config={"offsets.topic.num.partitions": "1", **settings})
+        self.wire = GroupCluster(config={"offsets.topic.num.partitions": "1", **settings})
         self.wire.ask(FindCoordinatorRequest(key="g"), 3)
         self.topic_id = self.wire.create("t", 3)
         answer = self.wire.ask(self.join(), JOIN)
@@ -350,10 +350,10 @@ def with_long_string(request: Message, version: int, marker: str, length: int) -
     return pack(">hhih", key, version, 7, 6) + b"client" + (b"\0" if is_compact else b"") + data
 
 
-def offered(wire: GroupWire, frame: bytes) -> object:
+def offered(wire: GroupCluster, frame: bytes) -> object:
     """Pass a frame to the gateway."""
     out: list[bytes | memoryview] = []
-    return wire._gateway.serve_in_worker(wire.contexts[1], bytearray(frame), 0, len(frame), out)
+    return wire.gateway.serve_in_worker(wire.contexts[1], bytearray(frame), 0, len(frame), out)
 
 
 @pytest.mark.parametrize(

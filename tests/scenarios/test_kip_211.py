@@ -42,8 +42,8 @@ from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey,
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
+from tests.cluster.groups import GroupCluster
 from tests.scenarios.group_world import GroupWorld, answered, subscription, topic_image
-from tests.unit.apis.group_wire import GroupWire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +102,7 @@ class OldClients:
     """Commits of every version as bytes, through the gateway to a coordinator."""
 
     def __init__(self, **config: str) -> None:
-        self.wire = GroupWire(
+        self.wire = GroupCluster(
             config={key.replace("_", "."): value for key, value in config.items()}
         )
         self.wire.ask(FindCoordinatorRequest(key="g"), 3)

@@ -25,7 +25,7 @@ from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.primitives import FIRST_PRIVATE_TAG
 from kafkalite.storage.batch import BatchView
-from tests.unit.apis.transaction_wire import ID, TransactionWire
+from tests.cluster.transactions import ID, TransactionCluster
 from tests.unit.data_plane import batch_of, values_in
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class ClientMetadata(NamedTuple):
         )
 
 
-class World(TransactionWire):
+class World(TransactionCluster):
     """Two nodes, and topic `t` with one partition on both; node 1 leads it."""
 
     def __init__(self, path: Path, settings: Mapping[str, str] = ON) -> None:

@@ -15,7 +15,7 @@ from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
 from kafkalite.protocol._generated.messages.share_group_describe import ShareGroupDescribeRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.unit.apis.share_group_wire import ShareGroupWire
+from tests.cluster.share_groups import ShareGroupCluster
 from tests.unit.groups.share.stage import kinds
 
 if TYPE_CHECKING:
@@ -27,18 +27,18 @@ INTERVAL_MS = 1_000
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ShareGroupWire]:
-    wire = ShareGroupWire(tmp_path)
+def wire(tmp_path: Path) -> Iterator[ShareGroupCluster]:
+    wire = ShareGroupCluster(tmp_path)
     yield wire
     wire.end()
 
 
-def described(wire: ShareGroupWire, group: str = "g") -> Any:  # noqa: ANN401 - any response class
+def described(wire: ShareGroupCluster, group: str = "g") -> Any:  # noqa: ANN401 - any response class
     (group_result,) = wire.ask(ShareGroupDescribeRequest(group_ids=[group]), 1).groups
     return group_result
 
 
-def members(wire: ShareGroupWire) -> dict[str, tuple[int, list[list[int]]]]:
+def members(wire: ShareGroupCluster) -> dict[str, tuple[int, list[list[int]]]]:
     """Return the epoch and partitions of each member."""
     return {
         member.member_id: (
@@ -49,13 +49,13 @@ def members(wire: ShareGroupWire) -> dict[str, tuple[int, list[list[int]]]]:
     }
 
 
-def history_texts(wire: ShareGroupWire) -> list[str]:
+def history_texts(wire: ShareGroupCluster) -> list[str]:
     """Return the texts of the group's history."""
     return [f"{entry.kind}: {entry.text}" for entry in wire.cluster.history.about("g")]
 
 
 def test_the_records_of_a_group_from_its_first_heartbeat_to_its_deletion(
-    wire: ShareGroupWire,
+    wire: ShareGroupCluster,
 ) -> None:
     """Each step writes exactly these records."""
     written: list[int] = [0]
@@ -100,7 +100,7 @@ def test_the_records_of_a_group_from_its_first_heartbeat_to_its_deletion(
     assert described(wire).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_the_session_begins_with_the_last_heartbeat(wire: ShareGroupWire) -> None:
+def test_the_session_begins_with_the_last_heartbeat(wire: ShareGroupCluster) -> None:
     wire.create("t")
     wire.beat("a", 0, ["t"])
     wire.beat("b", 0, ["t"])
@@ -119,7 +119,7 @@ def test_the_session_begins_with_the_last_heartbeat(wire: ShareGroupWire) -> Non
     assert described(wire).group_state == "Empty"
 
 
-def test_a_restart_loses_only_sessions(wire: ShareGroupWire) -> None:
+def test_a_restart_loses_only_sessions(wire: ShareGroupCluster) -> None:
     wire.create("t", 3)
     wire.beat("a", 0, ["t"])
     wire.beat("b", 0, ["t"])
@@ -138,7 +138,7 @@ def test_a_restart_loses_only_sessions(wire: ShareGroupWire) -> None:
 
 
 def test_a_restart_continues_the_initialization_of_share_state(
-    wire: ShareGroupWire, monkeypatch: pytest.MonkeyPatch
+    wire: ShareGroupCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The group's record contains the intent, which itself was only in memory."""
     topic_id = wire.create("t", 2)
@@ -155,7 +155,7 @@ def test_a_restart_continues_the_initialization_of_share_state(
     assert row.partitions == [0, 1]
 
 
-def test_a_recreated_topic_is_another_topic(wire: ShareGroupWire) -> None:
+def test_a_recreated_topic_is_another_topic(wire: ShareGroupCluster) -> None:
     wire.create("t", 2)
     wire.beat("a", 0, ["t"])
     wire.beat("a", 2)
@@ -169,7 +169,7 @@ def test_a_recreated_topic_is_another_topic(wire: ShareGroupWire) -> None:
 
 
 def test_assignments_respect_the_assignment_interval(tmp_path: Path) -> None:
-    wire = ShareGroupWire(tmp_path, config={"group.share.assignment.interval.ms": "1000"})
+    wire = ShareGroupCluster(tmp_path, config={"group.share.assignment.interval.ms": "1000"})
     wire.create("t", 2)
     wire.beat("a", 0, ["t"])
     assert wire.beat("a", 2).member_epoch == 2
@@ -180,7 +180,7 @@ def test_assignments_respect_the_assignment_interval(tmp_path: Path) -> None:
     wire.end()
 
 
-def test_a_group_has_its_own_settings(wire: ShareGroupWire) -> None:
+def test_a_group_has_its_own_settings(wire: ShareGroupCluster) -> None:
     wire.create("t")
     wire.beat("a", 0, ["t"])
     config = IncrementalAlterConfigsRequest.AlterableConfig
@@ -202,7 +202,7 @@ def test_a_group_has_its_own_settings(wire: ShareGroupWire) -> None:
 
 
 def test_the_size_of_a_group_is_limited(tmp_path: Path) -> None:
-    wire = ShareGroupWire(tmp_path, config={"group.share.max.size": "2"})
+    wire = ShareGroupCluster(tmp_path, config={"group.share.max.size": "2"})
     for member in "ab":
         wire.beat(member, 0, ["t"])
     assert wire.beat("c", 0, ["t"]).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -213,7 +213,7 @@ def test_the_size_of_a_group_is_limited(tmp_path: Path) -> None:
 
 
 def test_a_heartbeat_that_cannot_be_stored_changes_nothing(
-    wire: ShareGroupWire, monkeypatch: pytest.MonkeyPatch
+    wire: ShareGroupCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wire.create("t")
     with monkeypatch.context() as patch:
@@ -233,7 +233,7 @@ class _FullLog:
         raise OSError(28, "no space left")
 
 
-def test_empty_groups_remain_listed(wire: ShareGroupWire) -> None:
+def test_empty_groups_remain_listed(wire: ShareGroupCluster) -> None:
     wire.create("t")
     wire.join_and_leave("t")
     wire.clock.advance(30 * 24 * 3_600_000)
@@ -241,7 +241,7 @@ def test_empty_groups_remain_listed(wire: ShareGroupWire) -> None:
     assert (row.group_id, row.group_state, row.group_type) == ("g", "Empty", "share")
 
 
-def test_rebalances_have_reasons(wire: ShareGroupWire) -> None:
+def test_rebalances_have_reasons(wire: ShareGroupCluster) -> None:
     wire.create("t")
     wire.beat("a", 0, ["t"])
     wire.beat("a", 2)

@@ -21,8 +21,8 @@ from kafkalite.server.logging import Level, Log
 from kafkalite.server.reports import Reports
 from kafkalite.server.settings import Settings
 from kafkalite.testing.files import FaultyFiles, MemoryFiles
+from tests.cluster.transactions import TransactionCluster
 from tests.conformance.batches import BASE_TIMESTAMP, Batch
-from tests.unit.apis.transaction_wire import TransactionWire
 from tests.unit.storage.logs import batch
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ SETTINGS = Settings(
 )
 
 
-class Wire(TransactionWire):
+class Wire(TransactionCluster):
     """A cluster whose disk failures are logged."""
 
     def __init__(self, path: Path, files: Files | None = None) -> None:

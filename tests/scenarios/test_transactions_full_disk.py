@@ -19,8 +19,8 @@ from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCo
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.testing.files import FaultyFiles, MemoryFiles
 from kafkalite.transactions.state import NO_PRODUCER, Producer
+from tests.cluster.transactions import ID, TransactionCluster
 from tests.conformance.batches import TRANSACTIONAL, Batch
-from tests.unit.apis.transaction_wire import ID, TransactionWire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ NEW = Protocol(adds=False, produce=12, commit_offsets=5, end=5)
 class Client:
     """A producer that retries every request, with a limited number of attempts."""
 
-    def __init__(self, wire: TransactionWire, protocol: Protocol) -> None:
+    def __init__(self, wire: TransactionCluster, protocol: Protocol) -> None:
         self.wire = wire
         self.protocol = protocol
         self.producer = NO_PRODUCER
@@ -124,11 +124,11 @@ class Client:
         return code
 
 
-def started(files: Files) -> TransactionWire:
-    return TransactionWire(DIRECTORY, config={"offsets.topic.num.partitions": "1"}, files=files)
+def started(files: Files) -> TransactionCluster:
+    return TransactionCluster(DIRECTORY, config={"offsets.topic.num.partitions": "1"}, files=files)
 
 
-def committed_offset(wire: TransactionWire) -> int:
+def committed_offset(wire: TransactionCluster) -> int:
     """Return the group's offset, which no transaction may change any longer."""
     topic = OffsetFetchRequest.OffsetFetchRequestTopic(name="orders", partition_indexes=[2])
     request = OffsetFetchRequest(group_id="g", topics=[topic], require_stable=True)

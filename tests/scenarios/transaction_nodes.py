@@ -13,7 +13,7 @@ from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCo
 from kafkalite.storage.batch import TRANSACTIONAL, ControlKind
 from kafkalite.storage.batch import Producer as BatchProducer
 from kafkalite.testing.clock import ManualClock
-from tests.unit.apis.transaction_wire import ID, TransactionWire
+from tests.cluster.transactions import ID, TransactionCluster
 from tests.unit.data_plane import batch_of, batches_in
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ READ_COMMITTED = 1
 _GROUP_KEY = 0
 
 
-class TransactionNodes(TransactionWire):
+class TransactionNodes(TransactionCluster):
     """Three nodes with transactional ids and partitions of a test's choice.
 
     `add_version` and the like are the versions of the new protocol of transactions (KIP-890).

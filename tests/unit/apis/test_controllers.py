@@ -34,7 +34,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.security.acls import CLUSTER_NAME, Acl, PatternType, PermissionType
 from kafkalite.security.authorizer import AuthorizerSettings
-from tests.cluster.cluster import TestCluster
+from tests.cluster.cluster import TestCluster, raise_fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ def wire(tmp_path: Path) -> Iterator[TestCluster]:
     """Return a cluster of two nodes whose clients are those of the controller."""
     wire = TestCluster(tmp_path, nodes=2)
     finder = controller_api_finder(wire.config.release)
-    wire.gateway = Gateway(finder, wire._fault)
+    wire.gateway = Gateway(finder, raise_fault)
     for node in wire.cluster.nodes.values():
         node.set_endpoint("CONTROLLER", "controller.test", 9192 + node.id)
     yield wire
@@ -119,7 +119,7 @@ def test_a_frozen_node_answers_clients_of_the_controller_by_the_newest_metadata(
     tmp_path: Path,
 ) -> None:
     wire = TestCluster(tmp_path, nodes=2, config={**AUTHORIZER, "super.users": "User:ANONYMOUS"})
-    wire.gateway = Gateway(controller_api_finder(wire.config.release), wire._fault)
+    wire.gateway = Gateway(controller_api_finder(wire.config.release), raise_fault)
     metadata = wire.cluster.metadata
     wire.cluster.node_control.freeze_metadata(2)
     wire.create("t")
@@ -151,7 +151,7 @@ AUTHORIZER = {
 def guarded_wire(tmp_path: Path) -> Iterator[TestCluster]:
     """Return a cluster with an authorizer whose clients are those of the controller."""
     wire = TestCluster(tmp_path, config=AUTHORIZER)
-    wire.gateway = Gateway(controller_api_finder(wire.config.release), wire._fault)
+    wire.gateway = Gateway(controller_api_finder(wire.config.release), raise_fault)
     step = AuthorizationStep(AuthorizerSettings.from_text(AUTHORIZER), is_for_controllers=True)
     wire.gateway.install(step, StepOrder.AUTHORIZE)
     for node in wire.cluster.nodes.values():

@@ -23,8 +23,8 @@ from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitReq
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.unit.apis.group_wire import GroupWire
-from tests.unit.apis.share_group_wire import ShareGroupWire
+from tests.cluster.groups import GroupCluster
+from tests.cluster.share_groups import ShareGroupCluster
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +52,7 @@ def test_duplicates_are_skipped() -> None:
 
 
 def test_duplicates_of_one_group_are_limited(tmp_path: Path) -> None:
-    wire = ShareGroupWire(tmp_path)
+    wire = ShareGroupCluster(tmp_path)
     answer = wire.ask(ConsumerGroupDescribeRequest(group_ids=["no"] * TOO_MANY), 1)
     codes = [group.error_code for group in answer.groups]
     missing = ErrorCode.GROUP_ID_NOT_FOUND
@@ -60,7 +60,7 @@ def test_duplicates_of_one_group_are_limited(tmp_path: Path) -> None:
 
 
 def test_repeated_offsets_of_one_share_group_are_limited(tmp_path: Path) -> None:
-    wire = ShareGroupWire(tmp_path)
+    wire = ShareGroupCluster(tmp_path)
     group = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
     asked = [group(group_id="g", topics=None) for _ in range(TOO_MANY)]
     answer = wire.ask(DescribeShareGroupOffsetsRequest(groups=asked), 1)
@@ -72,7 +72,7 @@ class GroupWithOffset:
     """A group with an offset that has metadata."""
 
     def __init__(self) -> None:
-        self.wire = GroupWire()
+        self.wire = GroupCluster()
         self.wire.ask(FindCoordinatorRequest(key="g"), 3)
         self.wire.create("t", 2)
         row = OffsetCommitRequest.OffsetCommitRequestPartition

@@ -23,7 +23,7 @@ from kafkalite.storage.batch import NO_PRODUCER, BatchView, assemble, build_batc
 from kafkalite.storage.compression import CODEC_NUMBERS
 from kafkalite.storage.record_format import NewRecord
 from kafkalite.testing.entropy import SeededEntropy
-from tests.unit.apis.share_wire import ACCEPT, FIRST, REJECT, ShareWire
+from tests.cluster.shares import ACCEPT, FIRST, REJECT, ShareCluster
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,9 +35,9 @@ COPY_KEY = "errors.deadletterqueue.copy.record.enable"
 ACCEPTS = {"errors.deadletterqueue.group.enable": "true"}
 
 
-def new_wire(path: Path, **settings: str) -> ShareWire:
+def new_wire(path: Path, **settings: str) -> ShareCluster:
     """Return a cluster whose group `g` has settings."""
-    wire = ShareWire(path, config={"errors.deadletterqueue.auto.create.topics.enable": "true"})
+    wire = ShareCluster(path, config={"errors.deadletterqueue.auto.create.topics.enable": "true"})
     changes = [ConfigChange(name, AlterOperation.SET, value) for name, value in settings.items()]
     resource = ConfigResource(ResourceType.GROUP, "g")
     errors = wire.cluster.metadata.alter_configs({resource: changes}, validate_only=False)
@@ -45,11 +45,11 @@ def new_wire(path: Path, **settings: str) -> ShareWire:
     return wire
 
 
-def letters(wire: ShareWire, first: int = 0, last: int = 0) -> DeadLetters:
+def letters(wire: ShareCluster, first: int = 0, last: int = 0) -> DeadLetters:
     return DeadLetters(ShareKey("g", wire.topic_id, 0), "t", first, last, 1, Cause.REJECTED)
 
 
-def written(wire: ShareWire, topic: str = "dlq.a") -> list[Record]:
+def written(wire: ShareCluster, topic: str = "dlq.a") -> list[Record]:
     hosted = wire.cluster.partitions.topic(topic)
     assert hosted is not None
     log = hosted.partitions[0]
@@ -101,7 +101,7 @@ def test_groups_without_a_topic_or_a_level_have_no_dead_letters(tmp_path: Path) 
     queues = wire.cluster.nodes[1].dead_letter_queues
     assert queues.is_enabled_for("g")
     assert not queues.is_enabled_for("other")
-    older = ShareWire(tmp_path / "b", config={"share.version": "1"})
+    older = ShareCluster(tmp_path / "b", config={"share.version": "1"})
     older.cluster.config.publish({}, {"g": {TOPIC_KEY: "dlq.a"}})
     assert not older.cluster.nodes[1].dead_letter_queues.is_enabled_for("g")
 

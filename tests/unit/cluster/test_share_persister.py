@@ -10,7 +10,7 @@ from kafkalite.groups.share.intents import InitializeShareState, SharePartitionI
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.shares.state import ShareKey
-from tests.unit.apis.share_group_wire import ShareGroupWire
+from tests.cluster.share_groups import ShareGroupCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ShareGroupWire]:
-    wire = ShareGroupWire(tmp_path)
+def wire(tmp_path: Path) -> Iterator[ShareGroupCluster]:
+    wire = ShareGroupCluster(tmp_path)
     yield wire
     wire.end()
 
@@ -31,7 +31,7 @@ def intent_for(topic_id: bytes, *partitions: int, epoch: int = 9, start: int = 7
     )
 
 
-def test_partitions_get_share_state_and_the_group_records_it(wire: ShareGroupWire) -> None:
+def test_partitions_get_share_state_and_the_group_records_it(wire: ShareGroupCluster) -> None:
     topic_id = wire.create("t", 2)
     wire.beat(topics=["t"])
     assert len(wire.cluster.outbox) == 0
@@ -42,7 +42,7 @@ def test_partitions_get_share_state_and_the_group_records_it(wire: ShareGroupWir
 
 
 def test_a_failed_initialization_is_retried(
-    wire: ShareGroupWire, monkeypatch: pytest.MonkeyPatch
+    wire: ShareGroupCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic_id = wire.create("t", 2)
 
@@ -62,7 +62,7 @@ def test_a_failed_initialization_is_retried(
     assert wire.cluster.shares.summary("g", topic_id, 1).state_epoch == 2
 
 
-def test_existing_share_state_is_not_initialized_again(wire: ShareGroupWire) -> None:
+def test_existing_share_state_is_not_initialized_again(wire: ShareGroupCluster) -> None:
     """An intent may be carried out again after it succeeded."""
     topic_id = wire.create("t")
     wire.beat(topics=["t"])
@@ -72,7 +72,7 @@ def test_existing_share_state_is_not_initialized_again(wire: ShareGroupWire) -> 
     assert (summary.state_epoch, summary.leader_epoch, summary.start_offset) == (2, 3, -1)
 
 
-def test_nothing_is_initialized_for_deleted_groups_and_topics(wire: ShareGroupWire) -> None:
+def test_nothing_is_initialized_for_deleted_groups_and_topics(wire: ShareGroupCluster) -> None:
     topic_id = wire.create("t")
     wire.cluster.shares.ensure_topic()
     wire.cluster.outbox.carry_out(intent_for(topic_id, 0))

@@ -12,8 +12,8 @@ from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.shares.state import ShareKey
-from tests.unit.apis.share_wire import FIRST, ShareWire, acquired, errors
-from tests.unit.apis.transaction_wire import TransactionWire
+from tests.cluster.shares import FIRST, ShareCluster, acquired, errors
+from tests.cluster.transactions import TransactionCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,8 +70,8 @@ class InterBrokerStep:
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[TransactionWire]:
-    wire = TransactionWire(tmp_path, nodes=3)
+def wire(tmp_path: Path) -> Iterator[TransactionCluster]:
+    wire = TransactionCluster(tmp_path, nodes=3)
     yield wire
     wire.end()
 
@@ -79,7 +79,7 @@ def wire(tmp_path: Path) -> Iterator[TransactionWire]:
 PLACES = [("orders", index) for index in range(3)]
 
 
-def committed(wire: TransactionWire) -> int:
+def committed(wire: TransactionCluster) -> int:
     """Commit a transaction on all partitions; returns the node that coordinates it."""
     (coordinator,) = wire.find()
     producer = wire.new_producer(node=coordinator)
@@ -89,12 +89,12 @@ def committed(wire: TransactionWire) -> int:
     return coordinator
 
 
-def state(wire: TransactionWire, node: int) -> str:
+def state(wire: TransactionCluster, node: int) -> str:
     name: str = wire.describe(node=node).transaction_state
     return name
 
 
-def test_markers_are_sent_to_the_leader_of_each_partition(wire: TransactionWire) -> None:
+def test_markers_are_sent_to_the_leader_of_each_partition(wire: TransactionCluster) -> None:
     wires = InterBrokerStep(ApiKey.WRITE_TXN_MARKERS)
     wire.gateway.install(wires)
     coordinator = committed(wire)
@@ -106,7 +106,7 @@ def test_markers_are_sent_to_the_leader_of_each_partition(wire: TransactionWire)
     assert state(wire, coordinator) == "CompleteCommit"
 
 
-def test_a_transaction_completes_although_a_marker_is_lost(wire: TransactionWire) -> None:
+def test_a_transaction_completes_although_a_marker_is_lost(wire: TransactionCluster) -> None:
     wires = InterBrokerStep(ApiKey.WRITE_TXN_MARKERS)
     wires.lost = 1
     wire.gateway.install(wires)
@@ -121,7 +121,7 @@ def test_a_transaction_completes_although_a_marker_is_lost(wire: TransactionWire
 
 
 def test_a_marker_is_sent_again_when_its_answer_times_out(
-    wire: TransactionWire,
+    wire: TransactionCluster,
 ) -> None:
     wires = InterBrokerStep(ApiKey.WRITE_TXN_MARKERS)
     wires.silent = 1
@@ -136,7 +136,7 @@ def test_a_marker_is_sent_again_when_its_answer_times_out(
 
 
 def test_a_transaction_completes_after_a_delayed_marker(
-    wire: TransactionWire,
+    wire: TransactionCluster,
 ) -> None:
     wires = InterBrokerStep(ApiKey.WRITE_TXN_MARKERS)
     wires.delays = True
@@ -150,7 +150,7 @@ def test_a_transaction_completes_after_a_delayed_marker(
     assert state(wire, coordinator) == "CompleteCommit"
 
 
-def test_a_stop_refuses_pending_calls(wire: TransactionWire) -> None:
+def test_a_stop_refuses_pending_calls(wire: TransactionCluster) -> None:
     wires = InterBrokerStep(ApiKey.WRITE_TXN_MARKERS)
     wires.delays = True
     wire.gateway.install(wires)
@@ -161,7 +161,7 @@ def test_a_stop_refuses_pending_calls(wire: TransactionWire) -> None:
     assert state(wire, coordinator) == "CompleteCommit"
 
 
-def test_a_missing_node_cannot_be_reached(wire: TransactionWire) -> None:
+def test_a_missing_node_cannot_be_reached(wire: TransactionCluster) -> None:
     with pytest.raises(KafkaError) as refusal:
         wire.cluster.nodes[1].send(9, ApiKey.WRITE_TXN_MARKERS, object())
     assert refusal.value.code is ErrorCode.NETWORK_EXCEPTION
@@ -171,13 +171,13 @@ def test_a_missing_node_cannot_be_reached(wire: TransactionWire) -> None:
 
 
 @pytest.fixture
-def share(tmp_path: Path) -> Iterator[ShareWire]:
-    wire = ShareWire(tmp_path, nodes=3, partitions=3)
+def share(tmp_path: Path) -> Iterator[ShareCluster]:
+    wire = ShareCluster(tmp_path, nodes=3, partitions=3)
     yield wire
     wire.cluster.stop()
 
 
-def remote_share_partition(share: ShareWire) -> tuple[int, int]:
+def remote_share_partition(share: ShareCluster) -> tuple[int, int]:
     """Return a partition whose share state is on another node, and its leader."""
     image = share.cluster.metadata.image
     for each in image.topics["t"].partitions:
@@ -188,7 +188,7 @@ def remote_share_partition(share: ShareWire) -> tuple[int, int]:
     raise AssertionError("all states are where their partitions are")
 
 
-def test_a_leader_reads_and_writes_state_on_another_node(share: ShareWire) -> None:
+def test_a_leader_reads_and_writes_state_on_another_node(share: ShareCluster) -> None:
     reads = InterBrokerStep(ApiKey.READ_SHARE_GROUP_STATE)
     writes = InterBrokerStep(ApiKey.WRITE_SHARE_GROUP_STATE)
     share.gateway.install(reads)
@@ -207,7 +207,7 @@ def test_a_leader_reads_and_writes_state_on_another_node(share: ShareWire) -> No
     assert summary.delivery_complete_count == 5
 
 
-def test_a_fetch_waits_until_a_lost_state_read_is_repeated(share: ShareWire) -> None:
+def test_a_fetch_waits_until_a_lost_state_read_is_repeated(share: ShareCluster) -> None:
     reads = InterBrokerStep(ApiKey.READ_SHARE_GROUP_STATE)
     reads.lost = 2
     share.gateway.install(reads)
@@ -223,7 +223,7 @@ def test_a_fetch_waits_until_a_lost_state_read_is_repeated(share: ShareWire) -> 
 
 
 def test_a_partition_is_refused_if_its_state_cannot_be_read(
-    share: ShareWire,
+    share: ShareCluster,
 ) -> None:
     reads = InterBrokerStep(ApiKey.READ_SHARE_GROUP_STATE)
     reads.lost = 5
@@ -234,7 +234,7 @@ def test_a_partition_is_refused_if_its_state_cannot_be_read(
     assert errors(got) == (0, {index: (ErrorCode.UNKNOWN_SERVER_ERROR, 0)})
 
 
-def test_an_acknowledgement_is_answered_after_a_delayed_write(share: ShareWire) -> None:
+def test_an_acknowledgement_is_answered_after_a_delayed_write(share: ShareCluster) -> None:
     writes = InterBrokerStep(ApiKey.WRITE_SHARE_GROUP_STATE)
     writes.delays = True
     share.gateway.install(writes)

@@ -17,8 +17,8 @@ from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCo
 from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.uuids import ZERO_UUID
+from tests.cluster.transactions import ID, TransactionCluster
 from tests.scenarios.group_world import GroupWorld
-from tests.unit.apis.transaction_wire import ID, TransactionWire
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ TIMESTAMP_MS = 1_500_000_000_123
 RETENTION_MS = 86_400_000
 
 
-class OffsetWire(TransactionWire):
+class OffsetWire(TransactionCluster):
     """A cluster with files, one group's commit records, and its fetched offsets."""
 
     def __init__(self, path: Path, as_version: str | None = None) -> None:

@@ -13,7 +13,7 @@ from kafkalite.protocol._generated.messages.find_coordinator import FindCoordina
 from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
 from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.apis.group_wire import GroupWire
+from tests.cluster.groups import GroupCluster
 from tests.unit.apis.groups.test_classic import join, join_request, sync_request
 from tests.unit.apis.groups.test_offset_commit import commit_request
 
@@ -21,9 +21,9 @@ MISSING_IS_AN_ERROR_FROM = 6
 
 
 @pytest.fixture
-def wire() -> GroupWire:
+def wire() -> GroupCluster:
     """Return nodes with a stable group g and a simple group s."""
-    wire = GroupWire()
+    wire = GroupCluster()
     wire.ask(FindCoordinatorRequest(key="g"), 3)
     wire.create("t", 3)
     joined = join(wire, 9)
@@ -32,7 +32,7 @@ def wire() -> GroupWire:
     return wire
 
 
-def listed_groups(wire: GroupWire, version: int, **filters: list[str]) -> set[tuple[str, ...]]:
+def listed_groups(wire: GroupCluster, version: int, **filters: list[str]) -> set[tuple[str, ...]]:
     listed = wire.ask(ListGroupsRequest(**filters), version)  # type: ignore[arg-type]
     assert listed.error_code == 0
     return {
@@ -42,7 +42,7 @@ def listed_groups(wire: GroupWire, version: int, **filters: list[str]) -> set[tu
 
 
 def test_each_node_lists_the_groups_it_coordinates() -> None:
-    wire = GroupWire(nodes=3)
+    wire = GroupCluster(nodes=3)
     groups = [f"group-{number}" for number in range(12)]
     found = wire.ask(FindCoordinatorRequest(coordinator_keys=groups), 4)
     wire.create("t")
@@ -55,7 +55,9 @@ def test_each_node_lists_the_groups_it_coordinates() -> None:
         }
 
 
-def test_a_rebalancing_group_is_described_with_its_last_assignments_only(wire: GroupWire) -> None:
+def test_a_rebalancing_group_is_described_with_its_last_assignments_only(
+    wire: GroupCluster,
+) -> None:
     wire.ask(join_request(), 0)
     (group,) = wire.ask(DescribeGroupsRequest(groups=["g"]), 5).groups
     assert (group.group_state, group.protocol_data) == ("PreparingRebalance", "")
@@ -66,7 +68,9 @@ def test_a_rebalancing_group_is_described_with_its_last_assignments_only(wire: G
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_a_missing_or_non_classic_group_is_described_as_dead(wire: GroupWire, version: int) -> None:
+def test_a_missing_or_non_classic_group_is_described_as_dead(
+    wire: GroupCluster, version: int
+) -> None:
     wire.ask(
         ConsumerGroupHeartbeatRequest(
             group_id="k",
@@ -86,7 +90,7 @@ def test_a_missing_or_non_classic_group_is_described_as_dead(wire: GroupWire, ve
 
 
 def test_a_group_of_another_coordinator_is_not_described_or_deleted() -> None:
-    wire = GroupWire()
+    wire = GroupCluster()
     (group,) = wire.ask(DescribeGroupsRequest(groups=["g"]), 5).groups
     assert (group.error_code, group.group_state) == (ErrorCode.NOT_COORDINATOR, "")
     (result,) = wire.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results
@@ -94,7 +98,9 @@ def test_a_group_of_another_coordinator_is_not_described_or_deleted() -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_groups_are_deleted_individually_and_duplicates_once(wire: GroupWire, version: int) -> None:
+def test_groups_are_deleted_individually_and_duplicates_once(
+    wire: GroupCluster, version: int
+) -> None:
     names = ["g", "s", "none", "s"]
     results = wire.ask(DeleteGroupsRequest(groups_names=names), version).results
     assert {result.group_id: result.error_code for result in results} == {
@@ -106,7 +112,7 @@ def test_groups_are_deleted_individually_and_duplicates_once(wire: GroupWire, ve
     assert {group for group, *_ in listed_groups(wire, 5)} == {"g"}
 
 
-def test_a_sync_of_an_unknown_member_changes_nothing(wire: GroupWire) -> None:
+def test_a_sync_of_an_unknown_member_changes_nothing(wire: GroupCluster) -> None:
     request = SyncGroupRequest(group_id="s", generation_id=1, member_id="m")
     assert wire.ask(request, 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert ("s", "", "Empty", "classic") in listed_groups(wire, 5)

@@ -12,13 +12,13 @@ from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
 from kafkalite.protocol._generated.messages.leave_group import LeaveGroupRequest
 from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
 from kafkalite.protocol.error_codes import ErrorCode
+from tests.cluster.groups import GroupCluster
 from tests.cluster.responses import PendingResponse
-from tests.unit.apis.group_wire import GroupWire
 
 
 @pytest.fixture
-def wire() -> GroupWire:
-    wire = GroupWire()
+def wire() -> GroupCluster:
+    wire = GroupCluster()
     wire.ask(FindCoordinatorRequest(key="g"), 3)
     return wire
 
@@ -49,7 +49,7 @@ def sync_request(member_id: str, **fields: Any) -> SyncGroupRequest:  # noqa: AN
     return SyncGroupRequest(**(defaults | fields))
 
 
-def join(wire: GroupWire, version: int, **fields: Any) -> Any:  # noqa: ANN401
+def join(wire: GroupCluster, version: int, **fields: Any) -> Any:  # noqa: ANN401
     """Join one member, with a second request if the version requires a known member id."""
     answer = wire.ask(join_request(**fields), version)
     if (
@@ -66,7 +66,7 @@ def join(wire: GroupWire, version: int, **fields: Any) -> Any:  # noqa: ANN401
 
 @pytest.mark.parametrize(("version", "name"), [(0, ""), (6, ""), (7, None), (9, None)])
 def test_a_missing_protocol_name_is_null_or_empty_by_version(
-    wire: GroupWire, version: int, name: str | None
+    wire: GroupCluster, version: int, name: str | None
 ) -> None:
     refused = wire.ask(join_request("unknown"), version)
     assert refused.error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -74,7 +74,7 @@ def test_a_missing_protocol_name_is_null_or_empty_by_version(
     assert refused.protocol_name == name
 
 
-def test_members_of_version_0_rejoin_within_their_session_timeout(wire: GroupWire) -> None:
+def test_members_of_version_0_rejoin_within_their_session_timeout(wire: GroupCluster) -> None:
     first = join(wire, 0)
     wire.ask(sync_request(first.member_id), 0)
     second = wire.ask(join_request(), 0)
@@ -87,12 +87,12 @@ def test_members_of_version_0_rejoin_within_their_session_timeout(wire: GroupWir
 
 
 @pytest.mark.parametrize("timeout_ms", [999, 1_800_001])
-def test_session_timeout_outside_the_limits_is_refused(wire: GroupWire, timeout_ms: int) -> None:
+def test_session_timeout_outside_the_limits_is_refused(wire: GroupCluster, timeout_ms: int) -> None:
     refused = wire.ask(join_request(session_timeout_ms=timeout_ms), 5)
     assert refused.error_code == ErrorCode.INVALID_SESSION_TIMEOUT
 
 
-def test_an_empty_group_id_is_refused(wire: GroupWire) -> None:
+def test_an_empty_group_id_is_refused(wire: GroupCluster) -> None:
     for request, version in (
         (join_request(group_id=""), 5),
         (sync_request("m", group_id=""), 5),
@@ -102,7 +102,7 @@ def test_an_empty_group_id_is_refused(wire: GroupWire) -> None:
         assert wire.ask(request, version).error_code == ErrorCode.INVALID_GROUP_ID
 
 
-def test_since_version_5_a_sync_without_protocol_is_refused(wire: GroupWire) -> None:
+def test_since_version_5_a_sync_without_protocol_is_refused(wire: GroupCluster) -> None:
     joined = join(wire, 9)
     nameless = sync_request(joined.member_id, protocol_type=None, protocol_name=None)
     assert wire.ask(nameless, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -112,7 +112,7 @@ def test_since_version_5_a_sync_without_protocol_is_refused(wire: GroupWire) -> 
 
 
 def test_before_version_9_a_returning_static_leader_is_not_named_as_leader(
-    wire: GroupWire,
+    wire: GroupCluster,
 ) -> None:
     joined = join(wire, 9, group_instance_id="one")
     wire.ask(sync_request(joined.member_id, group_instance_id="one"), 5)
@@ -123,7 +123,7 @@ def test_before_version_9_a_returning_static_leader_is_not_named_as_leader(
     assert len(again.members) == 1
 
 
-def test_before_version_3_leave_group_has_a_top_level_error(wire: GroupWire) -> None:
+def test_before_version_3_leave_group_has_a_top_level_error(wire: GroupCluster) -> None:
     request = LeaveGroupRequest(
         group_id="g",
         member_id="unknown",

@@ -16,7 +16,7 @@ from kafkalite.protocol._generated.messages.streams_group_describe import (
     StreamsGroupDescribeRequest,
 )
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.apis.share_group_wire import ShareGroupWire
+from tests.cluster.share_groups import ShareGroupCluster
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,13 +29,13 @@ DESCRIBE = {
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> ShareGroupWire:
-    return ShareGroupWire(tmp_path)
+def wire(tmp_path: Path) -> ShareGroupCluster:
+    return ShareGroupCluster(tmp_path)
 
 
 @pytest.mark.parametrize("kind", DESCRIBE)
 def test_refusals_of_one_request_are_reported_up_to_a_limit(
-    wire: ShareGroupWire, kind: str
+    wire: ShareGroupCluster, kind: str
 ) -> None:
     request, version = DESCRIBE[kind]
     names = [f"no-{index}" for index in range(MAX_REPORTED_REFUSALS + 1)]
@@ -48,7 +48,7 @@ def test_refusals_of_one_request_are_reported_up_to_a_limit(
 
 @pytest.mark.parametrize("is_asked", [True, False])
 def test_authorized_operations_are_returned_for_existing_groups_only(
-    wire: ShareGroupWire, *, is_asked: bool
+    wire: ShareGroupCluster, *, is_asked: bool
 ) -> None:
     wire.create("t")
     wire.beat("a", 0, ["t"])

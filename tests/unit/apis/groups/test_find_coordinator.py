@@ -16,8 +16,8 @@ from kafkalite.protocol._generated.messages.find_coordinator import FindCoordina
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.uuids import uuid_to_text
-from tests.unit.apis.group_wire import GroupWire
-from tests.unit.apis.share_group_wire import ShareGroupWire
+from tests.cluster.groups import GroupCluster
+from tests.cluster.share_groups import ShareGroupCluster
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("version", range(4))
 def test_a_single_key_is_answered_at_the_top_level(version: int) -> None:
-    wire = GroupWire()
+    wire = GroupCluster()
     found = wire.ask(FindCoordinatorRequest(key="g"), version)
     assert (found.error_code, found.node_id, found.host, found.port) == (0, 1, "localhost", 9001)
     assert found.error_message in (None, "", "NONE")
@@ -33,7 +33,7 @@ def test_a_single_key_is_answered_at_the_top_level(version: int) -> None:
 
 @pytest.mark.parametrize("version", range(4, 7))
 def test_several_keys_have_individual_results(version: int) -> None:
-    wire = GroupWire()
+    wire = GroupCluster()
     found = wire.ask(FindCoordinatorRequest(coordinator_keys=["g", "h", ""]), version)
     assert [(each.key, each.error_code, each.node_id) for each in found.coordinators] == [
         ("g", 0, 1),
@@ -44,7 +44,7 @@ def test_several_keys_have_individual_results(version: int) -> None:
 
 
 def test_the_first_request_creates_the_offsets_topic_as_kafka_does() -> None:
-    wire = GroupWire(config={"offsets.topic.num.partitions": "7"})
+    wire = GroupCluster(config={"offsets.topic.num.partitions": "7"})
     assert OFFSETS_TOPIC not in wire.metadata.image.topics
     wire.ask(FindCoordinatorRequest(key="g"), 3)
     image = wire.metadata.image
@@ -59,7 +59,7 @@ def test_the_first_request_creates_the_offsets_topic_as_kafka_does() -> None:
 
 
 def test_only_the_leader_of_the_groups_partition_is_its_coordinator() -> None:
-    wire = GroupWire(nodes=3)
+    wire = GroupCluster(nodes=3)
     groups = [f"group-{number}" for number in range(20)]
     found = wire.ask(FindCoordinatorRequest(coordinator_keys=groups), 4)
     image = wire.metadata.image.topics[OFFSETS_TOPIC]
@@ -76,20 +76,20 @@ def test_only_the_leader_of_the_groups_partition_is_its_coordinator() -> None:
 
 
 def test_no_node_is_coordinator_before_the_offsets_topic_exists() -> None:
-    wire = GroupWire()
+    wire = GroupCluster()
     answer = wire.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
 
 
 def test_the_offsets_topic_is_created_when_the_full_disk_has_space_again() -> None:
-    wire = GroupWire()
+    wire = GroupCluster()
     wire.metadata_log.next_error = OSError(28, "no room")
     codes = [wire.ask(FindCoordinatorRequest(key="g"), 3).error_code for _ in range(2)]
     assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NONE]
 
 
 def test_an_offsets_topic_without_enough_brokers_is_reported() -> None:
-    wire = GroupWire(config={"offsets.topic.replication.factor": "3"})
+    wire = GroupCluster(config={"offsets.topic.replication.factor": "3"})
     found = wire.ask(FindCoordinatorRequest(key="g"), 3)
     assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert "3" in found.error_message
@@ -98,7 +98,7 @@ def test_an_offsets_topic_without_enough_brokers_is_reported() -> None:
 
 @pytest.mark.parametrize("version", range(1, 7))
 def test_the_coordinator_of_a_transactional_id_leads_its_partition(version: int) -> None:
-    wire = GroupWire(nodes=3)
+    wire = GroupCluster(nodes=3)
     assert TRANSACTION_STATE_TOPIC not in wire.metadata.image.topics
     found = wire.ask(FindCoordinatorRequest(key="t", key_type=1, coordinator_keys=["t"]), version)
     image = wire.metadata.image
@@ -114,7 +114,7 @@ def test_the_coordinator_of_a_transactional_id_leads_its_partition(version: int)
 
 
 def test_a_transaction_topic_without_enough_brokers_is_reported() -> None:
-    wire = GroupWire(config={"transaction.state.log.replication.factor": "3"})
+    wire = GroupCluster(config={"transaction.state.log.replication.factor": "3"})
     found = wire.ask(FindCoordinatorRequest(key="t", key_type=1), 3)
     assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert (found.node_id, found.host, found.port) == (-1, "", -1)
@@ -122,7 +122,7 @@ def test_a_transaction_topic_without_enough_brokers_is_reported() -> None:
 
 @pytest.mark.parametrize("kind", [3, 7])
 def test_an_unknown_key_type_is_refused_as_invalid_request(kind: int) -> None:
-    wire = GroupWire()
+    wire = GroupCluster()
     found = wire.ask(FindCoordinatorRequest(key="k", key_type=kind), 3)
     assert found.error_code == ErrorCode.INVALID_REQUEST
     found = wire.ask(FindCoordinatorRequest(coordinator_keys=["k"], key_type=kind), 6)
@@ -132,7 +132,7 @@ def test_an_unknown_key_type_is_refused_as_invalid_request(kind: int) -> None:
 
 
 def test_the_coordinator_of_a_share_partition_leads_its_state_partition(tmp_path: Path) -> None:
-    wire = ShareGroupWire(tmp_path, nodes=2)
+    wire = ShareGroupCluster(tmp_path, nodes=2)
     text = uuid_to_text(bytes(range(16)))
     keys = [f"g:{text}:0", f"a:b:{text}:12"]
     found = wire.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=keys), 6)
@@ -149,7 +149,7 @@ def test_the_coordinator_of_a_share_partition_leads_its_state_partition(tmp_path
 def test_a_share_partition_is_named_by_group_topic_id_and_index(key: str) -> None:
     key = key.replace("{id}", uuid_to_text(bytes(range(16))))
     asked = FindCoordinatorRequest(key_type=2, coordinator_keys=[key])
-    (found,) = GroupWire().ask(asked, 6).coordinators
+    (found,) = GroupCluster().ask(asked, 6).coordinators
     assert (found.error_code, found.node_id) == (ErrorCode.INVALID_REQUEST, -1)
     assert not found.error_message
 
@@ -158,6 +158,6 @@ def test_a_share_partition_is_named_by_group_topic_id_and_index(key: str) -> Non
 def test_earlier_versions_refuse_share_partitions(version: int) -> None:
     key = f"g:{uuid_to_text(bytes(range(16)))}:0"
     asked = FindCoordinatorRequest(key_type=2, key=key, coordinator_keys=[key])
-    found = GroupWire().ask(asked, version)
+    found = GroupCluster().ask(asked, version)
     codes = [row.error_code for row in found.coordinators] or [found.error_code]
     assert codes == [ErrorCode.INVALID_REQUEST]

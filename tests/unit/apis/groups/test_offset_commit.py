@@ -13,7 +13,7 @@ from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteReq
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.uuids import ZERO_UUID
-from tests.unit.apis.group_wire import GroupWire
+from tests.cluster.groups import GroupCluster
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,8 +26,8 @@ TOP_ERROR_FROM = 2
 
 
 @pytest.fixture
-def wire() -> GroupWire:
-    wire = GroupWire()
+def wire() -> GroupCluster:
+    wire = GroupCluster()
     wire.ask(FindCoordinatorRequest(key="g"), 3)
     wire.create("t", 3)
     return wire
@@ -118,7 +118,7 @@ def offsets_and_errors(topics: Any) -> dict[str, dict[int, tuple[int, int]]]:  #
 
 @pytest.mark.parametrize("version", range(1, 11))
 def test_existing_partitions_are_committed_and_unknown_ones_refused_in_order(
-    wire: GroupWire, version: int
+    wire: GroupCluster, version: int
 ) -> None:
     by_id = version >= IDS_FROM
     topic = wire.metadata.image.topics["t"].topic_id if by_id else "t"
@@ -134,7 +134,7 @@ def test_existing_partitions_are_committed_and_unknown_ones_refused_in_order(
 
 
 def test_a_commit_of_unknown_partitions_only_does_not_ask_the_coordinator() -> None:
-    wire = GroupWire()
+    wire = GroupCluster()
     answer = wire.ask(commit_request({("t", 0): 1}), 8)
     assert codes(answer) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     wire.create("t")
@@ -146,13 +146,13 @@ def test_a_commit_of_unknown_partitions_only_does_not_ask_the_coordinator() -> N
     ("version", "code"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)]
 )
 def test_the_error_of_an_unknown_group_depends_on_the_version(
-    wire: GroupWire, version: int, code: ErrorCode
+    wire: GroupCluster, version: int, code: ErrorCode
 ) -> None:
     answer = wire.ask(commit_request({("t", 0): 1}, member_id="m", generation=4), version)
     assert codes(answer) == [code]
 
 
-def test_retention_and_timestamp_of_early_versions_are_stored(wire: GroupWire) -> None:
+def test_retention_and_timestamp_of_early_versions_are_stored(wire: GroupCluster) -> None:
     wire.ask(commit_request({("t", 0): 1}, retention_ms=5_000), 4)
     wire.ask(commit_request({("t", 1): 1}, timestamp_ms=123_456), 1)
     now_ms = wire.clock.now_ms()
@@ -165,13 +165,13 @@ def test_retention_and_timestamp_of_early_versions_are_stored(wire: GroupWire) -
     assert stored[1].expire_timestamp_ms is None
 
 
-def test_missing_metadata_is_empty(wire: GroupWire) -> None:
+def test_missing_metadata_is_empty(wire: GroupCluster) -> None:
     wire.ask(commit_request({("t", 0): 1}, metadata=None), 8)
     (topic,) = wire.ask(fetch_one({"t": [0]}), 7).topics
     assert topic.partitions[0].metadata == ""
 
 
-def test_the_group_with_an_empty_id_can_commit(wire: GroupWire) -> None:
+def test_the_group_with_an_empty_id_can_commit(wire: GroupCluster) -> None:
     assert codes(wire.ask(commit_request({("t", 0): 1}, group=""), 8)) == [ErrorCode.NONE]
     assert offsets_and_errors(wire.ask(fetch_one(None, ""), 5).topics) == {"t": {0: (1, 0)}}
 
@@ -180,7 +180,7 @@ def test_the_group_with_an_empty_id_can_commit(wire: GroupWire) -> None:
 
 
 @pytest.mark.parametrize("version", range(8))
-def test_a_single_group_is_answered_at_the_top_level(wire: GroupWire, version: int) -> None:
+def test_a_single_group_is_answered_at_the_top_level(wire: GroupCluster, version: int) -> None:
     wire.ask(commit_request({("t", 0): 5}), 8)
     answer = wire.ask(fetch_one({"t": [0, 1], "unknown": [0]}), version)
     missing = ErrorCode.NONE if version else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -192,7 +192,7 @@ def test_a_single_group_is_answered_at_the_top_level(wire: GroupWire, version: i
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_several_groups_have_individual_results(wire: GroupWire, version: int) -> None:
+def test_several_groups_have_individual_results(wire: GroupCluster, version: int) -> None:
     wire.ask(commit_request({("t", 0): 5, ("t", 2): 6}), 8)
     groups = [fetch_group({"t": [2]}), fetch_group(None), fetch_group({"t": [0]}, "none")]
     answer = wire.ask(OffsetFetchRequest(groups=groups), version)
@@ -206,7 +206,7 @@ def test_several_groups_have_individual_results(wire: GroupWire, version: int) -
     ]
 
 
-def test_since_version_10_topics_have_ids_instead_of_names(wire: GroupWire) -> None:
+def test_since_version_10_topics_have_ids_instead_of_names(wire: GroupCluster) -> None:
     wire.ask(commit_request({("t", 0): 5}), 8)
     topic_id = wire.metadata.image.topics["t"].topic_id
     groups = [fetch_group({topic_id: [0, 1], UNKNOWN_ID: [0]}), fetch_group(None)]
@@ -218,7 +218,7 @@ def test_since_version_10_topics_have_ids_instead_of_names(wire: GroupWire) -> N
     assert offsets_and_errors(everything.topics) == {topic_id.hex(): {0: (5, 0)}}
 
 
-def test_topics_with_unknown_ids_are_last_in_their_group(wire: GroupWire) -> None:
+def test_topics_with_unknown_ids_are_last_in_their_group(wire: GroupCluster) -> None:
     wire.create("u", 1)
     wire.ask(commit_request({("t", 0): 5, ("u", 0): 6}), 8)
     first, second = (wire.metadata.image.topics[name].topic_id for name in ("u", "t"))
@@ -234,14 +234,14 @@ def test_topics_with_unknown_ids_are_last_in_their_group(wire: GroupWire) -> Non
     ]
 
 
-def test_topics_by_name_are_in_the_order_of_the_request(wire: GroupWire) -> None:
+def test_topics_by_name_are_in_the_order_of_the_request(wire: GroupCluster) -> None:
     wire.ask(commit_request({("t", 0): 5}), 8)
     groups = [fetch_group({"unknown": [0], "t": [0]})]
     (group,) = wire.ask(OffsetFetchRequest(groups=groups), 9).groups
     assert [topic.name for topic in group.topics] == ["unknown", "t"]
 
 
-def test_offsets_of_a_deleted_topic_with_the_same_name_are_not_returned(wire: GroupWire) -> None:
+def test_offsets_of_a_deleted_topic_with_the_same_name_are_not_returned(wire: GroupCluster) -> None:
     wire.ask(commit_request({("t", 0): 5}), 8)
     shard = wire.groups.locate("g", 1)
     old = wire.metadata.image.topics["t"].topic_id
@@ -257,7 +257,7 @@ def test_offsets_of_a_deleted_topic_with_the_same_name_are_not_returned(wire: Gr
 def test_not_coordinator_is_returned_in_the_error_field_of_the_version(
     version: int,
 ) -> None:
-    wire = GroupWire()
+    wire = GroupCluster()
     if version < GROUPS_FROM:
         answer = wire.ask(fetch_one({"t": [0]}), version)
         if version < TOP_ERROR_FROM:
@@ -291,7 +291,7 @@ def delete_request(
     )
 
 
-def test_offset_delete_has_a_result_per_partition(wire: GroupWire) -> None:
+def test_offset_delete_has_a_result_per_partition(wire: GroupCluster) -> None:
     wire.ask(commit_request({("t", 0): 5, ("t", 1): 6}), 8)
     answer = wire.ask(delete_request({"unknown": [0], "t": [0, 2, 7]}), 0)
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -304,7 +304,7 @@ def test_offset_delete_has_a_result_per_partition(wire: GroupWire) -> None:
     ("group", "code"), [("", ErrorCode.INVALID_GROUP_ID), ("none", ErrorCode.GROUP_ID_NOT_FOUND)]
 )
 def test_offset_delete_of_a_missing_group_has_a_top_level_error(
-    wire: GroupWire, group: str, code: ErrorCode
+    wire: GroupCluster, group: str, code: ErrorCode
 ) -> None:
     for partitions in ({"t": [0]}, {"unknown": [0]}):
         answer = wire.ask(delete_request(partitions, group), 0)

@@ -22,8 +22,8 @@ from kafkalite.protocol._generated.messages.streams_group_topology_description_u
     StreamsGroupTopologyDescriptionUpdateRequest,
 )
 from kafkalite.protocol.error_codes import ErrorCode
+from tests.cluster.groups import GroupCluster
 from tests.scenarios.streams_world import Request, internal, reading, tasks
-from tests.unit.apis.group_wire import GroupWire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,21 +48,21 @@ def request(**named: Any) -> StreamsGroupHeartbeatRequest:  # noqa: ANN401
     return StreamsGroupHeartbeatRequest(**join)
 
 
-def wire(config: Mapping[str, str] | None = None, as_version: str | None = None) -> GroupWire:
+def wire(config: Mapping[str, str] | None = None, as_version: str | None = None) -> GroupCluster:
     """Return a broker with a topic `in` of three partitions."""
-    made = GroupWire(config=config, as_version=as_version)
+    made = GroupCluster(config=config, as_version=as_version)
     made.create("in", 3)
     made.create("__consumer_offsets", 2)
     return made
 
 
-def heartbeat(to: GroupWire, **named: Any) -> StreamsGroupHeartbeatResponse:  # noqa: ANN401
+def heartbeat(to: GroupCluster, **named: Any) -> StreamsGroupHeartbeatResponse:  # noqa: ANN401
     response = to.ask(request(**named), 0)
     assert isinstance(response, StreamsGroupHeartbeatResponse)
     return response
 
 
-def describe(to: GroupWire, *groups: str) -> StreamsGroupDescribeResponse:
+def describe(to: GroupCluster, *groups: str) -> StreamsGroupDescribeResponse:
     response = to.ask(
         StreamsGroupDescribeRequest(group_ids=list(groups), include_authorized_operations=True), 0
     )
@@ -246,7 +246,7 @@ def update(**named: Any) -> StreamsGroupTopologyDescriptionUpdateRequest:  # noq
     return sent(**{**fields, **named})
 
 
-def description_status(to: GroupWire, version: int = 1) -> int:
+def description_status(to: GroupCluster, version: int = 1) -> int:
     response = to.ask(
         StreamsGroupDescribeRequest(group_ids=["g"], include_topology_description=True), version
     )

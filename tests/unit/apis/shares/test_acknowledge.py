@@ -9,7 +9,7 @@ import pytest
 from kafkalite.protocol._generated.messages.share_acknowledge import ShareAcknowledgeRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.shares.state import ShareKey
-from tests.unit.apis.share_wire import (
+from tests.cluster.shares import (
     ACCEPT,
     FIRST,
     GAP,
@@ -17,7 +17,7 @@ from tests.unit.apis.share_wire import (
     REJECT,
     RELEASE,
     RENEW,
-    ShareWire,
+    ShareCluster,
     acquired,
 )
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> ShareWire:
-    made = ShareWire(tmp_path)
+def wire(tmp_path: Path) -> ShareCluster:
+    made = ShareCluster(tmp_path)
     made.produce(4, 4)
     assert acquired(made.fetch(FIRST)) == {0: [(0, 7, 1)]}
     return made
 
 
-def test_each_record_can_have_its_own_type(wire: ShareWire) -> None:
+def test_each_record_can_have_its_own_type(wire: ShareCluster) -> None:
     assert wire.ack(1, (0, 3, [ACCEPT, RELEASE, REJECT, GAP]), (4, 7, ACCEPT)) == (0, 0)
     assert acquired(wire.fetch(2)) == {0: [(1, 1, 2)]}
     assert wire.ack(3, (1, 1, ACCEPT)) == (0, 0)
@@ -41,13 +41,13 @@ def test_each_record_can_have_its_own_type(wire: ShareWire) -> None:
     assert (summary.start_offset, summary.delivery_complete_count) == (1, 7)
 
 
-def test_the_final_epoch_ends_the_session(wire: ShareWire) -> None:
+def test_the_final_epoch_ends_the_session(wire: ShareCluster) -> None:
     assert wire.ack(LAST, (0, 3, ACCEPT)) == (0, 0)
     assert wire.ack(1, (4, 7, ACCEPT))[0] == ErrorCode.SHARE_SESSION_NOT_FOUND
     assert acquired(wire.fetch(FIRST, "b")) == {0: [(4, 7, 2)]}
 
 
-def test_an_acknowledgement_that_cannot_be_stored_is_not_applied(wire: ShareWire) -> None:
+def test_an_acknowledgement_that_cannot_be_stored_is_not_applied(wire: ShareCluster) -> None:
     home = wire.cluster.shares.partition_for_share("g", wire.topic_id, 0)
     topic = wire.cluster.partitions.topic("__share_group_state")
     assert topic is not None
@@ -77,7 +77,7 @@ def test_an_acknowledgement_that_cannot_be_stored_is_not_applied(wire: ShareWire
     ],
 )
 def test_an_invalid_acknowledgement_changes_nothing(
-    wire: ShareWire, batches: list[tuple[int, int, int | list[int]]], code: ErrorCode
+    wire: ShareCluster, batches: list[tuple[int, int, int | list[int]]], code: ErrorCode
 ) -> None:
     share = wire.cluster.share_partitions.find(ShareKey("g", wire.topic_id, 0))
     assert share is not None
@@ -91,7 +91,7 @@ def test_an_invalid_acknowledgement_changes_nothing(
     assert wire.ack(2, (0, 7, ACCEPT)) == (0, 0)
 
 
-def test_records_of_other_members_cannot_be_acknowledged(wire: ShareWire) -> None:
+def test_records_of_other_members_cannot_be_acknowledged(wire: ShareCluster) -> None:
     wire.produce(2)
     wire.fetch(FIRST, "b")
     assert wire.ack(1, (0, 1, ACCEPT), member="b") == (0, ErrorCode.INVALID_RECORD_STATE)
@@ -105,7 +105,7 @@ def test_records_of_other_members_cannot_be_acknowledged(wire: ShareWire) -> Non
 def test_records_over_the_delivery_limit_are_archived_and_recorded_in_the_history(
     tmp_path: Path,
 ) -> None:
-    wire = ShareWire(tmp_path, config={"group.share.delivery.count.limit": "2"})
+    wire = ShareCluster(tmp_path, config={"group.share.delivery.count.limit": "2"})
     wire.produce(2)
     wire.fetch(FIRST)
     wire.ack(1, (0, 1, RELEASE))
@@ -119,6 +119,6 @@ def test_records_over_the_delivery_limit_are_archived_and_recorded_in_the_histor
 
 
 def test_records_are_not_acknowledged_if_share_groups_are_disabled(tmp_path: Path) -> None:
-    wire = ShareWire(tmp_path, config={"share.version": "0"})
+    wire = ShareCluster(tmp_path, config={"share.version": "0"})
     request = ShareAcknowledgeRequest(group_id="g", member_id="a", share_session_epoch=1)
-    assert wire.ask(request).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert wire.handle(request).error_code == ErrorCode.UNSUPPORTED_VERSION

@@ -9,7 +9,7 @@ import pytest
 from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.unit.apis.share_group_wire import ShareGroupWire
+from tests.cluster.share_groups import ShareGroupCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ShareGroupWire]:
-    wire = ShareGroupWire(tmp_path)
+def wire(tmp_path: Path) -> Iterator[ShareGroupCluster]:
+    wire = ShareGroupCluster(tmp_path)
     yield wire
     wire.end()
 
 
-def deleted(wire: ShareGroupWire, *groups: str) -> list[int]:
+def deleted(wire: ShareGroupCluster, *groups: str) -> list[int]:
     response = wire.ask(DeleteGroupsRequest(groups_names=list(groups)), 2)
     return [row.error_code for row in response.results]
 
 
-def test_a_group_is_deleted_with_its_share_state(wire: ShareGroupWire) -> None:
+def test_a_group_is_deleted_with_its_share_state(wire: ShareGroupCluster) -> None:
     topic_id = wire.create("t")
     wire.beat(topics=["t"])
     assert deleted(wire, "g") == [ErrorCode.NON_EMPTY_GROUP]
@@ -39,13 +39,13 @@ def test_a_group_is_deleted_with_its_share_state(wire: ShareGroupWire) -> None:
     assert wire.beat(epoch=1).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_group_without_share_state_is_deleted(wire: ShareGroupWire) -> None:
+def test_a_group_without_share_state_is_deleted(wire: ShareGroupCluster) -> None:
     wire.join_and_leave("later")
     assert deleted(wire, "g") == [ErrorCode.NONE]
 
 
 def test_a_group_remains_while_its_share_state_cannot_be_deleted(
-    wire: ShareGroupWire, monkeypatch: pytest.MonkeyPatch
+    wire: ShareGroupCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wire.create("t")
     wire.join_and_leave("t")

@@ -17,7 +17,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.shares.state import ShareKey
 from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
 from kafkalite.storage.transaction_marker import TransactionMarker
-from tests.unit.apis.share_wire import (
+from tests.cluster.shares import (
     ACCEPT,
     FIRST,
     GAP,
@@ -26,7 +26,7 @@ from tests.unit.apis.share_wire import (
     RELEASE,
     RENEW,
     AcquiredRecords,
-    ShareWire,
+    ShareCluster,
     acquired,
     errors,
 )
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> ShareWire:
-    return ShareWire(tmp_path)
+def wire(tmp_path: Path) -> ShareCluster:
+    return ShareCluster(tmp_path)
 
 
-def test_records_are_returned_with_their_batches(wire: ShareWire) -> None:
+def test_records_are_returned_with_their_batches(wire: ShareCluster) -> None:
     wire.produce(2, 3, 4)
     answer = wire.fetch(FIRST, max_records=2)
     (row,) = answer.responses[0].partitions
@@ -54,7 +54,7 @@ def test_records_are_returned_with_their_batches(wire: ShareWire) -> None:
     assert [batch.base_offset for batch in batches_in(row.records)] == [2]
 
 
-def test_a_fetch_waits_for_min_bytes_or_its_deadline(wire: ShareWire) -> None:
+def test_a_fetch_waits_for_min_bytes_or_its_deadline(wire: ShareCluster) -> None:
     answer = wire.fetch(FIRST, max_wait_ms=1000, min_bytes=150)
     assert isinstance(answer, Waiting)
     wire.produce(1)
@@ -69,7 +69,7 @@ def test_a_fetch_waits_for_min_bytes_or_its_deadline(wire: ShareWire) -> None:
     assert wire.clock.next_deadline_ms is not None
 
 
-def test_a_waiting_fetch_gets_released_records(wire: ShareWire) -> None:
+def test_a_waiting_fetch_gets_released_records(wire: ShareCluster) -> None:
     wire.produce(4, 4)
     assert acquired(wire.fetch(FIRST)) == {0: [(0, 7, 1)]}
     waiting = [wire.fetch(FIRST, member, max_wait_ms=60_000) for member in "bc"]
@@ -80,7 +80,7 @@ def test_a_waiting_fetch_gets_released_records(wire: ShareWire) -> None:
     assert acquired(waiting[1]) == {0: [(0, 1, 2), (4, 7, 2)]}
 
 
-def test_a_waiting_fetch_gets_records_whose_lock_expires(wire: ShareWire) -> None:
+def test_a_waiting_fetch_gets_records_whose_lock_expires(wire: ShareCluster) -> None:
     wire.produce(4)
     wire.fetch(FIRST)
     waiting = wire.fetch(FIRST, "b", max_wait_ms=60_000)
@@ -95,7 +95,7 @@ def test_a_waiting_fetch_gets_records_whose_lock_expires(wire: ShareWire) -> Non
     assert entry.facts["lock_ms"] == LOCK_MS
 
 
-def test_a_renewed_lock_lasts_longer(wire: ShareWire) -> None:
+def test_a_renewed_lock_lasts_longer(wire: ShareCluster) -> None:
     wire.produce(2)
     wire.fetch(FIRST)
     wire.clock.advance(LOCK_MS - 1)
@@ -108,13 +108,13 @@ def test_a_renewed_lock_lasts_longer(wire: ShareWire) -> None:
     assert acquired(wire.fetch(1, "b")) == {0: [(0, 0, 2)]}
 
 
-def test_a_renewal_cannot_fetch(wire: ShareWire) -> None:
+def test_a_renewal_cannot_fetch(wire: ShareCluster) -> None:
     wire.produce(2)
     answer = wire.fetch(FIRST, is_renew_ack=True)
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_a_closed_connection_ends_its_sessions(wire: ShareWire) -> None:
+def test_a_closed_connection_ends_its_sessions(wire: ShareCluster) -> None:
     wire.produce(3)
     wire.fetch(FIRST, connection="other")
     waiting = wire.fetch(FIRST, "b", max_wait_ms=60_000)
@@ -126,7 +126,7 @@ def test_a_closed_connection_ends_its_sessions(wire: ShareWire) -> None:
 
 
 def test_after_a_closed_connection_others_can_begin_new_sessions(
-    wire: ShareWire,
+    wire: ShareCluster,
 ) -> None:
     wire.produce(8)
     assert acquired(wire.fetch(FIRST, connection="other")) == {0: [(0, 7, 1)]}
@@ -136,7 +136,7 @@ def test_after_a_closed_connection_others_can_begin_new_sessions(
     assert acquired(wire.fetch(FIRST, "b")) == {0: [(6, 7, 1)]}
 
 
-def test_a_closed_connection_ends_its_wait(wire: ShareWire) -> None:
+def test_a_closed_connection_ends_its_wait(wire: ShareCluster) -> None:
     waiting = wire.fetch(FIRST, max_wait_ms=60_000)
     waiting.abandon()
     wire.produce(1)
@@ -144,15 +144,15 @@ def test_a_closed_connection_ends_its_wait(wire: ShareWire) -> None:
     assert acquired(wire.fetch(FIRST, "b")) == {0: [(0, 0, 1)]}
 
 
-def test_acknowledged_records_are_not_delivered_after_a_restart(wire: ShareWire) -> None:
+def test_acknowledged_records_are_not_delivered_after_a_restart(wire: ShareCluster) -> None:
     wire.produce(4, 4)
     wire.fetch(FIRST)
     wire.ack(1, (0, 1, ACCEPT), (3, 3, RELEASE), (6, 6, ACCEPT))
-    wire.restart(cleanly=False)
+    wire.restart_after_kill()
     assert acquired(wire.fetch(FIRST, "b")) == {0: [(2, 2, 1), (3, 3, 2), (4, 5, 1), (7, 7, 1)]}
 
 
-def test_a_repeated_fetch_is_detected_when_it_is_answered(wire: ShareWire) -> None:
+def test_a_repeated_fetch_is_detected_when_it_is_answered(wire: ShareCluster) -> None:
     wire.fetch(FIRST)
     waiting = wire.fetch(1, max_wait_ms=1000)
     assert acquired(wire.fetch(2)) == {}
@@ -162,7 +162,7 @@ def test_a_repeated_fetch_is_detected_when_it_is_answered(wire: ShareWire) -> No
 
 def test_the_number_of_sessions_of_a_node_is_limited(tmp_path: Path) -> None:
     sessions = {"group.share.max.share.sessions": "2", "group.share.max.size": "2"}
-    wire = ShareWire(tmp_path, config=sessions)
+    wire = ShareCluster(tmp_path, config=sessions)
     assert errors(wire.fetch(FIRST))[0] == ErrorCode.NONE
     assert errors(wire.fetch(FIRST, "b"))[0] == ErrorCode.NONE
     refused = wire.fetch(FIRST, "c", max_wait_ms=700)
@@ -174,7 +174,7 @@ def test_the_number_of_sessions_of_a_node_is_limited(tmp_path: Path) -> None:
 
 
 def test_a_new_leader_that_does_not_know_it_serves_no_share_group(tmp_path: Path) -> None:
-    wire = ShareWire(tmp_path, nodes=2, partitions=2)
+    wire = ShareCluster(tmp_path, nodes=2, partitions=2)
     hosted = wire.cluster.partitions.topic("t")
     assert hosted is not None
     partition = next(each for each in hosted.partitions if each.leader == 2)
@@ -185,7 +185,7 @@ def test_a_new_leader_that_does_not_know_it_serves_no_share_group(tmp_path: Path
 
 
 def test_a_partition_with_another_leader_has_its_leader(tmp_path: Path) -> None:
-    wire = ShareWire(tmp_path, nodes=2, partitions=2)
+    wire = ShareCluster(tmp_path, nodes=2, partitions=2)
     led = wire.cluster.metadata.image.topics["t"].partitions
     elsewhere = next(each for each in led if each.leader == 2)
     answer = wire.fetch(FIRST, index=[elsewhere.index])
@@ -199,12 +199,12 @@ def test_a_partition_with_another_leader_has_its_leader(tmp_path: Path) -> None:
 
 
 def test_a_partition_without_share_state_cannot_be_read(tmp_path: Path) -> None:
-    wire = ShareWire(tmp_path)
+    wire = ShareCluster(tmp_path)
     answer = wire.fetch(FIRST, group_id="other")
     assert errors(answer) == (0, {0: (ErrorCode.UNKNOWN_SERVER_ERROR, 0)})
 
 
-def test_unknown_partitions_are_reported_in_each_response(wire: ShareWire) -> None:
+def test_unknown_partitions_are_reported_in_each_response(wire: ShareCluster) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert errors(wire.fetch(FIRST, index=[0, 5])) == (0, {0: (0, 0), 5: (unknown, 0)})
     assert errors(wire.fetch(1)) == (0, {5: (unknown, 0)})
@@ -212,7 +212,7 @@ def test_unknown_partitions_are_reported_in_each_response(wire: ShareWire) -> No
     assert acquired(wire.fetch(2)) == {0: [(0, 0, 1)], 5: []}
 
 
-def test_a_deleted_topic_ends_waiting_fetches(wire: ShareWire) -> None:
+def test_a_deleted_topic_ends_waiting_fetches(wire: ShareCluster) -> None:
     waiting = wire.fetch(FIRST, max_wait_ms=60_000)
     wire.cluster.metadata.delete_topics([wire.topic_id])
     assert errors(waiting) == (0, {0: (0, 0)})
@@ -221,7 +221,7 @@ def test_a_deleted_topic_ends_waiting_fetches(wire: ShareWire) -> None:
 
 
 def test_a_new_leader_loads_the_stored_state(tmp_path: Path) -> None:
-    wire = ShareWire(tmp_path)
+    wire = ShareCluster(tmp_path)
     wire.produce(4)
     wire.fetch(FIRST)
     wire.ack(1, (0, 1, ACCEPT))
@@ -231,7 +231,7 @@ def test_a_new_leader_loads_the_stored_state(tmp_path: Path) -> None:
     assert acquired(wire.fetch(3)) == {0: [(1, 3, 1)]}
 
 
-def test_deleted_records_are_skipped(wire: ShareWire) -> None:
+def test_deleted_records_are_skipped(wire: ShareCluster) -> None:
     wire.produce(4, 4)
     wire.log().delete_records(6)
     assert acquired(wire.fetch(FIRST)) == {0: []}
@@ -239,13 +239,13 @@ def test_deleted_records_are_skipped(wire: ShareWire) -> None:
 
 
 @pytest.mark.parametrize(("acquire_mode", "code"), [(0, 0), (1, 0), (2, -1)])
-def test_acquire_modes_are_applied(wire: ShareWire, acquire_mode: int, code: int) -> None:
+def test_acquire_modes_are_applied(wire: ShareCluster, acquire_mode: int, code: int) -> None:
     wire.produce(4)
     answer = wire.fetch(FIRST, max_records=3, share_acquire_mode=acquire_mode)
     assert answer.error_code == code
 
 
-def test_an_unknown_topic_id_is_answered_as_such(wire: ShareWire) -> None:
+def test_an_unknown_topic_id_is_answered_as_such(wire: ShareCluster) -> None:
     topic = ShareFetchRequest.FetchTopic(
         topic_id=bytes(16), partitions=[ShareFetchRequest.FetchPartition()]
     )
@@ -254,7 +254,7 @@ def test_an_unknown_topic_id_is_answered_as_such(wire: ShareWire) -> None:
 
 
 def test_an_unknown_topic_id_fails_the_session_before_kafka_4_4(tmp_path: Path) -> None:
-    wire = ShareWire(tmp_path, as_version="4.3")
+    wire = ShareCluster(tmp_path, as_version="4.3")
     topic = ShareFetchRequest.FetchTopic(
         topic_id=bytes(16), partitions=[ShareFetchRequest.FetchPartition()]
     )
@@ -263,7 +263,7 @@ def test_an_unknown_topic_id_fails_the_session_before_kafka_4_4(tmp_path: Path) 
 
 
 def test_all_partitions_have_their_turn(tmp_path: Path) -> None:
-    wire = ShareWire(tmp_path, partitions=3)
+    wire = ShareCluster(tmp_path, partitions=3)
     for index in range(3):
         wire.produce(1, 1, index=index)
     answers = [wire.fetch(FIRST, index=range(3), max_records=1)]
@@ -274,7 +274,7 @@ def test_all_partitions_have_their_turn(tmp_path: Path) -> None:
 
 
 def test_a_topic_with_many_partitions_is_answered_within_the_limit(tmp_path: Path) -> None:
-    wire = ShareWire(tmp_path, partitions=4)
+    wire = ShareCluster(tmp_path, partitions=4)
     for index in range(4):
         wire.produce(50, 50, index=index)
     answer = wire.fetch(FIRST, index=range(4), max_bytes=1200)
@@ -283,7 +283,7 @@ def test_a_topic_with_many_partitions_is_answered_within_the_limit(tmp_path: Pat
 
 
 def test_a_group_begins_at_the_configured_offset(tmp_path: Path) -> None:
-    wire = ShareWire(tmp_path, start=-1)
+    wire = ShareCluster(tmp_path, start=-1)
     wire.produce(3)
     assert acquired(wire.fetch(FIRST)) == {0: []}
     wire.produce(2)
@@ -293,7 +293,7 @@ def test_a_group_begins_at_the_configured_offset(tmp_path: Path) -> None:
 
 
 def test_large_batches_of_several_partitions_are_returned_whole(tmp_path: Path) -> None:
-    wire = ShareWire(tmp_path, partitions=2)
+    wire = ShareCluster(tmp_path, partitions=2)
     large = batch_of(b"v" * 300_000)
     for index in range(2):
         for _ in range(3):
@@ -303,7 +303,7 @@ def test_large_batches_of_several_partitions_are_returned_whole(tmp_path: Path) 
 
 
 def test_reads_are_limited_to_what_can_be_acquired(
-    wire: ShareWire, monkeypatch: pytest.MonkeyPatch
+    wire: ShareCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wire.produce(*[1000] * 200)
     sizes = []
@@ -319,7 +319,7 @@ def test_reads_are_limited_to_what_can_be_acquired(
 
 
 def test_read_committed_returns_only_committed_records(tmp_path: Path) -> None:
-    wire = ShareWire(tmp_path)
+    wire = ShareCluster(tmp_path)
     committed = ConfigChange("share.isolation.level", AlterOperation.SET, "read_committed")
     wire.cluster.metadata.alter_configs({ConfigResource(ResourceType.GROUP, "g"): [committed]})
     log, now_ms = wire.log(), wire.clock.now_ms()
@@ -339,7 +339,7 @@ def test_read_committed_returns_only_committed_records(tmp_path: Path) -> None:
     assert share.window.start_offset == 6
 
 
-def test_the_longest_waiting_fetch_is_served_first(wire: ShareWire) -> None:
+def test_the_longest_waiting_fetch_is_served_first(wire: ShareCluster) -> None:
     members = "abcd"
     waiting = {member: wire.fetch(FIRST, member, max_wait_ms=60_000) for member in members}
     served: list[str] = []
@@ -358,7 +358,7 @@ def test_the_longest_waiting_fetch_is_served_first(wire: ShareWire) -> None:
     assert "".join(served) == members * 3
 
 
-def test_a_hundred_thousand_partitions_may_be_named_only_once(wire: ShareWire) -> None:
+def test_a_hundred_thousand_partitions_may_be_named_only_once(wire: ShareCluster) -> None:
     rows = [ShareFetchRequest.FetchPartition(partition_index=index) for index in range(1, 100_001)]
     topics = [ShareFetchRequest.FetchTopic(topic_id=wire.topic_id, partitions=rows)]
     codes = [errors(wire.fetch(FIRST, member, topics=topics, max_wait_ms=1))[0] for member in "ab"]
@@ -371,7 +371,7 @@ def test_a_hundred_thousand_partitions_may_be_named_only_once(wire: ShareWire) -
 
 
 def test_records_are_not_returned_if_share_groups_are_disabled(tmp_path: Path) -> None:
-    wire = ShareWire(tmp_path, config={"share.version": "0"})
+    wire = ShareCluster(tmp_path, config={"share.version": "0"})
     answer = wire.fetch(FIRST)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert answer.acquisition_lock_timeout_ms == 0

@@ -9,7 +9,7 @@ import pytest
 from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC
 from kafkalite.protocol._generated.messages.share_group_describe import ShareGroupDescribeRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.apis.share_group_wire import ShareGroupWire
+from tests.cluster.share_groups import ShareGroupCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ShareGroupWire]:
-    wire = ShareGroupWire(tmp_path)
+def wire(tmp_path: Path) -> Iterator[ShareGroupCluster]:
+    wire = ShareGroupCluster(tmp_path)
     yield wire
     wire.end()
 
 
-def test_a_member_joins_gets_partitions_and_leaves(wire: ShareGroupWire) -> None:
+def test_a_member_joins_gets_partitions_and_leaves(wire: ShareGroupCluster) -> None:
     topic_id = wire.create("t", 2)
     joined = wire.beat(topics=["t"])
     assert (joined.error_code, joined.member_id, joined.member_epoch) == (0, "m", 2)
@@ -38,7 +38,7 @@ def test_a_member_joins_gets_partitions_and_leaves(wire: ShareGroupWire) -> None
     assert wire.beat(epoch=-1).member_epoch == -1
 
 
-def test_an_invalid_heartbeat_gets_only_an_error(wire: ShareGroupWire) -> None:
+def test_an_invalid_heartbeat_gets_only_an_error(wire: ShareGroupCluster) -> None:
     wire.create("t")
     for sent, has_message in (
         ({"member": ""}, False),
@@ -60,7 +60,7 @@ def test_an_invalid_heartbeat_gets_only_an_error(wire: ShareGroupWire) -> None:
     assert wire.beat("m" * 36, topics=["t"]).error_code == ErrorCode.NONE
 
 
-def test_hostile_heartbeats_do_not_change_the_group(wire: ShareGroupWire) -> None:
+def test_hostile_heartbeats_do_not_change_the_group(wire: ShareGroupCluster) -> None:
     many = [f"topic-{number:06}-{'x' * 30}" for number in range(100_000)]
     refused = wire.beat(topics=many)
     assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -69,7 +69,7 @@ def test_hostile_heartbeats_do_not_change_the_group(wire: ShareGroupWire) -> Non
     assert wire.beat("m" * 30_000, topics=["t"]).error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_groups_are_described_each_with_its_own_error(wire: ShareGroupWire) -> None:
+def test_groups_are_described_each_with_its_own_error(wire: ShareGroupCluster) -> None:
     wire.create("t")
     wire.beat(topics=["t"])
     wire.beat(epoch=2)
@@ -84,7 +84,7 @@ def test_groups_are_described_each_with_its_own_error(wire: ShareGroupWire) -> N
     assert missing.error_message
 
 
-def test_the_history_entries_of_one_request_are_limited(wire: ShareGroupWire) -> None:
+def test_the_history_entries_of_one_request_are_limited(wire: ShareGroupCluster) -> None:
     many = [f"g{number}" for number in range(1_000)]
     response = wire.ask(ShareGroupDescribeRequest(group_ids=many), 1)
     assert {group.error_code for group in response.groups} == {ErrorCode.GROUP_ID_NOT_FOUND}
@@ -92,13 +92,13 @@ def test_the_history_entries_of_one_request_are_limited(wire: ShareGroupWire) ->
 
 
 def test_only_the_coordinator_answers(tmp_path: Path) -> None:
-    wire = ShareGroupWire(tmp_path, nodes=2)
+    wire = ShareGroupCluster(tmp_path, nodes=2)
     codes = {wire.beat(topics=["t"], node=node).error_code for node in (1, 2)}
     assert codes == {ErrorCode.NONE, ErrorCode.NOT_COORDINATOR}
     wire.end()
 
 
-def test_share_groups_can_be_disabled_in_a_cluster(wire: ShareGroupWire) -> None:
+def test_share_groups_can_be_disabled_in_a_cluster(wire: ShareGroupCluster) -> None:
     node = wire.contexts[1].node
     features = {name: level for name, level in node.image.features.items() if "share" not in name}
     node.image = node.image._replace(features=features)

@@ -18,7 +18,7 @@ from kafkalite.protocol._generated.messages.describe_share_group_offsets import 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import BatchView
-from tests.unit.apis.share_group_wire import ShareGroupWire
+from tests.cluster.share_groups import ShareGroupCluster
 from tests.unit.data_plane import batch_of
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ DeletedTopic = DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopi
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ShareGroupWire]:
-    wire = ShareGroupWire(tmp_path)
+def wire(tmp_path: Path) -> Iterator[ShareGroupCluster]:
+    wire = ShareGroupCluster(tmp_path)
     yield wire
     wire.end()
 
 
 def described(
-    wire: ShareGroupWire,
+    wire: ShareGroupCluster,
     topics: Mapping[str, Sequence[int]] | None = None,
     *,
     group: str = "g",
@@ -65,7 +65,9 @@ def offsets_of(described_group: Any) -> dict[str, list[tuple[int, int, int]]]:  
     }
 
 
-def alter(wire: ShareGroupWire, offsets: Mapping[str, Mapping[int, int]], group: str = "g") -> Any:  # noqa: ANN401
+def alter(
+    wire: ShareGroupCluster, offsets: Mapping[str, Mapping[int, int]], group: str = "g"
+) -> Any:  # noqa: ANN401
     topics = [
         AlteredTopic(
             topic_name=name,
@@ -79,7 +81,7 @@ def alter(wire: ShareGroupWire, offsets: Mapping[str, Mapping[int, int]], group:
     return wire.ask(AlterShareGroupOffsetsRequest(group_id=group, topics=topics), 0)
 
 
-def delete(wire: ShareGroupWire, *topics: str, group: str = "g") -> Any:  # noqa: ANN401
+def delete(wire: ShareGroupCluster, *topics: str, group: str = "g") -> Any:  # noqa: ANN401
     rows = [DeletedTopic(topic_name=name) for name in topics]
     return wire.ask(DeleteShareGroupOffsetsRequest(group_id=group, topics=rows), 0)
 
@@ -91,7 +93,7 @@ def codes(response: Any) -> dict[str, dict[int, int]]:  # noqa: ANN401
     }
 
 
-def fill(wire: ShareGroupWire, topic: str, records: int) -> None:
+def fill(wire: ShareGroupCluster, topic: str, records: int) -> None:
     found = wire.cluster.partitions.topic(topic)
     assert found is not None
     partition = found.partition(0)
@@ -99,7 +101,7 @@ def fill(wire: ShareGroupWire, topic: str, records: int) -> None:
     partition.append(BatchView(batch_of(*[b"v"] * records)), wire.clock.now_ms())
 
 
-def test_altered_offsets_are_described(wire: ShareGroupWire) -> None:
+def test_altered_offsets_are_described(wire: ShareGroupCluster) -> None:
     wire.create("t", 2)
     fill(wire, "t", 5)
     wire.join_and_leave("t")
@@ -115,7 +117,7 @@ def test_altered_offsets_are_described(wire: ShareGroupWire) -> None:
 
 
 def test_a_partition_without_a_log_has_no_lag(
-    wire: ShareGroupWire, monkeypatch: pytest.MonkeyPatch
+    wire: ShareGroupCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wire.create("t")
     alter(wire, {"t": {0: 0}})
@@ -124,7 +126,7 @@ def test_a_partition_without_a_log_has_no_lag(
     assert row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_unknown_offsets_are_described_as_unknown(wire: ShareGroupWire) -> None:
+def test_unknown_offsets_are_described_as_unknown(wire: ShareGroupCluster) -> None:
     topic_id = wire.create("t")
     assert described(wire).topics == []
     assert offsets_of(described(wire, {})) == {}
@@ -136,7 +138,7 @@ def test_unknown_offsets_are_described_as_unknown(wire: ShareGroupWire) -> None:
 
 
 def test_offsets_can_be_altered_without_a_group_but_not_with_members(
-    wire: ShareGroupWire,
+    wire: ShareGroupCluster,
 ) -> None:
     wire.create("t")
     assert alter(wire, {"t": {0: 7}}).error_code == ErrorCode.NONE
@@ -147,7 +149,7 @@ def test_offsets_can_be_altered_without_a_group_but_not_with_members(
     assert refused.error_message
 
 
-def test_alterations_have_a_result_for_each_partition(wire: ShareGroupWire) -> None:
+def test_alterations_have_a_result_for_each_partition(wire: ShareGroupCluster) -> None:
     wire.create("t")
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     response = alter(wire, {"t": {0: 0, 3: 0}, "x": {0: 0}})
@@ -158,7 +160,7 @@ def test_alterations_have_a_result_for_each_partition(wire: ShareGroupWire) -> N
 
 
 def test_an_error_of_the_share_coordinator_is_returned(
-    wire: ShareGroupWire, monkeypatch: pytest.MonkeyPatch
+    wire: ShareGroupCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wire.create("t")
     wire.join_and_leave("t")
@@ -176,7 +178,7 @@ def test_an_error_of_the_share_coordinator_is_returned(
     assert (row.topic_name, row.error_code) == ("t", ErrorCode.NONE)
 
 
-def test_offsets_are_deleted_by_topic(wire: ShareGroupWire) -> None:
+def test_offsets_are_deleted_by_topic(wire: ShareGroupCluster) -> None:
     wire.create("t")
     wire.create("u")
     wire.join_and_leave("t")
@@ -188,7 +190,7 @@ def test_offsets_are_deleted_by_topic(wire: ShareGroupWire) -> None:
     assert described(wire).topics == []
 
 
-def test_invalid_deletions_are_refused_as_a_whole(wire: ShareGroupWire) -> None:
+def test_invalid_deletions_are_refused_as_a_whole(wire: ShareGroupCluster) -> None:
     wire.create("t")
     wire.beat(topics=["t"])
     assert delete(wire, "t").error_code == ErrorCode.NON_EMPTY_GROUP
@@ -198,14 +200,14 @@ def test_invalid_deletions_are_refused_as_a_whole(wire: ShareGroupWire) -> None:
 
 
 def test_only_the_group_coordinator_answers(tmp_path: Path) -> None:
-    wire = ShareGroupWire(tmp_path, nodes=2)
+    wire = ShareGroupCluster(tmp_path, nodes=2)
     codes_of_nodes = {described(wire, node=node).error_code for node in (1, 2)}
     assert codes_of_nodes == {ErrorCode.NONE, ErrorCode.NOT_COORDINATOR}
     wire.end()
 
 
 def test_without_share_groups_every_group_has_an_error(
-    wire: ShareGroupWire, monkeypatch: pytest.MonkeyPatch
+    wire: ShareGroupCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: object) -> None:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)

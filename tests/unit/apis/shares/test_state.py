@@ -21,7 +21,7 @@ from kafkalite.protocol._generated.messages.write_share_group_state import (
 )
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.shares.state import ShareKey, StateBatch, StateChange
-from tests.unit.apis.share_wire import APIS, ShareWire
+from tests.cluster.shares import APIS, ShareCluster
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,35 +54,35 @@ def codes(answer: Any) -> list[int]:  # noqa: ANN401 - of any of the five
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> ShareWire:
-    return ShareWire(tmp_path, partitions=2)
+def wire(tmp_path: Path) -> ShareCluster:
+    return ShareCluster(tmp_path, partitions=2)
 
 
-def test_a_state_is_initialized_written_read_and_deleted(wire: ShareWire) -> None:
+def test_a_state_is_initialized_written_read_and_deleted(wire: ShareCluster) -> None:
     topic_id = wire.topic_id
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     begin = request(INITIALIZE, topic_id, 0, 1, 2, state_epoch=2, start_offset=5)
-    assert codes(wire.ask(begin)) == [0, 0, unknown]
+    assert codes(wire.handle(begin)) == [0, 0, unknown]
     batch = WRITE.StateBatch(first_offset=5, last_offset=9, delivery_state=2, delivery_count=1)
     write = request(
         WRITE, topic_id, 0, state_epoch=2, start_offset=5, delivery_complete_count=5,
         state_batches=[batch],
     )  # fmt: skip
-    assert codes(wire.ask(write)) == [0]
-    (read,) = rows(wire.ask(request(READ, topic_id, 0, leader_epoch=3)))
+    assert codes(wire.handle(write)) == [0]
+    (read,) = rows(wire.handle(request(READ, topic_id, 0, leader_epoch=3)))
     assert (read.state_epoch, read.start_offset) == (2, 5)
     assert [(each.first_offset, each.last_offset) for each in read.state_batches] == [(5, 9)]
-    (summary,) = rows(wire.ask(request(SUMMARY, topic_id, 0)))
+    (summary,) = rows(wire.handle(request(SUMMARY, topic_id, 0)))
     assert (summary.leader_epoch, summary.delivery_complete_count) == (3, 5)
-    assert codes(wire.ask(write)) == [ErrorCode.FENCED_LEADER_EPOCH]
-    assert codes(wire.ask(request(DELETE, topic_id, 0, 1))) == [0, 0]
-    (gone,) = rows(wire.ask(request(READ, topic_id, 0)))
+    assert codes(wire.handle(write)) == [ErrorCode.FENCED_LEADER_EPOCH]
+    assert codes(wire.handle(request(DELETE, topic_id, 0, 1))) == [0, 0]
+    (gone,) = rows(wire.handle(request(READ, topic_id, 0)))
     assert gone.error_code == ErrorCode.INVALID_REQUEST
     assert gone.error_message
 
 
-def test_recorded_refusals_are_limited(wire: ShareWire) -> None:
-    assert len(codes(wire.ask(request(SUMMARY, wire.topic_id, *range(2, 30))))) == 28
+def test_recorded_refusals_are_limited(wire: ShareCluster) -> None:
+    assert len(codes(wire.handle(request(SUMMARY, wire.topic_id, *range(2, 30))))) == 28
     refusals = [each for each in wire.cluster.history.about("g") if each.kind == "refused"]
     assert len(refusals) == 10
     assert {each.facts["error"] for each in refusals} == {"UNKNOWN_TOPIC_OR_PARTITION"}
@@ -90,18 +90,18 @@ def test_recorded_refusals_are_limited(wire: ShareWire) -> None:
 
 
 @pytest.mark.parametrize("kind", TOPICS)
-def test_a_request_without_a_group_is_empty(wire: ShareWire, kind: Any) -> None:  # noqa: ANN401
-    assert rows(wire.ask(request(kind, wire.topic_id, 0, group=""))) == []
+def test_a_request_without_a_group_is_empty(wire: ShareCluster, kind: Any) -> None:  # noqa: ANN401
+    assert rows(wire.handle(request(kind, wire.topic_id, 0, group=""))) == []
 
 
-def test_a_write_without_partitions_is_empty(wire: ShareWire) -> None:
-    assert wire.ask(request(WRITE, wire.topic_id)).results == []
+def test_a_write_without_partitions_is_empty(wire: ShareCluster) -> None:
+    assert wire.handle(request(WRITE, wire.topic_id)).results == []
 
 
 def test_only_the_leader_of_the_log_answers(tmp_path: Path) -> None:
-    wire = ShareWire(tmp_path, nodes=2)
+    wire = ShareCluster(tmp_path, nodes=2)
     answers = [
-        codes(wire.ask(request(SUMMARY, wire.topic_id, 0), connection=f"{node}", node_id=node))
+        codes(wire.handle(request(SUMMARY, wire.topic_id, 0), connection=f"{node}", node_id=node))
         for node in (1, 2)
     ]
     assert sorted(answers) == [[ErrorCode.NONE], [ErrorCode.NOT_COORDINATOR]]
@@ -114,7 +114,7 @@ def test_one_error_applies_to_all_partitions(kind: Any) -> None:  # noqa: ANN401
     assert codes(answer) == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
 
 
-def test_states_survive_pruning_of_their_log(wire: ShareWire) -> None:
+def test_states_survive_pruning_of_their_log(wire: ShareCluster) -> None:
     shares = wire.cluster.shares
     key = ShareKey("g", wire.topic_id, 0)
     for offset in range(1_200):

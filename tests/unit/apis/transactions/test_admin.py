@@ -10,7 +10,7 @@ from kafkalite.apis.duplicates import MAX_DUPLICATES
 from kafkalite.protocol._generated.messages.describe_transactions import DescribeTransactionsRequest
 from kafkalite.protocol._generated.messages.list_transactions import ListTransactionsRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.apis.transaction_wire import ID, TransactionWire
+from tests.cluster.transactions import ID, TransactionCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,13 +20,13 @@ FIRST, SECOND = ("orders", 0), ("orders", 2)
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[TransactionWire]:
-    wire = TransactionWire(tmp_path)
+def wire(tmp_path: Path) -> Iterator[TransactionCluster]:
+    wire = TransactionCluster(tmp_path)
     yield wire
     wire.end()
 
 
-def listed(wire: TransactionWire, version: int = 2, **asked: object) -> dict[str, str]:
+def listed(wire: TransactionCluster, version: int = 2, **asked: object) -> dict[str, str]:
     """Return the state of every listed id."""
     request = ListTransactionsRequest(**asked)  # type: ignore[arg-type]  # each its own type
     answer = wire.ask(request, version)
@@ -34,7 +34,7 @@ def listed(wire: TransactionWire, version: int = 2, **asked: object) -> dict[str
     return {each.transactional_id: each.transaction_state for each in answer.transaction_states}
 
 
-def test_a_transaction_is_described(wire: TransactionWire) -> None:
+def test_a_transaction_is_described(wire: TransactionCluster) -> None:
     producer = wire.new_producer()
     begun = wire.describe()
     assert (begun.transaction_state, begun.transaction_start_time_ms) == ("Empty", -1)
@@ -50,14 +50,14 @@ def test_a_transaction_is_described(wire: TransactionWire) -> None:
     assert [(topic.topic, topic.partitions) for topic in shown.topics] == [("orders", [0, 2])]
 
 
-def test_duplicates_of_an_id_are_limited(wire: TransactionWire) -> None:
+def test_duplicates_of_an_id_are_limited(wire: TransactionCluster) -> None:
     wire.new_producer()
     request = DescribeTransactionsRequest(transactional_ids=[ID] * (MAX_DUPLICATES + 3))
     codes = [each.error_code for each in wire.ask(request, 0).transaction_states]
     assert codes == [ErrorCode.NONE] * (MAX_DUPLICATES + 1) + [ErrorCode.INVALID_REQUEST] * 2
 
 
-def test_each_id_has_its_own_result(wire: TransactionWire) -> None:
+def test_each_id_has_its_own_result(wire: TransactionCluster) -> None:
     wire.new_producer()
     request = DescribeTransactionsRequest(transactional_ids=["unknown", ID, ""])
     states = wire.ask(request, 0).transaction_states
@@ -69,7 +69,7 @@ def test_each_id_has_its_own_result(wire: TransactionWire) -> None:
     assert [entry.facts["api"] for entry in wire.events("unknown")] == ["DescribeTransactions"]
 
 
-def test_ids_are_filtered_by_state_and_by_producer(wire: TransactionWire) -> None:
+def test_ids_are_filtered_by_state_and_by_producer(wire: TransactionCluster) -> None:
     wire.find("b", "c")
     producer = wire.new_producer()
     wire.add(producer, FIRST)
@@ -90,7 +90,7 @@ def test_ids_are_filtered_by_state_and_by_producer(wire: TransactionWire) -> Non
     assert listed(wire, state_filters=["Ongoing"], producer_id_filters=[done.producer_id]) == {}
 
 
-def test_unknown_states_are_returned_and_match_nothing(wire: TransactionWire) -> None:
+def test_unknown_states_are_returned_and_match_nothing(wire: TransactionCluster) -> None:
     wire.new_producer()
     request = ListTransactionsRequest(state_filters=["empty", "No", "Empty", "No", "Dead"])
     answer = wire.ask(request, 0)
@@ -100,7 +100,7 @@ def test_unknown_states_are_returned_and_match_nothing(wire: TransactionWire) ->
     assert (answer.unknown_state_filters, answer.transaction_states) == (["ongoing"], [])
 
 
-def test_ids_are_filtered_by_the_duration_of_their_transaction(wire: TransactionWire) -> None:
+def test_ids_are_filtered_by_the_duration_of_their_transaction(wire: TransactionCluster) -> None:
     """An id without a transaction passes every duration filter."""
     wire.find("b")
     wire.new_producer(transactional_id="b")
@@ -126,7 +126,7 @@ def test_ids_are_filtered_by_the_duration_of_their_transaction(wire: Transaction
     ],
 )
 def test_ids_are_filtered_by_an_expression_that_matches_completely(
-    wire: TransactionWire, pattern: str | None, found: set[str]
+    wire: TransactionCluster, pattern: str | None, found: set[str]
 ) -> None:
     for name in ("pay-1", "pay-2", "ship"):
         wire.new_producer(transactional_id=name)
@@ -134,14 +134,14 @@ def test_ids_are_filtered_by_an_expression_that_matches_completely(
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{2000}{2000}", "(?=a)"])
-def test_an_invalid_expression_is_refused(wire: TransactionWire, pattern: str) -> None:
+def test_an_invalid_expression_is_refused(wire: TransactionCluster, pattern: str) -> None:
     answer = wire.ask(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert answer.transaction_states == []
 
 
 def test_each_node_lists_the_ids_that_it_coordinates(tmp_path: Path) -> None:
-    wire = TransactionWire(tmp_path, nodes=3)
+    wire = TransactionCluster(tmp_path, nodes=3)
     names = [f"id-{number}" for number in range(12)]
     leaders = dict(zip(names, wire.find(*names), strict=True))
     for name, node in leaders.items():
@@ -155,7 +155,7 @@ def test_each_node_lists_the_ids_that_it_coordinates(tmp_path: Path) -> None:
 
 
 def test_without_the_topic_the_list_is_empty(tmp_path: Path) -> None:
-    wire = TransactionWire(tmp_path, finds=False)
+    wire = TransactionCluster(tmp_path, finds=False)
     assert listed(wire) == {}
     assert wire.describe().error_code == ErrorCode.NOT_COORDINATOR
     wire.end()

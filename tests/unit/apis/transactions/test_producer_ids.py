@@ -15,7 +15,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.rows import refusal
 from kafkalite.transactions.state import Producer
-from tests.unit.apis.transaction_wire import TransactionWire
+from tests.cluster.transactions import TransactionCluster
 from tests.unit.data_plane import DataPlane
 
 if TYPE_CHECKING:
@@ -76,15 +76,15 @@ def test_invalid_requests_are_refused(
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[TransactionWire]:
-    wire = TransactionWire(tmp_path)
+def wire(tmp_path: Path) -> Iterator[TransactionCluster]:
+    wire = TransactionCluster(tmp_path)
     yield wire
     wire.end()
 
 
 @pytest.mark.parametrize("version", range(6))
 def test_a_transactional_id_keeps_its_producer_id_with_the_next_epoch(
-    wire: TransactionWire, version: int
+    wire: TransactionCluster, version: int
 ) -> None:
     first = wire.init(version=version)
     second = wire.init(version=version)
@@ -102,7 +102,7 @@ def test_a_transactional_id_keeps_its_producer_id_with_the_next_epoch(
     ],
 )
 def test_a_fenced_producer_cannot_continue(
-    wire: TransactionWire, version: int, code: ErrorCode
+    wire: TransactionCluster, version: int, code: ErrorCode
 ) -> None:
     zombie = wire.new_producer()
     wire.new_producer()
@@ -112,7 +112,7 @@ def test_a_fenced_producer_cannot_continue(
     assert (event.kind, event.facts["api"]) == ("fenced", "InitProducerId")
 
 
-def test_initializations_are_recorded_in_the_history(wire: TransactionWire) -> None:
+def test_initializations_are_recorded_in_the_history(wire: TransactionCluster) -> None:
     first, second = wire.new_producer(), wire.new_producer()
     kind = Entity.TRANSACTIONAL_ID
     entries = wire.cluster.history.about("t", of=kind)
@@ -129,7 +129,7 @@ def test_initializations_are_recorded_in_the_history(wire: TransactionWire) -> N
 
 
 def test_a_continuing_producer_is_not_recorded_as_fencing_another(
-    wire: TransactionWire,
+    wire: TransactionCluster,
 ) -> None:
     again = wire.init(wire.new_producer())
     (*_, last) = wire.cluster.history.about("t", of=Entity.TRANSACTIONAL_ID)
@@ -139,7 +139,7 @@ def test_a_continuing_producer_is_not_recorded_as_fencing_another(
     )
 
 
-def test_a_producer_continues_after_an_error(wire: TransactionWire) -> None:
+def test_a_producer_continues_after_an_error(wire: TransactionCluster) -> None:
     """KIP-360; a repeated request has the same result."""
     producer = wire.new_producer()
     for _ in range(2):
@@ -149,7 +149,7 @@ def test_a_producer_continues_after_an_error(wire: TransactionWire) -> None:
 
 
 def test_an_open_transaction_of_the_previous_producer_is_aborted_first(
-    wire: TransactionWire,
+    wire: TransactionCluster,
 ) -> None:
     zombie = wire.new_producer()
     wire.add(zombie, ("orders", 0))
@@ -175,14 +175,14 @@ def test_an_open_transaction_of_the_previous_producer_is_aborted_first(
     ],
 )
 def test_the_transaction_timeout_is_limited(
-    wire: TransactionWire, timeout_ms: int, code: ErrorCode
+    wire: TransactionCluster, timeout_ms: int, code: ErrorCode
 ) -> None:
     assert wire.init(timeout_ms=timeout_ms).error_code == code
 
 
 def test_an_invalid_request_is_refused_by_every_node(tmp_path: Path) -> None:
     """Also before there is a coordinator."""
-    wire = TransactionWire(tmp_path, finds=False)
+    wire = TransactionCluster(tmp_path, finds=False)
     assert TRANSACTION_STATE_TOPIC not in wire.cluster.metadata.image.topics
     assert wire.init(transactional_id="").error_code == ErrorCode.INVALID_REQUEST
     assert wire.init(timeout_ms=0).error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
@@ -201,7 +201,7 @@ def test_an_invalid_request_is_refused_by_every_node(tmp_path: Path) -> None:
 def test_version_6_supports_two_phase_commit(
     tmp_path: Path, *, enable: bool, keep: bool, code: ErrorCode
 ) -> None:
-    wire = TransactionWire(tmp_path, config={"unstable.api.versions.enable": "true"})
+    wire = TransactionCluster(tmp_path, config={"unstable.api.versions.enable": "true"})
     request = InitProducerIdRequest(
         transactional_id="t",
         transaction_timeout_ms=60_000,
@@ -214,12 +214,14 @@ def test_version_6_supports_two_phase_commit(
     wire.end()
 
 
-def test_version_6_is_unknown_unless_unstable_versions_are_enabled(wire: TransactionWire) -> None:
+def test_version_6_is_unknown_unless_unstable_versions_are_enabled(
+    wire: TransactionCluster,
+) -> None:
     with pytest.raises(ProtocolViolation, match="v6 is not served"):
         wire.init(version=6)
 
 
-def test_a_restart_forgets_no_producer(wire: TransactionWire) -> None:
+def test_a_restart_forgets_no_producer(wire: TransactionCluster) -> None:
     before = wire.new_producer()
     wire.restart()
     after = wire.new_producer()

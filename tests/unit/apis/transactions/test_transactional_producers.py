@@ -15,7 +15,7 @@ from kafkalite.apis.transactions.transactional_producers import (
 from kafkalite.protocol._generated.messages.end_txn import EndTxnResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.unit.apis.transaction_wire import ID, TransactionWire
+from tests.cluster.transactions import ID, TransactionCluster
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ def test_a_fenced_producer_gets_producer_fenced_if_the_version_knows_it() -> Non
 
 
 def test_the_shard_of_an_id_is_on_its_leader(tmp_path: Path) -> None:
-    wire = TransactionWire(tmp_path, nodes=2)
+    wire = TransactionCluster(tmp_path, nodes=2)
     (leader,) = wire.find()
     call = wire.contexts[leader].latest_call
     transactions = wire.cluster.transactions

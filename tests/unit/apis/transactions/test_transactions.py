@@ -13,7 +13,7 @@ from kafkalite.metadata.partition_creation import NewPartitions
 from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.transactions.state import Producer
-from tests.unit.apis.transaction_wire import ID, TransactionWire, codes, topics, transaction
+from tests.cluster.transactions import ID, TransactionCluster, codes, topics, transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,14 +24,16 @@ OFFSETS = "__consumer_offsets"
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[TransactionWire]:
-    wire = TransactionWire(tmp_path)
+def wire(tmp_path: Path) -> Iterator[TransactionCluster]:
+    wire = TransactionCluster(tmp_path)
     yield wire
     wire.end()
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_a_client_adds_partitions_to_one_transaction(wire: TransactionWire, version: int) -> None:
+def test_a_client_adds_partitions_to_one_transaction(
+    wire: TransactionCluster, version: int
+) -> None:
     producer = wire.new_producer()
     assert wire.add(producer, FIRST, SECOND, version=version) == {FIRST: 0, SECOND: 0}
     assert wire.state() == "Ongoing"
@@ -41,7 +43,7 @@ def test_a_client_adds_partitions_to_one_transaction(wire: TransactionWire, vers
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_brokers_add_and_verify_partitions_of_several_transactions(
-    wire: TransactionWire, version: int
+    wire: TransactionCluster, version: int
 ) -> None:
     producer = wire.new_producer()
     wire.find("u")
@@ -65,7 +67,7 @@ def test_brokers_add_and_verify_partitions_of_several_transactions(
     ]
 
 
-def test_an_invalid_partition_prevents_the_others(wire: TransactionWire) -> None:
+def test_an_invalid_partition_prevents_the_others(wire: TransactionCluster) -> None:
     wire.find("g", kind=0)
     producer = wire.new_producer()
     unknown, internal = ("orders", 3), (OFFSETS, 0)
@@ -79,7 +81,7 @@ def test_an_invalid_partition_prevents_the_others(wire: TransactionWire) -> None
     assert wire.events() == []
 
 
-def test_brokers_may_add_internal_topics(wire: TransactionWire) -> None:
+def test_brokers_may_add_internal_topics(wire: TransactionCluster) -> None:
     wire.find("g", kind=0)
     producer = wire.new_producer()
     (result,) = wire.add_all(transaction(producer, (OFFSETS, 1), FIRST)).results_by_transaction
@@ -98,7 +100,7 @@ def test_brokers_may_add_internal_topics(wire: TransactionWire) -> None:
     ],
 )
 def test_the_error_of_a_fenced_producer_depends_on_the_version(
-    wire: TransactionWire, version: int, code: ErrorCode
+    wire: TransactionCluster, version: int, code: ErrorCode
 ) -> None:
     zombie = wire.new_producer()
     wire.new_producer()
@@ -124,7 +126,7 @@ def test_the_error_of_a_fenced_producer_depends_on_the_version(
     ],
 )
 def test_another_producer_changes_nothing(
-    wire: TransactionWire, producer_id_step: int, epoch_step: int, code: ErrorCode
+    wire: TransactionCluster, producer_id_step: int, epoch_step: int, code: ErrorCode
 ) -> None:
     producer_id, epoch = wire.new_producer()
     wire.add(Producer(producer_id, epoch), FIRST)
@@ -137,7 +139,7 @@ def test_another_producer_changes_nothing(
     assert topic.partitions == [0]
 
 
-def test_an_empty_id_is_invalid(wire: TransactionWire) -> None:
+def test_an_empty_id_is_invalid(wire: TransactionCluster) -> None:
     producer = wire.new_producer()
     assert wire.add(producer, FIRST, transactional_id="") == {FIRST: ErrorCode.INVALID_REQUEST}
     (result,) = wire.add_all(
@@ -149,7 +151,7 @@ def test_an_empty_id_is_invalid(wire: TransactionWire) -> None:
 
 
 def test_other_nodes_answer_not_coordinator(tmp_path: Path) -> None:
-    wire = TransactionWire(tmp_path, nodes=3)
+    wire = TransactionCluster(tmp_path, nodes=3)
     (leader,) = wire.find()
     producer = wire.new_producer(node=leader)
     for node in {1, 2, 3} - {leader}:
@@ -164,7 +166,7 @@ def test_other_nodes_answer_not_coordinator(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", range(5))
 def test_the_offsets_partition_of_a_group_is_added_like_others(
-    wire: TransactionWire, version: int
+    wire: TransactionCluster, version: int
 ) -> None:
     producer = wire.new_producer()
     assert wire.add_offsets(producer, version=version) == 0
@@ -176,7 +178,7 @@ def test_the_offsets_partition_of_a_group_is_added_like_others(
 @pytest.mark.parametrize("is_commit", [True, False])
 @pytest.mark.parametrize("version", range(6))
 def test_an_end_is_complete_when_it_is_answered(
-    wire: TransactionWire, version: int, *, is_commit: bool
+    wire: TransactionCluster, version: int, *, is_commit: bool
 ) -> None:
     """From version 5 on, the producer continues with the next epoch."""
     producer = wire.new_producer()
@@ -192,7 +194,7 @@ def test_an_end_is_complete_when_it_is_answered(
     assert wire.add(successor if bumps else producer, FIRST) == {FIRST: 0}
 
 
-def test_without_an_open_transaction_an_end_is_refused(wire: TransactionWire) -> None:
+def test_without_an_open_transaction_an_end_is_refused(wire: TransactionCluster) -> None:
     producer = wire.new_producer()
     for version in range(6):
         ended = wire.end_transaction(producer, version=version)
@@ -200,7 +202,7 @@ def test_without_an_open_transaction_an_end_is_refused(wire: TransactionWire) ->
     assert wire.state() == "Empty"
 
 
-def test_a_repeated_end_has_the_same_answer(wire: TransactionWire) -> None:
+def test_a_repeated_end_has_the_same_answer(wire: TransactionCluster) -> None:
     producer = wire.new_producer()
     wire.add(producer, FIRST)
     answers = [wire.end_transaction(producer, version=5) for _ in range(2)]
@@ -232,7 +234,7 @@ def test_an_internal_error_has_the_structure_of_the_version(version: int) -> Non
     assert codes(results) == {FIRST: ErrorCode.UNKNOWN_SERVER_ERROR}
 
 
-def test_ids_are_unknown_after_their_log_was_deleted(wire: TransactionWire) -> None:
+def test_ids_are_unknown_after_their_log_was_deleted(wire: TransactionCluster) -> None:
     """The next coordinator begins with an empty state."""
     producer = wire.new_producer()
     wire.add(producer, FIRST)
@@ -247,7 +249,7 @@ def test_ids_are_unknown_after_their_log_was_deleted(wire: TransactionWire) -> N
     assert wire.add(successor, FIRST) == {FIRST: 0}
 
 
-def test_a_deleted_topic_does_not_block_a_transaction(wire: TransactionWire) -> None:
+def test_a_deleted_topic_does_not_block_a_transaction(wire: TransactionCluster) -> None:
     topic_id = wire.create("gone", 2)
     producer = wire.new_producer()
     wire.add(producer, FIRST, ("gone", 1))
@@ -261,7 +263,7 @@ def test_a_deleted_topic_does_not_block_a_transaction(wire: TransactionWire) -> 
 
 def test_markers_have_the_epoch_of_their_coordinator(tmp_path: Path) -> None:
     """So partitions refuse late markers of the previous coordinator."""
-    wire = TransactionWire(tmp_path, nodes=2)
+    wire = TransactionCluster(tmp_path, nodes=2)
     names = [f"id-{number}" for number in range(20)]
     leaders = dict(zip(names, wire.find(*names), strict=True))
     name = next(name for name, node in leaders.items() if node == 2)
@@ -282,7 +284,7 @@ def test_markers_have_the_epoch_of_their_coordinator(tmp_path: Path) -> None:
     wire.end()
 
 
-def test_added_partitions_move_ids_only_after_a_restart(wire: TransactionWire) -> None:
+def test_added_partitions_move_ids_only_after_a_restart(wire: TransactionCluster) -> None:
     """As in Kafka, which reads the number of partitions at its start."""
     names = [f"id-{number}" for number in range(12)]
     wire.find(*names)

@@ -22,7 +22,7 @@ from kafkalite.protocol.uuids import ZERO_UUID
 from kafkalite.storage.transaction_marker import TransactionMarker
 from kafkalite.transactions.producer_initialization import ProducerRequest
 from kafkalite.transactions.state import Producer, TransactionState
-from tests.unit.apis.group_wire import GroupWire
+from tests.cluster.groups import GroupCluster
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 X = "x"
 
 
-class TransactionalWire(GroupWire):
+class TransactionalWire(GroupCluster):
     """A cluster of one node with one producer, whose transactional id is x."""
 
     def __init__(
@@ -331,7 +331,7 @@ def test_the_error_while_loading_depends_on_the_version(
 
 
 def test_without_the_groups_topic_there_is_no_coordinator() -> None:
-    wire = GroupWire()
+    wire = GroupCluster()
     wire.create("t")
     request = TxnOffsetCommitRequest(
         transactional_id=X,

@@ -9,7 +9,7 @@ import pytest
 from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.transactions.state import Producer
-from tests.unit.apis.transaction_wire import TransactionWire
+from tests.cluster.transactions import TransactionCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +25,8 @@ PRODUCER = Producer(77, 3)
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[TransactionWire]:
-    wire = TransactionWire(tmp_path)
+def wire(tmp_path: Path) -> Iterator[TransactionCluster]:
+    wire = TransactionCluster(tmp_path)
     yield wire
     wire.end()
 
@@ -49,7 +49,7 @@ def marker(
 
 
 def write(
-    wire: TransactionWire, *markers: Marker, version: int = 2, node: int = 1
+    wire: TransactionCluster, *markers: Marker, version: int = 2, node: int = 1
 ) -> dict[int, dict[TopicPartition, int]]:
     """Return the errors of partitions by producer id."""
     answer: Any = wire.ask(WriteTxnMarkersRequest(markers=list(markers)), version, node)
@@ -66,7 +66,7 @@ def write(
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("is_commit", [True, False])
 def test_every_partition_gets_its_marker(
-    wire: TransactionWire, version: int, *, is_commit: bool
+    wire: TransactionCluster, version: int, *, is_commit: bool
 ) -> None:
     errors = write(wire, marker(FIRST, SECOND, is_commit=is_commit), version=version)
     assert errors == {77: {FIRST: 0, SECOND: 0}}
@@ -74,7 +74,7 @@ def test_every_partition_gets_its_marker(
     assert wire.markers("orders", 1) == []
 
 
-def test_an_empty_request_does_nothing(wire: TransactionWire) -> None:
+def test_an_empty_request_does_nothing(wire: TransactionCluster) -> None:
     assert write(wire) == {}
     nowhere = marker()
     nowhere.topics = [Topic(name="orders", partition_indexes=[])]
@@ -83,7 +83,7 @@ def test_an_empty_request_does_nothing(wire: TransactionWire) -> None:
 
 @pytest.mark.parametrize("producer", [Producer(78, -1), Producer(-1, 0)])
 def test_a_negative_producer_id_or_epoch_fails_the_request(
-    wire: TransactionWire, producer: Producer
+    wire: TransactionCluster, producer: Producer
 ) -> None:
     """The request ends there; later markers are not written."""
     unknown = ("orders", 9)
@@ -100,7 +100,7 @@ def test_a_negative_producer_id_or_epoch_fails_the_request(
 
 
 def test_a_negative_producer_epoch_for_groups_fails_one_partition_only(
-    wire: TransactionWire,
+    wire: TransactionCluster,
 ) -> None:
     wire.find("g", kind=0)
     unknown, offsets = ("orders", 9), ("__consumer_offsets", 0)
@@ -114,7 +114,7 @@ def test_a_negative_producer_epoch_for_groups_fails_one_partition_only(
     }
 
 
-def test_each_producer_and_partition_has_its_own_result(wire: TransactionWire) -> None:
+def test_each_producer_and_partition_has_its_own_result(wire: TransactionCluster) -> None:
     other = Producer(78, 0)
     unknown, none = ("orders", 9), ("none", 0)
     errors = write(
@@ -131,7 +131,7 @@ def test_each_producer_and_partition_has_its_own_result(wire: TransactionWire) -
     assert wire.markers() == [(PRODUCER, False), (other, True)]
 
 
-def test_a_late_marker_is_refused(wire: TransactionWire) -> None:
+def test_a_late_marker_is_refused(wire: TransactionCluster) -> None:
     write(wire, marker(FIRST, coordinator_epoch=4))
     old = Producer(77, 2)
     assert write(wire, marker(FIRST, producer=old, coordinator_epoch=4)) == {
@@ -144,7 +144,7 @@ def test_a_late_marker_is_refused(wire: TransactionWire) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_hanging_transaction_can_be_aborted(wire: TransactionWire, version: int) -> None:
+def test_a_hanging_transaction_can_be_aborted(wire: TransactionCluster, version: int) -> None:
     """As Admin.abortTransaction does: with the producer's epoch, and no transaction version."""
     producer = wire.new_producer()
     wire.add(producer, FIRST)
@@ -155,7 +155,7 @@ def test_a_hanging_transaction_can_be_aborted(wire: TransactionWire, version: in
     assert wire.markers() == [(producer, False)]
 
 
-def test_pending_offsets_are_ended_by_the_group_coordinator(wire: TransactionWire) -> None:
+def test_pending_offsets_are_ended_by_the_group_coordinator(wire: TransactionCluster) -> None:
     place = ("__consumer_offsets", 0)
     assert write(wire, marker(place)) == {77: {place: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}}
     wire.find("g", kind=0)
@@ -165,7 +165,7 @@ def test_pending_offsets_are_ended_by_the_group_coordinator(wire: TransactionWir
 
 def test_only_the_leader_writes_a_marker(tmp_path: Path) -> None:
     config = {"default.replication.factor": "2", "offsets.topic.replication.factor": "2"}
-    wire = TransactionWire(tmp_path, nodes=3, config=config)
+    wire = TransactionCluster(tmp_path, nodes=3, config=config)
     wire.find("g", kind=0)
     for topic in ("orders", "__consumer_offsets"):
         for image in wire.cluster.metadata.image.topics[topic].partitions:
@@ -181,7 +181,7 @@ def test_only_the_leader_writes_a_marker(tmp_path: Path) -> None:
 
 
 def test_a_failing_disk_is_a_storage_error(
-    wire: TransactionWire, monkeypatch: pytest.MonkeyPatch
+    wire: TransactionCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> int:
         raise OSError(28, "No space left on device")

@@ -1,4 +1,4 @@
-"""TransactionWire: requests of a transactional producer as bytes, to a cluster on a disk."""
+"""TransactionCluster: a TestCluster with requests of transactional producers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RequestTopic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
 RequestTransaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
 
 
-class TransactionWire(TestCluster):
+class TransactionCluster(TestCluster):
     """A cluster with a topic `orders` with three partitions, and a producer."""
 
     def __init__(

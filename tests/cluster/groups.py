@@ -1,8 +1,8 @@
-"""GroupWire: group requests as bytes through the gateway, to a coordinator in memory."""
+"""GroupCluster: nodes that only coordinate groups, with logs in memory that can fail."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkalite.apis.releases import api_finder
 from kafkalite.cluster.node import Endpoint
@@ -12,23 +12,18 @@ from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.groups.coordinator import GroupCoordinator
 from kafkalite.metadata.controller import MetadataController
-from kafkalite.metadata.creation import NewTopic
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from kafkalite.testing.entropy import SeededEntropy
 from kafkalite.transactions.coordinator import TransactionCoordinator
-from kafkalite.wire.session import PendingAnswer
-from tests.cluster.responses import PendingResponse, frame_of, parsed
+from tests.cluster.cluster import Clients, raise_fault
 from tests.unit.nodes import nodes_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import NoReturn
-
-    from kafkalite.protocol.message import Message
 
 
-class GroupWire:
+class GroupCluster(Clients):
     """Nodes that coordinate groups, and a client of each."""
 
     def __init__(
@@ -42,7 +37,7 @@ class GroupWire:
         entropy = SeededEntropy()
         broker = BrokerConfig.from_text(config, as_version=as_version)
         self.metadata_log = MemoryCoordinatorLog()
-        self.metadata = MetadataController(
+        self.metadata = self.controller = MetadataController(
             log=self.metadata_log, config=broker, clock=self.clock, entropy=entropy
         )
         self.logs: dict[int, MemoryCoordinatorLog] = {}
@@ -84,26 +79,4 @@ class GroupWire:
             node_id: ConnectionContext(node=node, listener="PLAINTEXT", client_host="/127.0.0.1")
             for node_id, node in self.nodes.items()
         }
-        self._gateway = Gateway(api_finder(broker.release), self._fault)
-
-    def create(self, name: str, partitions: int = 1) -> bytes:
-        """Create a topic and return its id."""
-        (made,) = self.metadata.create_topics(
-            [NewTopic(name=name, partitions=partitions, replication_factor=1)]
-        )
-        assert made.error is None
-        return made.topic_id
-
-    def ask(self, request: Message, version: int, node: int = 1) -> Any:  # noqa: ANN401 - any class
-        """Send a request; return its response, or PendingResponse if the answer is pending."""
-        key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
-        frame = bytearray(frame_of(request, version))
-        out: list[bytes | memoryview] = []
-        answer = self._gateway.serve_in_worker(self.contexts[node], frame, 0, len(frame), out)
-        if isinstance(answer, PendingAnswer):
-            return PendingResponse(answer, key, version)
-        return parsed(b"".join(out), key, version)
-
-    @staticmethod
-    def _fault(_: object, fault: Exception) -> NoReturn:
-        raise fault
+        self.gateway = Gateway(api_finder(broker.release), raise_fault)

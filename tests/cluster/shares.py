@@ -1,32 +1,23 @@
-"""A cluster without sockets, and members of share groups as its clients; tests control the time."""
+"""ShareCluster: a TestCluster with a topic that members of a share group read."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.apis.shares import acknowledge, fetch, state
-from kafkalite.apis.table import find_api
-from kafkalite.cluster.cluster import Cluster
-from kafkalite.config.broker import BrokerConfig
 from kafkalite.gateway.call import ConnectionContext
-from kafkalite.gateway.gateway import Gateway
-from kafkalite.gateway.inter_broker import InterBrokerCalls
-from kafkalite.metadata.creation import NewTopic
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.share_acknowledge import ShareAcknowledgeRequest
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import BatchView
-from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.testing.clock import ManualClock
-from kafkalite.testing.entropy import SeededEntropy
+from tests.cluster.cluster import TestCluster
 from tests.unit.data_plane import batch_of
-from tests.unit.open_files import new_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-    from typing import NoReturn
 
     from kafkalite.partitions.partition import Partition
     from kafkalite.ports.files import Files
@@ -41,7 +32,7 @@ Ack = tuple[int, int, int | list[int]]
 AcquiredRecords = tuple[int, int, int]
 
 
-class ShareWire:
+class ShareCluster(TestCluster):
     """A cluster with a topic `t`, which the share group `g` reads."""
 
     def __init__(
@@ -55,61 +46,31 @@ class ShareWire:
         as_version: str | None = None,
         files: Files | None = None,
     ) -> None:
-        self._as_version = as_version
-        self._files = files
-        self._path = str(path)
-        self._config = config or {}
-        self._nodes = nodes
-        self.clock = ManualClock()
-        self.entropy = SeededEntropy()
-        self.contexts: dict[str, ConnectionContext] = {}
-        self.cluster = self._cluster()
-        made = self.cluster.metadata.create_topics(
-            [NewTopic("t", partitions=partitions, replication_factor=1)]
-        )
-        assert made[0].error is None
-        self.topic_id = self.cluster.metadata.image.topics["t"].topic_id
+        self._connections: dict[str, ConnectionContext] = {}
+        super().__init__(path, nodes, config, files=files, as_version=as_version)
+        self.topic_id = self.create("t", partitions)
         self.cluster.shares.ensure_topic()
         for index in range(partitions):
             self.begin(index, start=start)
 
-    def _cluster(self) -> Cluster:
-        self._directory = DataDirectory(self._files or new_files(self), self._path)
-        cluster = Cluster(
-            cluster_id="cluster",
-            directory=self._directory,
-            clock=self.clock,
-            entropy=self.entropy,
-            config=BrokerConfig.from_text(self._config, as_version=self._as_version),
-            node_ids=range(1, 1 + self._nodes),
-        )
-        for index, node in enumerate(cluster.nodes.values()):
-            node.set_endpoint("PLAINTEXT", "h", 9092 + index)
-        self.gateway = Gateway(find_api, self._fault)
-        cluster.open(InterBrokerCalls(self.gateway))
-        return cluster
+    def end(self) -> None:
+        """Close the cluster and all connections."""
+        self._connections.clear()
+        super().end()
 
-    @staticmethod
-    def _fault(_: object, fault: Exception) -> NoReturn:
-        raise fault
+    def restart_after_kill(self, files: Files | None = None) -> None:
+        """Start on the disk that a killed process has left.
 
-    def restart(self, *, cleanly: bool = True) -> None:
-        """Restart with the same directory."""
-        if cleanly:
-            self.cluster.stop()
-            self._directory.close(self.cluster.partitions.logs())
-        else:
+        By default, kill this process now. Otherwise its timers do not run any more.
+        """
+        self._connections.clear()
+        if files is None:
             self.cluster.share_partitions.stop()
             self._directory.release_lock()
-        self.contexts.clear()
-        self.cluster = self._cluster()
-
-    def restart_after_kill(self, files: Files) -> None:
-        """Start on the disk that a killed process has left; its timers do not run any more."""
-        self._files = files
-        self.clock = ManualClock(self.clock.now_ms())
-        self.contexts.clear()
-        self.cluster = self._cluster()
+        else:
+            self._files = files
+            self.clock = ManualClock(self.clock.now_ms())
+        self._start()
 
     def begin(self, index: int = 0, *, group: str = "g", start: int = 0, epoch: int = 0) -> None:
         """Initialize the share state of a partition."""
@@ -132,20 +93,20 @@ class ShareWire:
 
     def context(self, connection: str = "main", node_id: int = 1) -> ConnectionContext:
         """Return a connection by name."""
-        if connection not in self.contexts:
-            self.contexts[connection] = ConnectionContext(
+        if connection not in self._connections:
+            self._connections[connection] = ConnectionContext(
                 node=self.cluster.nodes[node_id],
                 listener="PLAINTEXT",
                 client_host="/127.0.0.1",
             )
-        return self.contexts[connection]
+        return self._connections[connection]
 
     def close_connection(self, connection: str) -> None:
         """Close a connection."""
-        for close in self.contexts.pop(connection).on_close.values():
+        for close in self._connections.pop(connection).on_close.values():
             close()
 
-    def ask(
+    def handle(
         self,
         request: Any,  # noqa: ANN401 - one method for all APIs
         version: int = 2,
@@ -209,7 +170,7 @@ class ShareWire:
         )
         for name, value in fields.items():
             setattr(request, name, value)
-        return self.ask(request, connection=connection, node_id=node_id)
+        return self.handle(request, connection=connection, node_id=node_id)
 
     def ack(
         self,
@@ -235,7 +196,7 @@ class ShareWire:
         )
         for name, value in fields.items():
             setattr(request, name, value)
-        answer = self.ask(request)
+        answer = self.handle(request)
         rows = [each for topic in answer.responses for each in topic.partitions]
         return answer.error_code, rows[0].error_code if rows else 0
 
@@ -244,7 +205,7 @@ def _words(words: int | list[int]) -> list[int]:
     return [words] if isinstance(words, int) else words
 
 
-def acquired(answer: Any) -> dict[int, list[AcquiredRecords]]:  # noqa: ANN401 - see ShareWire.fetch
+def acquired(answer: Any) -> dict[int, list[AcquiredRecords]]:  # noqa: ANN401 - see ShareCluster.fetch
     """Return the rows of a share fetch by partition; asserts that there is no error."""
     if isinstance(answer, Waiting):
         answer = answer.value

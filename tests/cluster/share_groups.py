@@ -1,4 +1,4 @@
-"""ShareGroupWire: share group requests as bytes through the gateway, to a cluster on a disk."""
+"""ShareGroupCluster: a TestCluster with heartbeats of members of share groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALL = {
 }
 
 
-class ShareGroupWire(TestCluster):
+class ShareGroupCluster(TestCluster):
     """A cluster with the topic of committed offsets, and clients that are in share groups."""
 
     def __init__(
