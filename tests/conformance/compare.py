@@ -14,7 +14,7 @@ SIDES: Final = ("real", "emulated")
 
 
 def differences(
-    real: list[Entry], emulated: list[Entry], sides: tuple[str, str] = SIDES
+    real: list[Entry], emulated: list[Entry], *, sides: tuple[str, str] = SIDES
 ) -> list[str]:
     """Compare answer by answer, field by field; an empty list means equal."""
     lines = []

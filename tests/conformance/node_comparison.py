@@ -5,9 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kafkalite.config.releases import DEFAULT
 from tests.conformance.compare import differences
 from tests.conformance.compared_releases import RELEASES
 from tests.conformance.node_world import NodeWorlds
+from tests.conformance.recordings import recording_of, renamed
 from tests.oracle.isolation import Network
 from tests.oracle.node_clusters import NODE_IDS, ONE_CONTROLLER, EmulatedNodes, RealNodes
 from tests.oracle.requirements import required
@@ -68,9 +70,7 @@ def node_clusters(
         controllers=controllers,
         network=Network(directory / "network", NODE_IDS) if can_isolate else None,
     )
-    emulated = EmulatedNodes(
-        directory / "kafkalite", _CONFIG, _NODE_CONFIG, as_version=compared.name
-    )
+    emulated = emulated_nodes(directory / "kafkalite", release)
     try:
         with required():
             real.start()
@@ -82,22 +82,43 @@ def node_clusters(
 
 
 def compare(
-    clusters: NodeClusters, scenario: Callable[[NodeWorlds], None], name: str, attempt: int
+    clusters: NodeClusters,
+    scenario: Callable[[NodeWorlds], None],
+    name: str,
+    attempt: int,
+    *,
+    is_recorded: bool = False,
 ) -> None:
-    """Play a scenario on both clusters, and assert that the answers are equal."""
+    """Play a scenario on both clusters, and assert that the answers are equal.
+
+    If it is recorded, the answers of Kafka must also be those of its recording.
+    """
     real, emulated = (
-        _play(cluster, scenario, f"{name}-{attempt}")
-        for cluster in (clusters.real, clusters.emulated)
+        play(cluster, scenario, name, attempt) for cluster in (clusters.real, clusters.emulated)
     )
     lines = differences(real, emulated)
+    if is_recorded:
+        recording = recording_of(scenario, clusters.release.name or DEFAULT)
+        lines += recording.check(name, real)
     assert not lines, "\n".join(lines)
 
 
-def _play(cluster: NodeCluster, scenario: Callable[[NodeWorlds], None], name: str) -> list[Entry]:
-    """Run a scenario on a cluster and return the transcript; each attempt has its own topics."""
-    worlds = NodeWorlds(cluster, name.replace("_", "-"))
+def play(
+    cluster: NodeCluster, scenario: Callable[[NodeWorlds], None], name: str, attempt: int = 1
+) -> list[Entry]:
+    """Run a scenario on a cluster and return the transcript.
+
+    Each attempt has its own topics, for which the transcript has the names of the first attempt.
+    """
+    name = name.replace("_", "-")
+    worlds = NodeWorlds(cluster, f"{name}-{attempt}")
     try:
         scenario(worlds)
     finally:
         worlds.close()
-    return worlds.transcript
+    return renamed(worlds.transcript, f"{name}-{attempt}", f"{name}-1")
+
+
+def emulated_nodes(directory: Path, release: str) -> EmulatedNodes:
+    """Return kafkalite as a release in `RELEASES`, before its start."""
+    return EmulatedNodes(directory, _CONFIG, _NODE_CONFIG, as_version=RELEASES[release].name)

@@ -1,5 +1,7 @@
 """Recordings: what real Kafka answered in scenarios, one file for each release and module.
 
+A scenario without a recording of an earlier release is answered as in the later one.
+
 A line of a file has the name of a scenario, or an entry of its transcript: the title and the
 answer. An answer that is equal to an earlier one of the same scenario is the number of that entry.
 Of a long value the file has the digest.
@@ -28,13 +30,16 @@ RENEW: Final = "KAFKALITE_RECORD"
 RECORDED: Final = Path(__file__).with_name("recorded")
 """The directory of the recordings, with one for each release."""
 
+_LATER: Final[Mapping[str, str]] = {"4.3": "4.4"}
+"""Release → the later one whose recordings it shares unless it has its own."""
+
 _SAME: Final = "same as"
 _LONGEST: Final = 200
 """Characters of a value that is recorded in full."""
 
 
 class Recording(NamedTuple):
-    """The recorded scenarios of one module on one release of Kafka."""
+    """The recorded scenarios of one module, such as `scenarios/topics`, on one release of Kafka."""
 
     release: str
     module: str
@@ -46,7 +51,9 @@ class Recording(NamedTuple):
 
     def transcripts(self) -> Mapping[str, list[Entry]]:
         """Return the transcripts by the names of their scenarios."""
-        return _read(self.path)
+        later = _LATER.get(self.release)
+        inherited = {} if later is None else Recording(later, self.module).transcripts()
+        return {**inherited, **_read(self.path)}
 
     def differences(self, scenario: str, emulated: Sequence[Entry]) -> list[str]:
         """Compare the answers of the emulator with the recorded ones, as with those of Kafka."""
@@ -60,7 +67,7 @@ class Recording(NamedTuple):
         transcripts = self.transcripts()
         answers = shortened(real)
         if os.environ.get(RENEW):
-            self._write({**transcripts, scenario: answers})
+            self._record(scenario, answers)
             return []
         lines = differences(
             _of(transcripts, scenario), answers, sides=("recorded", f"Kafka {self.release}")
@@ -68,7 +75,24 @@ class Recording(NamedTuple):
         command = f"to record it: .venv/bin/python -m tests.conformance.record {scenario}"
         return [*lines, command] if lines else []
 
+    def _record(self, scenario: str, answers: list[Entry]) -> None:
+        recorded = {**_read(self.path)}
+        recorded.pop(scenario, None)
+        later = _LATER.get(self.release)
+        if later is None or Recording(later, self.module).transcripts().get(scenario) != answers:
+            recorded[scenario] = answers
+        self._write(recorded)
+        for release in (each for each, later in _LATER.items() if later == self.release):
+            earlier = Recording(release, self.module)
+            own = _read(earlier.path)
+            if own.get(scenario) == answers:
+                earlier._write({name: own[name] for name in own if name != scenario})
+
     def _write(self, transcripts: Mapping[str, Sequence[Entry]]) -> None:
+        _read.cache_clear()
+        if not transcripts:
+            self.path.unlink(missing_ok=True)
+            return
         lines: list[object] = []
         for name in sorted(transcripts):
             lines.append(name)
@@ -79,17 +103,37 @@ class Recording(NamedTuple):
                 lines.append([entry.title, *((_SAME, earlier) if same else (entry.answer,))])
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text("".join(f"{_line(line)}\n" for line in lines))
-        _read.cache_clear()
 
 
 def recording_of(scenario: Callable[..., object], release: str) -> Recording:
     """Return the recording that has a scenario."""
-    return Recording(release, scenario.__module__.rpartition(".")[2])
+    return Recording(release, "/".join(scenario.__module__.split(".")[2:]))
 
 
 def shortened(transcript: Sequence[Entry]) -> list[Entry]:
     """Return a transcript as it is recorded: values of JSON, with digests of long ones."""
     return [Entry(entry.title, _shortened(entry.answer)) for entry in transcript]
+
+
+def renamed(transcript: list[Entry], name: str, first: str) -> list[Entry]:
+    """Return a transcript with the name of the first run of its scenario in place of `name`."""
+    if name == first:
+        return transcript
+    return [
+        Entry(entry.title.replace(name, first), _renamed(entry.answer, name, first))
+        for entry in transcript
+    ]
+
+
+def _renamed(value: Tree, name: str, first: str) -> Tree:
+    if isinstance(value, str):
+        in_hex = name.encode().hex()
+        return value.replace(name, first).replace(in_hex, first.encode().hex())
+    if isinstance(value, list):
+        return [_renamed(each, name, first) for each in value]
+    if isinstance(value, dict):
+        return {field: _renamed(each, name, first) for field, each in value.items()}
+    return value
 
 
 def _shortened(value: Tree) -> Tree:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol, TypeAlias, overload
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from kafkalite.config.releases import DEFAULT
 from tests.conformance.compare import differences
-from tests.conformance.recordings import recording_of
+from tests.conformance.recordings import recording_of, renamed
 from tests.conformance.world import Entry, World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.conformance.normalization import Tree
+    from kafkalite.testing import Broker
     from tests.oracle.target import Target
 
 Scenario: TypeAlias = Callable[[World], None]
@@ -34,6 +34,17 @@ class Listener(Protocol):
         """Return the port."""
 
 
+class Served(NamedTuple):
+    """A broker in this process, as a target of scenarios."""
+
+    port: int
+
+
+def at(broker: Broker) -> Served:
+    """Return a broker in this process as a target."""
+    return Served(int(broker.bootstrap_servers.rpartition(":")[2]))
+
+
 def play(scenario: Scenario, target: Listener) -> list[Entry]:
     """Run a scenario on a broker and return the transcript.
 
@@ -48,30 +59,10 @@ def play(scenario: Scenario, target: Listener) -> list[Entry]:
         scenario(world)
     finally:
         world.close()
-    if world.name == name:
-        return world.transcript
-    return [
-        Entry(_renamed(entry.title, world.name, name), _renamed(entry.answer, world.name, name))
-        for entry in world.transcript
-    ]
+    return renamed(world.transcript, world.name, name)
 
 
-@overload
-def _renamed(value: str, name: str, first: str) -> str: ...
-@overload
-def _renamed(value: Tree, name: str, first: str) -> Tree: ...
-def _renamed(value: Tree, name: str, first: str) -> Tree:
-    if isinstance(value, str):
-        in_hex = name.encode().hex()
-        return value.replace(name, first).replace(in_hex, first.encode().hex())
-    if isinstance(value, list):
-        return [_renamed(each, name, first) for each in value]
-    if isinstance(value, dict):
-        return {field: _renamed(each, name, first) for field, each in value.items()}
-    return value
-
-
-def compared(scenario: Scenario, real: Target, emulator: Target, release: str = DEFAULT) -> str:
+def compared(scenario: Scenario, real: Listener, emulator: Listener, release: str = DEFAULT) -> str:
     """Run a scenario on both brokers; return the differences, and those of Kafka's recording.
 
     `release` is the release of the real Kafka.

@@ -75,7 +75,7 @@ def clusters(
 def test_both_clusters_give_the_same_answers(
     clusters: NodeClusters, scenario: Callable[[NodeWorlds], None], attempt: int
 ) -> None:
-    compare(clusters, scenario, scenario.__name__, attempt)
+    compare(clusters, scenario, scenario.__name__, attempt, is_recorded=True)
 
 
 def test_the_end_of_a_node_is_noticed(clusters: NodeClusters, attempt: int) -> None:

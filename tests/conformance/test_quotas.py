@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from kafkalite.config.releases import DEFAULT
 from kafkalite.protocol._generated.messages.alter_client_quotas import AlterClientQuotasRequest
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.describe_client_quotas import (
@@ -15,10 +16,9 @@ from kafkalite.protocol._generated.messages.describe_client_quotas import (
 )
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from tests.conformance.batches import batch
-from tests.conformance.compare import differences
 from tests.conformance.compared_releases import RELEASES
 from tests.conformance.raw import RawClient
-from tests.conformance.scenario_runs import play
+from tests.conformance.scenario_runs import compared
 from tests.conformance.scenarios import client_quotas
 from tests.conformance.scenarios.fetching import fetch_from
 from tests.conformance.setup import create_topic, fill, produce
@@ -74,10 +74,9 @@ def emulator(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Iter
     "scenario", client_quotas.SCENARIOS, ids=lambda scenario: scenario.__name__
 )
 def test_quotas_are_administered_as_in_kafka(
-    scenario: Scenario, kafka: RealKafka, emulator: Target
+    scenario: Scenario, release: Release, kafka: RealKafka, emulator: Target
 ) -> None:
-    lines = differences(play(scenario, kafka), play(scenario, emulator))
-    assert not lines, "\n".join(lines)
+    assert compared(scenario, kafka, emulator, release.name or DEFAULT) == ""
 
 
 class ThrottledClient:

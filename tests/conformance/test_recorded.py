@@ -5,7 +5,7 @@ The tests of the same scenarios with a real Kafka renew the recordings.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -14,18 +14,25 @@ from kafkalite.config.releases import DEFAULT
 from kafkalite.testing import Broker
 from tests.conformance import (
     test_group_rules,
+    test_nodes,
     test_scenarios,
     test_transactions,
 )
+from tests.conformance.node_comparison import emulated_nodes
+from tests.conformance.node_comparison import play as play_on_nodes
 from tests.conformance.recordings import RECORDED, Recording, recording_of
-from tests.conformance.scenario_runs import play
-from tests.conformance.scenarios import later_versions
+from tests.conformance.scenario_runs import at, play
+from tests.conformance.scenarios import client_quotas, later_versions, removed_settings
 from tests.oracle.target import COMMON_CONFIG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
-    from tests.conformance.scenario_runs import Scenario
+    from tests.conformance.node_world import NodeWorlds
+    from tests.conformance.scenario_runs import Scenario, Served
+    from tests.conformance.world import Entry
+    from tests.oracle.node_clusters import EmulatedNodes
 
 SCENARIOS: Final = (
     *test_scenarios.SCENARIOS,
@@ -33,12 +40,16 @@ SCENARIOS: Final = (
     *test_transactions.SCENARIOS,
     *later_versions.SCENARIOS,
 )
+_EARLIER: Final = {"4.3": client_quotas.SCENARIOS, "3.9": removed_settings.SCENARIOS}
+"""Release → scenarios that are compared with it, too."""
 
 
-class Served(NamedTuple):
-    """A broker in this process, as a target of scenarios."""
-
-    port: int
+def assert_recorded(
+    scenario: Callable[..., None], answers: Sequence[Entry], release: str = DEFAULT
+) -> None:
+    """Assert that the answers to a scenario are those that a release of Kafka gave."""
+    lines = recording_of(scenario, release).differences(scenario.__name__, answers)
+    assert not lines, "\n".join(lines)
 
 
 @pytest.fixture(scope="module")
@@ -46,22 +57,55 @@ def emulator() -> Iterator[Served]:
     """Start a broker with the settings of the real Kafka."""
     config = {**KAFKALITE_DEFAULTS, **COMMON_CONFIG}
     with Broker(config=config, defaults="kafka", log_level="error") as broker:
-        yield Served(int(broker.bootstrap_servers.rpartition(":")[2]))
+        yield at(broker)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_kafkalite_answers_as_recorded(scenario: Scenario, emulator: Served) -> None:
-    recording = recording_of(scenario, DEFAULT)
-    lines = recording.differences(scenario.__name__, play(scenario, emulator))
-    assert not lines, "\n".join(lines)
+    assert_recorded(scenario, play(scenario, emulator))
+
+
+@pytest.mark.parametrize("release", _EARLIER)
+def test_an_earlier_release_answers_as_recorded(release: str) -> None:
+    with Broker(as_version=release, log_level="error") as broker:
+        for scenario in _EARLIER[release]:
+            assert_recorded(scenario, play(scenario, at(broker)), release)
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedNodes]:
+    """Start three nodes as of the default release."""
+    cluster = emulated_nodes(tmp_path_factory.mktemp("nodes"), DEFAULT)
+    cluster.start()
+    yield cluster
+    cluster.close()
+
+
+@pytest.mark.parametrize("scenario", test_nodes.SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_nodes_answer_as_recorded(
+    scenario: Callable[[NodeWorlds], None], nodes: EmulatedNodes
+) -> None:
+    assert_recorded(scenario, play_on_nodes(nodes, scenario, scenario.__name__))
 
 
 def test_every_recording_is_of_a_scenario() -> None:
+    scenarios: list[tuple[str, Callable[..., None]]] = [
+        *((DEFAULT, scenario) for scenario in SCENARIOS),
+        *((DEFAULT, scenario) for scenario in test_nodes.SCENARIOS),
+        *((release, scenario) for release in _EARLIER for scenario in _EARLIER[release]),
+    ]
+    played = {(recording_of(each, release), each.__name__) for release, each in scenarios}
     recorded = {
-        (path, name)
+        (recording, name)
         for path in RECORDED.rglob("*.jsonl")
-        for name in Recording(path.parent.name, path.stem).transcripts()
+        for recording in [_recording_at(path)]
+        for name in recording.transcripts()
     }
-    played = {(recording_of(scenario, DEFAULT).path, scenario.__name__) for scenario in SCENARIOS}
-    assert recorded == played
-    assert len({name for _, name in played}) == len(SCENARIOS)  # also the name of their topics
+    assert recorded <= played
+    assert all(name in recording.transcripts() for recording, name in played)
+    assert len({scenario.__name__ for scenario in SCENARIOS}) == len(SCENARIOS)  # topics' names
+
+
+def _recording_at(path: Path) -> Recording:
+    release, *module = path.relative_to(RECORDED).with_suffix("").parts
+    return Recording(release, "/".join(module))

@@ -445,6 +445,7 @@ def in_both_protocols(scenario: Callable[[World, Protocol], None]) -> tuple[Scen
 
     old.__name__ = f"{scenario.__name__}_in_the_old_protocol"
     new.__name__ = f"{scenario.__name__}_in_the_new_protocol"
+    old.__module__ = new.__module__ = scenario.__module__
     return old, new
 
 
