@@ -274,7 +274,7 @@ class SecuredCluster(Run):
 
     async def work(self) -> AsyncIterator[None]:
         clients = [await self._login("alice", node) for node in range(3)]
-        stranger = await self._login("bob")
+        unprivileged = await self._login("bob")
         yield
         metadata = await self.ask(clients[0], MetadataRequest(topics=None), 12)
         (leader,) = (
@@ -282,7 +282,7 @@ class SecuredCluster(Run):
         )
         yield
         await self.ask(clients[leader - 1], produce(0, b"new", b"newer"), 9)
-        refused = await self.ask(stranger, produce(0, b"bad"), 9)
+        refused = await self.ask(unprivileged, produce(0, b"bad"), 9)
         (answer,) = refused.responses[0].partition_responses
         assert answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         yield
@@ -327,11 +327,11 @@ class SecuredCluster(Run):
             )
             await self.ask(coordinator, heartbeat, 1)
             yield
-        for client in (*clients, stranger):
+        for client in (*clients, unprivileged):
             await client.close()
 
 
-async def test_a_cluster_beside_another_does_what_it_does_alone(tmp_path: Path) -> None:
+async def test_a_cluster_does_the_same_alone_and_together_with_another(tmp_path: Path) -> None:
     loop = asyncio.get_running_loop()
     errors: list[object] = []
     loop.set_exception_handler(lambda _, context: errors.append(context))
@@ -341,16 +341,16 @@ async def test_a_cluster_beside_another_does_what_it_does_alone(tmp_path: Path) 
         async for _ in run.steps():
             pass
         alone.append(run.notes)
-    beside: list[Run] = [OldCluster(tmp_path / "beside"), SecuredCluster(tmp_path / "beside")]
-    remaining = [each.steps() for each in beside]
+    together: list[Run] = [OldCluster(tmp_path / "together"), SecuredCluster(tmp_path / "together")]
+    remaining = [each.steps() for each in together]
     while remaining:
         for steps in tuple(remaining):
             if await anext(steps, "end") == "end":
                 remaining.remove(steps)
-    for each, notes in zip(beside, alone, strict=True):
+    for each, notes in zip(together, alone, strict=True):
         assert len(notes) > 30
         assert each.notes == notes
-    old, secured = ("\n".join(each.notes) for each in beside)
+    old, secured = ("\n".join(each.notes) for each in together)
     assert "a bug of the old cluster" in old
     assert "a bug of the old cluster" not in secured
     assert errors == []
