@@ -70,7 +70,7 @@ def send_with(world: ConsumerWorld, member_id: bytes) -> None:
     size.append(count)
     body = b"".join(out).replace(b"\4\1\2\3", bytes(size) + member_id)
     frame = bytearray(struct.pack(">hhih", KEY, 1, 7, 6) + b"client\0" + body)
-    world._gateway.serve_in_worker(world.contexts[1], frame, 0, len(frame), [])
+    world.gateway.serve_in_worker(world.contexts[1], frame, 0, len(frame), [])
 
 
 def test_a_hundred_thousand_topics_exceed_the_limit_of_a_record(world: ConsumerWorld) -> None:
