@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     )
     from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.coordinator.group_commit import CommitWindow
-    from kafkalite.coordinator.transactional_records import KeyValue, ProducerIdAndEpoch
+    from kafkalite.coordinator.transactional_records import KeyValue
     from kafkalite.ports.clock import Clock, Timer
+    from kafkalite.storage.producer_state import HasProducer
     from kafkalite.storage.transaction_marker import TransactionMarker
 
 M = TypeVar("M", bound=Machine)
@@ -177,7 +178,7 @@ class ActiveShard(Generic[M]):
         return self._apply_effects(result, now_ms)
 
     def write_transactional(
-        self: ActiveShard[T], producer: ProducerIdAndEpoch, decide: Decision[T, R]
+        self: ActiveShard[T], producer: HasProducer, decide: Decision[T, R]
     ) -> R | Waiting[R]:
         """Run one decision like `write`, but add its records to a producer's transaction.
 
@@ -205,7 +206,7 @@ class ActiveShard(Generic[M]):
         self.machine.end_transaction(marker.producer_id, is_commit=marker.is_commit)
         return end_offset
 
-    def is_in_transaction(self, producer: ProducerIdAndEpoch) -> bool:
+    def is_in_transaction(self, producer: HasProducer) -> bool:
         """Whether a producer has an open transaction here, at this epoch.
 
         Raises KafkaError INVALID_PRODUCER_EPOCH when the log has a later epoch.
@@ -352,7 +353,7 @@ class ActiveShard(Generic[M]):
         self,
         result: CoordinatorResult[R],
         now_ms: int,
-        producer: ProducerIdAndEpoch | None = None,
+        producer: HasProducer | None = None,
         replay: Callable[[CoordinatorRecord[object, object]], None] | None = None,
     ) -> None:
         """Append and replay. `producer` and `replay` are given for records of a transaction."""

@@ -16,8 +16,9 @@ from kafkalite.protocol.acl_operations import Entity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kafkalite.coordinator.transactional_records import LogSection, ProducerIdAndEpoch
+    from kafkalite.coordinator.transactional_records import LogSection
     from kafkalite.protocol.errors import KafkaError
+    from kafkalite.storage.producer_state import HasProducer
     from kafkalite.storage.transaction_marker import TransactionMarker
 
 R = TypeVar("R")
@@ -183,7 +184,7 @@ class CoordinatorLog(Protocol):
     def append_transactional(
         self,
         records: Sequence[tuple[bytes | None, bytes | None]],
-        producer: ProducerIdAndEpoch,
+        producer: HasProducer,
         now_ms: int,
     ) -> int:
         """Append one batch to a producer's transaction, as `append` does.
@@ -198,7 +199,7 @@ class CoordinatorLog(Protocol):
         marker.
         """
 
-    def is_in_transaction(self, producer: ProducerIdAndEpoch) -> bool:
+    def is_in_transaction(self, producer: HasProducer) -> bool:
         """Whether a producer has an open transaction in this log, at this epoch.
 
         Raises KafkaError INVALID_PRODUCER_EPOCH for a stale epoch.

@@ -18,18 +18,6 @@ KeyValue: TypeAlias = "tuple[bytes | None, bytes | None]"
 """A record's key and value as bytes; None is a null key or a tombstone."""
 
 
-class ProducerIdAndEpoch(Protocol):
-    """A producer id with its epoch."""
-
-    @property
-    def producer_id(self) -> int:
-        """The producer id."""
-
-    @property
-    def producer_epoch(self) -> int:
-        """The producer epoch."""
-
-
 class OpenRecords(NamedTuple):
     """Records of one transaction; its marker, if it exists, is later in the log."""
 

@@ -12,9 +12,9 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import (
     TRANSACTIONAL,
+    BatchProducer,
     BatchView,
     ControlKind,
-    Producer,
     assemble,
     build_key_value_batch,
 )
@@ -26,11 +26,12 @@ from kafkalite.storage.record_format import MalformedRecordsError, encode_key_va
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kafkalite.coordinator.transactional_records import KeyValue, LogSection, ProducerIdAndEpoch
+    from kafkalite.coordinator.transactional_records import KeyValue, LogSection
     from kafkalite.partitions.partition import Partition
     from kafkalite.partitions.table import PartitionTable
     from kafkalite.storage.latest_by_key import LatestByKey
     from kafkalite.storage.log import Log
+    from kafkalite.storage.producer_state import HasProducer
     from kafkalite.storage.transaction_marker import TransactionMarker
 
 _FIRST_SEQUENCE = 0
@@ -76,7 +77,7 @@ class PartitionCoordinatorLog:
         self._partition.log.flush()
 
     def append_transactional(
-        self, records: Sequence[KeyValue], producer: ProducerIdAndEpoch, now_ms: int
+        self, records: Sequence[KeyValue], producer: HasProducer, now_ms: int
     ) -> int:
         """Append one batch to a producer's transaction, as `append` does.
 
@@ -91,7 +92,7 @@ class PartitionCoordinatorLog:
             last_offset_delta=len(records) - 1,
             base_timestamp=now_ms,
             max_timestamp=now_ms,
-            producer=Producer(producer.producer_id, producer.producer_epoch, _FIRST_SEQUENCE),
+            producer=BatchProducer(producer.producer_id, producer.producer_epoch, _FIRST_SEQUENCE),
             record_count=len(records),
         )
         return self._append(batch, now_ms)
@@ -105,7 +106,7 @@ class PartitionCoordinatorLog:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         return self._partition.append_marker(marker, now_ms)
 
-    def is_in_transaction(self, producer: ProducerIdAndEpoch) -> bool:
+    def is_in_transaction(self, producer: HasProducer) -> bool:
         """Whether a producer has an open transaction here, at this epoch.
 
         Raises KafkaError INVALID_PRODUCER_EPOCH for a stale epoch.

@@ -269,7 +269,7 @@ class BatchView:
                 last_offset_delta=self.last_offset_delta,
                 base_timestamp=self.base_timestamp,
                 max_timestamp=max_timestamp,
-                producer=Producer(self.producer_id, self.producer_epoch, self.base_sequence),
+                producer=BatchProducer(self.producer_id, self.producer_epoch, self.base_sequence),
                 record_count=self.record_count,
             )
         )
@@ -283,7 +283,7 @@ def _decode_marker(body: bytes, count: int) -> ControlMarker | None:
     return ControlMarker(ControlKind(kind), coordinator_epoch)
 
 
-class Producer(NamedTuple):
+class BatchProducer(NamedTuple):
     """Producer id, epoch and first sequence number of a batch; all -1 if not idempotent."""
 
     producer_id: int = NO_PRODUCER_ID
@@ -291,7 +291,7 @@ class Producer(NamedTuple):
     base_sequence: int = -1
 
 
-NO_PRODUCER = Producer()
+NO_PRODUCER = BatchProducer()
 
 
 def assemble(
@@ -303,7 +303,7 @@ def assemble(
     last_offset_delta: int,
     base_timestamp: int,
     max_timestamp: int,
-    producer: Producer,
+    producer: BatchProducer,
     record_count: int,
 ) -> bytes:
     """Return a batch: a header with the CRC, then `payload`, which is compressed already."""
@@ -335,7 +335,7 @@ def build_batch(
     base_offset: int = 0,
     leader_epoch: int = -1,
     attributes: int = 0,
-    producer: Producer = NO_PRODUCER,
+    producer: BatchProducer = NO_PRODUCER,
 ) -> bytes:
     """Return a batch of at least one record; `attributes` has the codec and the batch's kind."""
     base_timestamp = records[0].timestamp
@@ -380,7 +380,7 @@ def build_control_batch(
         last_offset_delta=0,
         base_timestamp=now_ms,
         max_timestamp=now_ms,
-        producer=Producer(producer_id, producer_epoch),
+        producer=BatchProducer(producer_id, producer_epoch),
         record_count=1,
     )
 

@@ -17,7 +17,7 @@ from kafkalite.storage.batch import (
     COMPRESSION_MASK,
     DELETE_HORIZON,
     NO_TIMESTAMP,
-    Producer,
+    BatchProducer,
     assemble,
 )
 from kafkalite.storage.compaction import AbortedRanges, LatestOffsets, collect_latest_offsets
@@ -174,8 +174,8 @@ def _empty_batch(batch: BatchView) -> bytes:
     )
 
 
-def _producer_of(batch: BatchView) -> Producer:
-    return Producer(batch.producer_id, batch.producer_epoch, batch.base_sequence)
+def _producer_of(batch: BatchView) -> BatchProducer:
+    return BatchProducer(batch.producer_id, batch.producer_epoch, batch.base_sequence)
 
 
 def clean(log: Log, plan: CompactionPlan, *, now_ms: int) -> Steps:

@@ -29,8 +29,8 @@ _EPOCH_BUMP_VERSION = 2
 _SEQUENCE_MASK = 0x7FFF_FFFF  # 2147483647 is followed by 0
 
 
-class ProducerIdAndEpoch(Protocol):
-    """A producer id with its epoch, such as a batch."""
+class HasProducer(Protocol):
+    """Something with a producer id and an epoch, such as a batch."""
 
     @property
     def producer_id(self) -> int:
@@ -200,7 +200,7 @@ class ProducerStateTable:
             )
         return None
 
-    def is_in_transaction(self, producer: ProducerIdAndEpoch) -> bool:
+    def is_in_transaction(self, producer: HasProducer) -> bool:
         """Whether a producer has an open transaction in this log, in its epoch.
 
         Raises KafkaError INVALID_PRODUCER_EPOCH for a stale epoch.
@@ -310,7 +310,7 @@ class ProducerStateTable:
             del self._entries[producer_id]
 
 
-def _check_epoch(producer: ProducerIdAndEpoch, producer_epoch: int) -> None:
+def _check_epoch(producer: HasProducer, producer_epoch: int) -> None:
     if producer.producer_epoch < producer_epoch:
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -319,7 +319,7 @@ def _check_epoch(producer: ProducerIdAndEpoch, producer_epoch: int) -> None:
         )
 
 
-def _is_in_transaction(entry: ProducerEntry | None, producer: ProducerIdAndEpoch) -> bool:
+def _is_in_transaction(entry: ProducerEntry | None, producer: HasProducer) -> bool:
     return (
         entry is not None
         and entry.transaction_first_offset is not None

@@ -11,7 +11,8 @@ from kafkalite.protocol.errors import KafkaError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kafkalite.coordinator.transactional_records import LogSection, ProducerIdAndEpoch
+    from kafkalite.coordinator.transactional_records import LogSection
+    from kafkalite.storage.producer_state import HasProducer
     from kafkalite.storage.transaction_marker import TransactionMarker
 
 Entry = tuple[bytes | None, bytes | None]
@@ -28,7 +29,7 @@ class TransactionalEntry(Entry):
     @classmethod
     def of(
         cls,
-        producer: ProducerIdAndEpoch | TransactionMarker,
+        producer: HasProducer | TransactionMarker,
         entry: Entry,
         *,
         is_commit: bool | None,
@@ -71,7 +72,7 @@ class MemoryCoordinatorLog:
         self.flushed_count = len(self.entries)
 
     def append_transactional(
-        self, records: Sequence[Entry], producer: ProducerIdAndEpoch, now_ms: int
+        self, records: Sequence[Entry], producer: HasProducer, now_ms: int
     ) -> int:
         """Append one batch to a transaction; raises INVALID_PRODUCER_EPOCH for an old epoch."""
         self.is_in_transaction(producer)
@@ -86,7 +87,7 @@ class MemoryCoordinatorLog:
         marker_entry = TransactionalEntry.of(marker, (None, None), is_commit=marker.is_commit)
         return self.append([marker_entry], now_ms)
 
-    def is_in_transaction(self, producer: ProducerIdAndEpoch) -> bool:
+    def is_in_transaction(self, producer: HasProducer) -> bool:
         """Whether a producer's transaction is open; raises INVALID_PRODUCER_EPOCH if it is old."""
         for entry in reversed(self.entries):
             if isinstance(entry, TransactionalEntry) and entry.producer_id == producer.producer_id:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.ports.clock import Clock
     from kafkalite.transactions.shard import TransactionShard
-    from kafkalite.transactions.state import Producer, TopicPartition
+    from kafkalite.transactions.state import ProducerIdAndEpoch, TopicPartition
 
 _IMPLICIT_ADDITION_VERSION = 2
 """The transaction version of clients whose writes add partitions implicitly (KIP-890)."""
@@ -121,7 +121,7 @@ class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
     def verify_or_add_partitions(
         self,
         transactional_id: str,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         partitions: Sequence[TopicPartition],
         *,
         adds_missing: bool,

@@ -36,7 +36,7 @@ from kafkalite.transactions.state import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkalite.transactions.state import Producer
+    from kafkalite.transactions.state import ProducerIdAndEpoch
 
 EPOCH_BUMPING_VERSION: Final = 2
 """From this transaction version on, each end increases the epoch."""
@@ -94,13 +94,13 @@ EPOCH_BUMPING_END_ACTIONS: Final = {
 
 def end_transaction(
     transaction: Transaction,
-    producer: Producer,
+    producer: ProducerIdAndEpoch,
     *,
     is_commit: bool,
     client_transaction_version: int,
     generate_producer_id: Callable[[], int],
     now_ms: int,
-) -> tuple[Transaction | None, Producer]:
+) -> tuple[Transaction | None, ProducerIdAndEpoch]:
     """Return the decided transaction, or None if it has ended already, and the next producer.
 
     Raises KafkaError CONCURRENT_TRANSACTIONS, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or
@@ -203,8 +203,8 @@ def are_markers_of(markers: WriteMarkers, transaction: Transaction) -> bool:
 
 
 def _end_at_same_epoch(
-    transaction: Transaction, producer: Producer, *, is_commit: bool, now_ms: int
-) -> tuple[Transaction | None, Producer]:
+    transaction: Transaction, producer: ProducerIdAndEpoch, *, is_commit: bool, now_ms: int
+) -> tuple[Transaction | None, ProducerIdAndEpoch]:
     if producer.producer_id != transaction.producer_id:
         raise other_producer_refusal(transaction, producer)
     if producer.producer_epoch != transaction.producer_epoch:
@@ -225,7 +225,7 @@ def _end_at_same_epoch(
     return prepared, NO_PRODUCER
 
 
-def _check_retry(transaction: Transaction, producer: Producer) -> bool:
+def _check_retry(transaction: Transaction, producer: ProducerIdAndEpoch) -> bool:
     """Return whether a producer repeats a request whose transaction has ended already.
 
     Raises KafkaError INVALID_PRODUCER_ID_MAPPING or PRODUCER_FENCED for another producer id or
@@ -303,7 +303,7 @@ def _prepare(
     )
 
 
-def _producer_after(prepared: Transaction) -> Producer:
+def _producer_after(prepared: Transaction) -> ProducerIdAndEpoch:
     """Return the producer id and epoch to use after a decided transaction.
 
     The id is the same, or a new one if the old one has no more epochs.

@@ -19,12 +19,12 @@ from kafkalite.transactions.state import PREPARED_STATES, Transaction, Transacti
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kafkalite.transactions.state import Producer, TopicPartition
+    from kafkalite.transactions.state import ProducerIdAndEpoch, TopicPartition
 
 
 def add_partitions_to(
     transaction: Transaction,
-    producer: Producer,
+    producer: ProducerIdAndEpoch,
     partitions: frozenset[TopicPartition],
     client_transaction_version: int,
     now_ms: int,
@@ -61,7 +61,7 @@ def add_partitions_to(
 
 
 def verify_partitions_of(
-    transaction: Transaction, producer: Producer, partitions: Iterable[TopicPartition]
+    transaction: Transaction, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
 ) -> Mapping[TopicPartition, ErrorCode]:
     """Return for each partition whether it is in the transaction: TRANSACTION_ABORTABLE if not.
 
@@ -76,7 +76,7 @@ def verify_partitions_of(
     }
 
 
-def _check_producer(transaction: Transaction, producer: Producer) -> None:
+def _check_producer(transaction: Transaction, producer: ProducerIdAndEpoch) -> None:
     if producer.producer_id != transaction.producer_id:
         raise other_producer_refusal(transaction, producer)
     if producer.producer_epoch != transaction.producer_epoch:

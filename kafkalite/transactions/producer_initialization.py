@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalite.config.broker import BrokerConfig
-    from kafkalite.transactions.state import Producer
+    from kafkalite.transactions.state import ProducerIdAndEpoch
 
 
 class ProducerRequest(NamedTuple):
     """The fields of an InitProducerId request."""
 
     timeout_ms: int
-    expected: Producer | None = None
+    expected: ProducerIdAndEpoch | None = None
     """The id and epoch to continue with; None for a new producer."""
     enable_two_phase_commit: bool = False
     """An external coordinator decides its transactions, so they never time out (KIP-939)."""
@@ -52,7 +52,7 @@ class ProducerRequest(NamedTuple):
 class InitializationResult(NamedTuple):
     """The response to InitProducerId."""
 
-    producer: Producer
+    producer: ProducerIdAndEpoch
     error: ErrorCode = ErrorCode.NONE
     """CONCURRENT_TRANSACTIONS if an open transaction is aborted first; the client retries."""
 
@@ -92,7 +92,7 @@ def check_request(config: BrokerConfig, transactional_id: str, request: Producer
         )
 
 
-def check_producer(transaction: Transaction, expected: Producer | None) -> None:
+def check_producer(transaction: Transaction, expected: ProducerIdAndEpoch | None) -> None:
     """Raise KafkaError if the producer cannot continue with this id now.
 
     CONCURRENT_TRANSACTIONS or PRODUCER_FENCED.
@@ -115,7 +115,7 @@ def check_producer(transaction: Transaction, expected: Producer | None) -> None:
 def initialize_producer(
     transaction: Transaction,
     timeout_ms: int,
-    expected: Producer | None,
+    expected: ProducerIdAndEpoch | None,
     generate_producer_id: Callable[[], int],
     now_ms: int,
 ) -> Transaction:
@@ -143,7 +143,7 @@ def initialize_producer(
     )
 
 
-def _next_epoch(transaction: Transaction, expected: Producer | None) -> tuple[int, int]:
+def _next_epoch(transaction: Transaction, expected: ProducerIdAndEpoch | None) -> tuple[int, int]:
     """Return the epoch to use, and the previous one, by which a repeated request is recognised."""
     current_epoch = transaction.producer_epoch
     next_epoch = 0 if transaction.is_exhausted else current_epoch + 1

@@ -13,7 +13,7 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.transactions.state import PREPARED_STATES
 
 if TYPE_CHECKING:
-    from kafkalite.transactions.state import Producer, Transaction
+    from kafkalite.transactions.state import ProducerIdAndEpoch, Transaction
 
 
 def refusal(
@@ -42,7 +42,7 @@ def unknown_id_refusal(transactional_id: str) -> KafkaError:
     )
 
 
-def other_producer_refusal(transaction: Transaction, producer: Producer) -> KafkaError:
+def other_producer_refusal(transaction: Transaction, producer: ProducerIdAndEpoch) -> KafkaError:
     """Return the refusal of a producer id that does not belong to the transactional id."""
     return refusal(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
@@ -54,7 +54,7 @@ def other_producer_refusal(transaction: Transaction, producer: Producer) -> Kafk
     )
 
 
-def fenced_producer_refusal(transaction: Transaction, producer: Producer) -> KafkaError:
+def fenced_producer_refusal(transaction: Transaction, producer: ProducerIdAndEpoch) -> KafkaError:
     """Return the refusal of a producer with a stale epoch."""
     return refusal(
         ErrorCode.PRODUCER_FENCED,

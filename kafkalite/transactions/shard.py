@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from kafkalite.protocol.errors import KafkaError
     from kafkalite.transactions.intents import WriteMarkers
     from kafkalite.transactions.producer_initialization import ProducerRequest
-    from kafkalite.transactions.state import Producer, TopicPartition
+    from kafkalite.transactions.state import ProducerIdAndEpoch, TopicPartition
 
 
 class TransactionShard:
@@ -140,7 +140,7 @@ class TransactionShard:
     def add_partitions(
         self,
         transactional_id: str,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         partitions: Iterable[TopicPartition],
         client_transaction_version: int,
         now_ms: int,
@@ -167,12 +167,12 @@ class TransactionShard:
     def end(
         self,
         transactional_id: str,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         *,
         is_commit: bool,
         client_transaction_version: int,
         now_ms: int,
-    ) -> CoordinatorResult[Producer]:
+    ) -> CoordinatorResult[ProducerIdAndEpoch]:
         """End a transaction; the response is the producer to use next.
 
         Before transaction version 2 the response is NO_PRODUCER: id and epoch stay the same. Raises
@@ -206,7 +206,10 @@ class TransactionShard:
     # Queries
 
     def verify_partitions(
-        self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: Iterable[TopicPartition],
     ) -> Mapping[TopicPartition, ErrorCode]:
         """Return for each partition whether it is in a producer's transaction.
 

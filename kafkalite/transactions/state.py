@@ -62,14 +62,14 @@ IDLE_STATES: Final = frozenset(
 """States without an open transaction; an unused id expires only in one of these states."""
 
 
-class Producer(NamedTuple):
+class ProducerIdAndEpoch(NamedTuple):
     """A producer id and epoch; a lower epoch of the same id is from a zombie."""
 
     producer_id: int
     producer_epoch: int
 
 
-NO_PRODUCER: Final = Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+NO_PRODUCER: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 class Transaction(NamedTuple):
@@ -100,9 +100,9 @@ class Transaction(NamedTuple):
     """The previous epoch, which identifies a repeated InitProducerId; soft state."""
 
     @property
-    def producer(self) -> Producer:
+    def producer(self) -> ProducerIdAndEpoch:
         """The producer that may write in this transaction."""
-        return Producer(self.producer_id, self.producer_epoch)
+        return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
 
     @property
     def is_exhausted(self) -> bool:

@@ -10,7 +10,7 @@ from kafkalite.protocol._generated.messages.describe_transactions import Describ
 from kafkalite.protocol._generated.messages.end_txn import EndTxnRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
-from kafkalite.transactions.state import Producer
+from kafkalite.transactions.state import ProducerIdAndEpoch
 from tests.cluster.cluster import TestCluster
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SMALL = {"transaction.state.log.num.partitions": "4", "offsets.topic.num.partitions": "2"}
 ID = "t"
-NO_PRODUCER = Producer(-1, -1)
+NO_PRODUCER = ProducerIdAndEpoch(-1, -1)
 TRANSACTION_KEY = 1
 
 RequestTopic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
@@ -61,7 +61,7 @@ class TransactionCluster(TestCluster):
 
     def init(
         self,
-        producer: Producer = NO_PRODUCER,
+        producer: ProducerIdAndEpoch = NO_PRODUCER,
         *,
         transactional_id: str | None = ID,
         timeout_ms: int = 60_000,
@@ -77,15 +77,15 @@ class TransactionCluster(TestCluster):
         )
         return self.ask(request, version, node)
 
-    def new_producer(self, *, transactional_id: str = ID, node: int = 1) -> Producer:
+    def new_producer(self, *, transactional_id: str = ID, node: int = 1) -> ProducerIdAndEpoch:
         """Return a new producer of the id."""
         answer = self.init(transactional_id=transactional_id, node=node)
         assert answer.error_code == 0
-        return Producer(answer.producer_id, answer.producer_epoch)
+        return ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
 
     def add(
         self,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         *partitions: TopicPartition,
         transactional_id: str = ID,
         version: int = 3,
@@ -106,7 +106,7 @@ class TransactionCluster(TestCluster):
         return self.ask(AddPartitionsToTxnRequest(transactions=list(transactions)), version, node)
 
     def add_offsets(
-        self, producer: Producer, group_id: str = "g", *, version: int = 4, node: int = 1
+        self, producer: ProducerIdAndEpoch, group_id: str = "g", *, version: int = 4, node: int = 1
     ) -> int:
         """Add a group's offsets and return the error."""
         request = AddOffsetsToTxnRequest(
@@ -120,7 +120,7 @@ class TransactionCluster(TestCluster):
 
     def end_transaction(
         self,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         *,
         is_commit: bool = True,
         transactional_id: str = ID,
@@ -163,14 +163,16 @@ class TransactionCluster(TestCluster):
         assert partition is not None
         return partition
 
-    def markers(self, name: str = "orders", index: int = 0) -> list[tuple[Producer, bool]]:
+    def markers(
+        self, name: str = "orders", index: int = 0
+    ) -> list[tuple[ProducerIdAndEpoch, bool]]:
         """Return producer id and result of each control batch of a partition."""
         found = []
         for batch in self.partition(name, index).log.batches(0):
             if batch.is_control:
                 marker = batch.control_marker()
                 assert marker is not None
-                producer = Producer(batch.producer_id, batch.producer_epoch)
+                producer = ProducerIdAndEpoch(batch.producer_id, batch.producer_epoch)
                 found.append((producer, marker.kind.name == "COMMIT"))
         return found
 
@@ -194,7 +196,7 @@ def codes(results: Any) -> dict[TopicPartition, int]:  # noqa: ANN401 - one of t
 
 
 def transaction(
-    producer: Producer,
+    producer: ProducerIdAndEpoch,
     *partitions: TopicPartition,
     transactional_id: str = ID,
     verify_only: bool = False,

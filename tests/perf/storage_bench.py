@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.config.log_config import LogConfig
 from kafkalite.ports.files import OsFiles
-from kafkalite.storage.batch import Producer, build_batch, split_batches
+from kafkalite.storage.batch import BatchProducer, build_batch, split_batches
 from kafkalite.storage.log import Log
 from kafkalite.storage.record_format import NewRecord
 from kafkalite.storage.validation import validate_and_convert
@@ -41,7 +41,7 @@ def microseconds(action: Callable[[], object], count: int) -> float:
 
 def produced(size: int, *, idempotent: bool) -> bytes:
     """Return one batch of about `size` bytes as a producer sends it."""
-    producer = Producer(1, 0, 0) if idempotent else Producer()
+    producer = BatchProducer(1, 0, 0) if idempotent else BatchProducer()
     return build_batch([NewRecord(None, os.urandom(size), 1_700_000_000_000)], producer=producer)
 
 

@@ -32,10 +32,9 @@ from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.batch import TRANSACTIONAL
-from kafkalite.storage.batch import Producer as BatchProducer
+from kafkalite.storage.batch import TRANSACTIONAL, BatchProducer
 from kafkalite.testing.files import CrashedError, FaultyFiles, MemoryFiles
-from kafkalite.transactions.state import NO_PRODUCER, PREPARED_STATES, Producer
+from kafkalite.transactions.state import NO_PRODUCER, PREPARED_STATES, ProducerIdAndEpoch
 from tests.cluster.responses import PendingResponse
 from tests.scenarios.transaction_nodes import TransactionNodes, committed_values
 from tests.unit.data_plane import batch_of
@@ -209,7 +208,7 @@ class Transformer(Client):
         self.index = index
         self.protocol = protocol
         self.attempts = 0
-        self.sequences: dict[tuple[Producer, TopicPartition], int] = defaultdict(int)
+        self.sequences: dict[tuple[ProducerIdAndEpoch, TopicPartition], int] = defaultdict(int)
         self.ends: dict[int, bool] = {}
         """Attempt → its acknowledged end."""
         self.offset = 0
@@ -217,7 +216,7 @@ class Transformer(Client):
 
     def run(self) -> Generator[Ask | None, Any, None]:
         while True:
-            producer: Producer | None = yield from self.init()
+            producer: ProducerIdAndEpoch | None = yield from self.init()
             position = yield from self.committed_offset(self.index)
             assert position >= self.offset, "an acknowledged offset is lost"
             while producer is not None:
@@ -229,7 +228,7 @@ class Transformer(Client):
                 if not is_written:
                     break
 
-    def init(self) -> Generator[Ask | None, Any, Producer]:
+    def init(self) -> Generator[Ask | None, Any, ProducerIdAndEpoch]:
         request = InitProducerIdRequest(
             transactional_id=self.name,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
@@ -240,9 +239,11 @@ class Transformer(Client):
             _TRANSACTION_KEY, lambda: request, 5, lambda answer: answer.error_code
         )
         assert code is ErrorCode.NONE, code
-        return Producer(answer.producer_id, answer.producer_epoch)
+        return ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
 
-    def write(self, producer: Producer, position: int) -> Generator[Ask | None, Any, bool]:
+    def write(
+        self, producer: ProducerIdAndEpoch, position: int
+    ) -> Generator[Ask | None, Any, bool]:
         """Write the results and the offset; return whether all of it was acknowledged."""
         partitions = partitions_of(position)
         if self.protocol.adds and not (yield from self.add(producer, partitions)):
@@ -281,7 +282,7 @@ class Transformer(Client):
         return code is ErrorCode.NONE
 
     def add(
-        self, producer: Producer, added: Sequence[TopicPartition]
+        self, producer: ProducerIdAndEpoch, added: Sequence[TopicPartition]
     ) -> Generator[Ask | None, Any, bool]:
         """Add partitions and the group to the transaction."""
         topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(
@@ -314,8 +315,8 @@ class Transformer(Client):
         return code is ErrorCode.NONE
 
     def end(
-        self, producer: Producer, position: int, *, is_commit: bool
-    ) -> Generator[Ask | None, Any, Producer | None]:
+        self, producer: ProducerIdAndEpoch, position: int, *, is_commit: bool
+    ) -> Generator[Ask | None, Any, ProducerIdAndEpoch | None]:
         """End the transaction; return the next producer, None if it must be initialised again."""
         request = EndTxnRequest(
             transactional_id=self.name,
@@ -336,7 +337,7 @@ class Transformer(Client):
             self.offset = position + 1
         if self.protocol.adds:
             return producer
-        return Producer(answer.producer_id, answer.producer_epoch)
+        return ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
 
 
 class Writer(Client):

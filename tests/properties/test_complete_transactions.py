@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.testing.files import FaultyFiles
-from kafkalite.transactions.state import Producer
+from kafkalite.transactions.state import ProducerIdAndEpoch
 from tests.effort import examples
 from tests.properties.transaction_broker import (
     NEW,
@@ -81,7 +81,7 @@ class Client:
     """The client of a producer."""
 
     def __init__(self) -> None:
-        self.producer: Producer | None = None
+        self.producer: ProducerIdAndEpoch | None = None
         self.client_transaction: ClientTransaction | None = None
 
 
@@ -106,7 +106,7 @@ class Scenario:
         client.client_transaction = None
         client.producer = None
         if answer.error_code == 0:
-            client.producer = Producer(answer.producer_id, answer.producer_epoch)
+            client.producer = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
 
     def transaction_of(self, client: Client) -> ClientTransaction:
         if client.client_transaction is None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kafkalite.config.log_config import LogConfig
 from kafkalite.ports.background import run_steps
-from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer, build_batch
+from kafkalite.storage.batch import TRANSACTIONAL, BatchProducer, BatchView, build_batch
 from kafkalite.storage.compaction import plan_log_compaction
 from kafkalite.storage.log import Log
 from kafkalite.storage.log_cleaner import clean
@@ -46,7 +46,7 @@ def test_batches_are_read_back(records: list[NewRecord], codec: int, base_offset
             records,
             base_offset=base_offset,
             attributes=codec | TRANSACTIONAL,
-            producer=Producer(5, 6, 7),
+            producer=BatchProducer(5, 6, 7),
         )
     )
     assert view.has_valid_crc()

@@ -12,7 +12,7 @@ import pytest
 
 from kafkalite.config.log_config import LogConfig
 from kafkalite.ports.background import run_steps
-from kafkalite.storage.batch import Producer
+from kafkalite.storage.batch import BatchProducer
 from kafkalite.storage.compaction import plan_log_compaction
 from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.storage.flushing import sync
@@ -62,7 +62,7 @@ def work(
     for step in range(30):
         values = [b"%d-%d" % (step, index) * rng.randrange(1, 9) for index in range(3)]
         acked.attempted += values
-        view = batch(*values, keys=values, producer=Producer(7, 0, acked.sequence))
+        view = batch(*values, keys=values, producer=BatchProducer(7, 0, acked.sequence))
         log.append([view], leader_epoch=step // 10, now_ms=step)
         acked.sequence += 3
         acked.acknowledged = log.end_offset

@@ -24,7 +24,7 @@ from kafkalite.transactions.state import (
     LAST_PRODUCER_EPOCH,
     MAX_PRODUCER_EPOCH,
     PREPARED_STATES,
-    Producer,
+    ProducerIdAndEpoch,
     Transaction,
     TransactionState,
 )
@@ -73,16 +73,16 @@ class PartitionModel:
         """Producer id → the offset at which its open transaction begins."""
         self.last_stable_before = 0
 
-    def is_open(self, producer: Producer) -> bool:
+    def is_open(self, producer: ProducerIdAndEpoch) -> bool:
         self.check_epoch(producer)
         known_epoch = self.epochs.get(producer.producer_id)
         return producer.producer_id in self.open and known_epoch == producer.producer_epoch
 
-    def check_epoch(self, producer: Producer) -> None:
+    def check_epoch(self, producer: ProducerIdAndEpoch) -> None:
         if producer.producer_epoch < self.epochs.get(producer.producer_id, -1):
             raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)
 
-    def append(self, producer: Producer, client_transaction: ClientTransaction) -> None:
+    def append(self, producer: ProducerIdAndEpoch, client_transaction: ClientTransaction) -> None:
         self.check_epoch(producer)
         self.epochs[producer.producer_id] = producer.producer_epoch
         self.open.setdefault(producer.producer_id, len(self.log))
@@ -125,11 +125,11 @@ class Client:
 
     def __init__(self, version: int) -> None:
         self.version = version
-        self.producer: Producer | None = None
+        self.producer: ProducerIdAndEpoch | None = None
         self.client_transaction = ClientTransaction()
         self.has_lost_answer = False
 
-    def reset(self, producer: Producer | None) -> None:
+    def reset(self, producer: ProducerIdAndEpoch | None) -> None:
         self.producer = producer
         self.client_transaction = ClientTransaction()
         self.has_lost_answer = False
@@ -177,7 +177,7 @@ class Races:
         self.partitions = {
             topic_partition: PartitionModel() for topic_partition in TOPIC_PARTITIONS
         }
-        self.issued: set[Producer] = set()
+        self.issued: set[ProducerIdAndEpoch] = set()
         self.marked: list[TopicPartition] = []
         """Partitions to which the first marker was already written."""
         self.client_transaction: ClientTransaction | None = None

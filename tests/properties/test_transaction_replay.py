@@ -22,7 +22,7 @@ from kafkalite.transactions.shard import TransactionShard
 from kafkalite.transactions.state import (
     LAST_PRODUCER_EPOCH,
     PREPARED_STATES,
-    Producer,
+    ProducerIdAndEpoch,
     Transaction,
     TransactionState,
 )
@@ -83,15 +83,17 @@ class TransactionHistory(RuleBasedStateMachine):
         if epochs_left is not None:
             self.world.seed(producer_epoch=LAST_PRODUCER_EPOCH - epochs_left)
 
-    def producer_of(self, name: str, shift: int, *, is_previous: bool = False) -> Producer:
+    def producer_of(
+        self, name: str, shift: int, *, is_previous: bool = False
+    ) -> ProducerIdAndEpoch:
         """Return the producer of an id, or a stale or unknown one."""
         try:
             transaction = self.world.describe(name)
         except KafkaError:
-            return Producer(4_000, 0)
+            return ProducerIdAndEpoch(4_000, 0)
         if is_previous:
-            return Producer(transaction.previous_producer_id, LAST_PRODUCER_EPOCH)
-        return Producer(transaction.producer_id, transaction.producer_epoch + shift)
+            return ProducerIdAndEpoch(transaction.previous_producer_id, LAST_PRODUCER_EPOCH)
+        return ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch + shift)
 
     def send(self, request: object, *, fails: bool) -> None:
         assert callable(request)

@@ -18,7 +18,13 @@ from kafkalite.config.log_config import LogConfig
 from kafkalite.metadata.image import PartitionImage
 from kafkalite.partitions.partition import Partition
 from kafkalite.ports.background import run_steps
-from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer, build_batch, split_batches
+from kafkalite.storage.batch import (
+    TRANSACTIONAL,
+    BatchProducer,
+    BatchView,
+    build_batch,
+    split_batches,
+)
 from kafkalite.storage.compaction import plan_log_compaction
 from kafkalite.storage.log import Log
 from kafkalite.storage.log_cleaner import clean
@@ -112,7 +118,7 @@ class World:
 
     def send(self, step: Step) -> None:
         writer = self.writers[step.writer]
-        producer = Producer(writer.producer_id, writer.epoch, writer.sequence)
+        producer = BatchProducer(writer.producer_id, writer.epoch, writer.sequence)
         writer.undecided += self.append(step.size, producer, TRANSACTIONAL)
         writer.sequence += step.size
 
@@ -120,14 +126,14 @@ class World:
         self.committed += self.append(step.size)
 
     def append(
-        self, count: int, producer: Producer | None = None, attributes: int = 0
+        self, count: int, producer: BatchProducer | None = None, attributes: int = 0
     ) -> list[Row]:
         rows = []
         for _ in range(count):
             self.written += 1
             rows.append((KEYS[self.written % len(KEYS)], b"%d" % self.written))
         records = [NewRecord(key, value, self.now_ms) for key, value in rows]
-        data = build_batch(records, attributes=attributes, producer=producer or Producer())
+        data = build_batch(records, attributes=attributes, producer=producer or BatchProducer())
         appended = self.partition.append(BatchView(data), self.now_ms, is_verified=True)
         return [(appended.base_offset + delta, *row) for delta, row in enumerate(rows)]
 

@@ -19,7 +19,7 @@ from kafkalite.storage import batch as batches
 from kafkalite.storage.batch import BatchView, ControlKind, build_batch
 from kafkalite.storage.record_format import NewRecord
 from kafkalite.testing.files import MemoryFiles
-from kafkalite.transactions.state import NO_PRODUCER, Producer
+from kafkalite.transactions.state import NO_PRODUCER, ProducerIdAndEpoch
 from tests.cluster.cluster import TestCluster
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Broker(TestCluster):
 
     def __init__(self, files: Files, versions: Versions) -> None:
         self.versions = versions
-        self.sequences: dict[tuple[Producer, int], int] = defaultdict(int)
+        self.sequences: dict[tuple[ProducerIdAndEpoch, int], int] = defaultdict(int)
         settings = {**SETTINGS, "transaction.version": versions.level}
         super().__init__("/data", 1, settings, files=files)  # type: ignore[arg-type]
 
@@ -65,7 +65,7 @@ class Broker(TestCluster):
 
     # Requests of a producer, with the error codes of their responses
 
-    def ask_init(self, before: Producer | None = None) -> Any:  # noqa: ANN401 - a response
+    def ask_init(self, before: ProducerIdAndEpoch | None = None) -> Any:  # noqa: ANN401 - a response
         """Initialise the id, or continue with an existing producer id and epoch."""
         producer = before or NO_PRODUCER
         request = InitProducerIdRequest(
@@ -76,7 +76,7 @@ class Broker(TestCluster):
         )
         return self.ask(request, 5)
 
-    def ask_add(self, producer: Producer, *partitions: int) -> int:
+    def ask_add(self, producer: ProducerIdAndEpoch, *partitions: int) -> int:
         """Add partitions of the topic."""
         topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(
             name=TOPIC, partitions=list(partitions)
@@ -95,7 +95,7 @@ class Broker(TestCluster):
         assert isinstance(code, int)
         return code
 
-    def ask_add_offsets(self, producer: Producer) -> int:
+    def ask_add_offsets(self, producer: ProducerIdAndEpoch) -> int:
         """Add the group's offsets."""
         request = AddOffsetsToTxnRequest(
             transactional_id=ID,
@@ -106,13 +106,13 @@ class Broker(TestCluster):
         code: int = self.ask(request, 4).error_code
         return code
 
-    def ask_produce(self, producer: Producer, index: int, value: bytes) -> int:
+    def ask_produce(self, producer: ProducerIdAndEpoch, index: int, value: bytes) -> int:
         """Write a record; the next one has the next sequence number if this one was accepted."""
         sequence = self.sequences[producer, index]
         records = build_batch(
             [NewRecord(None, value, self.clock.now_ms())],
             attributes=batches.TRANSACTIONAL,
-            producer=batches.Producer(*producer, sequence),
+            producer=batches.BatchProducer(*producer, sequence),
         )
         data = ProduceRequest.PartitionProduceData(index=index, records=records)
         topic = ProduceRequest.TopicProduceData(name=TOPIC, partition_data=[data])
@@ -123,7 +123,7 @@ class Broker(TestCluster):
         code: int = row.error_code
         return code
 
-    def ask_commit_offset(self, producer: Producer, offset: int) -> int:
+    def ask_commit_offset(self, producer: ProducerIdAndEpoch, offset: int) -> int:
         """Commit the group's offset with the transaction."""
         row = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset
@@ -142,7 +142,7 @@ class Broker(TestCluster):
         code: int = result.error_code
         return code
 
-    def ask_end(self, producer: Producer, *, is_commit: bool) -> Any:  # noqa: ANN401 - a response
+    def ask_end(self, producer: ProducerIdAndEpoch, *, is_commit: bool) -> Any:  # noqa: ANN401 - a response
         """Commit or abort."""
         request = EndTxnRequest(
             transactional_id=ID,
@@ -154,15 +154,15 @@ class Broker(TestCluster):
 
     # The same requests, if no error can occur
 
-    def init(self) -> Producer:
+    def init(self) -> ProducerIdAndEpoch:
         """Initialise the id; an open transaction is aborted first."""
         answer = self.ask_init()
         if answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
             answer = self.ask_init()
         assert answer.error_code == 0
-        return Producer(answer.producer_id, answer.producer_epoch)
+        return ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
 
-    def write(self, producer: Producer, number: int) -> None:
+    def write(self, producer: ProducerIdAndEpoch, number: int) -> None:
         """Do all steps of a transaction except its end."""
         if self.versions.adds:
             assert self.ask_add(producer, *PARTITIONS) == 0
@@ -171,17 +171,17 @@ class Broker(TestCluster):
             assert self.ask_produce(producer, index, b"%d" % number) == 0
         assert self.ask_commit_offset(producer, number) == 0
 
-    def finish(self, producer: Producer, *, is_commit: bool) -> Producer:
+    def finish(self, producer: ProducerIdAndEpoch, *, is_commit: bool) -> ProducerIdAndEpoch:
         """Commit or abort; return the producer to use next."""
         answer = self.ask_end(producer, is_commit=is_commit)
         assert answer.error_code == 0
         return self.successor(producer, answer)
 
-    def successor(self, producer: Producer, answer: Any) -> Producer:  # noqa: ANN401 - a response
+    def successor(self, producer: ProducerIdAndEpoch, answer: Any) -> ProducerIdAndEpoch:  # noqa: ANN401 - a response
         """Return the producer after the end of a transaction."""
         if self.versions.end < 5:
             return producer
-        return Producer(answer.producer_id, answer.producer_epoch)
+        return ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
 
     # Reads
 

@@ -27,7 +27,7 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.transaction_marker import TransactionMarker
 from kafkalite.testing.clock import ManualClock
 from kafkalite.transactions.producer_initialization import ProducerRequest
-from kafkalite.transactions.state import Producer
+from kafkalite.transactions.state import ProducerIdAndEpoch
 from tests.scenarios.consumer_world import REBALANCE_MS, ConsumerWorld, G
 from tests.scenarios.group_world import answered
 
@@ -73,7 +73,7 @@ def moved_without_revocation(world: ConsumerWorld) -> None:
     assert world.group().current_of("c1").member_epoch == 3
 
 
-def begin(world: ConsumerWorld) -> Producer:
+def begin(world: ConsumerWorld) -> ProducerIdAndEpoch:
     """Let x be the id of a producer, and add the group's partition to its transaction."""
     world.transactions.ensure_topic()
     shard = world.transactions.shard_for(X)
@@ -86,7 +86,7 @@ def begin(world: ConsumerWorld) -> Producer:
             )
         )
         known = shard.machine.describe(X)
-    producer = Producer(known.producer_id, known.producer_epoch)
+    producer = ProducerIdAndEpoch(known.producer_id, known.producer_epoch)
     world.transactions.verify_or_add_partitions(
         X, producer, [(OFFSETS_TOPIC, 0)], adds_missing=True
     )

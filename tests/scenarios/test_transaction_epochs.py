@@ -13,15 +13,15 @@ import pytest
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.transactions.state import LAST_PRODUCER_EPOCH, MAX_PRODUCER_EPOCH, Producer
+from kafkalite.transactions.state import LAST_PRODUCER_EPOCH, MAX_PRODUCER_EPOCH, ProducerIdAndEpoch
 from tests.unit.transactions.transaction_world import A, B, TransactionWorld, error_code_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 OLD, FRESH = 4_000, 5_000
-LAST = Producer(OLD, LAST_PRODUCER_EPOCH)
-SUCCESSOR = Producer(FRESH, 0)
+LAST = ProducerIdAndEpoch(OLD, LAST_PRODUCER_EPOCH)
+SUCCESSOR = ProducerIdAndEpoch(FRESH, 0)
 
 
 def worn(epoch: int = LAST_PRODUCER_EPOCH, *, level: int = 2) -> TransactionWorld:
@@ -42,8 +42,8 @@ def has_not_changed(world: TransactionWorld, ask: Callable[[], object]) -> Error
 @pytest.mark.parametrize("is_commit", [True, False])
 def test_an_end_at_the_last_epoch_returns_a_new_id(*, is_commit: bool) -> None:
     world = worn(LAST_PRODUCER_EPOCH - 1)
-    world.add(Producer(OLD, LAST_PRODUCER_EPOCH - 1), A)
-    assert world.end(Producer(OLD, LAST_PRODUCER_EPOCH - 1)) == LAST
+    world.add(ProducerIdAndEpoch(OLD, LAST_PRODUCER_EPOCH - 1), A)
+    assert world.end(ProducerIdAndEpoch(OLD, LAST_PRODUCER_EPOCH - 1)) == LAST
     world.writes_markers = False
     world.add(LAST, A)
     assert world.end(LAST, is_commit=is_commit) == SUCCESSOR
@@ -66,7 +66,7 @@ def test_an_end_at_the_last_epoch_returns_a_new_id(*, is_commit: bool) -> None:
         has_not_changed(world, lambda: world.end(LAST, is_commit=not is_commit))
         is ErrorCode.INVALID_TXN_STATE
     )
-    older = Producer(OLD, LAST_PRODUCER_EPOCH - 1)
+    older = ProducerIdAndEpoch(OLD, LAST_PRODUCER_EPOCH - 1)
     assert error_code_of(lambda: world.end(older)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     world.add(SUCCESSOR, B)
     assert error_code_of(lambda: world.end(LAST)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -115,30 +115,36 @@ def test_init_producer_id_returns_a_new_id(epoch: int) -> None:
     world = worn(epoch)
     assert world.init() == SUCCESSOR
     # Its predecessor is then unknown, even if the request did not name it.
-    assert error_code_of(lambda: world.init(Producer(OLD, epoch))) is ErrorCode.PRODUCER_FENCED
+    assert (
+        error_code_of(lambda: world.init(ProducerIdAndEpoch(OLD, epoch)))
+        is ErrorCode.PRODUCER_FENCED
+    )
 
 
 @pytest.mark.parametrize("epoch", [LAST_PRODUCER_EPOCH, MAX_PRODUCER_EPOCH])
 def test_a_continuing_producer_may_request_its_new_id_twice(epoch: int) -> None:
     world = worn(epoch)
-    assert world.init(Producer(OLD, epoch)) == SUCCESSOR
-    assert world.init(Producer(OLD, epoch)) == SUCCESSOR
-    earlier = Producer(OLD, LAST_PRODUCER_EPOCH - 1)
+    assert world.init(ProducerIdAndEpoch(OLD, epoch)) == SUCCESSOR
+    assert world.init(ProducerIdAndEpoch(OLD, epoch)) == SUCCESSOR
+    earlier = ProducerIdAndEpoch(OLD, LAST_PRODUCER_EPOCH - 1)
     assert error_code_of(lambda: world.init(earlier)) is ErrorCode.PRODUCER_FENCED
     world.init()
-    assert error_code_of(lambda: world.init(Producer(OLD, epoch))) is ErrorCode.PRODUCER_FENCED
+    assert (
+        error_code_of(lambda: world.init(ProducerIdAndEpoch(OLD, epoch)))
+        is ErrorCode.PRODUCER_FENCED
+    )
 
 
 def test_another_epoch_of_an_exhausted_id_is_an_internal_error_as_in_kafka() -> None:
     world = worn()
-    earlier = Producer(OLD, LAST_PRODUCER_EPOCH - 1)
+    earlier = ProducerIdAndEpoch(OLD, LAST_PRODUCER_EPOCH - 1)
     assert has_not_changed(world, lambda: world.init(earlier)) is ErrorCode.UNKNOWN_SERVER_ERROR
     assert next(world.producer_ids) == FRESH, "an id was drawn and not used"
 
 
 def test_a_transaction_at_the_greatest_epoch_can_only_be_aborted() -> None:
     world = worn(MAX_PRODUCER_EPOCH)
-    beyond = Producer(OLD, MAX_PRODUCER_EPOCH)
+    beyond = ProducerIdAndEpoch(OLD, MAX_PRODUCER_EPOCH)
     world.add(beyond, A)
     assert has_not_changed(world, lambda: world.end(beyond)) is ErrorCode.UNKNOWN_SERVER_ERROR
     assert world.end(beyond, is_commit=False) == SUCCESSOR
@@ -147,7 +153,7 @@ def test_a_transaction_at_the_greatest_epoch_can_only_be_aborted() -> None:
 
 def test_a_new_producer_cannot_exceed_the_greatest_epoch() -> None:
     world = worn(MAX_PRODUCER_EPOCH, level=1)
-    world.add(Producer(OLD, MAX_PRODUCER_EPOCH), A, version=0)
+    world.add(ProducerIdAndEpoch(OLD, MAX_PRODUCER_EPOCH), A, version=0)
     assert error_code_of(world.init) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert [each.producer_epoch for each in world.written] == [MAX_PRODUCER_EPOCH]
     assert world.init() == SUCCESSOR

@@ -8,7 +8,7 @@ import pytest
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.testing.files import MemoryFiles
-from kafkalite.transactions.state import Producer
+from kafkalite.transactions.state import ProducerIdAndEpoch
 from tests.scenarios.transaction_nodes import LAG_TIME_MS, TransactionNodes
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Ends:
             self.producer, is_commit=is_commit, transactional_id=self.id, node=COORDINATOR
         )
         assert answer.error_code == 0
-        self.producer = Producer(answer.producer_id, answer.producer_epoch)
+        self.producer = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
 
     def state(self) -> str:
         """Return the state of the transaction as DescribeTransactions has it."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.transactions.state import NO_PRODUCER, Producer
+from kafkalite.transactions.state import NO_PRODUCER, ProducerIdAndEpoch
 from tests.unit.transactions.transaction_world import A, B, TransactionWorld, error_code_of
 
 if TYPE_CHECKING:
@@ -70,18 +70,18 @@ class Stage:
         self.markers = len(world.markers) + len(world.written)
 
     @property
-    def present(self) -> Producer:
+    def present(self) -> ProducerIdAndEpoch:
         return self.world.describe().producer
 
-    def asked_by(self, column: str) -> Producer | None:
+    def asked_by(self, column: str) -> ProducerIdAndEpoch | None:
         producer_id, epoch = self.present
         return {
             "absent": None,
-            "present": Producer(producer_id, epoch),
-            "before": Producer(producer_id, epoch - 1),
-            "older": Producer(producer_id, epoch - 2),
-            "future": Producer(producer_id, epoch + 1),
-            "other": Producer(producer_id + 1, epoch),
+            "present": ProducerIdAndEpoch(producer_id, epoch),
+            "before": ProducerIdAndEpoch(producer_id, epoch - 1),
+            "older": ProducerIdAndEpoch(producer_id, epoch - 2),
+            "future": ProducerIdAndEpoch(producer_id, epoch + 1),
+            "other": ProducerIdAndEpoch(producer_id + 1, epoch),
         }[column]
 
     def is_refused(self, cell: Cell, ask: Callable[[], object]) -> bool:
@@ -100,7 +100,7 @@ def ends(stage: Stage, cell: Cell, *, is_commit: bool) -> None:
     """Request an end, and check the result with pending and then with written markers."""
     world = stage.world
     world.writes_markers = False
-    answers: list[Producer] = []
+    answers: list[ProducerIdAndEpoch] = []
     producer = stage.asked_by(cell.column)
     assert producer is not None
     if stage.is_refused(
@@ -317,7 +317,7 @@ def begins(stage: Stage, cell: Cell) -> None:
         world.write_markers()
         assert world.init().producer_epoch == stage.before.producer_epoch + 2
         return
-    answers: list[Producer] = []
+    answers: list[ProducerIdAndEpoch] = []
     if stage.is_refused(cell, lambda: answers.append(world.init(expected, timeout_ms=77))):
         return
     now = world.describe()
@@ -342,7 +342,7 @@ def test_init_producer_id_since_version_2_has_the_outcome_of_the_table(cell: Cel
 
 
 def requests_for(world: TransactionWorld, name: str) -> dict[str, Callable[[], object]]:
-    absent = Producer(1, 0)
+    absent = ProducerIdAndEpoch(1, 0)
     return {
         "add": lambda: world.add(absent, A, transactional_id=name),
         "verify": lambda: world.machine.verify_partitions(name, absent, [A]),
@@ -391,8 +391,10 @@ def test_parameters_of_a_producer_are_validated(
 
 def test_an_unknown_producer_begins_with_any_id() -> None:
     world = TransactionWorld()
-    assert world.init(Producer(77, 12)) == (4_000, 0)
-    assert error_code_of(lambda: world.init(Producer(77, 12))) is ErrorCode.PRODUCER_FENCED
+    assert world.init(ProducerIdAndEpoch(77, 12)) == (4_000, 0)
+    assert (
+        error_code_of(lambda: world.init(ProducerIdAndEpoch(77, 12))) is ErrorCode.PRODUCER_FENCED
+    )
 
 
 def described(transaction: Transaction) -> tuple[str, int, int, int, int, list[tuple[str, int]]]:

@@ -18,7 +18,7 @@ from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.testing.files import FaultyFiles, MemoryFiles
-from kafkalite.transactions.state import NO_PRODUCER, Producer
+from kafkalite.transactions.state import NO_PRODUCER, ProducerIdAndEpoch
 from tests.cluster.transactions import ID, TransactionCluster
 from tests.conformance.batches import TRANSACTIONAL, Batch
 
@@ -81,7 +81,7 @@ class Client:
 
     def begin(self) -> int:
         answer = self.wire.init(version=4)
-        self.producer = Producer(answer.producer_id, answer.producer_epoch)
+        self.producer = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
         code: int = answer.error_code
         return code
 

@@ -10,8 +10,7 @@ from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
-from kafkalite.storage.batch import TRANSACTIONAL, ControlKind
-from kafkalite.storage.batch import Producer as BatchProducer
+from kafkalite.storage.batch import TRANSACTIONAL, BatchProducer, ControlKind
 from kafkalite.testing.clock import ManualClock
 from tests.cluster.transactions import ID, TransactionCluster
 from tests.unit.data_plane import batch_of, batches_in
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from kafkalite.cluster.node_control import NodeControl
     from kafkalite.ports.files import Files
     from kafkalite.storage.batch import BatchView
-    from kafkalite.transactions.state import Producer, TopicPartition
+    from kafkalite.transactions.state import ProducerIdAndEpoch, TopicPartition
 
 OFFSETS_TOPIC, GROUP = "__consumer_offsets", "g"
 LAG_TIME_MS = 60_000
@@ -46,7 +45,7 @@ class TransactionNodes(TransactionCluster):
     def __init__(
         self, config: Mapping[str, str] | None = None, *, files: Files | None = None
     ) -> None:
-        self.sequences: dict[tuple[Producer, TopicPartition], int] = defaultdict(int)
+        self.sequences: dict[tuple[ProducerIdAndEpoch, TopicPartition], int] = defaultdict(int)
         super().__init__("/data", 3, {**SETTINGS, **(config or {})}, files=files)  # type: ignore[arg-type]
 
     def start_again(self, files: Files) -> None:
@@ -73,7 +72,7 @@ class TransactionNodes(TransactionCluster):
 
     def produce(
         self,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         partition: TopicPartition,
         value: bytes,
         *,
@@ -99,7 +98,7 @@ class TransactionNodes(TransactionCluster):
 
     def commit_offset(
         self,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         offset: int,
         *,
         topic: str,

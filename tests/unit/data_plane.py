@@ -19,7 +19,7 @@ from kafkalite.metadata.image import (
     TopicImage,
 )
 from kafkalite.partitions.table import PartitionTable
-from kafkalite.storage.batch import NO_PRODUCER, BatchView, Producer, build_batch
+from kafkalite.storage.batch import NO_PRODUCER, BatchProducer, BatchView, build_batch
 from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.storage.record_format import NewRecord
 from kafkalite.testing.clock import ManualClock
@@ -41,7 +41,7 @@ def batch_of(
     key: bytes | None = b"k",
     timestamp: int = 1_700_000_000_000,
     attributes: int = 0,
-    producer: Producer = NO_PRODUCER,
+    producer: BatchProducer = NO_PRODUCER,
 ) -> bytes:
     """Return a batch as a client would send it."""
     return build_batch(

@@ -28,7 +28,7 @@ from kafkalite.transactions.producer_initialization import (
     ProducerRequest,
     check_request,
 )
-from kafkalite.transactions.state import Producer
+from kafkalite.transactions.state import ProducerIdAndEpoch
 
 if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
@@ -69,7 +69,7 @@ def _init_transactional(
 ) -> InitializationResult:
     expected = None
     if request.producer_id != _UNSET:
-        expected = Producer(request.producer_id, request.producer_epoch)
+        expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     producer_request = ProducerRequest(
         request.transaction_timeout_ms, expected, request.enable2_pc, request.keep_prepared_txn
     )
@@ -84,7 +84,7 @@ def _record_event(
     call: Call,
     request: InitProducerIdRequest,
     transactional_id: str,
-    producer: Producer,
+    producer: ProducerIdAndEpoch,
 ) -> None:
     """Add the new producer of a transactional id to its history, to explain later fencing."""
     producer_id, epoch = producer

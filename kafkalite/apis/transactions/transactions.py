@@ -33,7 +33,7 @@ from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions
-from kafkalite.transactions.state import Producer
+from kafkalite.transactions.state import ProducerIdAndEpoch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -171,7 +171,7 @@ def _add_or_verify(
 ) -> Mapping[TopicPartition, ErrorCode]:
     era: AddPartitionsEra = call.era
     transactional_id = transaction.transactional_id
-    producer = Producer(transaction.producer_id, transaction.producer_epoch)
+    producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
     shard = shard_of(call, transactional_id)
     if transaction.verify_only:
         return shard.machine.verify_partitions(transactional_id, producer, partitions)
@@ -240,7 +240,7 @@ def handle_add_offsets_to_txn(
     A client that sends this request adds partitions explicitly, in every version.
     """
     transactional_id = request.transactional_id
-    producer = Producer(request.producer_id, request.producer_epoch)
+    producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     partition = (OFFSETS_TOPIC, call.node.groups.partition_for(request.group_id))
     shard_of(call, transactional_id).write(
         lambda machine, now_ms: machine.add_partitions(
@@ -282,7 +282,7 @@ def handle_end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse:
     successor = shard_of(call, transactional_id).write_immediately(
         lambda machine, now_ms: machine.end(
             transactional_id,
-            Producer(request.producer_id, request.producer_epoch),
+            ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
             is_commit=request.committed,
             client_transaction_version=era.transaction_version,
             now_ms=now_ms,

@@ -24,7 +24,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import uuid_to_text
 from kafkalite.protocol.versions import Versions
-from kafkalite.transactions.state import NO_PRODUCER_ID, Producer
+from kafkalite.transactions.state import NO_PRODUCER_ID, ProducerIdAndEpoch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -131,7 +131,7 @@ def handle_txn_offset_commit(
 
     try:
         shard = _locate(call, request.group_id)
-        producer = Producer(request.producer_id, request.producer_epoch)
+        producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
         _verify_or_add_partition(call, request, shard, producer)
         return when(_commit(call, request, shard, producer, parsed.offsets), set_error_codes)
     except KafkaError as refusal:
@@ -225,7 +225,7 @@ def _verify_or_add_partition(
     call: Call,
     request: TxnOffsetCommitRequest,
     shard: ActiveShard[GroupShard],
-    producer: Producer,
+    producer: ProducerIdAndEpoch,
 ) -> None:
     """Raise KafkaError unless the transaction may write to the partition of the group's offsets.
 
@@ -275,7 +275,7 @@ def _commit(
     call: Call,
     request: TxnOffsetCommitRequest,
     shard: ActiveShard[GroupShard],
-    producer: Producer,
+    producer: ProducerIdAndEpoch,
     offsets: Sequence[OffsetToCommit],
 ) -> Sequence[ErrorCode] | Waiting[Sequence[ErrorCode]]:
     """Commit offsets in the group; raises KafkaError if the group or the log refuses them."""

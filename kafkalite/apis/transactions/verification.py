@@ -16,7 +16,7 @@ from kafkalite.partitions.producing import VerificationResult
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.transactions.state import Producer
+from kafkalite.transactions.state import ProducerIdAndEpoch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -85,7 +85,9 @@ def verify(
 
     Raises KafkaError INVALID_PRODUCER_ID_MAPPING if they have more than one producer.
     """
-    producers = {Producer(batch.producer_id, batch.producer_epoch) for _, batch in batches}
+    producers = {
+        ProducerIdAndEpoch(batch.producer_id, batch.producer_epoch) for _, batch in batches
+    }
     if len(producers) > 1:
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING,

@@ -26,8 +26,8 @@ from kafkalite.storage import compression
 from kafkalite.storage.batch import (
     HEADER_SIZE,
     LENGTH_END,
+    BatchProducer,
     BatchView,
-    Producer,
     assemble,
     split_batches,
 )
@@ -160,7 +160,7 @@ class RecordTruncation:
             last_offset_delta=batch.last_offset_delta,
             base_timestamp=batch.base_timestamp,
             max_timestamp=batch.max_timestamp,
-            producer=Producer(batch.producer_id, batch.producer_epoch, batch.base_sequence),
+            producer=BatchProducer(batch.producer_id, batch.producer_epoch, batch.base_sequence),
             record_count=batch.record_count,
         )
         if not batch.has_valid_crc():

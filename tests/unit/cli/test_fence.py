@@ -13,7 +13,7 @@ from kafkalite.protocol._generated.messages.find_coordinator import FindCoordina
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.testing import Broker
-from kafkalite.transactions.state import Producer, TransactionState
+from kafkalite.transactions.state import ProducerIdAndEpoch, TransactionState
 from tests.conformance.raw import RawClient
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
-def begin_transaction(broker: Broker, transactional_id: str) -> Producer:
+def begin_transaction(broker: Broker, transactional_id: str) -> ProducerIdAndEpoch:
     """Begin a transaction, and return its producer."""
     with closing(RawClient(int(broker.bootstrap_servers.rpartition(":")[2]))) as client:
         client.call(FindCoordinatorRequest(key=transactional_id, key_type=1), 3)
@@ -43,7 +43,7 @@ def begin_transaction(broker: Broker, transactional_id: str) -> Producer:
         )
         (entries,) = client.call(request, 3).results_by_topic_v3_and_below
     assert entries.results_by_partition[0].partition_error_code == ErrorCode.NONE
-    return Producer(begun.producer_id, begun.producer_epoch)
+    return ProducerIdAndEpoch(begun.producer_id, begun.producer_epoch)
 
 
 def test_zombies_are_fenced_and_their_transactions_aborted(

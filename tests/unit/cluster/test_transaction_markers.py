@@ -17,7 +17,7 @@ from kafkalite.storage.transaction_marker import TransactionMarker
 from kafkalite.transactions.intents import WriteMarkers
 from kafkalite.transactions.producer_initialization import ProducerRequest
 from kafkalite.transactions.shard import TransactionShard
-from kafkalite.transactions.state import Producer, Transaction, TransactionState
+from kafkalite.transactions.state import ProducerIdAndEpoch, Transaction, TransactionState
 from tests.cluster.cluster import TestCluster
 
 if TYPE_CHECKING:
@@ -38,19 +38,19 @@ class MarkerCluster:
         wire.cluster.transactions.ensure_topic()
         wire.create("orders", 3)
 
-    def begin(self, *partitions: tuple[str, int]) -> Producer:
+    def begin(self, *partitions: tuple[str, int]) -> ProducerIdAndEpoch:
         """Begin a transaction with a new producer."""
         shard = self.wire.cluster.transactions.shard_for(ID)
         begun = shard.write(
             lambda machine, now_ms: machine.init_producer_id(ID, ProducerRequest(60_000), now_ms)
         )
-        producer: Producer = begun.producer  # type: ignore[union-attr]  # transactions park nothing
+        producer: ProducerIdAndEpoch = begun.producer  # type: ignore[union-attr]  # transactions park nothing
         shard.write(
             lambda machine, now_ms: machine.add_partitions(ID, producer, partitions, 0, now_ms)
         )
         return producer
 
-    def end(self, producer: Producer, *, is_commit: bool, version: int = 0) -> None:
+    def end(self, producer: ProducerIdAndEpoch, *, is_commit: bool, version: int = 0) -> None:
         self.wire.cluster.transactions.shard_for(ID).write(
             lambda machine, now_ms: machine.end(
                 ID,

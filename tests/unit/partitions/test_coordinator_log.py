@@ -14,10 +14,10 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import (
     TRANSACTIONAL,
+    BatchProducer,
     BatchView,
     ControlKind,
     ControlMarker,
-    Producer,
     build_batch,
     build_control_batch,
 )
@@ -88,7 +88,9 @@ def test_a_log_that_is_not_open_cannot_be_loaded(plane: DataPlane) -> None:
 
 def transactional(plane: DataPlane, producer_id: int, key: bytes) -> None:
     batch = build_batch(
-        [NewRecord(key, b"", 0)], attributes=TRANSACTIONAL, producer=Producer(producer_id, 0, 0)
+        [NewRecord(key, b"", 0)],
+        attributes=TRANSACTIONAL,
+        producer=BatchProducer(producer_id, 0, 0),
     )
     plane.partition(TOPIC).append_internal(BatchView(batch), plane.clock.now_ms())
 
@@ -322,7 +324,7 @@ def test_append_without_enough_replicas_is_refused(
     partition.log.config = partition.log.config._replace(min_insync_replicas=2)
     assert log.append([(b"a", b"1")], plane.clock.now_ms()) == 1  # there is one replica
     partition.replicas = (1, 2)
-    producer = Producer(5, 0, 0)
+    producer = BatchProducer(5, 0, 0)
     appends: tuple[Callable[[], int], ...] = (
         lambda: log.append([(b"a", b"2")], plane.clock.now_ms()),
         lambda: log.append_transactional([(b"a", b"2")], producer, plane.clock.now_ms()),

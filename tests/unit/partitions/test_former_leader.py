@@ -11,7 +11,7 @@ from kafkalite.partitions.partition import TO_HIGH_WATERMARK, AppendResult, Epoc
 from kafkalite.partitions.replicas import Leader, ReplicaView
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.batch import BatchView, Producer
+from kafkalite.storage.batch import BatchProducer, BatchView
 from tests.unit.data_plane import batch_of, values_in
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def test_it_checks_the_sequences_of_producers_on_its_own(
     plane: DataPlane, partition: Partition
 ) -> None:
     def batch(sequence: int) -> BatchView:
-        return BatchView(batch_of(b"x", producer=Producer(7, 0, sequence)))
+        return BatchView(batch_of(b"x", producer=BatchProducer(7, 0, sequence)))
 
     now_ms = plane.clock.now_ms()
     partition.append(batch(0), now_ms)

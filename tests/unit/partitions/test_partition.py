@@ -10,7 +10,7 @@ from kafkalite.partitions.long_poll import LongPoll
 from kafkalite.partitions.partition import EpochEnd
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.batch import TRANSACTIONAL, BatchView, ControlKind, Producer
+from kafkalite.storage.batch import TRANSACTIONAL, BatchProducer, BatchView, ControlKind
 from kafkalite.storage.log import Log
 from kafkalite.storage.transaction_marker import TransactionMarker
 from tests.unit.data_plane import batch_of, values_in
@@ -44,7 +44,7 @@ def test_high_watermark_is_the_end_of_the_log(partition: Partition) -> None:
 
 
 def test_open_transaction_limits_committed_readers(plane: DataPlane, partition: Partition) -> None:
-    batch = batch_of(b"t", attributes=TRANSACTIONAL, producer=Producer(1, 0, 0))
+    batch = batch_of(b"t", attributes=TRANSACTIONAL, producer=BatchProducer(1, 0, 0))
     partition.append(BatchView(batch), plane.clock.now_ms(), is_verified=True)
     assert partition.last_stable_offset == 2
     assert partition.limit_offset(committed=True) == 2
@@ -114,24 +114,24 @@ def test_own_append_wakes_fetches_at_once(plane: DataPlane) -> None:
     assert ended == [True]
 
 
-def transactional(producer: Producer, *values: bytes) -> BatchView:
+def transactional(producer: BatchProducer, *values: bytes) -> BatchView:
     return BatchView(batch_of(*values, attributes=TRANSACTIONAL, producer=producer))
 
 
-def commit(producer: Producer, *, coordinator_epoch: int = 0) -> TransactionMarker:
+def commit(producer: BatchProducer, *, coordinator_epoch: int = 0) -> TransactionMarker:
     return TransactionMarker(
         producer.producer_id, producer.producer_epoch, coordinator_epoch, is_commit=True
     )
 
 
 def test_a_marker_ends_a_transaction(plane: DataPlane, partition: Partition) -> None:
-    producer = Producer(1, 0, 0)
+    producer = BatchProducer(1, 0, 0)
     partition.append(transactional(producer, b"t"), plane.clock.now_ms(), is_verified=True)
     assert partition.append_marker(commit(producer), plane.clock.now_ms()) == 4
     assert partition.last_stable_offset == partition.end_offset == 4
     aborting = commit(producer)._replace(is_commit=False)
     partition.append(
-        transactional(Producer(1, 0, 1), b"u", b"v"), plane.clock.now_ms(), is_verified=True
+        transactional(BatchProducer(1, 0, 1), b"u", b"v"), plane.clock.now_ms(), is_verified=True
     )
     assert partition.append_marker(aborting, plane.clock.now_ms()) == 7
     assert partition.last_stable_offset == 7
@@ -148,10 +148,10 @@ def test_a_marker_ends_a_transaction(plane: DataPlane, partition: Partition) -> 
 
 
 def test_refused_marker_has_no_effect(plane: DataPlane, partition: Partition) -> None:
-    producer = Producer(1, 5, 0)
+    producer = BatchProducer(1, 5, 0)
     now_ms = plane.clock.now_ms()
     partition.append(transactional(producer, b"t"), now_ms, is_verified=True)
-    late = commit(Producer(1, 4, 0))
+    late = commit(BatchProducer(1, 4, 0))
     assert (
         refusal(lambda: partition.append_marker(late, now_ms)) == ErrorCode.INVALID_PRODUCER_EPOCH
     )
@@ -167,7 +167,7 @@ def test_refused_marker_has_no_effect(plane: DataPlane, partition: Partition) ->
 def test_marker_is_refused_without_enough_replicas(plane: DataPlane) -> None:
     plane.create(replicas=(0, 1), config={"min.insync.replicas": "2"})
     partition = plane.partition()
-    producer = Producer(1, 0, 0)
+    producer = BatchProducer(1, 0, 0)
     partition.append(transactional(producer, b"t"), plane.clock.now_ms(), is_verified=True)
     topic = plane.image.topics["t"]
     plane.change(topic._replace(partitions=(topic.partitions[0]._replace(isr=(0,)),)))
@@ -181,7 +181,7 @@ def test_marker_is_refused_without_enough_replicas(plane: DataPlane) -> None:
 def test_marker_has_append_time_for_log_append_time(plane: DataPlane) -> None:
     plane.create(config={"message.timestamp.type": "LogAppendTime"})
     partition = plane.partition()
-    partition.append_marker(commit(Producer(1, 0, 0)), plane.clock.now_ms())
+    partition.append_marker(commit(BatchProducer(1, 0, 0)), plane.clock.now_ms())
     (batch,) = partition.log.batches()
     assert batch.is_log_append_time
     assert batch.has_valid_crc()
@@ -189,7 +189,7 @@ def test_marker_has_append_time_for_log_append_time(plane: DataPlane) -> None:
 
 
 def test_marker_wakes_fetches_on_announce(plane: DataPlane, partition: Partition) -> None:
-    producer = Producer(1, 0, 0)
+    producer = BatchProducer(1, 0, 0)
     partition.append(transactional(producer, b"t"), plane.clock.now_ms(), is_verified=True)
     ended: list[bool] = []
     poll = LongPoll(missing_bytes=1, on_end=lambda: ended.append(True))
@@ -204,7 +204,7 @@ def test_deleting_records_of_an_open_transaction_moves_the_last_stable_offset(
     plane: DataPlane, partition: Partition
 ) -> None:
     partition.append(
-        transactional(Producer(1, 0, 0), b"t", b"u"), plane.clock.now_ms(), is_verified=True
+        transactional(BatchProducer(1, 0, 0), b"t", b"u"), plane.clock.now_ms(), is_verified=True
     )
     assert partition.last_stable_offset == 2
     partition.delete_records(3)

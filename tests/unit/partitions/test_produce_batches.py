@@ -11,7 +11,7 @@ from kafkalite.partitions.produce_batches import (
 )
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
+from kafkalite.storage.batch import TRANSACTIONAL, BatchProducer, BatchView
 from kafkalite.storage.compression import CODEC_NUMBERS
 from tests.unit.data_plane import batch_of
 
@@ -56,7 +56,7 @@ def test_uncompressed_records_with_a_codec_are_refused(number: int) -> None:
 
 
 def test_transactional_flag_is_read_from_the_first_of_several_batches() -> None:
-    of_transaction = batch_of(b"v", attributes=TRANSACTIONAL, producer=Producer(1, 0, 0))
+    of_transaction = batch_of(b"v", attributes=TRANSACTIONAL, producer=BatchProducer(1, 0, 0))
     assert is_first_batch_transactional(of_transaction + BATCH)
     assert not is_first_batch_transactional(BATCH + of_transaction)
     assert not is_first_batch_transactional(None)

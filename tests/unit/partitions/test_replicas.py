@@ -11,7 +11,7 @@ from kafkalite.partitions.partition import EpochEnd
 from kafkalite.partitions.replicas import Leader, ReplicaView, check_access
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
+from kafkalite.storage.batch import TRANSACTIONAL, BatchProducer, BatchView
 from tests.unit.data_plane import batch_of, values_in
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def test_a_replica_knows_the_high_watermark_up_to_its_end(partition: Partition) 
 def test_an_open_transaction_limits_committed_readers(
     plane: DataPlane, partition: Partition
 ) -> None:
-    batch = batch_of(b"t", attributes=TRANSACTIONAL, producer=Producer(1, 0, 0))
+    batch = batch_of(b"t", attributes=TRANSACTIONAL, producer=BatchProducer(1, 0, 0))
     partition.append(BatchView(batch), plane.clock.now_ms(), is_verified=True)
     behind, level = view_of(partition, 1, end=3), view_of(partition, 2)
     assert (behind.last_stable_offset, level.last_stable_offset) == (3, 4)

@@ -15,7 +15,7 @@ from kafkalite.ports.executors import InlineExecutor
 from kafkalite.ports.files import OsFiles
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.maintenance import Maintenance
-from kafkalite.storage.batch import BatchView, Producer, build_batch
+from kafkalite.storage.batch import BatchProducer, BatchView, build_batch
 from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.storage.disk_health import DiskProblem
 from kafkalite.storage.record_format import NewRecord
@@ -75,7 +75,9 @@ class MaintainedCluster:
         self, partition: Partition, key: bytes, value: bytes | None, producer_id: int = -1
     ) -> None:
         now_ms = self.clock.now_ms()
-        producer = Producer(producer_id, 0, 0) if producer_id >= 0 else Producer(-1, -1, -1)
+        producer = (
+            BatchProducer(producer_id, 0, 0) if producer_id >= 0 else BatchProducer(-1, -1, -1)
+        )
         batch = build_batch([NewRecord(key, value, now_ms)], producer=producer)
         partition.append_internal(BatchView(batch), now_ms)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.config.log_config import LogConfig
-from kafkalite.storage.batch import NO_PRODUCER, BatchView, Producer, build_batch
+from kafkalite.storage.batch import NO_PRODUCER, BatchProducer, BatchView, build_batch
 from kafkalite.storage.log import Log
 from kafkalite.storage.record_format import NewRecord, Record
 from kafkalite.testing.files import MemoryFiles
@@ -25,7 +25,7 @@ def batch(
     keys: Sequence[bytes | None] | None = None,
     timestamp: int = 1000,
     attributes: int = 0,
-    producer: Producer = NO_PRODUCER,
+    producer: BatchProducer = NO_PRODUCER,
 ) -> BatchView:
     """Return a batch of a record per value, a millisecond apart."""
     return BatchView(

@@ -9,10 +9,10 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import (
     HEADER_SIZE,
     TRANSACTIONAL,
+    BatchProducer,
     BatchView,
     ControlKind,
     ControlMarker,
-    Producer,
     build_batch,
     build_control_batch,
     build_key_value_batch,
@@ -48,7 +48,7 @@ def test_built_batch_is_read_back() -> None:
             base_offset=70,
             leader_epoch=4,
             attributes=TRANSACTIONAL,
-            producer=Producer(12, 3, 2**31 - 2),
+            producer=BatchProducer(12, 3, 2**31 - 2),
         )
     )
     assert view.records() == [
@@ -104,7 +104,7 @@ def test_append_time_replaces_all_timestamps() -> None:
 
 
 def test_recompression_changes_only_the_compression() -> None:
-    view = batch(b"a" * 100, b"b" * 100, producer=Producer(5, 1, 7), attributes=1)
+    view = batch(b"a" * 100, b"b" * 100, producer=BatchProducer(5, 1, 7), attributes=1)
     for codec in range(5):
         other = view.with_compression(codec)
         assert other.has_valid_crc()

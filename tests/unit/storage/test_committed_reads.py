@@ -8,10 +8,10 @@ import pytest
 
 from kafkalite.storage.batch import (
     TRANSACTIONAL,
+    BatchProducer,
     BatchView,
     ControlKind,
     ControlMarker,
-    Producer,
     build_control_batch,
 )
 from kafkalite.storage.committed_reads import aborted_in_read, readable_bytes
@@ -26,7 +26,7 @@ def log_of_aborted(interval: int, count: int = 30) -> Log:
     """Return a log of transactions of one record, each followed by the marker that aborts it."""
     log = open_log(MemoryFiles(), SMALL._replace(index_interval_bytes=interval))
     for number in range(count):
-        view = batch(b"t", attributes=TRANSACTIONAL, producer=Producer(1, 0, number))
+        view = batch(b"t", attributes=TRANSACTIONAL, producer=BatchProducer(1, 0, number))
         log.append([view], leader_epoch=0, now_ms=0)
         marker = ControlMarker(ControlKind.ABORT, 0)
         data = build_control_batch(marker, producer_id=1, producer_epoch=0, now_ms=1000)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from kafkalite.storage.batch import (
     CONTROL,
     TRANSACTIONAL,
+    BatchProducer,
     BatchView,
-    Producer,
     build_batch,
     build_key_value_batch,
 )
@@ -75,7 +75,7 @@ def test_batch_that_is_not_plain_is_returned_unchanged(attributes: int) -> None:
     plain = build_key_value_batch([(b"a", b"1"), (b"b", b"2")], 5)
     again = build_key_value_batch([(b"a", b"3"), (b"a", b"4")], 5)
     other = build_batch(
-        [NewRecord(b"a", b"x", 5)], attributes=attributes, producer=Producer(1, 0, 0)
+        [NewRecord(b"a", b"x", 5)], attributes=attributes, producer=BatchProducer(1, 0, 0)
     )
     runs = read_batches(other + plain + again + other + other + again)
     assert [type(run) for run in runs] == [BatchView, dict, BatchView, BatchView, dict]

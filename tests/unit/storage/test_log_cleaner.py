@@ -10,10 +10,10 @@ from kafkalite.config.log_config import LogConfig
 from kafkalite.ports.background import run_steps
 from kafkalite.storage.batch import (
     TRANSACTIONAL,
+    BatchProducer,
     BatchView,
     ControlKind,
     ControlMarker,
-    Producer,
     build_control_batch,
 )
 from kafkalite.storage.compaction import (
@@ -204,7 +204,7 @@ def test_last_batch_of_a_producer_is_preserved() -> None:
     files = MemoryFiles()
     log = open_log(files, COMPACT)
     for number in range(3):
-        view = batch(b"%d" % number, producer=Producer(9, 0, number))
+        view = batch(b"%d" % number, producer=BatchProducer(9, 0, number))
         log.append([view], leader_epoch=0, now_ms=0)
     put(log, (b"k", b"newest"))
     log.roll(0)
@@ -220,7 +220,7 @@ def test_last_batch_of_a_producer_is_preserved() -> None:
 def test_aborted_records_are_removed_before_their_marker() -> None:
     log = open_log(MemoryFiles(), COMPACT)
     for kind, value in ((ControlKind.ABORT, b"aborted"), (ControlKind.COMMIT, b"committed")):
-        view = batch(value, keys=[value], attributes=TRANSACTIONAL, producer=Producer(9, 0, 0))
+        view = batch(value, keys=[value], attributes=TRANSACTIONAL, producer=BatchProducer(9, 0, 0))
         log.append([view], leader_epoch=0, now_ms=0)
         marker = build_control_batch(
             ControlMarker(kind, 0), producer_id=9, producer_epoch=0, now_ms=0
@@ -246,7 +246,7 @@ def test_the_marker_with_the_last_epoch_of_a_producer_is_emptied_and_stays() -> 
     files = MemoryFiles()
     log = open_log(files, COMPACT)
     for epoch in (1, 2):
-        view = batch(b"v", attributes=TRANSACTIONAL, producer=Producer(9, epoch - 1, 0))
+        view = batch(b"v", attributes=TRANSACTIONAL, producer=BatchProducer(9, epoch - 1, 0))
         log.append([view], leader_epoch=0, now_ms=0)
         marker = build_control_batch(
             ControlMarker(ControlKind.ABORT, 0), producer_id=9, producer_epoch=epoch, now_ms=0

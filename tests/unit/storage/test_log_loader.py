@@ -6,10 +6,10 @@ import pytest
 
 from kafkalite.storage.batch import (
     TRANSACTIONAL,
+    BatchProducer,
     BatchView,
     ControlKind,
     ControlMarker,
-    Producer,
     build_control_batch,
 )
 from kafkalite.storage.log import Log
@@ -30,7 +30,7 @@ from tests.unit.storage.logs import (
 def transaction(log: Log, pid: int, kind: ControlKind | None, count: int = 2) -> None:
     """Append the batches of a transaction, and its marker unless it stays open."""
     for number in range(count):
-        view = batch(b"txn", attributes=TRANSACTIONAL, producer=Producer(pid, 0, number))
+        view = batch(b"txn", attributes=TRANSACTIONAL, producer=BatchProducer(pid, 0, number))
         log.append([view], leader_epoch=0, now_ms=0)
     if kind is not None:
         marker = ControlMarker(kind, 0)

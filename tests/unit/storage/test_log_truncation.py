@@ -14,10 +14,10 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import (
     TRANSACTIONAL,
+    BatchProducer,
     BatchView,
     ControlKind,
     ControlMarker,
-    Producer,
     build_control_batch,
 )
 from kafkalite.storage.compaction import plan_log_compaction
@@ -209,7 +209,7 @@ def test_only_the_end_of_a_segment_is_read_to_truncate_it(monkeypatch: pytest.Mo
 
 def produce(log: Log, sequence: int, *, producer_id: int = 7, epoch: int = 0) -> BatchView:
     """Append a record of an idempotent producer whose sequence is also its number."""
-    view = batch(b"%d" % sequence, producer=Producer(producer_id, 0, sequence))
+    view = batch(b"%d" % sequence, producer=BatchProducer(producer_id, 0, sequence))
     log.append([view], leader_epoch=epoch, now_ms=0)
     return view
 
@@ -231,7 +231,7 @@ def test_sequences_continue_where_the_truncated_log_ends() -> None:
         assert entry.last_sequence == end_offset - 1
 
         def check(sequence: int, log: Log = log) -> object:
-            return log.producers.check(batch(b"v", producer=Producer(7, 0, sequence)))
+            return log.producers.check(batch(b"v", producer=BatchProducer(7, 0, sequence)))
 
         duplicate = check(end_offset - 1)
         assert duplicate is not None
@@ -250,7 +250,7 @@ def test_a_producer_whose_batches_were_all_removed_is_unknown() -> None:
     produce(log, 0, producer_id=8)
     log.truncate_to(1)
     assert log.producers.get(8) is None
-    assert log.producers.check(batch(b"v", producer=Producer(8, 0, 40))) is None
+    assert log.producers.check(batch(b"v", producer=BatchProducer(8, 0, 40))) is None
 
 
 def test_snapshots_of_removed_offsets_are_removed() -> None:
@@ -285,7 +285,9 @@ def log_with_transactions(files: Files) -> Log:
     """
     log = open_log(files, SMALL._replace(segment_bytes=600))
     for producer_id in range(12):
-        view = batch(b"aborted", attributes=TRANSACTIONAL, producer=Producer(producer_id, 0, 0))
+        view = batch(
+            b"aborted", attributes=TRANSACTIONAL, producer=BatchProducer(producer_id, 0, 0)
+        )
         log.append([view], leader_epoch=0, now_ms=0)
         end_transaction(log, producer_id, ControlKind.ABORT)
         append(log, b"value")

@@ -8,10 +8,10 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import (
     TRANSACTIONAL,
+    BatchProducer,
     BatchView,
     ControlKind,
     ControlMarker,
-    Producer,
     build_control_batch,
 )
 from kafkalite.storage.producer_state import CompletedTransaction, ProducerStateTable
@@ -34,7 +34,7 @@ class Producers:
         """Return a batch of `count` records from this sequence number on."""
         return batch(
             *[b"v"] * count,
-            producer=Producer(pid, epoch, sequence),
+            producer=BatchProducer(pid, epoch, sequence),
             attributes=TRANSACTIONAL if txn else 0,
         )
 
@@ -236,16 +236,16 @@ def test_later_batch_cannot_begin_the_transaction() -> None:
 def test_a_transaction_is_open_in_the_epoch_that_began_it() -> None:
     producers = Producers()
     in_transaction = producers.table.is_in_transaction
-    assert not in_transaction(Producer(1, 3))
+    assert not in_transaction(BatchProducer(1, 3))
     producers.send(0, epoch=3, txn=True)
-    assert in_transaction(Producer(1, 3))
-    assert not in_transaction(Producer(1, 4))
-    assert not in_transaction(Producer(2, 3))
+    assert in_transaction(BatchProducer(1, 3))
+    assert not in_transaction(BatchProducer(1, 4))
+    assert not in_transaction(BatchProducer(2, 3))
     with pytest.raises(KafkaError) as caught:
-        in_transaction(Producer(1, 2))
+        in_transaction(BatchProducer(1, 2))
     assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
     producers.end(ControlKind.COMMIT, epoch=3)
-    assert not in_transaction(Producer(1, 3))
+    assert not in_transaction(BatchProducer(1, 3))
 
 
 def marker(

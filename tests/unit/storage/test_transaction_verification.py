@@ -9,10 +9,10 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage import transaction_verification
 from kafkalite.storage.batch import (
     TRANSACTIONAL,
+    BatchProducer,
     BatchView,
     ControlKind,
     ControlMarker,
-    Producer,
     build_control_batch,
 )
 from kafkalite.storage.transaction_verification import Verifications
@@ -20,7 +20,7 @@ from tests.unit.storage.logs import batch
 
 
 def view(sequence: int, *, epoch: int = 0, pid: int = 1) -> BatchView:
-    return batch(b"v", producer=Producer(pid, epoch, sequence), attributes=TRANSACTIONAL)
+    return batch(b"v", producer=BatchProducer(pid, epoch, sequence), attributes=TRANSACTIONAL)
 
 
 def marker(*, epoch: int = 0) -> BatchView:

@@ -11,8 +11,8 @@ from kafkalite.storage.batch import (
     CONTROL,
     LOG_APPEND_TIME,
     MAX_DECOMPRESSED_RECORDS,
+    BatchProducer,
     BatchView,
-    Producer,
     assemble,
     build_batch,
 )
@@ -49,7 +49,7 @@ def with_counts(
             last_offset_delta=last_offset_delta,
             base_timestamp=0,
             max_timestamp=0,
-            producer=Producer(),
+            producer=BatchProducer(),
             record_count=record_count,
         )
     )
@@ -81,15 +81,15 @@ def test_control_batch_from_a_client_is_refused() -> None:
 
 
 def test_producer_id_without_sequence_is_refused() -> None:
-    assert refusal(batch(b"v", producer=Producer(1, 0, -1))).code is ErrorCode.INVALID_RECORD
-    assert converted(batch(b"v", producer=Producer(1, 0, 0))).producer_id == 1
+    assert refusal(batch(b"v", producer=BatchProducer(1, 0, -1))).code is ErrorCode.INVALID_RECORD
+    assert converted(batch(b"v", producer=BatchProducer(1, 0, 0))).producer_id == 1
 
 
 def test_an_unknown_compression_is_refused() -> None:
     view = BatchView(
         assemble(
             b"", base_offset=0, leader_epoch=0, attributes=6, last_offset_delta=0,
-            base_timestamp=0, max_timestamp=0, producer=Producer(), record_count=1,
+            base_timestamp=0, max_timestamp=0, producer=BatchProducer(), record_count=1,
         )
     )  # fmt: skip
     assert refusal(view).code is ErrorCode.INVALID_RECORD
@@ -137,7 +137,7 @@ def test_invalid_records_are_refused_when_checked() -> None:
     garbage = BatchView(
         assemble(
             b"not gzip", base_offset=0, leader_epoch=0, attributes=1, last_offset_delta=0,
-            base_timestamp=0, max_timestamp=0, producer=Producer(), record_count=1,
+            base_timestamp=0, max_timestamp=0, producer=BatchProducer(), record_count=1,
         )
     )  # fmt: skip
     assert refusal(garbage, COMPACT).code is ErrorCode.INVALID_RECORD

@@ -15,11 +15,11 @@ from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from kafkalite.transactions.coordinator import TransactionCoordinator
 from kafkalite.transactions.producer_initialization import ProducerRequest
-from kafkalite.transactions.state import Producer, TransactionState
+from kafkalite.transactions.state import ProducerIdAndEpoch, TransactionState
 from tests.unit.metadata_world import MetadataWorld
 from tests.unit.transactions.transaction_world import ID, A, B, TransactionWorld
 
-NO_PRODUCER = Producer(1, 0)
+NO_PRODUCER = ProducerIdAndEpoch(1, 0)
 
 
 class Stage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.transactions.intents import WriteMarkers
-from kafkalite.transactions.state import Producer, TransactionState
+from kafkalite.transactions.state import ProducerIdAndEpoch, TransactionState
 from tests.unit.transactions.transaction_world import (
     FIRST_PRODUCER_ID,
     ID,
@@ -85,4 +85,4 @@ def test_failed_append_changes_nothing() -> None:
     assert error_code_of(lambda: world.init(second)) is ErrorCode.NOT_COORDINATOR
     assert world.describe() == before
     # The previous epoch is still known, so this is a retry and not a zombie.
-    assert world.init(first) == second == Producer(FIRST_PRODUCER_ID, 1)
+    assert world.init(first) == second == ProducerIdAndEpoch(FIRST_PRODUCER_ID, 1)

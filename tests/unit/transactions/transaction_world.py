@@ -18,7 +18,7 @@ from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from kafkalite.transactions.coordinator import TransactionCoordinator
 from kafkalite.transactions.intents import WriteMarkers
 from kafkalite.transactions.producer_initialization import InitializationResult, ProducerRequest
-from kafkalite.transactions.state import Producer
+from kafkalite.transactions.state import ProducerIdAndEpoch
 from kafkalite.transactions.transaction_records import TransactionSerde, transaction_record
 
 if TYPE_CHECKING:
@@ -167,13 +167,13 @@ class TransactionWorld:
 
     def init(
         self,
-        expected: Producer | None = None,
+        expected: ProducerIdAndEpoch | None = None,
         *,
         transactional_id: str = ID,
         timeout_ms: int = TIMEOUT_MS,
         enable_two_phase_commit: bool = False,
         keep_prepared_transaction: bool = False,
-    ) -> Producer:
+    ) -> ProducerIdAndEpoch:
         """Initialise an id; KafkaError also if an open transaction is aborted first."""
         request = ProducerRequest(
             timeout_ms, expected, enable_two_phase_commit, keep_prepared_transaction
@@ -189,7 +189,7 @@ class TransactionWorld:
 
     def add(
         self,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         *partitions: TopicPartition,
         version: int = 2,
         transactional_id: str = ID,
@@ -202,7 +202,7 @@ class TransactionWorld:
             ),
         )
 
-    def verify(self, producer: Producer, *partitions: TopicPartition) -> list[ErrorCode]:
+    def verify(self, producer: ProducerIdAndEpoch, *partitions: TopicPartition) -> list[ErrorCode]:
         """Return which partitions are in a transaction."""
         codes = self.coordinator.read(
             0, lambda machine, _: machine.verify_partitions(ID, producer, partitions)
@@ -211,12 +211,12 @@ class TransactionWorld:
 
     def end(
         self,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         *,
         is_commit: bool = True,
         version: int = 2,
         transactional_id: str = ID,
-    ) -> Producer:
+    ) -> ProducerIdAndEpoch:
         """End a transaction; return the producer to use next."""
         answer = self.coordinator.write(
             0,
@@ -228,7 +228,7 @@ class TransactionWorld:
                 now_ms=now_ms,
             ),
         )
-        assert isinstance(answer, Producer)
+        assert isinstance(answer, ProducerIdAndEpoch)
         return answer
 
     def describe(self, transactional_id: str = ID) -> Transaction:

@@ -17,7 +17,7 @@ from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
+from kafkalite.storage.batch import TRANSACTIONAL, BatchProducer, BatchView
 from kafkalite.storage.transaction_marker import TransactionMarker
 from tests.cluster.cluster import TestCluster
 from tests.unit.data_plane import DataPlane, batch_of, values_in
@@ -315,7 +315,7 @@ def test_an_offline_log_is_reported_without_a_wait(plane: DataPlane) -> None:
 
 
 def append_transactional(plane: DataPlane, sequence: int, value: bytes) -> None:
-    batch = batch_of(value, attributes=TRANSACTIONAL, producer=Producer(4, 0, sequence))
+    batch = batch_of(value, attributes=TRANSACTIONAL, producer=BatchProducer(4, 0, sequence))
     plane.partition().append(BatchView(batch), plane.clock.now_ms(), is_verified=True)
     plane.table.announce()
 

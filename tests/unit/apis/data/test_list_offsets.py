@@ -28,7 +28,7 @@ from kafkalite.protocol._generated.messages.offset_for_leader_epoch import (
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.rows import refusal
-from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
+from kafkalite.storage.batch import TRANSACTIONAL, BatchProducer, BatchView
 from kafkalite.storage.crc import crc32c
 from tests.cluster.cluster import TestCluster
 from tests.unit.data_plane import DataPlane, batch_of
@@ -134,7 +134,7 @@ def test_a_timestamp_of_a_later_version_is_unsupported(
 
 def test_read_committed_ends_at_an_open_transaction(plane: DataPlane) -> None:
     append(plane, 1)
-    batch = batch_of(b"v", timestamp=7, attributes=TRANSACTIONAL, producer=Producer(1, 0, 0))
+    batch = batch_of(b"v", timestamp=7, attributes=TRANSACTIONAL, producer=BatchProducer(1, 0, 0))
     plane.partition().append(BatchView(batch), plane.clock.now_ms(), is_verified=True)
     assert found_offset(plane, LATEST, isolation_level=1) == (-1, 1, 0)
     assert found_offset(plane, LATEST) == (-1, 2, 0)

@@ -20,7 +20,7 @@ from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.rows import refusal
-from kafkalite.storage.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL, BatchView, Producer
+from kafkalite.storage.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL, BatchProducer, BatchView
 from kafkalite.storage.compression import CODEC_NUMBERS
 from kafkalite.storage.transaction_marker import TransactionMarker
 from kafkalite.testing.entropy import SeededEntropy
@@ -209,7 +209,7 @@ def with_base_offset(batch: bytes, base_offset: int) -> bytes:
         (corrupt(batch_of(b"a")), ErrorCode.CORRUPT_MESSAGE),
         (with_base_offset(batch_of(b"a"), 1), ErrorCode.INVALID_RECORD),
         (batch_of(b"a", attributes=CONTROL), ErrorCode.INVALID_RECORD),
-        (batch_of(b"a", producer=Producer(5, 0, -1)), ErrorCode.INVALID_RECORD),
+        (batch_of(b"a", producer=BatchProducer(5, 0, -1)), ErrorCode.INVALID_RECORD),
     ],
 )
 def test_a_partition_has_exactly_one_valid_batch(
@@ -259,7 +259,7 @@ def test_every_codec_is_stored_unchanged(plane: DataPlane, codec: str) -> None:
 
 def test_a_topic_with_its_own_compression_recompresses(plane: DataPlane) -> None:
     plane.create(config={"compression.type": "gzip"})
-    assert code_of(plane, batch_of(b"a", producer=Producer(7, 0, 0))) == ErrorCode.NONE
+    assert code_of(plane, batch_of(b"a", producer=BatchProducer(7, 0, 0))) == ErrorCode.NONE
     partition = plane.partition()
     (batch,) = batches_in(partition.read(0, max_bytes=9999, limit_offset=2, at_least_one=True))
     assert (batch.compression, batch.producer_id) == (CODEC_NUMBERS["gzip"], 7)
@@ -290,7 +290,7 @@ def test_timestamps_too_far_in_the_future_are_refused(plane: DataPlane) -> None:
 
 def sequenced_batch(sequence: int, *values: bytes, epoch: int = 0, attributes: int = 0) -> bytes:
     return batch_of(
-        *(values or (b"v",)), producer=Producer(9, epoch, sequence), attributes=attributes
+        *(values or (b"v",)), producer=BatchProducer(9, epoch, sequence), attributes=attributes
     )
 
 
@@ -470,7 +470,7 @@ def transact(
 
 
 def transactional_batch(sequence: int, *, pid: int = 7, epoch: int = 0) -> bytes:
-    return batch_of(b"t", attributes=TRANSACTIONAL, producer=Producer(pid, epoch, sequence))
+    return batch_of(b"t", attributes=TRANSACTIONAL, producer=BatchProducer(pid, epoch, sequence))
 
 
 @pytest.mark.parametrize(("version", "adds"), [(3, False), (11, False), (12, True)])
@@ -797,7 +797,7 @@ def test_a_request_may_pause_after_each_partition_unless_it_is_transactional(
 COMPACTED = {"cleanup.policy": "compact"}
 
 
-def slow_batch(*, attributes: int = 0, producer: Producer = NO_PRODUCER) -> bytes:
+def slow_batch(*, attributes: int = 0, producer: BatchProducer = NO_PRODUCER) -> bytes:
     """Return a batch that is decompressed in a thread where its topic is compacted."""
     entropy = SeededEntropy()
     value = b"".join(entropy.uuid() for _ in range(8 * 1024))
@@ -865,7 +865,8 @@ def test_a_transaction_is_checked_again_after_decompression(
     call = plane.call(API, 11, may_pause=True)
     call.node.transactions = cast("Any", coordinator)
     request = request_of(
-        slow_batch(attributes=TRANSACTIONAL, producer=Producer(7, 0, 0)), transactional_batch(0)
+        slow_batch(attributes=TRANSACTIONAL, producer=BatchProducer(7, 0, 0)),
+        transactional_batch(0),
     )
     request.transactional_id = "id"
 

@@ -15,7 +15,7 @@ from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.shares.state import ShareKey
-from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
+from kafkalite.storage.batch import TRANSACTIONAL, BatchProducer, BatchView
 from kafkalite.storage.transaction_marker import TransactionMarker
 from tests.cluster.shares import (
     ACCEPT,
@@ -326,7 +326,7 @@ def test_read_committed_returns_only_committed_records(tmp_path: Path) -> None:
     nothing: list[AcquiredRecords] = []
     histories = ((7, False, nothing), (8, True, [(2, 2, 1)]))
     for producer_id, is_commit, seen in histories:
-        producer = Producer(producer_id, 0, 0)
+        producer = BatchProducer(producer_id, 0, 0)
         batch = batch_of(b"a", b"b", attributes=TRANSACTIONAL, producer=producer)
         log.append(BatchView(batch), now_ms, is_verified=True)
         assert acquired(wire.fetch(FIRST, "early")) == {0: seen}

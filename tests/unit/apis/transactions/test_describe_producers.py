@@ -15,7 +15,7 @@ from kafkalite.protocol._generated.messages.describe_producers import (
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.rows import refusal
-from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
+from kafkalite.storage.batch import TRANSACTIONAL, BatchProducer, BatchView
 from kafkalite.storage.transaction_marker import TransactionMarker
 from tests.unit.data_plane import DataPlane, batch_of
 
@@ -42,15 +42,15 @@ def describe(
     return partitions
 
 
-def send(plane: DataPlane, producer: Producer, attributes: int = 0) -> None:
+def send(plane: DataPlane, producer: BatchProducer, attributes: int = 0) -> None:
     batch = batch_of(b"a", b"b", attributes=attributes, producer=producer, timestamp=TIME)
     plane.partition().append(BatchView(batch), plane.clock.now_ms(), is_verified=True)
 
 
 def test_producers_are_returned_with_open_transactions(plane: DataPlane) -> None:
     plane.create()
-    send(plane, Producer(5, 2, 0))
-    send(plane, Producer(3, 0, 0), TRANSACTIONAL)
+    send(plane, BatchProducer(5, 2, 0))
+    send(plane, BatchProducer(3, 0, 0), TRANSACTIONAL)
     (answer,) = describe(plane)
     assert (answer.error_code, answer.error_message) == (0, None)
     assert answer.active_producers == [
@@ -75,7 +75,7 @@ def test_producers_are_returned_with_open_transactions(plane: DataPlane) -> None
 
 def test_a_marker_with_a_new_epoch_has_no_sequence(plane: DataPlane) -> None:
     plane.create()
-    send(plane, Producer(3, 0, 0), TRANSACTIONAL)
+    send(plane, BatchProducer(3, 0, 0), TRANSACTIONAL)
     marker = TransactionMarker(3, 1, 7, is_commit=True, transaction_version=2)
     plane.partition().append_marker(marker, plane.clock.now_ms())
     (producer,) = describe(plane)[0].active_producers
@@ -105,7 +105,7 @@ def test_unknown_partitions_and_topics_are_refused(plane: DataPlane) -> None:
 
 def test_every_replica_answers_and_no_other_node(plane: DataPlane) -> None:
     plane.create(replicas=(0, 1))
-    send(plane, Producer(3, 0, 0), TRANSACTIONAL)
+    send(plane, BatchProducer(3, 0, 0), TRANSACTIONAL)
     (leader,), (follower,), (without_replica,) = (
         describe(plane, node_id=node) for node in (0, 1, 2)
     )

@@ -14,7 +14,7 @@ from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.rows import refusal
-from kafkalite.transactions.state import Producer
+from kafkalite.transactions.state import ProducerIdAndEpoch
 from tests.cluster.transactions import TransactionCluster
 from tests.unit.data_plane import DataPlane
 
@@ -158,7 +158,7 @@ def test_an_open_transaction_of_the_previous_producer_is_aborted_first(
     assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
     assert wire.state() == "CompleteAbort"
     assert wire.markers() == [
-        (Producer(zombie.producer_id, zombie.producer_epoch + 1), False),
+        (ProducerIdAndEpoch(zombie.producer_id, zombie.producer_epoch + 1), False),
     ]
     assert wire.new_producer().producer_epoch > zombie.producer_epoch + 1
     assert "fenced" in {entry.kind for entry in wire.events()}
@@ -225,6 +225,6 @@ def test_a_restart_forgets_no_producer(wire: TransactionCluster) -> None:
     before = wire.new_producer()
     wire.restart()
     after = wire.new_producer()
-    assert after == Producer(before.producer_id, before.producer_epoch + 1)
+    assert after == ProducerIdAndEpoch(before.producer_id, before.producer_epoch + 1)
     wire.find("other")
     assert wire.new_producer(transactional_id="other").producer_id != before.producer_id

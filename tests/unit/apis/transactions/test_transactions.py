@@ -12,7 +12,7 @@ from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
 from kafkalite.metadata.partition_creation import NewPartitions
 from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.transactions.state import Producer
+from kafkalite.transactions.state import ProducerIdAndEpoch
 from tests.cluster.transactions import ID, TransactionCluster, codes, topics, transaction
 
 if TYPE_CHECKING:
@@ -129,8 +129,8 @@ def test_another_producer_changes_nothing(
     wire: TransactionCluster, producer_id_step: int, epoch_step: int, code: ErrorCode
 ) -> None:
     producer_id, epoch = wire.new_producer()
-    wire.add(Producer(producer_id, epoch), FIRST)
-    other_producer = Producer(producer_id + producer_id_step, epoch + epoch_step)
+    wire.add(ProducerIdAndEpoch(producer_id, epoch), FIRST)
+    other_producer = ProducerIdAndEpoch(producer_id + producer_id_step, epoch + epoch_step)
     assert wire.add(other_producer, SECOND) == {SECOND: code}
     assert wire.add_offsets(other_producer) == code
     assert wire.end_transaction(other_producer).error_code == code
@@ -184,7 +184,7 @@ def test_an_end_is_complete_when_it_is_answered(
     producer = wire.new_producer()
     wire.add(producer, FIRST, SECOND)
     ended = wire.end_transaction(producer, is_commit=is_commit, version=version)
-    successor = Producer(producer.producer_id, producer.producer_epoch + 1)
+    successor = ProducerIdAndEpoch(producer.producer_id, producer.producer_epoch + 1)
     bumps = version == 5
     assert ended.error_code == 0
     assert (ended.producer_id, ended.producer_epoch) == (successor if bumps else (-1, -1))
@@ -219,7 +219,7 @@ def test_an_internal_error_has_the_structure_of_the_version(version: int) -> Non
     assert api.lift is not None
     assert api.lower is not None
     request = AddPartitionsToTxnRequest(
-        transactions=[transaction(Producer(1, 0), FIRST)],
+        transactions=[transaction(ProducerIdAndEpoch(1, 0), FIRST)],
         v3_and_below_transactional_id=ID,
         v3_and_below_topics=topics(FIRST),
     )

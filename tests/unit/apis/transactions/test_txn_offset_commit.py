@@ -21,7 +21,7 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import ZERO_UUID
 from kafkalite.storage.transaction_marker import TransactionMarker
 from kafkalite.transactions.producer_initialization import ProducerRequest
-from kafkalite.transactions.state import Producer, TransactionState
+from kafkalite.transactions.state import ProducerIdAndEpoch, TransactionState
 from tests.cluster.groups import GroupCluster
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class TransactionalWire(GroupCluster):
         initialized: Any = self.transactions.shard_for(X).write(
             lambda machine, now_ms: machine.init_producer_id(X, ProducerRequest(60_000), now_ms)
         )
-        self.producer: Producer = initialized.producer
+        self.producer: ProducerIdAndEpoch = initialized.producer
 
     def shard(self, group: str = "g") -> ActiveShard[GroupShard]:
         node = next(iter(self.contexts))
@@ -77,7 +77,7 @@ class TransactionalWire(GroupCluster):
         version: int = 3,
         node: int = 1,
         group: str = "g",
-        producer: Producer | None = None,
+        producer: ProducerIdAndEpoch | None = None,
         transactional_id: str = X,
         member_id: str = "",
         generation: int = -1,
@@ -177,7 +177,7 @@ def test_unknown_partitions_are_refused_first(
 
 
 def test_unknown_partitions_need_no_coordinator(wire: TransactionalWire) -> None:
-    other_producer = Producer(99, 0)
+    other_producer = ProducerIdAndEpoch(99, 0)
     code = wire.refusal(group="", producer=other_producer)
     assert code is ErrorCode.INVALID_GROUP_ID
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -210,12 +210,12 @@ class TestTransactionAdmission:
 
     def test_without_verification_any_producer_may_commit(self) -> None:
         wire = TransactionalWire(config={"transaction.partition.verification.enable": "false"})
-        assert wire.refusal(version=4, producer=Producer(77, 3)) is ErrorCode.NONE
+        assert wire.refusal(version=4, producer=ProducerIdAndEpoch(77, 3)) is ErrorCode.NONE
         mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        assert wire.refusal(version=5, producer=Producer(78, 3)) is mapping
+        assert wire.refusal(version=5, producer=ProducerIdAndEpoch(78, 3)) is mapping
         assert wire.committed() == {}
         # Without a producer it is a normal commit.
-        assert wire.refusal(version=4, producer=Producer(-1, -1)) is ErrorCode.NONE
+        assert wire.refusal(version=4, producer=ProducerIdAndEpoch(-1, -1)) is ErrorCode.NONE
         assert set(wire.committed()) == {("t", 0)}
 
     def test_the_coordinator_is_asked_once_a_transaction(self, wire: TransactionalWire) -> None:
@@ -237,7 +237,7 @@ class TestTransactionAdmission:
         self, wire: TransactionalWire, version: int
     ) -> None:
         zombie = wire.producer
-        wire.producer = Producer(zombie.producer_id, zombie.producer_epoch + 1)
+        wire.producer = ProducerIdAndEpoch(zombie.producer_id, zombie.producer_epoch + 1)
         wire.transactions.shard_for(X).write(
             lambda machine, now_ms: machine.init_producer_id(X, ProducerRequest(60_000), now_ms)
         )
@@ -251,7 +251,7 @@ class TestTransactionAdmission:
         for version in (3, 5):
             mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
             assert wire.refusal(version=version, transactional_id="unknown") is mapping
-            assert wire.refusal(version=version, producer=Producer(99, 0)) is mapping
+            assert wire.refusal(version=version, producer=ProducerIdAndEpoch(99, 0)) is mapping
             assert wire.refusal(version=version, transactional_id="") is ErrorCode.INVALID_REQUEST
 
     def test_a_refused_commit_leaves_the_partition_in_the_transaction(

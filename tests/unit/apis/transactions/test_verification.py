@@ -17,7 +17,7 @@ from kafkalite.cluster.node import NodeState
 from kafkalite.partitions.former_leader import FormerLeader
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
+from kafkalite.storage.batch import TRANSACTIONAL, BatchProducer, BatchView
 from tests.unit.data_plane import DataPlane, batch_of
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def context_of(plane: DataPlane) -> Call:
 
 
 def transactional_batch(pid: int = 7) -> BatchView:
-    return BatchView(batch_of(b"v", attributes=TRANSACTIONAL, producer=Producer(pid, 0, 0)))
+    return BatchView(batch_of(b"v", attributes=TRANSACTIONAL, producer=BatchProducer(pid, 0, 0)))
 
 
 def test_each_partition_has_its_own_result(plane: DataPlane) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.transactions.state import Producer
+from kafkalite.transactions.state import ProducerIdAndEpoch
 from tests.cluster.transactions import TransactionCluster
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ Marker = WriteTxnMarkersRequest.WritableTxnMarker
 Topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic
 
 FIRST, SECOND = ("orders", 0), ("orders", 2)
-PRODUCER = Producer(77, 3)
+PRODUCER = ProducerIdAndEpoch(77, 3)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def wire(tmp_path: Path) -> Iterator[TransactionCluster]:
 
 def marker(
     *partitions: TopicPartition,
-    producer: Producer = PRODUCER,
+    producer: ProducerIdAndEpoch = PRODUCER,
     is_commit: bool = False,
     coordinator_epoch: int = 0,
     transaction_version: int = 0,
@@ -81,9 +81,9 @@ def test_an_empty_request_does_nothing(wire: TransactionCluster) -> None:
     assert write(wire, nowhere, marker()) == {}
 
 
-@pytest.mark.parametrize("producer", [Producer(78, -1), Producer(-1, 0)])
+@pytest.mark.parametrize("producer", [ProducerIdAndEpoch(78, -1), ProducerIdAndEpoch(-1, 0)])
 def test_a_negative_producer_id_or_epoch_fails_the_request(
-    wire: TransactionCluster, producer: Producer
+    wire: TransactionCluster, producer: ProducerIdAndEpoch
 ) -> None:
     """The request ends there; later markers are not written."""
     unknown = ("orders", 9)
@@ -104,7 +104,9 @@ def test_a_negative_producer_epoch_for_groups_fails_one_partition_only(
 ) -> None:
     wire.find("g", kind=0)
     unknown, offsets = ("orders", 9), ("__consumer_offsets", 0)
-    errors = write(wire, marker(unknown, offsets, producer=Producer(78, -1)), marker(FIRST))
+    errors = write(
+        wire, marker(unknown, offsets, producer=ProducerIdAndEpoch(78, -1)), marker(FIRST)
+    )
     assert errors == {
         78: {
             unknown: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -115,7 +117,7 @@ def test_a_negative_producer_epoch_for_groups_fails_one_partition_only(
 
 
 def test_each_producer_and_partition_has_its_own_result(wire: TransactionCluster) -> None:
-    other = Producer(78, 0)
+    other = ProducerIdAndEpoch(78, 0)
     unknown, none = ("orders", 9), ("none", 0)
     errors = write(
         wire, marker(FIRST, unknown, none), marker(FIRST, producer=other, is_commit=True)
@@ -133,7 +135,7 @@ def test_each_producer_and_partition_has_its_own_result(wire: TransactionCluster
 
 def test_a_late_marker_is_refused(wire: TransactionCluster) -> None:
     write(wire, marker(FIRST, coordinator_epoch=4))
-    old = Producer(77, 2)
+    old = ProducerIdAndEpoch(77, 2)
     assert write(wire, marker(FIRST, producer=old, coordinator_epoch=4)) == {
         77: {FIRST: ErrorCode.INVALID_PRODUCER_EPOCH}
     }

@@ -15,9 +15,9 @@ from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchResponse
 from kafkalite.storage.batch import (
     HEADER_SIZE,
+    BatchProducer,
     ControlKind,
     ControlMarker,
-    Producer,
     build_batch,
     build_control_batch,
     split_batches,
@@ -52,7 +52,7 @@ def batch(codec_number: int = 0) -> bytes:
         base_offset=70,
         leader_epoch=3,
         attributes=codec_number | 0x10,
-        producer=Producer(5, 6, 7),
+        producer=BatchProducer(5, 6, 7),
     )
 
 

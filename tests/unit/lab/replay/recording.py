@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.capture.model import Connection, Endpoint, Exchange
 from kafkalite.capture.reading.messages import request_header, response_start
-from kafkalite.storage.batch import NO_PRODUCER, TRANSACTIONAL, Producer, build_batch
+from kafkalite.storage.batch import NO_PRODUCER, TRANSACTIONAL, BatchProducer, build_batch
 from kafkalite.storage.record_format import NewRecord
 from tests.unit.frames import request_content, response_content
 
@@ -74,7 +74,10 @@ class Recording:
 
 
 def batch(
-    *values: str, offset: int = 0, producer: Producer = NO_PRODUCER, is_transactional: bool = False
+    *values: str,
+    offset: int = 0,
+    producer: BatchProducer = NO_PRODUCER,
+    is_transactional: bool = False,
 ) -> bytes:
     """Return a batch of records with these values, without keys."""
     return build_batch(

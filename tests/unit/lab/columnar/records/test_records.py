@@ -13,9 +13,9 @@ from kafkalite.lab.columnar.records import record_fields, records
 from kafkalite.lab.columnar.records.record_batches import find_batches
 from kafkalite.lab.columnar.records.records import RECORD_FIELDS, read_batches, read_column
 from kafkalite.storage.batch import (
+    BatchProducer,
     ControlKind,
     ControlMarker,
-    Producer,
     build_batch,
     build_control_batch,
     split_batches,
@@ -45,7 +45,7 @@ def batch(random: Random, base_offset: int, count: int = 0) -> bytes:
         base_offset=base_offset,
         leader_epoch=random.choice((-1, 0, 7)),
         attributes=random.choice((0, 0, 1, 2, 3, 4)) | random.choice((0, 8, 16)),
-        producer=random.choice((Producer(), Producer(5, 2, 2**31 - 2))),
+        producer=random.choice((BatchProducer(), BatchProducer(5, 2, 2**31 - 2))),
     )
 
 
@@ -140,7 +140,7 @@ def test_control_batches_are_marked_and_can_be_excluded() -> None:
 
 def test_sequence_wraps_around_after_the_maximum() -> None:
     rows = [NewRecord(None, b"v", START)] * 3
-    value = build_batch(rows, producer=Producer(5, 0, 2**31 - 2))
+    value = build_batch(rows, producer=BatchProducer(5, 0, 2**31 - 2))
 
     (opened,) = read_column(pa.array([value], pa.binary()))
 

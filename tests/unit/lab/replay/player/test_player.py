@@ -38,7 +38,7 @@ from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.versions import Versions
 from kafkalite.server.addresses import Address
-from kafkalite.storage.batch import Producer, build_batch
+from kafkalite.storage.batch import BatchProducer, build_batch
 from kafkalite.storage.record_format import NewRecord
 from kafkalite.testing import Broker
 from tests.captures.record import CORPUS
@@ -59,7 +59,7 @@ def client_of(broker: Broker) -> RawClient:
     return RawClient(int(broker.bootstrap_servers.partition(",")[0].rpartition(":")[2]))
 
 
-def produce(client: RawClient, producer: Producer, value: bytes) -> int:
+def produce(client: RawClient, producer: BatchProducer, value: bytes) -> int:
     batch = build_batch([NewRecord(None, value, 1_700_000_000_000)], producer=producer)
     row = ProduceRequest.PartitionProduceData(index=0, records=batch)
     topic = ProduceRequest.TopicProduceData(name="orders", partition_data=[row])
@@ -93,7 +93,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
         client.call(FindCoordinatorRequest(key="g"), 1)
         client.call(MetadataRequest(topics=None), 13)
         response = client.call(InitProducerIdRequest(), 4)
-        producer = Producer(response.producer_id, response.producer_epoch, 0)
+        producer = BatchProducer(response.producer_id, response.producer_epoch, 0)
         assert produce(client, producer, b"one") == ErrorCode.NONE
         _, member_id, _ = join(client, "g")
         error, _, generation = join(client, "g", member_id)

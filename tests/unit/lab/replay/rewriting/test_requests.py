@@ -13,7 +13,7 @@ from kafkalite.lab.replay.rewriting.requests import RequestRewriter, build_frame
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
-from kafkalite.storage.batch import Producer, build_batch, split_batches
+from kafkalite.storage.batch import BatchProducer, build_batch, split_batches
 from kafkalite.storage.record_format import NewRecord
 from tests.unit.lab.replay.capture_builder import exchange
 
@@ -70,22 +70,26 @@ def test_partition_epoch_of_kip_232_is_translated(mapping: IdMapping) -> None:
     assert [row.incarnation_epoch for row in rows] == [52, 8, -1]
 
 
-def batch(producer: Producer) -> bytes:
+def batch(producer: BatchProducer) -> bytes:
     return build_batch([NewRecord(b"k", b"v", 1_700_000_000_000)], producer=producer)
 
 
 def test_batch_gets_translated_producer_and_valid_checksum(mapping: IdMapping) -> None:
-    plain, transactional = batch(Producer()), batch(Producer(1000, 4, 12))
+    plain, transactional = batch(BatchProducer()), batch(BatchProducer(1000, 4, 12))
     rewritten = RequestRewriter(mapping).rewrite_batches(plain + transactional)
     first, second = split_batches(rewritten)
     assert bytes(first.data) == plain
-    assert Producer(second.producer_id, second.producer_epoch, second.base_sequence) == (5, 1, 12)
+    assert BatchProducer(second.producer_id, second.producer_epoch, second.base_sequence) == (
+        5,
+        1,
+        12,
+    )
     assert second.has_valid_crc()
     assert second.records() == split_batches(transactional)[0].records()
 
 
 def test_batch_with_invalid_checksum_keeps_an_invalid_checksum(mapping: IdMapping) -> None:
-    corrupt = bytearray(batch(Producer(1000, 3, 0)))
+    corrupt = bytearray(batch(BatchProducer(1000, 3, 0)))
     corrupt[-1] ^= 1
     (found,) = split_batches(RequestRewriter(mapping).rewrite_batches(bytes(corrupt)))
     assert found.producer_id == 5
@@ -103,7 +107,7 @@ def test_frame_keeps_its_recorded_header() -> None:
 
 
 def test_records_in_a_produce_request_are_rewritten(mapping: IdMapping) -> None:
-    row = ProduceRequest.PartitionProduceData(index=0, records=batch(Producer(1000, 3, 0)))
+    row = ProduceRequest.PartitionProduceData(index=0, records=batch(BatchProducer(1000, 3, 0)))
     request = ProduceRequest(
         acks=-1, topic_data=[ProduceRequest.TopicProduceData(name="t", partition_data=[row])]
     )

@@ -8,11 +8,11 @@ from kafkalite.lab.replay.standin.fetch import answer_full_fetch
 from kafkalite.lab.replay.standin.recorded_cluster import RecordedCluster
 from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.storage.batch import BatchView, ControlKind, Producer, split_batches
+from kafkalite.storage.batch import BatchProducer, BatchView, ControlKind, split_batches
 from tests.unit.lab.replay.recording import batch
 
 TOPIC_ID = bytes(range(16))
-ABORTED, OPEN = Producer(1, 0, 0), Producer(2, 0, 0)
+ABORTED, OPEN = BatchProducer(1, 0, 0), BatchProducer(2, 0, 0)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from kafkalite.protocol._generated.messages.list_offsets import (
     ListOffsetsResponse,
 )
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.storage.batch import HEADER_SIZE, Producer
+from kafkalite.storage.batch import HEADER_SIZE, BatchProducer
 from tests.unit.lab.replay.recording import START_NS, Recording, batch
 
 UNCOMMITTED, COMMITTED = 0, 1
@@ -109,7 +109,7 @@ def test_last_result_by_timestamp_and_isolation_level_is_returned() -> None:
 
 def test_unrecorded_timestamp_is_looked_up_in_recorded_batches() -> None:
     recording = Recording()
-    open_one = batch("c", offset=6, producer=Producer(9, 0, 0), is_transactional=True)
+    open_one = batch("c", offset=6, producer=BatchProducer(9, 0, 0), is_transactional=True)
     add_fetch(recording, batch("a", "b", offset=4) + open_one, start=4, end=7)
     state = RecordedState(recording)
 

@@ -27,14 +27,14 @@ from kafkalite.protocol._generated.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
-from kafkalite.storage.batch import BatchView, ControlKind, Producer
+from kafkalite.storage.batch import BatchProducer, BatchView, ControlKind
 from tests.unit.lab.replay.recording import Recording, batch
 
 if TYPE_CHECKING:
     from kafkalite.lab.replay.standin.recorded_cluster import RecordedPartition
 
 TOPIC_ID = bytes(range(16))
-PRODUCER = Producer(77, 3, 0)
+PRODUCER = BatchProducer(77, 3, 0)
 
 
 def add_produce(

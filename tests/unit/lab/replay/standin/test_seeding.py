@@ -14,7 +14,7 @@ from kafkalite.lab.replay.standin.recorded_cluster import (
 )
 from kafkalite.lab.replay.standin.seeding import Seed
 from kafkalite.server.logging import Log
-from kafkalite.storage.batch import BatchView, ControlKind, Producer
+from kafkalite.storage.batch import BatchProducer, BatchView, ControlKind
 from kafkalite.testing import Broker
 from tests.unit.lab.replay.recording import batch
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from kafkalite.cluster.cluster import Cluster
 
-PRODUCER = Producer(5, 0, 0)
+PRODUCER = BatchProducer(5, 0, 0)
 
 
 class SeededBroker(Broker):
