@@ -46,7 +46,7 @@ def handle_update_features(call: Call, request: UpdateFeaturesRequest) -> Update
     """
     by_name = {
         update.feature: FeatureUpdate(update.feature, update.max_version_level, update.upgrade_type)
-        for update in in_steps(request.feature_updates)
+        for update in request.feature_updates
     }
     if not call.node.config.release.rules.updates_features_together:
         return _update_one_by_one(call, by_name, validate_only=request.validate_only)
@@ -59,7 +59,7 @@ def handle_update_features(call: Call, request: UpdateFeaturesRequest) -> Update
             UpdateFeaturesResponse.UpdatableFeatureResult(
                 feature=update.feature, error_message=ErrorCode.NONE.name
             )
-            for update in in_steps(request.feature_updates)
+            for update in request.feature_updates
         ]
         if era.has_results
         else [],

@@ -170,7 +170,7 @@ class Guard:
         assert properties is not None
         rows: list[Any] = []
         refusals: list[KafkaError | None] = []
-        for row in in_steps(getattr(request, properties.requested)):
+        for row in getattr(request, properties.requested):
             try:
                 rows.append(check(row))
                 refusals.append(None)
@@ -336,7 +336,7 @@ def _metadata(guard: Guard) -> Handler:
             topics = call.node.cluster.metadata.image.topics
             unknown = {
                 topic.name
-                for topic in in_steps(request.topics or ())
+                for topic in request.topics or ()
                 if topic.name and topic.name not in topics
             }
             if unknown:

@@ -24,7 +24,6 @@ from kafkalite.metadata.features import (
     METADATA_VERSION,
 )
 from kafkalite.metadata.topic_names import METADATA_TOPIC
-from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.add_raft_voter import (
     AddRaftVoterRequest,
     AddRaftVoterResponse,
@@ -103,10 +102,10 @@ def _unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumRespons
                         error_code=code,
                         error_message=code.message,
                     )
-                    for each in in_steps(topic.partitions)
+                    for each in topic.partitions
                 ],
             )
-            for topic in in_steps(request.topics)
+            for topic in request.topics
         ],
     )
 
@@ -143,8 +142,7 @@ def handle_add_raft_voter(call: Call, request: AddRaftVoterRequest) -> AddRaftVo
     _check_cluster(cluster, request.cluster_id)
     voter = _voter(request.voter_id, request.voter_directory_id, "Add")
     endpoints = {
-        listener.name.upper(): (listener.host, listener.port)
-        for listener in in_steps(request.listeners)
+        listener.name.upper(): (listener.host, listener.port) for listener in request.listeners
     }
     name = controller_listener(cluster.config)
     if name not in endpoints:
@@ -264,6 +262,7 @@ APIS = (
     ),
     Api(
         key=AddRaftVoterRequest.API_KEY,
+        other_pausing_lists=frozenset(("listeners",)),
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 1),
         handler=handle_add_raft_voter,

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kafkalite.protocol import codec
+from kafkalite.protocol.catalogue import ROWS
 from kafkalite.protocol.codec_helpers import MAX_LIST_ELEMENTS
 from kafkalite.protocol.rows import refusal
 
@@ -107,8 +108,21 @@ class Api(NamedTuple):
     is_inline_with_short_lists: bool = False
     """Whether requests of any size with short lists are served when they are read."""
 
+    other_pausing_lists: frozenset[str] = frozenset()
+    """Lists in requests, besides the rows in the catalogue, that pause: see `pausing_lists`."""
+
     may_take_long: Callable[[Any, Any], bool] | None = None
     """(call, request) → whether a request is served in a worker regardless of its size."""
+
+    @property
+    def pausing_lists(self) -> frozenset[str]:
+        """The fields of requests whose elements the handler uses one by one.
+
+        A long list in such a field, in a request that is served in a worker, is a `PausingList`:
+        other requests are served while it is iterated.
+        """
+        rows = ROWS[self.key].rows
+        return self.other_pausing_lists.union(() if rows is None else rows.requested.split("."))
 
     @property
     def name(self) -> str:

@@ -308,7 +308,7 @@ class Gateway:
         if is_long:
             route = route.for_long_messages()
             turns.wait_for_memory(end - start)
-        request = route.read(context, buffer, start, end, client_id_length)
+        request = route.for_long_messages().read(context, buffer, start, end, client_id_length)
         call = Call(
             context,
             api_version=route.version,

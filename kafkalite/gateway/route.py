@@ -108,11 +108,16 @@ class Route:
         return self.short_list_route
 
     def for_long_messages(self) -> Route:
-        """Return the route that pauses while it parses and builds long messages."""
+        """Return the route that pauses while it parses and builds long messages.
+
+        Long lists of its requests pause while they are iterated: see `Api.pausing_lists`.
+        """
         if self.long_message_route is None:
             self.long_message_route = replace(
                 self,
-                parse=long_message_parser(self.parse, self.api.max_elements),
+                parse=long_message_parser(
+                    self.parse, self.api.max_elements, self.api.pausing_lists
+                ),
                 build=_joined_builder(pausing_variant(self.build)),
             )
             self.long_message_route.long_message_route = self.long_message_route

@@ -123,7 +123,7 @@ class Fetch:
         self._session = node.partitions.fetch_sessions(self._node_id).begin(
             request.session_id,
             request.session_epoch,
-            _requested_partitions(request, era, may_pause=may_pause),
+            _requested_partitions(request, era),
             _forgotten_partitions(request, era) if request.forgotten_topics_data else (),
             uses_topic_ids=era.uses_topic_ids,
         )
@@ -423,15 +423,13 @@ class Fetch:
         return response
 
 
-def _requested_partitions(
-    request: FetchRequest, era: FetchEra, *, may_pause: bool
-) -> list[RequestedPartition]:
+def _requested_partitions(request: FetchRequest, era: FetchEra) -> list[RequestedPartition]:
     """Return the partitions in the request; if a partition occurs twice, its last row counts."""
     uses_topic_ids = era.uses_topic_ids
     requested = {}
-    for topic in in_steps(request.topics) if may_pause else request.topics:
+    for topic in request.topics:
         name = topic.topic_id if uses_topic_ids else topic.topic
-        for partition in in_steps(topic.partitions) if may_pause else topic.partitions:
+        for partition in topic.partitions:
             requested[name, partition.partition] = RequestedPartition(
                 name,
                 partition.partition,
@@ -449,8 +447,8 @@ def _forgotten_partitions(request: FetchRequest, era: FetchEra) -> list[Partitio
     uses_topic_ids = era.uses_topic_ids
     return [
         (topic.topic_id if uses_topic_ids else topic.topic, index)
-        for topic in in_steps(request.forgotten_topics_data)
-        for index in in_steps(topic.partitions)
+        for topic in request.forgotten_topics_data
+        for index in topic.partitions
     ]
 
 

@@ -19,7 +19,7 @@ from kafkalite.partitions.produce_batches import (
 )
 from kafkalite.partitions.replication_wait import AppendedBatch, ReplicationWait
 from kafkalite.ports import turns
-from kafkalite.ports.turns import in_steps, pop_items
+from kafkalite.ports.turns import pop_items
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.produce import ProduceResponse
 from kafkalite.protocol.error_codes import ErrorCode
@@ -119,7 +119,7 @@ def produce(
     batches, TRANSACTIONAL_ID_AUTHORIZATION_FAILED for a transaction without a transactional id, and
     errors of `ProducerTransaction.verify`.
     """
-    batches, is_transactional = _parse_batches(request, context.era, may_pause=context.may_pause)
+    batches, is_transactional = _parse_batches(request, context.era)
     appender: _Appender
     if is_transactional:
         transaction = begin_transaction()
@@ -226,9 +226,7 @@ def _has_many_first_writes(table: PartitionTable, request: ProduceRequest) -> bo
     return count > _MAX_INLINE_FIRST_WRITES
 
 
-def _parse_batches(
-    request: ProduceRequest, era: ProduceEra, *, may_pause: bool
-) -> tuple[ParsedBatches, bool]:
+def _parse_batches(request: ProduceRequest, era: ProduceEra) -> tuple[ParsedBatches, bool]:
     """Return the batch of each partition, and whether any batch is transactional.
 
     If a partition occurs twice, its last batch is returned.
@@ -238,10 +236,9 @@ def _parse_batches(
     """
     parsed: ParsedBatches = {}
     is_transactional = False
-    for topic_data in in_steps(request.topic_data) if may_pause else request.topic_data:
+    for topic_data in request.topic_data:
         topic = (topic_data.name, topic_data.topic_id)
-        partition_data = topic_data.partition_data
-        for data in in_steps(partition_data) if may_pause else partition_data:
+        for data in topic_data.partition_data:
             try:
                 batch = parse_single_batch(data.records, allows_zstd=era.allows_zstd)
             except KafkaError as error:

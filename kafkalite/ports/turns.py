@@ -1,7 +1,8 @@
 """Turns: greenlets that run long tasks and pause, so that the event loop does other work.
 
 A request that may take long is served in a `Worker`, a greenlet that the event loop switches to.
-Code that loops over the elements of a request calls `pause` regularly. During the worker's turn
+The lists of a request whose elements are handled one by one are `PausingList`s, which call `pause`
+while they are iterated; `in_steps` does this for other collections. During the worker's turn
 `pause` returns at once. After it, `pause` switches to the event loop, which does other work and
 resumes the worker later. State may have changed by then, so `pause` is called only between two
 entities of a request, never within a decision.
@@ -26,7 +27,6 @@ T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 
-_SEQUENCES = (list, tuple, range)
 
 ELEMENTS_PER_PAUSE = 128
 """Number of elements between two pauses of an iteration."""
@@ -191,13 +191,34 @@ def without_pauses(call: Callable[[], T]) -> T:
         worker.deadline = deadline
 
 
+class PausingList(list[T]):
+    """A long list that pauses while it is iterated.
+
+    It must not change meanwhile, and a decision must not iterate over it. Slices do not pause.
+    """
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[T]:
+        """Yield the elements, with pauses."""
+        return iterate_with_pauses(list.__iter__(self))
+
+
+_SEQUENCES = (list, tuple, range, PausingList)
+
+
+def pausing(elements: list[T]) -> list[T]:
+    """Return a list that pauses while it is iterated, if it is long."""
+    return PausingList(elements) if len(elements) > ELEMENTS_PER_PAUSE else elements
+
+
 def in_steps(elements: Collection[T]) -> Iterable[T]:
     """Return the elements for an iteration; if there are many, a copy that pauses.
 
     A set or a view of a dict is copied in any case: it must not change while it is iterated over,
     and the code that iterates may pause.
     """
-    if len(elements) > ELEMENTS_PER_PAUSE:
+    if len(elements) > ELEMENTS_PER_PAUSE and elements.__class__ is not PausingList:
         return iterate_with_pauses(tuple(elements))
     return elements if elements.__class__ in _SEQUENCES else tuple(elements)
 

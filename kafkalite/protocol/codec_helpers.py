@@ -178,7 +178,13 @@ _UNPACKERS: Final = {
 }
 
 
-def read_numbers(code: str, buf: bytes | bytearray, pos: int, count: int) -> list[int]:
+def read_numbers(
+    code: str,
+    buf: bytes | bytearray,
+    pos: int,
+    count: int,
+    _field: str = "",  # for hooks
+) -> list[int]:
     """Read `count` numbers of one struct code."""
     if count < _UNPACKER_COUNT and code in _UNPACKERS:
         return list(_UNPACKERS[code][count](buf, pos))
@@ -217,7 +223,7 @@ class Hooks(NamedTuple):
     each: Callable[..., Iterable[Any]] | None
     """Returns elements for an iteration; builders also pass the list of the built pieces."""
     read_unknown_tags: Callable[[bytes | bytearray, int, int, int, Message], int]
-    read_numbers: Callable[[str, bytes | bytearray, int, int], list[int]]
+    read_numbers: Callable[[str, bytes | bytearray, int, int, str], list[int]]
     read_uuids: Callable[[bytes | bytearray, int, int], list[bytes]]
 
 

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from kafkalite.ports.turns import (
     ELEMENTS_PER_PAUSE,
     NeedsWorkerError,
+    PausingList,
     count_elements,
     iterate_with_pauses,
     limit_elements,
     pause,
+    pausing,
 )
 from kafkalite.protocol.codec_helpers import (
     MAX_LIST_ELEMENTS,
@@ -62,22 +64,27 @@ class JoinedPieces(list[bytes | memoryview]):
             self._joined += 1
 
 
-def pausing_variant(function: Callable[..., Any]) -> Callable[..., Any]:
+def pausing_variant(
+    function: Callable[..., Any], pausing_lists: frozenset[str] = frozenset()
+) -> Callable[..., Any]:
     """Return a variant of a function of a broker's codec that pauses in its loops.
 
-    A builder must be called with `JoinedPieces`. Another function is returned unchanged.
+    A parser makes long lists in the fields `pausing_lists` a `PausingList`. A builder must be
+    called with `JoinedPieces`. Another function is returned unchanged.
     """
-    return _variant(function, _PAUSING)
+    return _variant(function, _pausing_hooks(pausing_lists))
 
 
 def long_message_parser(
-    function: Callable[..., Any], max_elements: int = MAX_LIST_ELEMENTS
+    function: Callable[..., Any],
+    max_elements: int = MAX_LIST_ELEMENTS,
+    pausing_lists: frozenset[str] = frozenset(),
 ) -> Callable[..., Any]:
     """Return a variant of a generated parser that pauses and refuses more than `max_elements`.
 
-    It raises ProtocolViolation before it creates the elements.
+    It raises ProtocolViolation before it creates the elements. Lists as in `pausing_variant`.
     """
-    parse = pausing_variant(function)
+    parse = pausing_variant(function, pausing_lists)
 
     def parse_with_limit(buf: bytes | bytearray, pos: int, end: int) -> tuple[Any, int]:
         limit_elements(max_elements)
@@ -125,11 +132,6 @@ def _count_elements(count: int) -> None:
         )
 
 
-def _new_list(_: str, count: int) -> list[Any]:
-    _count_list(count)
-    return []
-
-
 def _rows(count: int) -> Iterator[int]:
     return iterate_with_pauses(range(count))
 
@@ -165,7 +167,6 @@ def _read_tags_with_pauses(
 
 def _read_numbers_with_pauses(code: str, buf: bytes | bytearray, pos: int, count: int) -> list[int]:
     """Do the same as `read_numbers`, and pause."""
-    _count_list(count)
     if count <= _NUMBERS_PER_PAUSE:
         return read_numbers(code, buf, pos, count)
     return _read_fixed_with_pauses(
@@ -194,15 +195,28 @@ def _read_fixed_with_pauses(
     return elements
 
 
-_PAUSING: Final = Hooks(
-    new_list=_new_list,
-    rows=_rows,
-    tags=_tags,
-    each=_each,
-    read_unknown_tags=_read_tags_with_pauses,
-    read_numbers=_read_numbers_with_pauses,
-    read_uuids=_read_uuids_with_pauses,
-)
+@cache
+def _pausing_hooks(pausing_lists: frozenset[str]) -> Hooks:
+    def new_list(field: str, count: int) -> list[Any]:
+        _count_list(count)
+        return PausingList() if count > ELEMENTS_PER_PAUSE and field in pausing_lists else []
+
+    def read_numbers_(
+        code: str, buf: bytes | bytearray, pos: int, count: int, field: str
+    ) -> list[int]:
+        _count_list(count)
+        numbers = _read_numbers_with_pauses(code, buf, pos, count)
+        return pausing(numbers) if field in pausing_lists else numbers
+
+    return Hooks(
+        new_list=new_list,
+        rows=_rows,
+        tags=_tags,
+        each=_each,
+        read_unknown_tags=_read_tags_with_pauses,
+        read_numbers=read_numbers_,
+        read_uuids=_read_uuids_with_pauses,
+    )
 
 
 def _check_short(count: int) -> None:
@@ -220,7 +234,7 @@ def _few_tags(count: int) -> range:
     return range(count)
 
 
-def _read_few_numbers(code: str, buf: bytes | bytearray, pos: int, count: int) -> list[int]:
+def _read_few_numbers(code: str, buf: bytes | bytearray, pos: int, count: int, _: str) -> list[int]:
     _check_short(count)
     return read_numbers(code, buf, pos, count)
 
@@ -267,7 +281,7 @@ def free_in_steps(message: object) -> None:
     """
     for name in getattr(message, "__slots__", ()):
         value = getattr(message, name, None)
-        if value.__class__ is not list or not value:
+        if not isinstance(value, list) or not value:
             continue
         has_messages = hasattr(value[0], "__slots__")
         if has_messages or len(value) > ELEMENTS_PER_PAUSE:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from copy import copy
 from typing import Any, ClassVar, Final
 
+from kafkalite.ports.turns import PausingList, pausing
+
 NEW: Final[Any] = object()
 """Default of parameters whose real default is created for each message: `[]` or a struct."""
 
@@ -54,8 +56,12 @@ def copy_views(message: Message) -> None:
 
 
 def with_fields(message: Any, **fields: object) -> Any:  # noqa: ANN401 - any message
-    """Return a copy of a message with other values of some fields."""
+    """Return a copy of a message with other values of some fields.
+
+    A list that replaces one that pauses also pauses.
+    """
     changed = copy(message)
     for name, value in fields.items():
-        setattr(changed, name, value)
+        pauses = value.__class__ is list and getattr(message, name).__class__ is PausingList
+        setattr(changed, name, pausing(value) if pauses else value)  # type: ignore[arg-type]
     return changed

@@ -9,7 +9,6 @@ from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkalite.ports.turns import in_steps
 from kafkalite.protocol.catalogue import ROWS, ErrorPlace, Position, RefusalText
 from kafkalite.protocol.codec import response_class
 from kafkalite.protocol.error_codes import ErrorCode
@@ -45,7 +44,7 @@ def refusal(key: int, request: Any, code: ErrorCode, message: str | None) -> Any
         fields |= described.fields.of(code, text)
     if place is not ErrorPlace.REQUEST and (level := described.level) is not None:
         rows = getattr(request, level.requested) or ()
-        fields[level.answered] = [level.refuse(each, code, text) for each in in_steps(rows)]
+        fields[level.answered] = [level.refuse(each, code, text) for each in rows]
     return described.response(**fields)
 
 
@@ -101,7 +100,7 @@ def split(
 
     def refuse(level: _Level, path: tuple[Any, ...], rows: Collection[Any]) -> tuple[Any, Any]:
         remaining, refused = [], []
-        for row in in_steps(rows):
+        for row in rows:
             here = (*path, row)
             inner = level.inner
             if len(here) > depth:
@@ -187,7 +186,7 @@ def repetition(key: int, request: Any) -> Callable[[Any], bool]:
     def identity(row: Any) -> tuple[object, ...]:
         return tuple(level.copies(row).values())
 
-    counts = Counter(identity(row) for row in in_steps(getattr(request, level.requested)))
+    counts = Counter(identity(row) for row in getattr(request, level.requested))
     return lambda row: counts[identity(row)] > 1
 
 
@@ -226,7 +225,7 @@ class _Level(NamedTuple):
         inner = self.inner
         if inner is not None and not self.fields.code:
             rows = getattr(row, inner.requested) or ()
-            fields[inner.answered] = [inner.refuse(each, code, text) for each in in_steps(rows)]
+            fields[inner.answered] = [inner.refuse(each, code, text) for each in rows]
         return self.answer(**fields)
 
     def copies(self, row: Any) -> dict[str, object]:

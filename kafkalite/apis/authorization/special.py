@@ -340,7 +340,7 @@ def _serve_offsets(
     """
     split: list[_SplitGroup] = []
     groups = []
-    for group in in_steps(request.groups):
+    for group in request.groups:
         requests_all = group.topics is None
         if not permissions.allows(Operation.DESCRIBE, Resource.GROUP, group.group_id):
             error = _refusal(permissions, Operation.DESCRIBE, Resource.GROUP, group.group_id)
@@ -349,7 +349,7 @@ def _serve_offsets(
             continue
         allowed: list[Any] = []
         refused: list[Any] = []
-        for topic in in_steps(group.topics or ()):
+        for topic in group.topics or ():
             name = api.requested_name(call, topic)
             is_allowed = name is None or permissions.allows(
                 Operation.DESCRIBE, Resource.TOPIC, name

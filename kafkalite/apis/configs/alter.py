@@ -92,7 +92,7 @@ def handle_incremental_alter_configs(
     is_repeated = repetition(request.API_KEY, request)
     altered: dict[ConfigResource, list[ConfigChange]] = {}
     errors: dict[tuple[int, str], KafkaError | None] = {}
-    for resource in in_steps(request.resources):
+    for resource in request.resources:
         resource_key = (resource.resource_type, resource.resource_name)
         errors[resource_key] = None
         try:
@@ -188,7 +188,7 @@ def handle_alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfi
     is_repeated = repetition(request.API_KEY, request)
     replacements: dict[ConfigResource, dict[str, str]] = {}
     errors: dict[tuple[int, str], KafkaError | None] = {}
-    for altered in in_steps(request.resources):
+    for altered in request.resources:
         resource_key = (altered.resource_type, altered.resource_name)
         errors[resource_key] = None
         try:

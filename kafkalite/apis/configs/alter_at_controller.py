@@ -57,7 +57,7 @@ def handle_incremental_alter_configs_at_controller(
     _remove_unknown_nodes(call, altered, results)
     errors = call.node.cluster.metadata.alter_configs(altered, validate_only=request.validate_only)
     results += [((resource.type, resource.name), error) for resource, error in errors.items()]
-    for each in in_steps(request.resources):
+    for each in request.resources:
         if each.resource_type == loggers:
             error = _alter_logger(call, each, validate_only=request.validate_only)
             results.append(((each.resource_type, each.resource_name), error))

@@ -22,7 +22,7 @@ from kafkalite.config.layers import BrokerLayers, ConfigSource
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.metadata.image import ResourceType
 from kafkalite.metadata.topic_names import invalid_name_reason
-from kafkalite.ports.turns import in_steps, pause
+from kafkalite.ports.turns import pause
 from kafkalite.protocol._generated.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
@@ -59,14 +59,14 @@ def describe_configs(
     Raises KafkaError INVALID_REQUEST if any has an unknown type, as in Kafka: an authorizer cannot
     check such a resource.
     """
-    for each in in_steps(request.resources):
+    for each in request.resources:
         if each.resource_type not in _DESCRIBERS:
             _describe_unsupported(call.node, image, each.resource_name)
     duplicate_limit = DuplicateLimit()
     return DescribeConfigsResponse(
         results=[
             _describe(call.node, image, request, each, duplicate_limit)
-            for each in in_steps(request.resources)
+            for each in request.resources
         ]
     )
 
@@ -90,7 +90,7 @@ def _describe(
         result.error_code = error.code
         result.error_message = error.message or ""
         return result
-    requested = frozenset(in_steps(resource.configuration_keys or ()))
+    requested = frozenset(resource.configuration_keys or ())
     result.configs = [
         _entry_result(
             entry,
@@ -249,6 +249,7 @@ def handle_list_config_resources(
 APIS = (
     Api(
         key=DescribeConfigsRequest.API_KEY,
+        other_pausing_lists=frozenset(("configuration_keys",)),
         versions=Versions(1, 4),
         handler=handle_describe_configs,
         inline_bytes=0,

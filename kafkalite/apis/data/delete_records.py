@@ -36,9 +36,9 @@ def handle_delete_records(
     """
     unreplicated: list[DeletedRecords] = []
     topics: dict[str, dict[int, int]] = {}
-    for topic in in_steps(request.topics):
+    for topic in request.topics:
         offsets = topics.setdefault(topic.name, {})
-        for partition in in_steps(topic.partitions):
+        for partition in topic.partitions:
             offsets[partition.partition_index] = partition.offset
     response = DeleteRecordsResponse(
         topics=[

@@ -10,7 +10,7 @@ from kafkalite.gateway.api import Api, Eras
 from kafkalite.gateway.refusals import report_refusal_of_topic
 from kafkalite.partitions.fetching import Fetch, FetchEra
 from kafkalite.partitions.incarnations import IncarnationCheck
-from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, in_steps
+from kafkalite.ports.turns import ELEMENTS_PER_PAUSE
 from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
@@ -119,9 +119,7 @@ def refuse_fetch(request: FetchRequest, code: ErrorCode, message: str | None) ->
     """
     if code in _SESSION_ERRORS:
         return FetchResponse(error_code=code)
-    named = [
-        with_fields(topic, topic_id=ZERO_UUID) for topic in in_steps(request.topics) if topic.topic
-    ]
+    named = [with_fields(topic, topic_id=ZERO_UUID) for topic in request.topics if topic.topic]
     response: FetchResponse = refusal(
         FetchRequest.API_KEY, with_fields(request, topics=named), code, message
     )
@@ -131,6 +129,7 @@ def refuse_fetch(request: FetchRequest, code: ErrorCode, message: str | None) ->
 APIS = (
     Api(
         key=FetchRequest.API_KEY,
+        other_pausing_lists=frozenset(("forgotten_topics_data",)),
         versions=Versions(4, 18),
         handler=handle_fetch,
         inline_bytes=8 * 1024,

@@ -10,7 +10,7 @@ from kafkalite.gateway.api import Api, Eras
 from kafkalite.gateway.refusals import report_refusal_of_topic
 from kafkalite.partitions.incarnations import IncarnationCheck
 from kafkalite.partitions.partition import NOT_FOUND
-from kafkalite.ports.turns import in_steps, items_in_steps
+from kafkalite.ports.turns import items_in_steps
 from kafkalite.protocol._generated.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -85,9 +85,9 @@ def handle_list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsR
         else None
     )
     answers: dict[str, dict[int, ListOffsetsResponse.ListOffsetsPartitionResponse]] = {}
-    for topic in in_steps(request.topics):
+    for topic in request.topics:
         rows = answers.setdefault(topic.name, {})
-        for partition in in_steps(topic.partitions):
+        for partition in topic.partitions:
             index = partition.partition_index
             rows[index] = (
                 _list_partition_offset(call, request, topic.name, partition, incarnations)
@@ -209,11 +209,9 @@ def handle_offset_for_leader_epoch(
         topics=[
             OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=[
-                    _end_of_epoch(call, topic.topic, each) for each in in_steps(topic.partitions)
-                ],
+                partitions=[_end_of_epoch(call, topic.topic, each) for each in topic.partitions],
             )
-            for topic in in_steps(request.topics)
+            for topic in request.topics
         ]
     )
 

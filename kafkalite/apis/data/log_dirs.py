@@ -44,7 +44,7 @@ def handle_describe_log_dirs(
     requested: dict[str, set[int]] | None = None
     if request.topics is not None:
         requested = {}
-        for topic in in_steps(request.topics):
+        for topic in request.topics:
             requested.setdefault(topic.topic, set()).update(topic.partitions)
     topics = []
     for hosted in table.topics():
@@ -93,8 +93,8 @@ def handle_alter_replica_log_dirs(
     If a partition is requested several times, the last directory counts, as in Kafka.
     """
     paths: dict[str, dict[int, str]] = {}
-    for requested in in_steps(request.dirs):
-        for topic in in_steps(requested.topics):
+    for requested in request.dirs:
+        for topic in requested.topics:
             paths.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions, requested.path))
     return AlterReplicaLogDirsResponse(
         results=[
@@ -146,11 +146,11 @@ def refuse_alter_replica_log_dirs(
                     AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult(
                         partition_index=index, error_code=code
                     )
-                    for index in in_steps(topic.partitions)
+                    for index in topic.partitions
                 ],
             )
-            for requested in in_steps(request.dirs)
-            for topic in in_steps(requested.topics)
+            for requested in request.dirs
+            for topic in requested.topics
         ]
     )
 
@@ -158,12 +158,14 @@ def refuse_alter_replica_log_dirs(
 APIS = (
     Api(
         key=DescribeLogDirsRequest.API_KEY,
+        other_pausing_lists=frozenset(("topics", "partitions")),
         versions=Versions(1, 5),
         handler=handle_describe_log_dirs,
         inline_bytes=0,
     ),
     Api(
         key=AlterReplicaLogDirsRequest.API_KEY,
+        other_pausing_lists=frozenset(("dirs", "topics", "partitions")),
         versions=Versions(1, 2),
         handler=handle_alter_replica_log_dirs,
         inline_bytes=0,

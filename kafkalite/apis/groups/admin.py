@@ -60,8 +60,8 @@ DESCRIBE_GROUPS_ERAS = Eras(
 def handle_list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     """List the groups of this node's shards that match the state and type filters."""
     # Unknown names match nothing. Kafka trims state names, but not type names.
-    states = {trim(state.lower()) for state in in_steps(request.states_filter)}
-    types = {kind.lower() for kind in in_steps(request.types_filter)}
+    states = {trim(state.lower()) for state in request.states_filter}
+    types = {kind.lower() for kind in request.types_filter}
     listed = [
         ListGroupsResponse.ListedGroup(
             group_id=group.group_id,
@@ -90,7 +90,7 @@ def handle_describe_groups(call: Call, request: DescribeGroupsRequest) -> Descri
     """Describe classic groups; groups of other types have state Dead."""
     groups = []
     duplicate_limit = DuplicateLimit()
-    for index, group_id in enumerate(in_steps(request.groups)):
+    for index, group_id in enumerate(request.groups):
         try:
             duplicate_limit.check(group_id)
             description = _describe(call, group_id)
@@ -210,6 +210,7 @@ APIS = (
     ),
     Api(
         key=ApiKey.LIST_GROUPS,
+        other_pausing_lists=frozenset(("states_filter", "types_filter")),
         versions=Versions(0, 5),
         handler=handle_list_groups,
         inline_bytes=0,

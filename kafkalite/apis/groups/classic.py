@@ -9,6 +9,7 @@ from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api, Eras
 from kafkalite.gateway.overdue_calls import after_overdue_calls
 from kafkalite.groups.classic.member import Caller
 from kafkalite.groups.classic.responses import join_error_response
+from kafkalite.ports.turns import without_pauses
 from kafkalite.ports.waiting import when
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatResponse
 from kafkalite.protocol._generated.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -229,7 +230,10 @@ def handle_leave_group(
     _require_group_id(request.group_id)
     node = call.node
     shard = node.groups.locate(request.group_id, node.id)
-    return shard.write(lambda machine, now_ms: machine.leave(request, now_ms))
+    # A decision iterates over all members.
+    return without_pauses(
+        lambda: shard.write(lambda machine, now_ms: machine.leave(request, now_ms))
+    )
 
 
 def lift_leave_group(request: LeaveGroupRequest, version: int) -> LeaveGroupRequest:

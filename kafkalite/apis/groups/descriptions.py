@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from kafkalite.apis.authorized_operations import group_operations
 from kafkalite.apis.duplicates import DuplicateLimit
 from kafkalite.gateway.refusals import report_refusal
-from kafkalite.ports.turns import in_steps
 from kafkalite.protocol.codec import api_name
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -50,7 +49,7 @@ def describe_each(
     """Return the result of `describe` for each group, or a row with its KafkaError."""
     groups: list[D] = []
     duplicate_limit = DuplicateLimit()
-    for position, group_id in enumerate(in_steps(request.group_ids)):
+    for position, group_id in enumerate(request.group_ids):
         try:
             duplicate_limit.check(group_id)
             group = describe(_shard(call, group_id), group_id)

@@ -13,7 +13,6 @@ from kafkalite.metadata.internal_topics import (
     SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
 )
-from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorResponse
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
@@ -89,7 +88,7 @@ def handle_find_coordinator(call: Call, request: FindCoordinatorRequest) -> Find
     Kafka answers COORDINATOR_NOT_AVAILABLE while it creates that topic. Here it exists at once.
     """
     coordinators = []
-    for key in in_steps(request.coordinator_keys):
+    for key in request.coordinator_keys:
         try:
             coordinators.append(_coordinator_of(call, request.key_type, key))
         except KafkaError as refusal:

@@ -10,7 +10,6 @@ from kafkalite.gateway.overdue_calls import sees_ended_sessions
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.groups.group import CommitClaim
 from kafkalite.groups.offsets import OffsetToCommit
-from kafkalite.ports.turns import in_steps
 from kafkalite.ports.waiting import when
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitResponse
 from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteResponse
@@ -82,9 +81,8 @@ def handle_offset_commit(
     offsets: list[OffsetToCommit] = []
     answers: list[_Answer] = []
     unknown_partitions: list[tuple[str, _Answer]] = []
-    may_pause = call.may_pause
     has_partition_epochs = call.node.config.uses_partition_epochs
-    for topic in in_steps(request.topics) if may_pause else request.topics:
+    for topic in request.topics:
         topic_image = (
             image.topics_by_id.get(topic.topic_id)
             if era.uses_topic_ids
@@ -98,7 +96,7 @@ def handle_offset_commit(
         )
         unknown_partition_code = era.unknown_topic if topic_image is None else _UNKNOWN_PARTITION
         count = 0 if topic_image is None else len(topic_image.partitions)
-        for requested in in_steps(topic.partitions) if may_pause else topic.partitions:
+        for requested in topic.partitions:
             answer = _Answer(
                 partition_index=requested.partition_index, error_code=unknown_partition_code
             )
@@ -112,8 +110,7 @@ def handle_offset_commit(
             else:
                 unknown_partitions.append((topic.name or uuid_to_text(topic.topic_id), answer))
     if unknown_partitions:
-        unknown = in_steps(unknown_partitions) if may_pause else unknown_partitions
-        partition_names = [(topic, answer.partition_index) for topic, answer in unknown]
+        partition_names = [(topic, answer.partition_index) for topic, answer in unknown_partitions]
         code = ErrorCode(unknown_partitions[0][1].error_code)
         report_unknown_partitions(call, "OffsetCommit", request, partition_names, code)
     if not offsets:
@@ -208,9 +205,9 @@ def handle_offset_delete(
     requested: list[tuple[str, int]] = []
     answers: list[OffsetDeleteResponse.OffsetDeleteResponsePartition] = []
     response = OffsetDeleteResponse(topics=[])
-    for topic in in_steps(request.topics):
+    for topic in request.topics:
         partitions = []
-        for partition in in_steps(topic.partitions):
+        for partition in topic.partitions:
             index = partition.partition_index
             answer = OffsetDeleteResponse.OffsetDeleteResponsePartition(
                 partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -9,7 +9,7 @@ from kafkalite.apis.duplicates import DuplicateLimit
 from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.gateway.refusals import report_refusal
-from kafkalite.ports.turns import in_steps
+from kafkalite.ports.turns import in_steps, pausing
 from kafkalite.protocol._generated.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
@@ -48,10 +48,12 @@ def lift_single_group(request: OffsetFetchRequest) -> OffsetFetchRequest:
             group_id=request.group_id,
             topics=None
             if topics is None
-            else [
-                RequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-                for topic in in_steps(topics)
-            ],
+            else pausing(
+                [
+                    RequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+                    for topic in topics
+                ]
+            ),
         )
     ]
     return request
@@ -131,7 +133,7 @@ def handle_offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchR
                 request.require_stable,
                 is_reported=index < MAX_REPORTED_REFUSALS,
             )
-            for index, group in enumerate(in_steps(request.groups))
+            for index, group in enumerate(request.groups)
         ]
     )
 
@@ -210,10 +212,15 @@ def _requested_topics(
     group_offsets: _GroupOffsets, requested: Sequence[RequestTopics]
 ) -> list[ResponseTopics]:
     """Return the requested topics in order; topics with an unknown id are last, as in Kafka."""
-    if group_offsets.era.uses_topic_ids:
-        known = group_offsets.image.topics_by_id
-        requested = sorted(requested, key=lambda topic: topic.topic_id not in known)
-    return [_requested_topic(group_offsets, topic) for topic in in_steps(requested)]
+    if not group_offsets.era.uses_topic_ids:
+        return [_requested_topic(group_offsets, topic) for topic in requested]
+    known = group_offsets.image.topics_by_id
+    return [
+        _requested_topic(group_offsets, topic)
+        for is_known in (True, False)
+        for topic in requested
+        if (topic.topic_id in known) is is_known
+    ]
 
 
 def _requested_topic(group_offsets: _GroupOffsets, requested: RequestTopics) -> ResponseTopics:
@@ -227,7 +234,7 @@ def _requested_topic(group_offsets: _GroupOffsets, requested: RequestTopics) -> 
         topic_id = known.topic_id
     partitions, pending = group_offsets.stored.get(name, {}), group_offsets.pending.get(name, ())
     answers = []
-    for index in in_steps(requested.partition_indexes):
+    for index in requested.partition_indexes:
         committed = partitions.get(index)
         if index in pending:
             answers.append(partition_without_offset(index, _UNSTABLE))
@@ -282,11 +289,10 @@ def group_error(group: RequestGroup, code: ErrorCode, era: OffsetFetchEra) -> Re
                 name=requested.name,
                 topic_id=requested.topic_id,
                 partitions=[
-                    partition_without_offset(index, code)
-                    for index in in_steps(requested.partition_indexes)
+                    partition_without_offset(index, code) for index in requested.partition_indexes
                 ],
             )
-            for requested in in_steps(group.topics or ())
+            for requested in group.topics or ()
         ]
     return ResponseGroup(group_id=group.group_id, error_code=code, topics=topics)
 
@@ -298,7 +304,7 @@ def refuse_offset_fetch(
     del message
     oldest_era = OFFSET_FETCH_ERAS.at(0)
     return OffsetFetchResponse(
-        groups=[group_error(group, code, oldest_era) for group in in_steps(request.groups)]
+        groups=[group_error(group, code, oldest_era) for group in request.groups]
     )
 
 

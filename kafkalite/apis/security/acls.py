@@ -61,7 +61,7 @@ def _check_codes(api: str, *codes: int) -> None:
 
 def handle_create_acls(call: Call, request: CreateAclsRequest) -> CreateAclsResponse:
     """Create ACLs; each succeeds or fails on its own. An ACL that exists is not created again."""
-    for each in in_steps(request.creations):
+    for each in request.creations:
         _check_codes(
             "CreateAcls",
             each.resource_pattern_type,
@@ -70,7 +70,7 @@ def handle_create_acls(call: Call, request: CreateAclsRequest) -> CreateAclsResp
             each.operation,
         )
     _check_enabled(call, "No Authorizer is configured.")
-    acls = [_requested_acl(each) for each in in_steps(request.creations)]
+    acls = [_requested_acl(each) for each in request.creations]
     errors = [_name_error(acl) for acl in in_steps(acls)]
     valid = [acl for acl, error in zip(acls, errors, strict=True) if error is None]
     decided = iter(call.node.cluster.metadata.create_acls(valid))
@@ -183,7 +183,7 @@ def handle_delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResp
 
     Raises KafkaError INVALID_REQUEST if the filters select too many.
     """
-    for each in in_steps(request.filters):
+    for each in request.filters:
         _check_codes(
             "DeleteAcls",
             each.pattern_type_filter,
@@ -192,7 +192,7 @@ def handle_delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResp
             each.permission_type,
         )
     _check_enabled(call, "No Authorizer is configured.")
-    errors = [_filter_error(each) for each in in_steps(request.filters)]
+    errors = [_filter_error(each) for each in request.filters]
     filters = [
         AclFilter(
             each.resource_type_filter,

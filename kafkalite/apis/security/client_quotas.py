@@ -86,7 +86,7 @@ def handle_describe_client_quotas(
 def _selection_of(request: DescribeClientQuotasRequest) -> _Selection:
     exact_names: dict[str, str | None] = {}
     types: set[str] = set()
-    for component in in_steps(request.components):
+    for component in request.components:
         kind = component.entity_type
         _check_component(component, {*exact_names, *types})
         if component.match_type == _Match.SPECIFIED:
@@ -154,7 +154,7 @@ def handle_alter_client_quotas(
             tuple({each.entity_type: each.entity_name for each in entry.entity}.items()),
             tuple((op.key, None if op.remove else op.value) for op in entry.ops),
         )
-        for entry in in_steps(request.entries)
+        for entry in request.entries
     ]
     outcome = call.node.cluster.metadata.alter_client_quotas(
         alterations, validate_only=request.validate_only
@@ -195,7 +195,7 @@ def refuse_alter_client_quotas(
     return AlterClientQuotasResponse(
         entries=[
             _altered(((each.entity_type, each.entity_name) for each in entry.entity), error)
-            for entry in in_steps(request.entries)
+            for entry in request.entries
         ]
     )
 
@@ -203,12 +203,14 @@ def refuse_alter_client_quotas(
 APIS = (
     Api(
         key=DescribeClientQuotasRequest.API_KEY,
+        other_pausing_lists=frozenset(("components",)),
         versions=Versions(0, 1),
         handler=handle_describe_client_quotas,
         inline_bytes=0,
     ),
     Api(
         key=AlterClientQuotasRequest.API_KEY,
+        other_pausing_lists=frozenset(("entries",)),
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 1),
         handler=handle_alter_client_quotas,

@@ -80,7 +80,7 @@ def handle_create_delegation_token(
         code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     elif owner != requester and not _allows(call, Operation.CREATE_TOKENS, Resource.USER, owner):
         code = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
-    elif any(each.principal_type != _USER for each in in_steps(request.renewers)):
+    elif any(each.principal_type != _USER for each in request.renewers):
         code = ErrorCode.INVALID_PRINCIPAL_TYPE
     else:
         return _create(call, request, owner)
@@ -91,7 +91,7 @@ def handle_create_delegation_token(
 def _create(
     call: Call, request: CreateDelegationTokenRequest, owner: str
 ) -> CreateDelegationTokenResponse:
-    renewers = tuple(f"{_USER}:{each.principal_name}" for each in in_steps(request.renewers))
+    renewers = tuple(f"{_USER}:{each.principal_name}" for each in request.renewers)
     requested = TokenRequest(owner, call.principal, renewers, request.max_lifetime_ms)
     try:
         token = call.node.cluster.metadata.create_delegation_token(requested)
@@ -202,7 +202,7 @@ def handle_describe_delegation_token(
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     owners = None
     if request.owners is not None:
-        owners = {f"{o.principal_type}:{o.principal_name}" for o in in_steps(request.owners)}
+        owners = {f"{o.principal_type}:{o.principal_name}" for o in request.owners}
     own = frozenset((call.principal,))
     described = []
     for token in in_steps(tuple(call.node.image.delegation_tokens.values())):
@@ -250,6 +250,7 @@ def _describe(token: DelegationToken, secret_key: str) -> _Described:
 APIS = (
     Api(
         key=CreateDelegationTokenRequest.API_KEY,
+        other_pausing_lists=frozenset(("renewers",)),
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(1, 3),
         handler=handle_create_delegation_token,
@@ -267,6 +268,7 @@ APIS = (
     ),
     Api(
         key=DescribeDelegationTokenRequest.API_KEY,
+        other_pausing_lists=frozenset(("owners",)),
         versions=Versions(1, 3),
         handler=handle_describe_delegation_token,
         inline_bytes=0,

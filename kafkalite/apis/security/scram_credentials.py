@@ -38,7 +38,7 @@ def handle_describe_user_scram_credentials(
 ) -> DescribeUserScramCredentialsResponse:
     """Return the mechanisms and iterations of the users in the request, or of all users."""
     credentials = call.node.image.scram_credentials
-    counts = Counter(user.name for user in in_steps(request.users or ()))
+    counts = Counter(user.name for user in request.users or ())
     if not counts:
         counts = Counter({user: 1 for _, user in sorted(credentials)})
     return DescribeUserScramCredentialsResponse(
@@ -84,7 +84,7 @@ def handle_alter_user_scram_credentials(
     Raises KafkaError if there are too many.
     """
     outcome = call.node.cluster.metadata.alter_scram_credentials(
-        [ScramDeletion(each.name, each.mechanism) for each in in_steps(request.deletions)],
+        [ScramDeletion(each.name, each.mechanism) for each in request.deletions],
         [
             ScramUpsertion(
                 each.name,
@@ -93,7 +93,7 @@ def handle_alter_user_scram_credentials(
                 bytes(each.salt),
                 bytes(each.salted_password),
             )
-            for each in in_steps(request.upsertions)
+            for each in request.upsertions
         ],
     )
     return AlterUserScramCredentialsResponse(
@@ -112,8 +112,8 @@ def refuse_alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest, code: ErrorCode, message: str | None
 ) -> AlterUserScramCredentialsResponse:
     """Return the response with an error for each user in the request."""
-    users = {each.name for each in in_steps(request.deletions)}
-    users.update(each.name for each in in_steps(request.upsertions))
+    users = {each.name for each in request.deletions}
+    users.update(each.name for each in request.upsertions)
     return AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult(
@@ -133,6 +133,7 @@ APIS = (
     ),
     Api(
         key=AlterUserScramCredentialsRequest.API_KEY,
+        other_pausing_lists=frozenset(("deletions", "upsertions")),
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 0),
         handler=handle_alter_user_scram_credentials,

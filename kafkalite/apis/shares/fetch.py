@@ -28,7 +28,6 @@ from kafkalite.apis.shares.reading import (
     rotate,
 )
 from kafkalite.gateway.api import MAX_ELEMENTS_WITH_OWN_LIMITS, Api
-from kafkalite.ports.turns import in_steps
 from kafkalite.ports.waiting import Waiting, chain, gather
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from kafkalite.protocol.error_codes import ErrorCode
@@ -66,9 +65,7 @@ def handle_share_fetch(
     is_renewal = _is_renewal(call, request)
     topics = node.image.topics_by_id
     acknowledges = any(
-        row.acknowledgement_batches
-        for topic in in_steps(request.topics)
-        for row in in_steps(topic.partitions)
+        row.acknowledgement_batches for topic in request.topics for row in topic.partitions
     )
     try:
         session = node.share_partitions.sessions(node.id).begin_fetch(
@@ -79,13 +76,13 @@ def handle_share_fetch(
                     TopicPartition(topic.topic_id, row.partition_index),
                     topics[topic.topic_id].name if topic.topic_id in topics else None,
                 )
-                for topic in in_steps(request.topics)
-                for row in in_steps(topic.partitions)
+                for topic in request.topics
+                for row in topic.partitions
             ],
             [
                 TopicPartition(topic.topic_id, index)
-                for topic in in_steps(request.forgotten_topics_data)
-                for index in in_steps(topic.partitions)
+                for topic in request.forgotten_topics_data
+                for index in topic.partitions
             ],
             acknowledges=acknowledges,
             connection=call.context,
@@ -331,6 +328,7 @@ class _WaitingFetch:
 APIS = (
     Api(
         key=ShareFetchRequest.API_KEY,
+        other_pausing_lists=frozenset(("forgotten_topics_data",)),
         max_elements=MAX_ELEMENTS_WITH_OWN_LIMITS,
         versions=Versions(1, 2),
         handler=handle_share_fetch,

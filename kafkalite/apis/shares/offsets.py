@@ -16,7 +16,6 @@ from kafkalite.apis.shares.groups import check_share_groups_enabled
 from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
 from kafkalite.gateway.overdue_calls import sees_ended_sessions
 from kafkalite.gateway.refusals import report_refusal
-from kafkalite.ports.turns import in_steps
 from kafkalite.ports.waiting import chain, gather
 from kafkalite.protocol._generated.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -77,7 +76,7 @@ def handle_describe_share_group_offsets(
             duplicate_limit,
             is_reported=index < MAX_REPORTED_REFUSALS,
         )
-        for index, group in enumerate(in_steps(request.groups))
+        for index, group in enumerate(request.groups)
     ]
     return chain(gather(groups), _response_with_groups)
 
@@ -225,9 +224,7 @@ def handle_alter_share_group_offsets(
                 )
             )
         return AlterShareGroupOffsetsResponse(
-            responses=[
-                _altered_topic(node, group_id, topic, errors) for topic in in_steps(request.topics)
-            ]
+            responses=[_altered_topic(node, group_id, topic, errors) for topic in request.topics]
         )
 
     if not initializations:
@@ -251,12 +248,12 @@ def _requested_offsets(
     """
     topics = node.image.topics
     requested: dict[bytes, dict[int, int]] = {}
-    for topic in in_steps(request.topics):
+    for topic in request.topics:
         found = topics.get(topic.topic_name)
         if found is None:
             continue
         offsets = requested.setdefault(found.topic_id, {})
-        for partition in in_steps(topic.partitions):
+        for partition in topic.partitions:
             index = partition.partition_index
             if index < 0:
                 raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{index} is not a partition.")
@@ -275,7 +272,7 @@ def _altered_topic(
     topic_id = ZERO_UUID if found is None else found.topic_id
     count = 0 if found is None else len(found.partitions)
     rows = []
-    for partition in in_steps(topic.partitions):
+    for partition in topic.partitions:
         index = partition.partition_index
         row = AlteredPartition(partition_index=index)
         if index >= count:
@@ -299,7 +296,7 @@ def handle_delete_share_group_offsets(
     node, group_id = call.node, request.group_id
     check_share_groups_enabled(node)
     _check_group_id(group_id)
-    names = [topic.topic_name for topic in in_steps(request.topics)]
+    names = [topic.topic_name for topic in request.topics]
     shard = node.groups.locate(group_id, node.id)
     deletion = shard.write_immediately(
         lambda machine, _: machine.share.begin_deleting_offsets(group_id, names)

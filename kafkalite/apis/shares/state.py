@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, MAX_ELEMENTS_WITH_OWN_LIMITS, Api
 from kafkalite.gateway.refusals import report_refusal
-from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.delete_share_group_state import (
     DeleteShareGroupStateRequest,
     DeleteShareGroupStateResponse,
@@ -58,8 +57,8 @@ def _handle_partitions(
     coordinator = call.node.shares
     results: dict[bytes, list[Any]] = {}
     reported = 0
-    for topic in in_steps(request.topics):
-        for row in in_steps(topic.partitions):
+    for topic in request.topics:
+        for row in topic.partitions:
             key = ShareKey(request.group_id, topic.topic_id, row.partition)
             try:
                 _check_leads(call, key)
@@ -184,7 +183,7 @@ def handle_write_share_group_state(
         coordinator.write_state(key, change)
         return result(partition=key.partition)
 
-    if any(not topic.partitions for topic in in_steps(request.topics)):
+    if any(not topic.partitions for topic in request.topics):
         # As in Kafka, one topic without partitions makes the response empty.
         return WriteShareGroupStateResponse()
     return WriteShareGroupStateResponse(

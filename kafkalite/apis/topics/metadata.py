@@ -71,7 +71,7 @@ def handle_metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
         ]
     else:
         _check_requested(call, requested)
-        if any(topic.topic_id != ZERO_UUID for topic in in_steps(requested)):
+        if any(topic.topic_id != ZERO_UUID for topic in requested):
             topics = _topics_by_id(call, image, requested)
         else:
             topics = _topics_by_name(call, request, image, requested)
@@ -126,7 +126,7 @@ def _check_requested(call: Call, requested: Sequence[MetadataRequest.MetadataReq
     era: MetadataEra = call.era
     if era.knows_topic_ids:
         return
-    for topic in in_steps(requested):
+    for topic in requested:
         if topic.name is None:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
@@ -144,9 +144,7 @@ def _topics_by_id(
     image: MetadataImage,
     requested: Sequence[MetadataRequest.MetadataRequestTopic],
 ) -> list[TopicImage | MetadataResponse.MetadataResponseTopic]:
-    topic_ids = dict.fromkeys(
-        topic.topic_id for topic in in_steps(requested) if topic.topic_id != ZERO_UUID
-    )
+    topic_ids = dict.fromkeys(topic.topic_id for topic in requested if topic.topic_id != ZERO_UUID)
     topics: list[TopicImage | MetadataResponse.MetadataResponseTopic] = []
     refused_names: list[str] = []
     for topic_id in in_steps(topic_ids):
@@ -179,7 +177,7 @@ def _topics_by_name(
     unknown. So does Kafka's response, because Kafka creates the topic later; clients retry.
     """
     node = call.node
-    all_names = dict.fromkeys(topic.name or "" for topic in in_steps(requested))
+    all_names = dict.fromkeys(topic.name or "" for topic in requested)
     names = _describable(call, all_names)
     unknown = [name for name in in_steps(names) if name not in image.topics]
     may_create = request.allow_auto_topic_creation and node.config.bool("auto.create.topics.enable")

@@ -44,7 +44,7 @@ def handle_alter_partition_reassignments(
     check_timeout(request.timeout_ms)
     responses = [
         AlterPartitionReassignmentsResponse.ReassignableTopicResponse(name=topic.name)
-        for topic in in_steps(request.topics)
+        for topic in request.topics
     ]
     requested = [
         (
@@ -55,8 +55,8 @@ def handle_alter_partition_reassignments(
                 None if partition.replicas is None else tuple(partition.replicas),
             ),
         )
-        for topic, response in zip(in_steps(request.topics), responses, strict=True)
-        for partition in in_steps(topic.partitions)
+        for topic, response in zip(request.topics, responses, strict=True)
+        for partition in topic.partitions
     ]
     for batch in chunks(requested, MAX_PARTITIONS_PER_REASSIGNMENT):
         errors = call.node.cluster.metadata.alter_reassignments(
@@ -92,12 +92,12 @@ def handle_list_partition_reassignments(
         for topic in in_steps(image.topics.values()):
             _add_reassignments(topics, topic, topic.partitions)
     else:
-        for requested in in_steps(request.topics):
+        for requested in request.topics:
             found = image.topics.get(requested.name)
             if found is not None:
                 partitions = [
                     found.partitions[index]
-                    for index in in_steps(requested.partition_indexes)
+                    for index in requested.partition_indexes
                     if 0 <= index < len(found.partitions)
                 ]
                 _add_reassignments(topics, found, partitions)

@@ -29,7 +29,7 @@ def handle_describe_topic_partitions(
     """Describe partitions ordered by topic name, up to the requested and configured limit."""
     node = call.node
     topics = node.image.topics
-    requested = {topic.name for topic in in_steps(request.topics)}
+    requested = {topic.name for topic in request.topics}
     names = sorted(requested or topics)
     first_index = 0
     if (cursor := request.cursor) is not None:

@@ -23,6 +23,7 @@ from kafkalite.ports.turns import (
     items_in_steps,
     iterate_with_pauses,
     pause,
+    pausing,
 )
 from kafkalite.protocol._generated.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -77,10 +78,10 @@ def _duplicates(names: Iterable[str]) -> frozenset[str]:
 def handle_create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create topics; with `validate_only`, only check whether that is possible."""
     node = call.node
-    duplicates = _duplicates(topic.name for topic in in_steps(request.topics))
+    duplicates = _duplicates(topic.name for topic in request.topics)
     results: dict[str, TopicCreation] = {}
     new_topics = []
-    for topic in in_steps(request.topics):
+    for topic in request.topics:
         results[topic.name] = TopicCreation(name=topic.name, error=_duplicate_error())
         if topic.name in duplicates:
             continue
@@ -131,9 +132,9 @@ def _new_topic(topic: CreateTopicsRequest.CreatableTopic) -> NewTopic:
         replication_factor=topic.replication_factor,
         assignments=tuple(
             (assignment.partition_index, tuple(assignment.broker_ids))
-            for assignment in in_steps(topic.assignments)
+            for assignment in topic.assignments
         ),
-        configs={config.name: config.value for config in in_steps(topic.configs)},
+        configs={config.name: config.value for config in topic.configs},
     )
 
 
@@ -170,10 +171,9 @@ def lift_delete_topics(request: DeleteTopicsRequest, version: int) -> DeleteTopi
     if not request.topic_names:
         return request
     return DeleteTopicsRequest(
-        topics=[
-            DeleteTopicsRequest.DeleteTopicState(name=name)
-            for name in in_steps(request.topic_names)
-        ],
+        topics=pausing(
+            [DeleteTopicsRequest.DeleteTopicState(name=name) for name in request.topic_names]
+        ),
         timeout_ms=request.timeout_ms,
     )
 
@@ -183,16 +183,14 @@ def handle_delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopi
     _check_deletion_is_enabled(call)
     metadata = call.node.cluster.metadata
     image = metadata.image
-    duplicate_names = _duplicates(
-        state.name for state in in_steps(request.topics) if state.name is not None
-    )
-    id_counts = Counter(state.topic_id for state in in_steps(request.topics) if state.name is None)
+    duplicate_names = _duplicates(state.name for state in request.topics if state.name is not None)
+    id_counts = Counter(state.topic_id for state in request.topics if state.name is None)
     duplicate_ids = frozenset(
         topic_id for topic_id, count in id_counts.items() if count > 1 and topic_id != ZERO_UUID
     )
     answers: dict[tuple[str | None, bytes], KafkaError | None] = {}
     given_by_name_and_id: set[tuple[str, bytes]] = set()
-    for state in in_steps(request.topics):
+    for state in request.topics:
         key = (state.name, state.topic_id)
         error = _error_of_state(state, duplicate_names, duplicate_ids)
         if error is not None:
@@ -282,9 +280,9 @@ def handle_create_partitions(
     call: Call, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     """Add partitions to topics; with `validate_only`, only check whether that is possible."""
-    duplicates = _duplicates(topic.name for topic in in_steps(request.topics))
+    duplicates = _duplicates(topic.name for topic in request.topics)
     results: dict[str, KafkaError | None] = dict.fromkeys(
-        (topic.name for topic in in_steps(request.topics)), _duplicate_error()
+        (topic.name for topic in request.topics), _duplicate_error()
     )
     new_partitions = [
         NewPartitions(
@@ -292,9 +290,9 @@ def handle_create_partitions(
             partitions=topic.count,
             assignments=None
             if topic.assignments is None
-            else tuple(tuple(assignment.broker_ids) for assignment in in_steps(topic.assignments)),
+            else tuple(tuple(assignment.broker_ids) for assignment in topic.assignments),
         )
-        for topic in in_steps(request.topics)
+        for topic in request.topics
         if topic.name not in duplicates
     ]
     if new_partitions:
@@ -321,6 +319,7 @@ def handle_create_partitions(
 APIS = (
     Api(
         key=CreateTopicsRequest.API_KEY,
+        other_pausing_lists=frozenset(("assignments", "configs")),
         max_elements=MAX_ELEMENTS_WITH_PARTITIONS,
         versions=Versions(2, 7),
         handler=handle_create_topics,
@@ -328,6 +327,7 @@ APIS = (
     ),
     Api(
         key=DeleteTopicsRequest.API_KEY,
+        other_pausing_lists=frozenset(("topic_names",)),
         versions=Versions(1, 6),
         handler=handle_delete_topics,
         inline_bytes=0,
@@ -336,6 +336,7 @@ APIS = (
     ),
     Api(
         key=CreatePartitionsRequest.API_KEY,
+        other_pausing_lists=frozenset(("assignments",)),
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 3),
         handler=handle_create_partitions,

@@ -49,7 +49,7 @@ def handle_describe_transactions(
     """Describe transactional ids; each succeeds or fails on its own."""
     states = []
     duplicate_limit = DuplicateLimit()
-    for index, transactional_id in enumerate(in_steps(request.transactional_ids)):
+    for index, transactional_id in enumerate(request.transactional_ids):
         try:
             duplicate_limit.check(transactional_id)
             shard = shard_of(call, transactional_id)
@@ -94,7 +94,7 @@ def handle_list_transactions(
     return ListTransactionsResponse(
         error_code=ErrorCode.NONE,
         unknown_state_filters=[
-            name for name in dict.fromkeys(in_steps(request.state_filters)) if name not in _STATES
+            name for name in dict.fromkeys(request.state_filters) if name not in _STATES
         ],
         transaction_states=[
             Listed(
@@ -115,8 +115,8 @@ def _build_filter(now_ms: int, request: ListTransactionsRequest) -> Callable[[Tr
     Unknown states match nothing. An id without a transaction counts as an id whose transaction
     began long ago.
     """
-    states = {_STATES[name] for name in in_steps(request.state_filters) if name in _STATES}
-    producer_ids = frozenset(in_steps(request.producer_id_filters))
+    states = {_STATES[name] for name in request.state_filters if name in _STATES}
+    producer_ids = frozenset(request.producer_id_filters)
     min_duration_ms = request.duration_filter
     pattern = request.transactional_id_pattern
     match_id = compile_regex(pattern).fullmatch if pattern else None
@@ -141,6 +141,7 @@ APIS = (
     ),
     Api(
         key=ApiKey.LIST_TRANSACTIONS,
+        other_pausing_lists=frozenset(("state_filters", "producer_id_filters")),
         versions=Versions(0, 2),
         handler=handle_list_transactions,
         inline_bytes=0,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from kafkalite.apis.duplicates import DuplicateLimit
 from kafkalite.gateway.api import Api
 from kafkalite.metadata.topic_names import invalid_name_reason
-from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -30,7 +29,7 @@ def handle_describe_producers(
     """Describe the producers of each partition with a replica on this node."""
     duplicate_limit = DuplicateLimit()
     return DescribeProducersResponse(
-        topics=[_describe_topic(call, topic, duplicate_limit) for topic in in_steps(request.topics)]
+        topics=[_describe_topic(call, topic, duplicate_limit) for topic in request.topics]
     )
 
 
@@ -42,18 +41,17 @@ def _describe_topic(
     if reason is not None:
         partitions = [
             _partition_error(index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-            for index in in_steps(requested.partition_indexes)
+            for index in requested.partition_indexes
         ]
     elif topic is None:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         partitions = [
-            _partition_error(index, code, code.message)
-            for index in in_steps(requested.partition_indexes)
+            _partition_error(index, code, code.message) for index in requested.partition_indexes
         ]
     else:
         partitions = [
             _describe(call.node.id, topic, index, duplicate_limit)
-            for index in in_steps(requested.partition_indexes)
+            for index in requested.partition_indexes
         ]
     return DescribeProducersResponse.TopicResponse(name=requested.name, partitions=partitions)
 

@@ -109,7 +109,7 @@ def handle_add_partitions_to_txn(
     """
     era: AddPartitionsEra = call.era
     results = []
-    for index, transaction in enumerate(in_steps(request.transactions)):
+    for index, transaction in enumerate(request.transactions):
         partitions = _partitions_of(transaction)
         codes = _partition_errors(call, partitions)
         if not codes:
@@ -129,11 +129,7 @@ def handle_add_partitions_to_txn(
 
 
 def _partitions_of(transaction: RequestTransaction) -> list[TopicPartition]:
-    return [
-        (topic.name, index)
-        for topic in in_steps(transaction.topics)
-        for index in in_steps(topic.partitions)
-    ]
+    return [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
 
 
 def _partition_errors(
@@ -204,10 +200,10 @@ def _topic_results(
                 PartitionResult(
                     partition_index=index, partition_error_code=codes[topic.name, index]
                 )
-                for index in in_steps(topic.partitions)
+                for index in topic.partitions
             ],
         )
-        for topic in in_steps(transaction.topics)
+        for topic in transaction.topics
     ]
 
 
@@ -303,6 +299,7 @@ def lower_end_txn(response: EndTxnResponse, version: int) -> EndTxnResponse:
 APIS = (
     Api(
         key=ApiKey.ADD_PARTITIONS_TO_TXN,
+        other_pausing_lists=frozenset(("v3_and_below_topics",)),
         versions=Versions(0, 5),
         handler=handle_add_partitions_to_txn,
         eras=ADD_PARTITIONS_ERAS,

@@ -145,7 +145,7 @@ def _parse(call: Call, request: TxnOffsetCommitRequest) -> _ParsedRequest:
     unknown_partitions: list[tuple[str, int]] = []
     codes: list[ErrorCode] = []
     has_partition_epochs = call.node.config.uses_partition_epochs
-    for topic in in_steps(request.topics):
+    for topic in request.topics:
         found = (
             image.topics_by_id.get(topic.topic_id)
             if era.uses_topic_ids
@@ -155,7 +155,7 @@ def _parse(call: Call, request: TxnOffsetCommitRequest) -> _ParsedRequest:
         known: list[_Answer] = []
         unknown: list[_Answer] = []
         count = 0 if found is None else len(found.partitions)
-        for requested in in_steps(topic.partitions):
+        for requested in topic.partitions:
             index = requested.partition_index
             if found is not None and 0 <= index < count:
                 known.append(_Answer(partition_index=index))

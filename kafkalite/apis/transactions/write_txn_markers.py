@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kafkalite.gateway.api import Api
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.partitions.replication_wait import AppendedBatch, ReplicationWait
-from kafkalite.ports.turns import in_steps, items_in_steps
+from kafkalite.ports.turns import items_in_steps
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersResponse
 from kafkalite.protocol.api_keys import ApiKey
@@ -53,7 +53,7 @@ def handle_write_txn_markers(
     """
     results = _Results(call)
     try:
-        for requested in in_steps(request.markers):
+        for requested in request.markers:
             marker = TransactionMarker(
                 producer_id=requested.producer_id,
                 producer_epoch=requested.producer_epoch,
@@ -61,8 +61,8 @@ def handle_write_txn_markers(
                 is_commit=requested.transaction_result,
                 transaction_version=requested.transaction_version,
             )
-            for topic in in_steps(requested.topics):
-                for index in in_steps(topic.partition_indexes):
+            for topic in requested.topics:
+                for index in topic.partition_indexes:
                     results.write(topic.name, index, marker)
     finally:
         call.node.partitions.announce()
@@ -165,11 +165,11 @@ def refuse_write_txn_markers(
     """Return the response with one error for every partition; there is no field for a message."""
     del message
     codes: dict[int, dict[str, dict[int, ErrorCode]]] = {}
-    for requested in in_steps(request.markers):
+    for requested in request.markers:
         producer_codes = codes.setdefault(requested.producer_id, {})
-        for topic in in_steps(requested.topics):
+        for topic in requested.topics:
             producer_codes.setdefault(topic.name, {}).update(
-                dict.fromkeys(in_steps(topic.partition_indexes), code)
+                dict.fromkeys(topic.partition_indexes, code)
             )
     return WriteTxnMarkersResponse(
         markers=[

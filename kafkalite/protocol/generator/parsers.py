@@ -250,7 +250,8 @@ class ParseCompiler:
             self._block.add(f"{target} = {self._module.helper('read_uuids')}(buf, pos, n)")
         else:
             read_numbers = self._module.helper("read_numbers")
-            self._block.add(f'{target} = {read_numbers}("{code}", buf, pos, n)')
+            field = f', "{target.partition(".")[2]}"' if self._module.has_hooks else ""
+            self._block.add(f'{target} = {read_numbers}("{code}", buf, pos, n{field})')
         self._block.add(f"pos += n * {size_of([code])}")
 
     def _open_rows(self, target: str) -> str:

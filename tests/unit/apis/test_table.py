@@ -6,7 +6,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pkgutil import walk_packages
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_type_hints
 
 import pytest
 
@@ -86,6 +86,18 @@ def test_required_versions_are_served(key: int) -> None:
 
 def test_no_other_apis_are_served() -> None:
     assert set(APIS) == set(REQUIRED_VERSIONS)
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+def test_a_pausing_list_is_a_list_in_requests(api: Api) -> None:
+    classes = [codec.request_class(api.key)]
+    lists = set[str]()
+    while classes:
+        message = classes.pop()
+        annotations = get_type_hints(message.__init__)
+        lists.update(name for name, kind in annotations.items() if "list[" in str(kind))
+        classes += [each for each in vars(message).values() if isinstance(each, type)]
+    assert api.pausing_lists <= lists
 
 
 def test_few_apis_have_a_refusal_of_their_own() -> None:

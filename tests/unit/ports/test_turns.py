@@ -12,6 +12,7 @@ import pytest
 from kafkalite.ports import turns
 from kafkalite.ports.turns import (
     ELEMENTS_PER_PAUSE,
+    PausingList,
     ThreadCall,
     Worker,
     chunks,
@@ -20,13 +21,14 @@ from kafkalite.ports.turns import (
     items_in_steps,
     iterate_with_pauses,
     pause,
+    pausing,
     pop_items,
     run_in_thread,
     without_pauses,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
 OVER = -inf
 """A deadline in the past, so that every pause switches to the event loop."""
@@ -309,3 +311,28 @@ def test_items_are_removed_in_order() -> None:
     assert list(elements.items()) == items[1:]
     assert list(popped) == items[1:]
     assert not elements
+
+
+def add_up(numbers: Iterable[int], sums: list[int]) -> None:
+    sums.append(sum(numbers))
+
+
+def test_a_long_list_pauses_while_it_is_iterated() -> None:
+    numbers = list(range(4 * ELEMENTS_PER_PAUSE))
+    paused, sums = pausing(numbers), list[int]()
+    assert paused == numbers
+    assert turns_taken(lambda: add_up(paused, sums)) == 5
+    assert turns_taken(lambda: add_up(list(paused), sums)) == 5
+    assert turns_taken(lambda: add_up(in_steps(paused), sums)) == 5
+    assert sums == [sum(numbers)] * 3
+
+
+def test_a_short_list_is_itself() -> None:
+    numbers = list(range(ELEMENTS_PER_PAUSE))
+    assert pausing(numbers) is numbers
+
+
+def test_a_decision_and_a_slice_of_a_long_list_do_not_pause() -> None:
+    paused, sums = PausingList(range(4 * ELEMENTS_PER_PAUSE)), list[int]()
+    assert turns_taken(lambda: without_pauses(lambda: add_up(paused, sums))) == 1
+    assert turns_taken(lambda: add_up(paused[:], sums)) == 1

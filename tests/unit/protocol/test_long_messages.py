@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, NeedsWorkerError, Worker
+from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, NeedsWorkerError, PausingList, Worker
 from kafkalite.protocol import codec, codec_helpers
 from kafkalite.protocol._generated.codecs.index import APIS
 from kafkalite.protocol._generated.messages.delete_groups import (
@@ -17,6 +17,7 @@ from kafkalite.protocol._generated.messages.delete_groups import (
 from kafkalite.protocol._generated.messages.fetch import FetchResponse
 from kafkalite.protocol._generated.messages.list_transactions import ListTransactionsRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.protocol.long_messages import (
     JoinedPieces,
@@ -162,6 +163,30 @@ def test_a_long_list_of_numbers_is_read_with_pauses() -> None:
     parsed: list[tuple[object, int]] = []
     assert turns_taken(lambda: parsed.append(parse(body, 0, len(body)))) > 4
     assert parsed == [(request, len(body))]
+
+
+def test_long_lists_in_the_given_fields_pause() -> None:
+    topics = [
+        OffsetFetchRequest.OffsetFetchRequestTopic(
+            name="t", partition_indexes=[0] * (ELEMENTS_PER_PAUSE + 1)
+        )
+    ] * (ELEMENTS_PER_PAUSE + 1)
+    topics[0] = OffsetFetchRequest.OffsetFetchRequestTopic(name="t", partition_indexes=[0])
+    body = encoded(OffsetFetchRequest(group_id="g", topics=topics), 9, 5)
+
+    def parsed(*fields: str) -> OffsetFetchRequest:
+        request: OffsetFetchRequest
+        parse = long_message_parser(codec.request_parser(9, 5), pausing_lists=frozenset(fields))
+        request, _ = parse(body, 0, len(body))
+        return request
+
+    topics_of_one = parsed("topics").topics
+    assert isinstance(topics_of_one, PausingList)
+    assert not isinstance(topics_of_one[1].partition_indexes, PausingList)
+    both = parsed("topics", "partition_indexes").topics
+    assert both is not None
+    assert not isinstance(both[0].partition_indexes, PausingList)
+    assert isinstance(both[1].partition_indexes, PausingList)
 
 
 @pytest.mark.parametrize("key", sorted(APIS))

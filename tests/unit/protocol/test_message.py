@@ -2,6 +2,7 @@
 
 import pytest
 
+from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, PausingList, pausing
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest, MetadataResponse
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
@@ -65,3 +66,13 @@ def test_a_changed_copy_leaves_the_message_as_it_was() -> None:
     request = HeartbeatRequest(group_id="g", member_id="m")
     changed = with_fields(request, group_id="h")
     assert (request.group_id, changed.group_id, changed.member_id) == ("g", "h", "m")
+
+
+def test_a_long_list_that_replaces_one_that_pauses_also_pauses() -> None:
+    topics = [MetadataRequest.MetadataRequestTopic() for _ in range(2 * ELEMENTS_PER_PAUSE)]
+    request = MetadataRequest(topics=pausing(topics))
+    assert isinstance(with_fields(request, topics=topics).topics, PausingList)
+    assert with_fields(request, topics=topics[:1]).topics == topics[:1]
+    assert with_fields(request, topics=None).topics is None
+    at_once = MetadataRequest(topics=topics)
+    assert with_fields(at_once, topics=topics).topics is topics

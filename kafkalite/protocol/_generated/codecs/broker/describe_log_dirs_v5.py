@@ -49,7 +49,7 @@ def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, re
                     n -= 1
                     if n * 4 > end - pos:
                         refuse_length()
-                    o1.partitions = read_numbers("i", buf, pos, n)
+                    o1.partitions = read_numbers("i", buf, pos, n, "partitions")
                     pos += n * 4
                 else:
                     refuse_null()

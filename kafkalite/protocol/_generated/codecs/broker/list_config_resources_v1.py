@@ -24,7 +24,7 @@ def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, re
             n -= 1
             if n > end - pos:
                 refuse_length()
-            o0.resource_types = read_numbers("b", buf, pos, n)
+            o0.resource_types = read_numbers("b", buf, pos, n, "resource_types")
             pos += n * 1
         else:
             refuse_null()

@@ -49,7 +49,7 @@ def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, re
             n -= 1
             if n * 8 > end - pos:
                 refuse_length()
-            o0.producer_id_filters = read_numbers("q", buf, pos, n)
+            o0.producer_id_filters = read_numbers("q", buf, pos, n, "producer_id_filters")
             pos += n * 8
         else:
             refuse_null()

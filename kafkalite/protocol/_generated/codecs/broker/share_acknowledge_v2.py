@@ -89,7 +89,7 @@ def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, re
                                     n -= 1
                                     if n > end - pos:
                                         refuse_length()
-                                    o3.acknowledge_types = read_numbers("b", buf, pos, n)
+                                    o3.acknowledge_types = read_numbers("b", buf, pos, n, "acknowledge_types")
                                     pos += n * 1
                                 else:
                                     refuse_null()

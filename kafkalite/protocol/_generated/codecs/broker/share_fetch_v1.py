@@ -95,7 +95,7 @@ def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, re
                                     n -= 1
                                     if n > end - pos:
                                         refuse_length()
-                                    o3.acknowledge_types = read_numbers("b", buf, pos, n)
+                                    o3.acknowledge_types = read_numbers("b", buf, pos, n, "acknowledge_types")
                                     pos += n * 1
                                 else:
                                     refuse_null()
@@ -140,7 +140,7 @@ def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, re
                     n -= 1
                     if n * 4 > end - pos:
                         refuse_length()
-                    o1.partitions = read_numbers("i", buf, pos, n)
+                    o1.partitions = read_numbers("i", buf, pos, n, "partitions")
                     pos += n * 4
                 else:
                     refuse_null()

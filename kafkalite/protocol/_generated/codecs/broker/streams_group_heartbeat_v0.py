@@ -330,7 +330,7 @@ def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, re
                                 n -= 1
                                 if n * 2 > end - pos:
                                     refuse_length()
-                                o3.source_topics = read_numbers("h", buf, pos, n)
+                                o3.source_topics = read_numbers("h", buf, pos, n, "source_topics")
                                 pos += n * 2
                             else:
                                 refuse_null()
@@ -342,7 +342,7 @@ def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, re
                                 n -= 1
                                 if n * 2 > end - pos:
                                     refuse_length()
-                                o3.source_topic_regex = read_numbers("h", buf, pos, n)
+                                o3.source_topic_regex = read_numbers("h", buf, pos, n, "source_topic_regex")
                                 pos += n * 2
                             else:
                                 refuse_null()
@@ -354,7 +354,7 @@ def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, re
                                 n -= 1
                                 if n * 2 > end - pos:
                                     refuse_length()
-                                o3.repartition_source_topics = read_numbers("h", buf, pos, n)
+                                o3.repartition_source_topics = read_numbers("h", buf, pos, n, "repartition_source_topics")
                                 pos += n * 2
                             else:
                                 refuse_null()
@@ -407,7 +407,7 @@ def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, re
                     n -= 1
                     if n * 4 > end - pos:
                         refuse_length()
-                    o1.partitions = read_numbers("i", buf, pos, n)
+                    o1.partitions = read_numbers("i", buf, pos, n, "partitions")
                     pos += n * 4
                 else:
                     refuse_null()
@@ -448,7 +448,7 @@ def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, re
                     n -= 1
                     if n * 4 > end - pos:
                         refuse_length()
-                    o1.partitions = read_numbers("i", buf, pos, n)
+                    o1.partitions = read_numbers("i", buf, pos, n, "partitions")
                     pos += n * 4
                 else:
                     refuse_null()
@@ -489,7 +489,7 @@ def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, re
                     n -= 1
                     if n * 4 > end - pos:
                         refuse_length()
-                    o1.partitions = read_numbers("i", buf, pos, n)
+                    o1.partitions = read_numbers("i", buf, pos, n, "partitions")
                     pos += n * 4
                 else:
                     refuse_null()

@@ -62,7 +62,7 @@ def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, re
                             n -= 1
                             if n * 4 > end - pos:
                                 refuse_length()
-                            o2.partition_indexes = read_numbers("i", buf, pos, n)
+                            o2.partition_indexes = read_numbers("i", buf, pos, n, "partition_indexes")
                             pos += n * 4
                         else:
                             refuse_null()
