@@ -67,21 +67,8 @@ class Environment(NamedTuple):
     """Its clients may authenticate with tokens."""
 
 
-class Assembly:
+class ClusterAssembly:
     """The parts of one cluster that its settings define, before it has ports and data."""
-
-    __slots__ = (
-        "_environment",
-        "_reports",
-        "_resources",
-        "authorizer",
-        "certificate_files",
-        "config",
-        "listeners",
-        "sasl_settings",
-        "settings",
-        "tls_servers",
-    )
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from kafkalite.ports.clock import AdjustableClock
 from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.executors import ThreadExecutor
 from kafkalite.ports.temporary import remove_abandoned
-from kafkalite.server.assembly import Assembly, Environment
+from kafkalite.server.assembly import ClusterAssembly, Environment
 from kafkalite.server.gateways import Gateways
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.maintenance import Maintenance
@@ -81,7 +81,7 @@ class Broker:
         self._prepare = prepare
         self._executor = executor
         self._resources = ExitStack()
-        self._assembly: Assembly | None = None
+        self._assembly: ClusterAssembly | None = None
         self._directory: BrokerDirectory | None = None
         self._nodes: NodeServers | None = None
         self._gateways: Gateways | None = None
@@ -120,7 +120,9 @@ class Broker:
             self._files,
             self.identity,
         )
-        assembly = self._assembly = Assembly(self._settings, environment, reports, self._resources)
+        assembly = self._assembly = ClusterAssembly(
+            self._settings, environment, reports, self._resources
+        )
         assembly.config.log_levels.set_initial_level(self._log.level.kafka_name)
         nodes = self._nodes = NodeServers(assembly, self.clock, self._log)
         if self._recorder is not None:
@@ -253,7 +255,7 @@ class Broker:
         return None if self._assembly is None else self._assembly.certificate_files
 
     def new_endpoint_tls(self, *, is_required: bool) -> TlsServer | None:
-        """Return TLS for another endpoint; see `Assembly.new_endpoint_tls`."""
+        """Return TLS for another endpoint; see `ClusterAssembly.new_endpoint_tls`."""
         assembly = self._assembly
         return None if assembly is None else assembly.new_endpoint_tls(is_required=is_required)
 

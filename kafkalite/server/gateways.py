@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.steps import Step
     from kafkalite.gateway.throttling import Throttling
     from kafkalite.metadata.image import MetadataImage
-    from kafkalite.server.assembly import Assembly
+    from kafkalite.server.assembly import ClusterAssembly
     from kafkalite.server.reports import Reports
 
 
@@ -81,7 +81,7 @@ class Gateways:
     Each gateway has the steps that it needs, by STEPS.
     """
 
-    def __init__(self, assembly: Assembly, cluster: Cluster, reports: Reports) -> None:
+    def __init__(self, assembly: ClusterAssembly, cluster: Cluster, reports: Reports) -> None:
         self.assembly = assembly
         self._cluster = cluster
         self._reports = reports

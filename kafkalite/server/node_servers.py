@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kafkalite.cluster.node import Endpoint, Node
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.ports.clock import Clock
-    from kafkalite.server.assembly import Assembly
+    from kafkalite.server.assembly import ClusterAssembly
     from kafkalite.server.gateways import Gateways
     from kafkalite.server.listener import Listener
     from kafkalite.server.logging import Log
@@ -101,7 +101,7 @@ class NodeServers:
     `close`, also after a start that failed.
     """
 
-    def __init__(self, assembly: Assembly, clock: Clock, log: Log) -> None:
+    def __init__(self, assembly: ClusterAssembly, clock: Clock, log: Log) -> None:
         self._assembly = assembly
         self._clock = clock
         self._log = log

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.exchanges import Exchange
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.partitions.table import Truncation
-    from kafkalite.server.assembly import Assembly
+    from kafkalite.server.assembly import ClusterAssembly
     from kafkalite.server.broker_directory import BrokerDirectory
     from kafkalite.server.logging import Log
     from kafkalite.server.settings import Settings
@@ -86,7 +86,7 @@ class Reports:
             self._log.info("settings without effect here", keys=", ".join(keys))
 
     def opened_cluster(
-        self, assembly: Assembly, directory: BrokerDirectory, cluster: Cluster
+        self, assembly: ClusterAssembly, directory: BrokerDirectory, cluster: Cluster
     ) -> None:
         """Log lost data and doubtful settings, and from now on changes of nodes and of the disk.
 
@@ -149,7 +149,7 @@ class Reports:
         else:
             self._log.error(line, exception=error, partition=partition)
 
-    def _missing_nodes(self, assembly: Assembly, image: MetadataImage) -> None:
+    def _missing_nodes(self, assembly: ClusterAssembly, image: MetadataImage) -> None:
         """Warn about internal topics that cannot be created: clients only wait and retry."""
         nodes = assembly.settings.brokers
         for topic, key in _REPLICATION_FACTOR_KEYS.items():
@@ -174,7 +174,7 @@ class Reports:
         if reason is not None:
             self._log.warning(reason)
 
-    def _security(self, assembly: Assembly, image: MetadataImage) -> None:
+    def _security(self, assembly: ClusterAssembly, image: MetadataImage) -> None:
         """Warn about listeners that are not secured as expected, and about the authorizer."""
         authorizer = assembly.config.str("authorizer.class.name")
         text = assembly.config.static_text
