@@ -66,7 +66,9 @@ def append_all_kinds(log: Log) -> None:
         ]
         is_transactional = number % 10 == 5
         producer = (
-            batches.Producer(77, 0, 0) if is_transactional else batches.Producer(5, 0, sequence)
+            batches.BatchProducer(77, 0, 0)
+            if is_transactional
+            else batches.BatchProducer(5, 0, sequence)
         )
         attributes = number % 5 | (batches.TRANSACTIONAL if is_transactional else 0)
         data = batches.build_batch(records, attributes=attributes, producer=producer)

@@ -139,7 +139,7 @@ def append(
     data = batches.build_batch(
         records,
         attributes=batches.TRANSACTIONAL,
-        producer=batches.Producer(producer_id, epoch, 0),
+        producer=batches.BatchProducer(producer_id, epoch, 0),
     )
     partition.append(BatchView(data), NOW_MS, is_verified=True)
 
