@@ -21,8 +21,8 @@ from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthent
 from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeRequest
 from kafkalite.security.sasl.scram_credentials import SCRAM_MECHANISMS
 from kafkalite.security.sasl.users import LOGIN_MODULES
+from tests.cluster.sasl import SaslClient, SaslCluster
 from tests.unit.frames import framed, request_frame
-from tests.unit.sasl_wire import SaslClient, SaslWire
 from tests.unit.security.sasl.scram_client import ScramClient
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ class Attacker:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)  # noqa: S311 - reproducible
         users = {"alice": PASSWORD, "mallory": OWN_PASSWORD}
-        self.wire = SaslWire(_CONFIG, users=users, seed=seed)
-        self.session_wire = SaslWire(_SESSION_CONFIG, users=users, seed=seed)
+        self.wire = SaslCluster(_CONFIG, users=users, seed=seed)
+        self.session_wire = SaslCluster(_SESSION_CONFIG, users=users, seed=seed)
         """A listener on which clients must authenticate again."""
         self.reasons: Counter[str] = Counter()
         """The starts of the reasons why connections were closed."""

@@ -40,8 +40,8 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.security.acls import Acl, AclFilter
 from kafkalite.security.delegation_tokens import token_hmac
 from kafkalite.testing.entropy import SeededEntropy
+from tests.cluster.metadata import MetadataCluster
 from tests.effort import examples
-from tests.unit.metadata_world import MetadataWorld
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,7 @@ QUOTAS = st.builds(
 )
 
 
-def image_from_log(world: MetadataWorld) -> MetadataImage:
+def image_from_log(world: MetadataCluster) -> MetadataImage:
     """Return the image that a new machine gets from the log alone."""
     shard = MetadataShard(BrokerConfig.from_text(), SeededEntropy())
     serde = MetadataSerde()
@@ -113,7 +113,7 @@ class Cluster(RuleBasedStateMachine):
 
     @initialize(nodes=NODES)
     def start(self, nodes: set[int]) -> None:
-        self.world = MetadataWorld(nodes=nodes, delegation_token_secret_key=SECRET_KEY)
+        self.world = MetadataCluster(nodes=nodes, delegation_token_secret_key=SECRET_KEY)
         self.epochs: dict[tuple[bytes, int], int] = {}
         self.max_incarnation_epoch = 0
 

@@ -17,9 +17,9 @@ from kafkalite.protocol._generated.messages.describe_configs import DescribeConf
 from kafkalite.protocol._generated.messages.unregister_broker import UnregisterBrokerRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.testing import Broker
+from tests.cluster.served import TOPIC, ServedCluster
 from tests.conformance.raw import ConnectionClosedError, RawClient
 from tests.oracle.target import free_port
-from tests.scenarios.node_world import TOPIC, NodeWorld
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,18 +30,18 @@ _BROKER = 4
 
 
 @pytest.fixture
-def world() -> Iterator[NodeWorld]:
-    with NodeWorld() as running:
+def world() -> Iterator[ServedCluster]:
+    with ServedCluster() as running:
         yield running
 
 
-def described(world: NodeWorld, node: int = 1) -> dict[int, tuple[int, str | None]]:
+def described(world: ServedCluster, node: int = 1) -> dict[int, tuple[int, str | None]]:
     """Return port and rack of each node in a DescribeCluster response."""
     answer = world.client(node).call(DescribeClusterRequest(), 0)
     return {each.broker_id: (each.port, each.rack) for each in answer.brokers}
 
 
-def reassign(world: NodeWorld, *replicas: int, node: int = 1) -> None:
+def reassign(world: ServedCluster, *replicas: int, node: int = 1) -> None:
     """Move the replicas of the partition to these nodes; the first one is preferred."""
     partition = AlterPartitionReassignmentsRequest.ReassignablePartition(
         partition_index=0, replicas=list(replicas)
@@ -52,7 +52,7 @@ def reassign(world: NodeWorld, *replicas: int, node: int = 1) -> None:
     assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
 
 
-def test_clients_find_an_added_node_that_has_no_partitions(world: NodeWorld) -> None:
+def test_clients_find_an_added_node_that_has_no_partitions(world: ServedCluster) -> None:
     world.broker.nodes.add(config={"broker.rack": "b"})
     for node in (1, 2, 3, 4):
         found = described(world, node)
@@ -68,7 +68,7 @@ def test_clients_find_an_added_node_that_has_no_partitions(world: NodeWorld) -> 
     assert world.leadership("u", node=4) == (4, 0, {4, 2})
 
 
-def test_the_settings_of_an_added_node_are_described(world: NodeWorld) -> None:
+def test_the_settings_of_an_added_node_are_described(world: ServedCluster) -> None:
     world.broker.nodes.add(config={"broker.rack": "b", "replica.lag.time.max.ms": 5_000})
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=_BROKER, resource_name="4", configuration_keys=None
@@ -81,7 +81,7 @@ def test_the_settings_of_an_added_node_are_described(world: NodeWorld) -> None:
     assert values["listeners"] == f"PLAINTEXT://127.0.0.1:{world.port(4)}"
 
 
-def test_new_topics_use_an_added_node(world: NodeWorld) -> None:
+def test_new_topics_use_an_added_node(world: ServedCluster) -> None:
     world.broker.nodes.add()
     topic = CreateTopicsRequest.CreatableTopic(name="u", num_partitions=4, replication_factor=4)
     answer = world.client(1).call(CreateTopicsRequest(topics=[topic], timeout_ms=1_000), 7)
@@ -89,7 +89,7 @@ def test_new_topics_use_an_added_node(world: NodeWorld) -> None:
     assert {world.leadership("u", index).leader for index in range(4)} == {1, 2, 3, 4}
 
 
-def test_a_node_is_replaced_without_loss(world: NodeWorld) -> None:
+def test_a_node_is_replaced_without_loss(world: ServedCluster) -> None:
     world.append(b"a")
     world.broker.nodes.add()
     reassign(world, 4, 2, 3)
@@ -109,7 +109,7 @@ def test_a_node_is_replaced_without_loss(world: NodeWorld) -> None:
     assert world.append(b"c", node=4) == 2
 
 
-def test_a_node_with_replicas_is_not_removed(world: NodeWorld) -> None:
+def test_a_node_with_replicas_is_not_removed(world: ServedCluster) -> None:
     with pytest.raises(
         ValueError,
         match=r"^node 2 cannot be removed: it has replicas of 1 partition, such as t-0: reassign "
@@ -120,7 +120,7 @@ def test_a_node_with_replicas_is_not_removed(world: NodeWorld) -> None:
     assert world.metadata(node=2).brokers
 
 
-def test_an_unregistered_node_is_reported_until_it_is_started_again(world: NodeWorld) -> None:
+def test_an_unregistered_node_is_reported_until_it_is_started_again(world: ServedCluster) -> None:
     """As in Kafka, the API unregisters a running node with replicas."""
     node = world.broker.nodes[2]
     answer = world.client(1).call(UnregisterBrokerRequest(broker_id=2), 0)
@@ -134,7 +134,7 @@ def test_an_unregistered_node_is_reported_until_it_is_started_again(world: NodeW
 
 
 def test_added_and_removed_nodes_survive_a_restart(tmp_path: Path) -> None:
-    with NodeWorld(data_directory=tmp_path) as world:
+    with ServedCluster(data_directory=tmp_path) as world:
         world.broker.nodes.add(config={"broker.rack": "b"})
         world.broker.nodes.add(9)
         reassign(world, 4, 2, 3)

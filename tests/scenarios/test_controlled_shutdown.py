@@ -11,8 +11,8 @@ from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
 from kafkalite.protocol.error_codes import ErrorCode
+from tests.cluster.served import ServedCluster, fetch_request
 from tests.conformance.raw import ConnectionClosedError
-from tests.scenarios.node_world import NodeWorld, fetch_request
 from tests.scenarios.test_stopped_nodes import (
     GROUP,
     commit,
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def world() -> Iterator[NodeWorld]:
+def world() -> Iterator[ServedCluster]:
     config: dict[str, str | float] = {
         "offsets.topic.num.partitions": 1,
         "group.initial.rebalance.delay.ms": 3_000,
     }
-    with NodeWorld(config) as running:
+    with ServedCluster(config) as running:
         yield running
 
 
-def test_the_leader_moves_and_the_isr_shrinks_without_the_node(world: NodeWorld) -> None:
+def test_the_leader_moves_and_the_isr_shrinks_without_the_node(world: ServedCluster) -> None:
     world.append(b"a")
     port = world.port(1)
     world.broker.nodes[1].stop(controlled=True)
@@ -51,7 +51,7 @@ def test_the_leader_moves_and_the_isr_shrinks_without_the_node(world: NodeWorld)
     assert world.port(1) == port
 
 
-def test_a_node_that_was_shut_down_gets_replicas_of_new_topics(world: NodeWorld) -> None:
+def test_a_node_that_was_shut_down_gets_replicas_of_new_topics(world: ServedCluster) -> None:
     """The first group, too, creates its topic without this node in sync."""
     world.broker.nodes[1].stop(controlled=True)
     rows = CreateTopicsRequest
@@ -68,7 +68,7 @@ def test_a_node_that_was_shut_down_gets_replicas_of_new_topics(world: NodeWorld)
         assert world.leadership(name, node=2).isr == {1, 2, 3}
 
 
-def test_a_waiting_produce_is_answered_before_the_connection_ends(world: NodeWorld) -> None:
+def test_a_waiting_produce_is_answered_before_the_connection_ends(world: ServedCluster) -> None:
     world.broker.nodes[3].pause_replication()
     waiting = world.begin_produce(b"a")
     assert not waiting.is_answered
@@ -78,7 +78,7 @@ def test_a_waiting_produce_is_answered_before_the_connection_ends(world: NodeWor
         waiting._client.receive_frame()
 
 
-def test_a_waiting_fetch_is_answered_before_the_connection_ends(world: NodeWorld) -> None:
+def test_a_waiting_fetch_is_answered_before_the_connection_ends(world: ServedCluster) -> None:
     client = world.connect(1)
     client.send(fetch_request(max_wait_ms=600_000), 10)  # only the leader answers this version
     world.metadata(node=1)
@@ -90,7 +90,7 @@ def test_a_waiting_fetch_is_answered_before_the_connection_ends(world: NodeWorld
 
 
 def test_a_member_that_waits_for_its_group_is_sent_to_the_next_coordinator(
-    world: NodeWorld,
+    world: ServedCluster,
 ) -> None:
     first = find_coordinator(world, GROUP, 1)
     client = world.connect(first)
@@ -105,7 +105,7 @@ def test_a_member_that_waits_for_its_group_is_sent_to_the_next_coordinator(
     assert client.receive().error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_committed_offsets_move_to_the_next_coordinator(world: NodeWorld) -> None:
+def test_committed_offsets_move_to_the_next_coordinator(world: ServedCluster) -> None:
     first = find_coordinator(world, GROUP, 1)
     assert commit(world.client(first), 7) == ErrorCode.NONE
     world.broker.nodes[first].stop(controlled=True)
@@ -116,7 +116,7 @@ def test_committed_offsets_move_to_the_next_coordinator(world: NodeWorld) -> Non
     assert first not in world.leadership(OFFSETS_TOPIC, node=second).isr
 
 
-def test_a_partition_without_another_replica_in_sync_has_no_leader(world: NodeWorld) -> None:
+def test_a_partition_without_another_replica_in_sync_has_no_leader(world: ServedCluster) -> None:
     world.create("single", (2,))
     world.broker.nodes[2].stop(controlled=True)
     assert world.leadership("single") == (-1, 1, set())
@@ -124,7 +124,7 @@ def test_a_partition_without_another_replica_in_sync_has_no_leader(world: NodeWo
     assert world.leadership("single") == (2, 2, {2})
 
 
-def test_an_isolated_node_is_not_shut_down(world: NodeWorld) -> None:
+def test_an_isolated_node_is_not_shut_down(world: ServedCluster) -> None:
     nodes = world.broker.nodes
     nodes[1].isolate()
     with pytest.raises(ValueError, match=r"^node 1 is isolated: a controlled shutdown needs the "):

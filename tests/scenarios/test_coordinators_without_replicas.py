@@ -15,7 +15,7 @@ from kafkalite.protocol._generated.messages.initialize_share_group_state import 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.uuids import uuid_to_text
 from kafkalite.transactions.state import TransactionState
-from tests.scenarios.node_world import NodeWorld
+from tests.cluster.served import ServedCluster
 from tests.scenarios.test_stopped_nodes import (
     GROUP,
     TRANSACTIONAL,
@@ -35,18 +35,18 @@ SHARE = 2
 
 
 @pytest.fixture
-def world() -> Iterator[NodeWorld]:
+def world() -> Iterator[ServedCluster]:
     config: dict[str, str | float] = {
         "offsets.topic.num.partitions": 1,
         "transaction.state.log.num.partitions": 1,
         "share.coordinator.state.topic.num.partitions": 1,
         "min.insync.replicas": 2,
     }
-    with NodeWorld(config) as running:
+    with ServedCluster(config) as running:
         yield running
 
 
-def stop_others(world: NodeWorld, node: int) -> tuple[int, int]:
+def stop_others(world: ServedCluster, node: int) -> tuple[int, int]:
     """Stop all nodes but one, and return the stopped ones."""
     second = other_node(node)
     stopped = second, other_node(node, second)
@@ -55,7 +55,7 @@ def stop_others(world: NodeWorld, node: int) -> tuple[int, int]:
     return stopped
 
 
-def test_offsets_are_not_committed(world: NodeWorld) -> None:
+def test_offsets_are_not_committed(world: ServedCluster) -> None:
     coordinator = find_coordinator(world, GROUP, 1)
     client = world.client(coordinator)
     assert commit(client, 7) == ErrorCode.NONE
@@ -69,7 +69,7 @@ def test_offsets_are_not_committed(world: NodeWorld) -> None:
     assert fetch_committed(client).topics[0].partitions[0].committed_offset == 9
 
 
-def test_members_neither_join_nor_leave(world: NodeWorld) -> None:
+def test_members_neither_join_nor_leave(world: ServedCluster) -> None:
     coordinator = find_coordinator(world, GROUP, 1)
     client = world.client(coordinator)
     epoch = heartbeat(client, 0).member_epoch
@@ -85,7 +85,7 @@ def test_members_neither_join_nor_leave(world: NodeWorld) -> None:
     assert heartbeat(client, epoch).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_transactions_neither_begin_nor_end(world: NodeWorld) -> None:
+def test_transactions_neither_begin_nor_end(world: ServedCluster) -> None:
     """`transaction.state.log.min.isr` is 2 by default."""
     coordinator = find_coordinator(world, TRANSACTIONAL, 1)
     client = world.client(coordinator)
@@ -108,7 +108,7 @@ def test_transactions_neither_begin_nor_end(world: NodeWorld) -> None:
 
 
 def test_a_timed_out_transaction_is_aborted_when_replicas_are_in_sync_again(
-    world: NodeWorld,
+    world: ServedCluster,
 ) -> None:
     coordinator = find_coordinator(world, TRANSACTIONAL, 1)
     client = world.client(coordinator)
@@ -124,7 +124,7 @@ def test_a_timed_out_transaction_is_aborted_when_replicas_are_in_sync_again(
     assert ended.state is TransactionState.COMPLETE_ABORT
 
 
-def find_share_coordinator(world: NodeWorld, topic_id: bytes) -> int:
+def find_share_coordinator(world: ServedCluster, topic_id: bytes) -> int:
     key = f"s:{uuid_to_text(topic_id)}:0"
     request = FindCoordinatorRequest(key_type=SHARE, coordinator_keys=[key])
     (found,) = world.client(1).call(request, 6).coordinators
@@ -133,7 +133,7 @@ def find_share_coordinator(world: NodeWorld, topic_id: bytes) -> int:
     return node_id
 
 
-def initialize_share_state(world: NodeWorld, topic_id: bytes, node: int) -> int:
+def initialize_share_state(world: ServedCluster, topic_id: bytes, node: int) -> int:
     partition = InitializeShareGroupStateRequest.PartitionData(
         partition=0, state_epoch=1, start_offset=0
     )
@@ -145,7 +145,7 @@ def initialize_share_state(world: NodeWorld, topic_id: bytes, node: int) -> int:
     return code
 
 
-def test_share_state_is_not_written(world: NodeWorld) -> None:
+def test_share_state_is_not_written(world: ServedCluster) -> None:
     """`share.coordinator.state.topic.min.isr` is 2 by default."""
     (topic,) = (each for each in world.metadata().topics if each.name == "t")
     coordinator = find_share_coordinator(world, topic.topic_id)

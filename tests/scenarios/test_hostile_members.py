@@ -15,7 +15,7 @@ from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
-from tests.scenarios.consumer_world import ConsumerWorld
+from tests.cluster.consumers import ConsumerCluster
 from tests.unit.groups.consumer.stage import hard_fields
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ class BoundedLog(MemoryCoordinatorLog):
 
 
 @pytest.fixture
-def world() -> ConsumerWorld:
+def world() -> ConsumerCluster:
     """Return a group with one member, a, at epoch 2 with four partitions."""
-    world = ConsumerWorld({"t": 4})
+    world = ConsumerCluster({"t": 4})
     world.logs[0] = BoundedLog(world.logs[0].entries)
     world.restart()
     assert world.epoch("a") == 2
@@ -57,7 +57,7 @@ def error(response: Any) -> ErrorCode:  # noqa: ANN401 - any response
     return ErrorCode(response.error_code)
 
 
-def send_with(world: ConsumerWorld, member_id: bytes) -> None:
+def send_with(world: ConsumerCluster, member_id: bytes) -> None:
     """Send a heartbeat with a member id that no client library would generate."""
     out: list[bytes | memoryview] = []
     codec.request_builder(KEY, 1)(
@@ -73,7 +73,7 @@ def send_with(world: ConsumerWorld, member_id: bytes) -> None:
     world.gateway.serve_in_worker(world.contexts[1], frame, 0, len(frame), [])
 
 
-def test_a_hundred_thousand_topics_exceed_the_limit_of_a_record(world: ConsumerWorld) -> None:
+def test_a_hundred_thousand_topics_exceed_the_limit_of_a_record(world: ConsumerCluster) -> None:
     before = state(world.group())
     names = [f"a-topic-that-is-not-there-{number:06}" for number in range(100_000)]
     assert error(world.beat("b", topics=names)) is ErrorCode.UNKNOWN_SERVER_ERROR
@@ -85,7 +85,7 @@ def test_a_hundred_thousand_topics_exceed_the_limit_of_a_record(world: ConsumerW
 
 
 def test_a_hundred_thousand_short_names_are_stored_without_effect(
-    world: ConsumerWorld,
+    world: ConsumerCluster,
 ) -> None:
     names = [f"{number:05}" for number in range(100_000)]
     response = world.beat("b", topics=names)
@@ -95,7 +95,7 @@ def test_a_hundred_thousand_short_names_are_stored_without_effect(
     assert world.group().current_of("a").assigned == {world.ids["t"]: dict.fromkeys(range(4), 2)}
 
 
-def test_a_member_id_of_a_megabyte_is_malformed(world: ConsumerWorld) -> None:
+def test_a_member_id_of_a_megabyte_is_malformed(world: ConsumerCluster) -> None:
     before = state(world.group())
     for length in (LONGEST_STRING + 1, 1 << 20):
         with pytest.raises(ProtocolViolation):
@@ -103,7 +103,7 @@ def test_a_member_id_of_a_megabyte_is_malformed(world: ConsumerWorld) -> None:
     assert state(world.group()) == before
 
 
-def test_the_longest_possible_member_id_is_accepted(world: ConsumerWorld) -> None:
+def test_the_longest_possible_member_id_is_accepted(world: ConsumerCluster) -> None:
     member_id = "m" * LONGEST_STRING
     assert world.beat(member_id).member_id == member_id
     world.restart()
@@ -112,7 +112,7 @@ def test_the_longest_possible_member_id_is_accepted(world: ConsumerWorld) -> Non
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
-def test_a_million_owned_partitions_are_not_stored(world: ConsumerWorld, epoch: int) -> None:
+def test_a_million_owned_partitions_are_not_stored(world: ConsumerCluster, epoch: int) -> None:
     before = state(world.group())
     response = world.beat("a", epoch, {"t": range(1_000_000)})
     assert error(response) is (ErrorCode.NONE if epoch == 2 else ErrorCode.FENCED_MEMBER_EPOCH)
@@ -120,7 +120,7 @@ def test_a_million_owned_partitions_are_not_stored(world: ConsumerWorld, epoch: 
     assert state(world.group()) == before
 
 
-def test_repeated_negative_and_unknown_owned_partitions_are_ignored(world: ConsumerWorld) -> None:
+def test_repeated_negative_and_unknown_owned_partitions_are_ignored(world: ConsumerCluster) -> None:
     world.ids["nothing"] = b"n" * 16
     owned = {"t": [0, 0, -1, 1 << 30], "nothing": [0, -5]}
     assert world.epoch("a", 2, owned) == 2
@@ -128,7 +128,7 @@ def test_repeated_negative_and_unknown_owned_partitions_are_ignored(world: Consu
 
 
 @pytest.mark.endurance  # five seconds
-def test_thousands_of_expressions_are_resolved_together(world: ConsumerWorld) -> None:
+def test_thousands_of_expressions_are_resolved_together(world: ConsumerCluster) -> None:
     members = 2_000
     for number in range(members):
         request = ConsumerGroupHeartbeatRequest(
@@ -148,7 +148,9 @@ def test_thousands_of_expressions_are_resolved_together(world: ConsumerWorld) ->
 
 
 @pytest.mark.parametrize("regex", ["(a{1000}){1000}", "(", "x" * LONGEST_STRING])
-def test_an_expression_above_the_limits_creates_no_group(world: ConsumerWorld, regex: str) -> None:
+def test_an_expression_above_the_limits_creates_no_group(
+    world: ConsumerCluster, regex: str
+) -> None:
     request = ConsumerGroupHeartbeatRequest(
         group_id="new",
         member_id="m",
@@ -168,7 +170,7 @@ def test_an_expression_above_the_limits_creates_no_group(world: ConsumerWorld, r
 
 def test_the_memory_of_ownership_history_is_limited() -> None:
     partitions = ownership.MAX_ENTRIES + 500
-    world = ConsumerWorld({"t": partitions})
+    world = ConsumerCluster({"t": partitions})
     world.epoch("a")
     history = world.group().ownership()
     known = [history.owner_since_ms(world.ids["t"], each, "a") for each in range(partitions)]

@@ -28,7 +28,7 @@ from kafkalite.storage.transaction_marker import TransactionMarker
 from kafkalite.testing.clock import ManualClock
 from kafkalite.transactions.producer_initialization import ProducerRequest
 from kafkalite.transactions.state import ProducerIdAndEpoch
-from tests.scenarios.consumer_world import REBALANCE_MS, ConsumerWorld, G
+from tests.cluster.consumers import REBALANCE_MS, ConsumerCluster, G
 from tests.scenarios.group_world import answered
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ X = "x"
 every_rule = pytest.mark.parametrize("rule", RULES)
 
 
-def world_under(rule: str, topics: dict[str, int] | None = None) -> ConsumerWorld:
-    return ConsumerWorld(topics or {"t": 4}, {FENCING_KEY: rule})
+def world_under(rule: str, topics: dict[str, int] | None = None) -> ConsumerCluster:
+    return ConsumerCluster(topics or {"t": 4}, {FENCING_KEY: rule})
 
 
-def joined(world: ConsumerWorld) -> None:
+def joined(world: ConsumerCluster) -> None:
     """Create a group of c1, which has not revoked partitions yet, and c2.
 
     c1 is at epoch 2 with all partitions, c2 at epoch 3 with none.
@@ -57,7 +57,7 @@ def joined(world: ConsumerWorld) -> None:
     assert world.epoch("c2") == 3
 
 
-def handed_over(world: ConsumerWorld) -> None:
+def handed_over(world: ConsumerCluster) -> None:
     """Let c1 revoke t-2 and t-3 and advance to epoch 3, and assign them to c2."""
     joined(world)
     assert world.given(world.beat("c1", 2)) == {"t": [0, 1]}
@@ -65,7 +65,7 @@ def handed_over(world: ConsumerWorld) -> None:
     assert world.given(world.beat("c2", 3)) == {"t": [2, 3]}
 
 
-def moved_without_revocation(world: ConsumerWorld) -> None:
+def moved_without_revocation(world: ConsumerCluster) -> None:
     """Advance c1 from epoch 2 to epoch 3 with all its partitions: a partition is added."""
     assert world.epoch("c1") == 2
     world.pass_interval()
@@ -73,7 +73,7 @@ def moved_without_revocation(world: ConsumerWorld) -> None:
     assert world.group().current_of("c1").member_epoch == 3
 
 
-def begin(world: ConsumerWorld) -> ProducerIdAndEpoch:
+def begin(world: ConsumerCluster) -> ProducerIdAndEpoch:
     """Let x be the id of a producer, and add the group's partition to its transaction."""
     world.transactions.ensure_topic()
     shard = world.transactions.shard_for(X)
@@ -94,7 +94,7 @@ def begin(world: ConsumerWorld) -> ProducerIdAndEpoch:
 
 
 def transactional(
-    world: ConsumerWorld, epoch: int, *partitions: int, version: int = 5, member_id: str = "c1"
+    world: ConsumerCluster, epoch: int, *partitions: int, version: int = 5, member_id: str = "c1"
 ) -> list[ErrorCode]:
     """Commit an offset for some partitions of t in a transaction; return their errors."""
     producer = begin(world)
@@ -122,13 +122,13 @@ def transactional(
     return [ErrorCode(answer.error_code) for answer in topic.partitions]
 
 
-def end(world: ConsumerWorld, *, is_commit: bool = True) -> None:
+def end(world: ConsumerCluster, *, is_commit: bool = True) -> None:
     """End the transaction in the group."""
     marker = TransactionMarker(*begin(world), 0, is_commit=is_commit)
     world.groups.end_transaction(0, marker)
 
 
-def takers(worlds: Iterable[tuple[str, ConsumerWorld]], epoch: int, *partitions: int) -> set[str]:
+def takers(worlds: Iterable[tuple[str, ConsumerCluster]], epoch: int, *partitions: int) -> set[str]:
     """Return the rules that accept a commit of c1 for these partitions of t at an epoch.
 
     A transactional commit has the same result, before version 6 with another error code.
@@ -363,7 +363,7 @@ class TestCompletelyAvoidingCommitRequestErrors:
         assert world.commit("c1", 2, ("t", 0)) == [STALE]
 
 
-def revocation_epoch(world: ConsumerWorld, member_id: str) -> int:
+def revocation_epoch(world: ConsumerCluster, member_id: str) -> int:
     """Return the revocation epoch in the log."""
     record = world.assignment_record(member_id)
     assert record is not None

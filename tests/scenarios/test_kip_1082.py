@@ -15,18 +15,18 @@ from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
 )
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.uuids import is_reserved, uuid_from_text, uuid_to_text
-from tests.scenarios.consumer_world import ConsumerWorld, G
+from tests.cluster.consumers import ConsumerCluster, G
 
 ID, OTHER_ID = uuid_to_text(b"\x0c" * 16), uuid_to_text(b"\x0d" * 16)
 SESSION_MS = 45_000
 BOTH = pytest.mark.parametrize("validation", ["kafka", "uuid"])
 
 
-def world_of(validation: str = "kafka") -> ConsumerWorld:
-    return ConsumerWorld({"t": 4}, {MEMBER_ID_KEY: validation})
+def world_of(validation: str = "kafka") -> ConsumerCluster:
+    return ConsumerCluster({"t": 4}, {MEMBER_ID_KEY: validation})
 
 
-def members(world: ConsumerWorld) -> list[str]:
+def members(world: ConsumerCluster) -> list[str]:
     return sorted(world.group().members)
 
 
@@ -310,7 +310,7 @@ class TestPlanConsistency:
         assert members(world) == sorted([ID, OTHER_ID])
 
 
-def warnings_of(world: ConsumerWorld) -> list[tuple[str, str, str, dict[str, object]]]:
+def warnings_of(world: ConsumerCluster) -> list[tuple[str, str, str, dict[str, object]]]:
     """Collect the warnings about clients from now on."""
     found: list[tuple[str, str, str, dict[str, object]]] = []
 

@@ -8,8 +8,8 @@ import pytest
 
 from kafkalite.protocol._generated.messages.delete_records import DeleteRecordsRequest
 from kafkalite.protocol.error_codes import ErrorCode
+from tests.cluster.served import LAG_TIME_MS, SESSION_MS, TOPIC, ServedCluster, fetch_request
 from tests.conformance.raw import ConnectionClosedError
-from tests.scenarios.node_world import LAG_TIME_MS, SESSION_MS, TOPIC, NodeWorld, fetch_request
 from tests.unit.data_plane import values_in
 
 if TYPE_CHECKING:
@@ -20,31 +20,31 @@ CHECK_MS = LAG_TIME_MS // 2
 
 
 @pytest.fixture
-def world() -> Iterator[NodeWorld]:
-    with NodeWorld() as running:
+def world() -> Iterator[ServedCluster]:
+    with ServedCluster() as running:
         yield running
 
 
-def lag(world: NodeWorld, how: str, node: int = 2) -> None:
+def lag(world: ServedCluster, how: str, node: int = 2) -> None:
     if how == "paused":
         world.broker.nodes[node].pause_replication()
     else:
         world.broker.nodes[node].isolate()
 
 
-def follow(world: NodeWorld, node: int = 2) -> None:
+def follow(world: ServedCluster, node: int = 2) -> None:
     world.broker.nodes[node].resume_replication()
     world.broker.nodes[node].start()
 
 
-def test_replicas_that_follow_acknowledge_at_once(world: NodeWorld) -> None:
+def test_replicas_that_follow_acknowledge_at_once(world: ServedCluster) -> None:
     assert world.append(b"a") == 0
     assert world.high_watermark() == 1
     assert world.leadership() == (1, 0, {1, 2, 3})
 
 
 @pytest.mark.parametrize("how", ["paused", "isolated"])
-def test_acks_all_waits_until_the_replica_follows_again(world: NodeWorld, how: str) -> None:
+def test_acks_all_waits_until_the_replica_follows_again(world: ServedCluster, how: str) -> None:
     lag(world, how)
     waiting = world.begin_produce(b"a")
     assert not waiting.is_answered
@@ -54,7 +54,7 @@ def test_acks_all_waits_until_the_replica_follows_again(world: NodeWorld, how: s
     assert world.leadership() == (1, 0, {1, 2, 3})
 
 
-def test_acks_1_does_not_wait(world: NodeWorld) -> None:
+def test_acks_1_does_not_wait(world: ServedCluster) -> None:
     lag(world, "paused")
     assert world.append(b"a", acks=1) == 0
     assert (world.log_end(1), world.high_watermark()) == (1, 0)
@@ -62,7 +62,7 @@ def test_acks_1_does_not_wait(world: NodeWorld) -> None:
 
 @pytest.mark.parametrize("how", ["paused", "isolated"])
 def test_the_replica_leaves_the_isr_after_the_lag_time(how: str) -> None:
-    with NodeWorld({"broker.session.timeout.ms": 10 * LAG_TIME_MS}) as world:
+    with ServedCluster({"broker.session.timeout.ms": 10 * LAG_TIME_MS}) as world:
         lag(world, how)
         waiting = world.begin_produce(b"a")
         world.advance(LAG_TIME_MS)
@@ -74,7 +74,7 @@ def test_the_replica_leaves_the_isr_after_the_lag_time(how: str) -> None:
         assert world.high_watermark() == 1
 
 
-def test_an_isolated_replica_leaves_the_isr_when_its_session_expires(world: NodeWorld) -> None:
+def test_an_isolated_replica_leaves_the_isr_when_its_session_expires(world: ServedCluster) -> None:
     lag(world, "isolated")
     waiting = world.begin_produce(b"a")
     world.advance(SESSION_MS - 1)
@@ -84,14 +84,14 @@ def test_an_isolated_replica_leaves_the_isr_when_its_session_expires(world: Node
     assert world.leadership() == (1, 0, {1, 3})
 
 
-def test_a_replica_without_missing_records_stays_in_the_isr(world: NodeWorld) -> None:
+def test_a_replica_without_missing_records_stays_in_the_isr(world: ServedCluster) -> None:
     world.append(b"a")
     lag(world, "paused")
     world.advance(10 * LAG_TIME_MS)
     assert world.leadership() == (1, 0, {1, 2, 3})
 
 
-def test_a_replica_that_follows_again_joins_the_isr(world: NodeWorld) -> None:
+def test_a_replica_that_follows_again_joins_the_isr(world: ServedCluster) -> None:
     lag(world, "paused")
     world.append(b"a", acks=1)
     world.advance(LAG_TIME_MS + CHECK_MS)
@@ -100,7 +100,7 @@ def test_a_replica_that_follows_again_joins_the_isr(world: NodeWorld) -> None:
     assert world.leadership() == (1, 0, {1, 2, 3})
 
 
-def test_a_request_times_out_and_its_batch_stays_in_the_log(world: NodeWorld) -> None:
+def test_a_request_times_out_and_its_batch_stays_in_the_log(world: ServedCluster) -> None:
     lag(world, "paused")
     waiting = world.begin_produce(b"a", timeout_ms=5_000)
     world.advance(4_999)
@@ -112,7 +112,7 @@ def test_a_request_times_out_and_its_batch_stays_in_the_log(world: NodeWorld) ->
     assert world.values() == [b"a"]
 
 
-def test_a_change_of_the_leader_ends_the_wait(world: NodeWorld) -> None:
+def test_a_change_of_the_leader_ends_the_wait(world: ServedCluster) -> None:
     lag(world, "paused")
     waiting = world.begin_produce(b"a")
     world.broker.move_leader(TOPIC, 0, 3)
@@ -123,7 +123,7 @@ def test_a_change_of_the_leader_ends_the_wait(world: NodeWorld) -> None:
     assert world.log_end(3) == 1
 
 
-def test_a_leader_that_lags_loses_what_was_not_acknowledged(world: NodeWorld) -> None:
+def test_a_leader_that_lags_loses_what_was_not_acknowledged(world: ServedCluster) -> None:
     """A member of the ISR has all acknowledged records, so its election is clean."""
     world.append(b"a")
     lag(world, "paused")
@@ -135,7 +135,7 @@ def test_a_leader_that_lags_loses_what_was_not_acknowledged(world: NodeWorld) ->
 
 
 def test_the_end_of_the_leaders_node_ends_the_connection_without_an_answer(
-    world: NodeWorld,
+    world: ServedCluster,
 ) -> None:
     lag(world, "paused")
     waiting = world.begin_produce(b"a")
@@ -144,7 +144,7 @@ def test_the_end_of_the_leaders_node_ends_the_connection_without_an_answer(
         waiting.answer()
 
 
-def test_consumers_read_up_to_the_high_watermark(world: NodeWorld) -> None:
+def test_consumers_read_up_to_the_high_watermark(world: ServedCluster) -> None:
     world.append(b"a")
     lag(world, "paused")
     world.append(b"b", b"c", acks=1)
@@ -159,7 +159,7 @@ def test_consumers_read_up_to_the_high_watermark(world: NodeWorld) -> None:
     assert world.values() == [b"a", b"b", b"c"]
 
 
-def test_a_waiting_fetch_ends_when_the_high_watermark_rises(world: NodeWorld) -> None:
+def test_a_waiting_fetch_ends_when_the_high_watermark_rises(world: ServedCluster) -> None:
     lag(world, "paused")
     reader = world.connect(3)
     world.append(b"a", acks=1)
@@ -169,7 +169,7 @@ def test_a_waiting_fetch_ends_when_the_high_watermark_rises(world: NodeWorld) ->
     assert (values_in(answer.records), answer.high_watermark) == ([b"a"], 1)
 
 
-def test_a_follower_serves_the_offsets_of_its_replica(world: NodeWorld) -> None:
+def test_a_follower_serves_the_offsets_of_its_replica(world: ServedCluster) -> None:
     world.append(b"a")
     lag(world, "paused", 3)
     world.append(b"b", acks=1)
@@ -180,7 +180,7 @@ def test_a_follower_serves_the_offsets_of_its_replica(world: NodeWorld) -> None:
 
 
 def test_too_few_replicas_refuse_acks_all_before_the_append() -> None:
-    with NodeWorld({"min.insync.replicas": 3}) as world:
+    with ServedCluster({"min.insync.replicas": 3}) as world:
         lag(world, "paused")
         waiting = world.begin_produce(b"a")
         world.advance(LAG_TIME_MS + CHECK_MS)
@@ -212,7 +212,7 @@ def deleted(answer: Any) -> tuple[ErrorCode, int]:  # noqa: ANN401 - a response 
 
 @pytest.mark.parametrize("how", ["paused", "isolated"])
 def test_deleted_records_are_reported_when_all_replicas_have_deleted_them(
-    world: NodeWorld, how: str
+    world: ServedCluster, how: str
 ) -> None:
     world.append(b"a", b"b")
     lag(world, how)
@@ -223,7 +223,7 @@ def test_deleted_records_are_reported_when_all_replicas_have_deleted_them(
     assert deleted(client.receive()) == (ErrorCode.NONE, 1)
 
 
-def test_a_replica_that_lags_lets_a_deletion_time_out(world: NodeWorld) -> None:
+def test_a_replica_that_lags_lets_a_deletion_time_out(world: ServedCluster) -> None:
     world.append(b"a", b"b", b"c")
     assert deleted(world.client(1).call(delete_request(1), 2)) == (ErrorCode.NONE, 1)
     lag(world, "paused")
@@ -239,7 +239,7 @@ def test_a_replica_that_lags_lets_a_deletion_time_out(world: NodeWorld) -> None:
     assert deleted(world.client(1).call(delete_request(-1), 2)) == (ErrorCode.NONE, 3)
 
 
-def test_an_isolated_leader_reports_no_deletion(world: NodeWorld) -> None:
+def test_an_isolated_leader_reports_no_deletion(world: ServedCluster) -> None:
     world.append(b"a", b"b")
     world.broker.nodes[1].isolate()
     client = world.connect(1)
@@ -258,7 +258,7 @@ def test_an_isolated_leader_reports_no_deletion(world: NodeWorld) -> None:
 
 
 def test_a_produce_that_waits_is_answered_when_the_broker_stops() -> None:
-    with NodeWorld() as world:
+    with ServedCluster() as world:
         lag(world, "paused")
         waiting = world.begin_produce(b"a")
         world.broker.stop()

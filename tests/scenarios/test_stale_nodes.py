@@ -8,8 +8,8 @@ import pytest
 
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol.error_codes import ErrorCode
+from tests.cluster.served import LAG_TIME_MS, SESSION_MS, TOPIC, ServedCluster, fetch_request
 from tests.conformance.batches import batch
-from tests.scenarios.node_world import LAG_TIME_MS, SESSION_MS, TOPIC, NodeWorld, fetch_request
 from tests.unit.data_plane import values_in
 
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def world() -> Iterator[NodeWorld]:
-    with NodeWorld() as running:
+def world() -> Iterator[ServedCluster]:
+    with ServedCluster() as running:
         yield running
 
 
-def test_a_frozen_node_serves_old_metadata_until_it_is_thawed(world: NodeWorld) -> None:
+def test_a_frozen_node_serves_old_metadata_until_it_is_thawed(world: ServedCluster) -> None:
     node = world.broker.nodes[2]
     node.freeze_metadata()
     world.broker.move_leader(TOPIC, 0, 3)
@@ -37,14 +37,14 @@ def test_a_frozen_node_serves_old_metadata_until_it_is_thawed(world: NodeWorld) 
     assert {topic.name for topic in world.metadata(node=2).topics} == {TOPIC, "new"}
 
 
-def test_a_frozen_node_names_a_stopped_node(world: NodeWorld) -> None:
+def test_a_frozen_node_names_a_stopped_node(world: ServedCluster) -> None:
     world.broker.nodes[2].freeze_metadata()
     world.broker.nodes[3].stop()
     assert {broker.node_id for broker in world.metadata(node=2).brokers} == {1, 2, 3}
     assert {broker.node_id for broker in world.metadata(node=1).brokers} == {1, 2}
 
 
-def test_a_frozen_former_leader_loses_the_records_that_it_accepts(world: NodeWorld) -> None:
+def test_a_frozen_former_leader_loses_the_records_that_it_accepts(world: ServedCluster) -> None:
     world.append(b"a")
     world.broker.nodes[1].freeze_metadata()
     world.broker.move_leader(TOPIC, 0, 2)
@@ -60,7 +60,7 @@ def test_a_frozen_former_leader_loses_the_records_that_it_accepts(world: NodeWor
     assert world.values(node=1) == world.values(node=2) == [b"a", b"b"]
 
 
-def test_an_only_replica_leads_on_while_it_is_isolated(world: NodeWorld) -> None:
+def test_an_only_replica_leads_on_while_it_is_isolated(world: ServedCluster) -> None:
     world.create("alone", (1,))
     data = ProduceRequest.PartitionProduceData(index=0, records=batch(b"x"))
     topic = ProduceRequest.TopicProduceData(name="alone", partition_data=[data])
@@ -80,7 +80,7 @@ def test_an_only_replica_leads_on_while_it_is_isolated(world: NodeWorld) -> None
     assert produced() == (ErrorCode.NONE, 2)
 
 
-def test_a_former_leader_that_could_acknowledge_records_refuses_them(world: NodeWorld) -> None:
+def test_a_former_leader_that_could_acknowledge_records_refuses_them(world: ServedCluster) -> None:
     """It was the only replica in sync, so its high watermark would increase."""
     world.append(b"a")
     for node in (2, 3):
@@ -99,7 +99,7 @@ def test_a_former_leader_that_could_acknowledge_records_refuses_them(world: Node
 
 
 def test_a_frozen_former_leader_serves_reads_up_to_the_end_of_its_replica(
-    world: NodeWorld,
+    world: ServedCluster,
 ) -> None:
     world.append(b"a")
     world.broker.nodes[1].freeze_metadata()
@@ -117,7 +117,7 @@ def test_a_frozen_former_leader_serves_reads_up_to_the_end_of_its_replica(
 
 @pytest.mark.parametrize("how", ["frozen", "isolated"])
 def test_a_fetch_that_waits_at_a_former_leader_does_not_learn_of_the_next(
-    world: NodeWorld, how: str
+    world: ServedCluster, how: str
 ) -> None:
     world.append(b"a")
     client = world.connect(1)
@@ -136,7 +136,7 @@ def test_a_fetch_that_waits_at_a_former_leader_does_not_learn_of_the_next(
 
 
 def test_a_frozen_former_leader_leaves_the_isr_and_catches_up_when_it_is_thawed(
-    world: NodeWorld,
+    world: ServedCluster,
 ) -> None:
     world.broker.nodes[1].freeze_metadata()
     world.broker.move_leader(TOPIC, 0, 2)
@@ -150,7 +150,7 @@ def test_a_frozen_former_leader_leaves_the_isr_and_catches_up_when_it_is_thawed(
     assert world.values(node=1) == [b"a"]
 
 
-def test_a_new_leader_that_does_not_know_it_accepts_no_writes(world: NodeWorld) -> None:
+def test_a_new_leader_that_does_not_know_it_accepts_no_writes(world: ServedCluster) -> None:
     world.append(b"a")
     world.broker.nodes[2].freeze_metadata()
     world.broker.move_leader(TOPIC, 0, 2)
@@ -160,7 +160,7 @@ def test_a_new_leader_that_does_not_know_it_accepts_no_writes(world: NodeWorld) 
     assert world.append(b"b", node=2) == 1
 
 
-def test_an_isolated_leader_serves_old_metadata_and_is_replaced(world: NodeWorld) -> None:
+def test_an_isolated_leader_serves_old_metadata_and_is_replaced(world: ServedCluster) -> None:
     world.append(b"a")
     world.broker.nodes[1].isolate()
     waiting = world.begin_produce(b"b")
@@ -183,7 +183,9 @@ def test_an_isolated_leader_serves_old_metadata_and_is_replaced(world: NodeWorld
     assert world.values(node=1) == [b"a", b"c"]
 
 
-def test_a_node_that_reconnects_within_its_session_keeps_its_partitions(world: NodeWorld) -> None:
+def test_a_node_that_reconnects_within_its_session_keeps_its_partitions(
+    world: ServedCluster,
+) -> None:
     world.broker.nodes[1].isolate()
     waiting = world.begin_produce(b"a")
     world.advance(SESSION_MS - 1)
@@ -193,7 +195,7 @@ def test_a_node_that_reconnects_within_its_session_keeps_its_partitions(world: N
     assert world.leadership() == (1, 0, {1, 2, 3})
 
 
-def test_a_slow_node_delays_only_its_own_answers(world: NodeWorld) -> None:
+def test_a_slow_node_delays_only_its_own_answers(world: ServedCluster) -> None:
     world.append(b"a")
     with world.broker.faults.add(api="Fetch", node=2, delay_ms=500) as fault:
         assert world.values(node=3) == [b"a"]

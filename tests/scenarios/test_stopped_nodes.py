@@ -22,8 +22,8 @@ from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitReq
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.transactions.state import TransactionState
+from tests.cluster.served import TOPIC, Leadership, ServedCluster, fetch_request
 from tests.conformance.raw import ConnectionClosedError
-from tests.scenarios.node_world import TOPIC, Leadership, NodeWorld, fetch_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,21 +34,21 @@ GROUP, TRANSACTIONAL = 0, 1
 
 
 @pytest.fixture
-def world() -> Iterator[NodeWorld]:
+def world() -> Iterator[ServedCluster]:
     # One partition, so that the test can move the coordinator of every key.
     config: dict[str, str | float] = {
         "offsets.topic.num.partitions": 1,
         "transaction.state.log.num.partitions": 1,
         "group.initial.rebalance.delay.ms": 0,
     }
-    with NodeWorld(config) as running:
+    with ServedCluster(config) as running:
         yield running
 
 
 # Connections
 
 
-def test_the_port_of_a_stopped_node_refuses_connections(world: NodeWorld) -> None:
+def test_the_port_of_a_stopped_node_refuses_connections(world: ServedCluster) -> None:
     port = world.port(2)
     world.broker.nodes[2].stop()
     with pytest.raises(ConnectionRefusedError):
@@ -59,7 +59,7 @@ def test_the_port_of_a_stopped_node_refuses_connections(world: NodeWorld) -> Non
     assert world.metadata(node=2).brokers
 
 
-def test_the_connections_of_a_stopped_node_end(world: NodeWorld) -> None:
+def test_the_connections_of_a_stopped_node_end(world: ServedCluster) -> None:
     idle, waiting = world.connect(2), world.connect(2)
     other = world.connect(3)
     waiting.send(fetch_request(max_wait_ms=600_000), 12)
@@ -71,7 +71,7 @@ def test_the_connections_of_a_stopped_node_end(world: NodeWorld) -> None:
     assert other.call(DescribeClusterRequest(), 0).error_code == ErrorCode.NONE
 
 
-def test_fetch_sessions_end_with_the_node(world: NodeWorld) -> None:
+def test_fetch_sessions_end_with_the_node(world: ServedCluster) -> None:
     request = fetch_request()
     request.session_epoch = 0
     session_id = world.client(2).call(request, 12).session_id
@@ -85,7 +85,7 @@ def test_fetch_sessions_end_with_the_node(world: NodeWorld) -> None:
 
 
 def test_a_stopped_node_that_is_stopped_again_and_a_running_one_that_starts_do_not_change(
-    world: NodeWorld,
+    world: ServedCluster,
 ) -> None:
     world.broker.nodes[3].start()
     world.broker.nodes[2].stop()
@@ -97,7 +97,7 @@ def test_a_stopped_node_that_is_stopped_again_and_a_running_one_that_starts_do_n
 # Leaders and metadata
 
 
-def test_a_stopped_leader_is_replaced_in_the_next_epoch(world: NodeWorld) -> None:
+def test_a_stopped_leader_is_replaced_in_the_next_epoch(world: ServedCluster) -> None:
     world.append(b"a")
     world.broker.nodes[1].stop()
     assert world.leadership(node=2) == (2, 1, {2, 3})
@@ -112,14 +112,14 @@ def test_a_stopped_leader_is_replaced_in_the_next_epoch(world: NodeWorld) -> Non
     assert world.values(node=1) == [b"a", b"b", b"c"]
 
 
-def test_a_stopped_follower_leaves_the_isr_without_an_election(world: NodeWorld) -> None:
+def test_a_stopped_follower_leaves_the_isr_without_an_election(world: ServedCluster) -> None:
     world.broker.nodes[3].stop()
     assert world.leadership() == (1, 0, {1, 2})
     world.broker.nodes[3].start()
     assert world.leadership() == (1, 0, {1, 2, 3})
 
 
-def test_a_partition_whose_only_replica_stops_has_no_leader(world: NodeWorld) -> None:
+def test_a_partition_whose_only_replica_stops_has_no_leader(world: ServedCluster) -> None:
     world.create("single", (2,))
     world.broker.nodes[2].stop()
     # The replica is eligible, but not in sync (KIP-966).
@@ -131,7 +131,7 @@ def test_a_partition_whose_only_replica_stops_has_no_leader(world: NodeWorld) ->
     assert world.leadership("single") == (2, 2, {2})
 
 
-def test_metadata_and_describe_cluster_do_not_list_a_stopped_node(world: NodeWorld) -> None:
+def test_metadata_and_describe_cluster_do_not_list_a_stopped_node(world: ServedCluster) -> None:
     def listed() -> tuple[set[int], set[int], int]:
         cluster = world.client(2).call(DescribeClusterRequest(), 0)
         metadata = world.metadata(node=2)
@@ -148,7 +148,7 @@ def test_metadata_and_describe_cluster_do_not_list_a_stopped_node(world: NodeWor
     assert listed() == ({1, 2, 3}, {1, 2, 3}, 1)
 
 
-def test_a_follower_names_the_new_leader_to_a_producer(world: NodeWorld) -> None:
+def test_a_follower_names_the_new_leader_to_a_producer(world: ServedCluster) -> None:
     world.broker.nodes[1].stop()
     assert world.produce(b"a", node=3).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -156,7 +156,7 @@ def test_a_follower_names_the_new_leader_to_a_producer(world: NodeWorld) -> None
 # Coordinators
 
 
-def find_coordinator(world: NodeWorld, kind: int, node: int) -> int:
+def find_coordinator(world: ServedCluster, kind: int, node: int) -> int:
     """Return the coordinator of every key of a kind; the first call creates its topic."""
     request = FindCoordinatorRequest(key_type=kind, coordinator_keys=["k"])
     for _ in range(2):
@@ -187,7 +187,7 @@ def fetch_committed(client: RawClient) -> Any:  # noqa: ANN401 - a response clas
     return client.call(OffsetFetchRequest(groups=[group]), 9).groups[0]
 
 
-def test_committed_offsets_move_to_the_next_coordinator(world: NodeWorld) -> None:
+def test_committed_offsets_move_to_the_next_coordinator(world: ServedCluster) -> None:
     first = find_coordinator(world, GROUP, 1)
     assert commit(world.client(first), 7) == ErrorCode.NONE
     world.broker.nodes[first].stop()
@@ -218,7 +218,7 @@ def heartbeat(client: RawClient, epoch: int) -> Any:  # noqa: ANN401 - see above
     )
 
 
-def test_members_of_a_consumer_group_continue_at_the_next_coordinator(world: NodeWorld) -> None:
+def test_members_of_a_consumer_group_continue_at_the_next_coordinator(world: ServedCluster) -> None:
     first = find_coordinator(world, GROUP, 1)
     epoch = heartbeat(world.client(first), 0).member_epoch
     world.broker.nodes[first].stop()
@@ -240,7 +240,7 @@ def join(protocols: list[str], member_id: str = "") -> JoinGroupRequest:
     )
 
 
-def test_a_waiting_join_ends_when_the_coordinator_moves(world: NodeWorld) -> None:
+def test_a_waiting_join_ends_when_the_coordinator_moves(world: ServedCluster) -> None:
     first = find_coordinator(world, GROUP, 1)
     assert world.client(first).call(join(["range"]), 3).error_code == ErrorCode.NONE
     waiting = world.connect(first)
@@ -268,7 +268,7 @@ def add_partition(client: RawClient, producer_id: int, epoch: int) -> int:
 
 
 @pytest.mark.parametrize("by", ["stop", "move"])
-def test_an_open_transaction_moves_to_the_next_coordinator(world: NodeWorld, by: str) -> None:
+def test_an_open_transaction_moves_to_the_next_coordinator(world: ServedCluster, by: str) -> None:
     first = find_coordinator(world, TRANSACTIONAL, 1)
     began = world.client(first).call(
         InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 4
@@ -299,7 +299,7 @@ def test_an_open_transaction_moves_to_the_next_coordinator(world: NodeWorld, by:
     assert world.log_end(leader) == 1  # the marker
 
 
-def test_an_isolated_coordinator_answers_no_request(world: NodeWorld) -> None:
+def test_an_isolated_coordinator_answers_no_request(world: ServedCluster) -> None:
     first = find_coordinator(world, GROUP, 1)
     assert commit(world.client(first), 7) == ErrorCode.NONE
     world.broker.nodes[first].isolate()
@@ -311,7 +311,7 @@ def test_an_isolated_coordinator_answers_no_request(world: NodeWorld) -> None:
 # Commands
 
 
-def test_the_last_running_node_is_not_isolated(world: NodeWorld) -> None:
+def test_the_last_running_node_is_not_isolated(world: ServedCluster) -> None:
     nodes = world.broker.nodes
     nodes[1].stop()
     nodes[2].isolate()
@@ -322,7 +322,7 @@ def test_the_last_running_node_is_not_isolated(world: NodeWorld) -> None:
     assert nodes[3].state == "running"
 
 
-def test_a_port_that_was_taken_meanwhile_prevents_a_start(world: NodeWorld) -> None:
+def test_a_port_that_was_taken_meanwhile_prevents_a_start(world: ServedCluster) -> None:
     port = world.port(2)
     world.broker.nodes[2].stop()
     with socket.create_server(("127.0.0.1", port)):

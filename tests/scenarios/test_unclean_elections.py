@@ -11,7 +11,7 @@ from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.scenarios.node_world import LAG_TIME_MS, TOPIC, NodeWorld
+from tests.cluster.served import LAG_TIME_MS, TOPIC, ServedCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,12 +21,12 @@ UNCLEAN = 1
 
 
 @pytest.fixture
-def world() -> Iterator[NodeWorld]:
-    with NodeWorld() as running:
+def world() -> Iterator[ServedCluster]:
+    with ServedCluster() as running:
         yield running
 
 
-def let_node_2_lag(world: NodeWorld) -> None:
+def let_node_2_lag(world: ServedCluster) -> None:
     """Let node 2 lack the last two of three records, and leave the ISR."""
     world.append(b"a")
     world.broker.nodes[2].pause_replication()
@@ -37,7 +37,7 @@ def let_node_2_lag(world: NodeWorld) -> None:
     assert world.values() == [b"a", b"b", b"c"]
 
 
-def test_a_replica_that_is_not_in_sync_is_elected_only_uncleanly(world: NodeWorld) -> None:
+def test_a_replica_that_is_not_in_sync_is_elected_only_uncleanly(world: ServedCluster) -> None:
     let_node_2_lag(world)
     refused = (
         "^ELIGIBLE_LEADERS_NOT_AVAILABLE: Node 2 is not in sync with t-0: only an unclean "
@@ -54,7 +54,7 @@ def test_a_replica_that_is_not_in_sync_is_elected_only_uncleanly(world: NodeWorl
     assert world.values(node=2) == [b"a", b"d"]
 
 
-def test_other_replicas_truncate_to_the_log_of_the_new_leader(world: NodeWorld) -> None:
+def test_other_replicas_truncate_to_the_log_of_the_new_leader(world: ServedCluster) -> None:
     let_node_2_lag(world)
     world.broker.move_leader(TOPIC, 0, 2, unclean=True)
     assert world.leadership(node=3) == (2, 1, {1, 2, 3})
@@ -63,7 +63,7 @@ def test_other_replicas_truncate_to_the_log_of_the_new_leader(world: NodeWorld) 
         assert world.values(node=node) == [b"a"]
 
 
-def test_a_consumer_with_epochs_learns_where_its_log_diverges(world: NodeWorld) -> None:
+def test_a_consumer_with_epochs_learns_where_its_log_diverges(world: ServedCluster) -> None:
     let_node_2_lag(world)
     world.broker.move_leader(TOPIC, 0, 2, unclean=True)
     world.append(b"d", b"e", b"f", node=2)
@@ -80,7 +80,7 @@ def test_a_consumer_with_epochs_learns_where_its_log_diverges(world: NodeWorld) 
     assert continued.records
 
 
-def test_the_epoch_of_a_client_is_compared_with_that_of_the_leader(world: NodeWorld) -> None:
+def test_the_epoch_of_a_client_is_compared_with_that_of_the_leader(world: ServedCluster) -> None:
     world.append(b"a")
     world.broker.move_leader(TOPIC, 0, 2)
     assert world.fetch(node=2, leader_epoch=0).error_code == ErrorCode.FENCED_LEADER_EPOCH
@@ -94,7 +94,7 @@ def test_the_epoch_of_a_client_is_compared_with_that_of_the_leader(world: NodeWo
         assert found.error_code == expected
 
 
-def test_a_clean_change_of_the_leader_loses_nothing(world: NodeWorld) -> None:
+def test_a_clean_change_of_the_leader_loses_nothing(world: ServedCluster) -> None:
     world.append(b"a")
     moved = world.broker.move_leader(TOPIC, 0, 3)
     assert (moved.leader, moved.leader_epoch, moved.truncated_records) == (3, 1, 0)
@@ -105,14 +105,14 @@ def test_a_clean_change_of_the_leader_loses_nothing(world: NodeWorld) -> None:
     assert ends == [1, 2, 2]
 
 
-def stop_all_in_sync(world: NodeWorld) -> None:
+def stop_all_in_sync(world: ServedCluster) -> None:
     """Stop the nodes in the ISR, the leader last."""
     world.broker.nodes[3].stop()
     world.broker.nodes[1].stop()
 
 
 def test_without_unclean_elections_the_partition_waits_for_an_eligible_replica(
-    world: NodeWorld,
+    world: ServedCluster,
 ) -> None:
     let_node_2_lag(world)
     stop_all_in_sync(world)
@@ -124,7 +124,7 @@ def test_without_unclean_elections_the_partition_waits_for_an_eligible_replica(
     assert world.values() == [b"a", b"b", b"c"]
 
 
-def test_elect_leaders_can_be_unclean(world: NodeWorld) -> None:
+def test_elect_leaders_can_be_unclean(world: ServedCluster) -> None:
     let_node_2_lag(world)
     stop_all_in_sync(world)
     topic = ElectLeadersRequest.TopicPartitions(topic=TOPIC, partitions=[0])
@@ -135,7 +135,7 @@ def test_elect_leaders_can_be_unclean(world: NodeWorld) -> None:
     assert world.values(node=2) == [b"a"]
 
 
-def test_a_topic_may_allow_unclean_elections(world: NodeWorld) -> None:
+def test_a_topic_may_allow_unclean_elections(world: ServedCluster) -> None:
     setting = IncrementalAlterConfigsRequest.AlterableConfig(
         name="unclean.leader.election.enable", config_operation=0, value="true"
     )
@@ -151,7 +151,7 @@ def test_a_topic_may_allow_unclean_elections(world: NodeWorld) -> None:
 
 
 def test_a_truncated_log_stays_truncated_after_a_restart(tmp_path: Path) -> None:
-    with NodeWorld(data_directory=tmp_path) as world:
+    with ServedCluster(data_directory=tmp_path) as world:
         let_node_2_lag(world)
         world.broker.move_leader(TOPIC, 0, 2, unclean=True)
         world.append(b"d", node=2)

@@ -18,7 +18,7 @@ from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.unregister_broker import UnregisterBrokerRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.cluster.cluster import TestCluster
-from tests.unit.metadata_world import MetadataWorld, code_of
+from tests.cluster.metadata import MetadataCluster, code_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ Partitions = ElectLeadersRequest.TopicPartitions
 
 
 def test_the_response_has_the_nodes_of_one_listener() -> None:
-    world = MetadataWorld(racks={1: None, 2: "r"})
+    world = MetadataCluster(racks={1: None, 2: "r"})
     answer = world.ask(
         DESCRIBE,
         DescribeClusterRequest(include_cluster_authorized_operations=True),
@@ -50,14 +50,14 @@ def test_controller_endpoints_are_not_supported() -> None:
         (2, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
         (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
     ):
-        answer = MetadataWorld().ask(DESCRIBE, DescribeClusterRequest(endpoint_type=kind))
+        answer = MetadataCluster().ask(DESCRIBE, DescribeClusterRequest(endpoint_type=kind))
         assert (answer.error_code, answer.endpoint_type, answer.brokers) == (code, 1, [])
         assert answer.error_message
 
 
-def cluster_after_failover() -> MetadataWorld:
+def cluster_after_failover() -> MetadataCluster:
     """Return a cluster whose node 1 was away and is back: node 2 leads all of "t"."""
-    first = MetadataWorld(nodes=(1, 2))
+    first = MetadataCluster(nodes=(1, 2))
     assignments = ((0, (1, 2)), (1, (2, 1)))
     first.controller.create_topics([NewTopic(name="t", assignments=assignments)])
     return first.restart(2).restart(1, 2)
@@ -104,7 +104,7 @@ def described_nodes(answer: Any) -> list[tuple[int, bool]]:  # noqa: ANN401 - a 
 
 
 def test_fenced_nodes_are_described_on_request() -> None:
-    world = MetadataWorld(nodes=(1, 2, 3))
+    world = MetadataCluster(nodes=(1, 2, 3))
     world.controller.fence(2)
     world.controller.unregister_broker(3)
     assert described_nodes(world.ask(DESCRIBE, DescribeClusterRequest())) == [(1, False)]
@@ -214,23 +214,23 @@ def test_elections_of_every_kind_have_kafkas_error_codes(wire: TestCluster) -> N
     assert state_of(wire) == (1, (2, 1), (1,))
 
 
-def world_with(*replicas: int, as_version: str | None = None) -> MetadataWorld:
+def world_with(*replicas: int, as_version: str | None = None) -> MetadataCluster:
     """Return a cluster with a topic "t" of one partition with these replicas."""
-    world = MetadataWorld(nodes=(1, 2, 3), as_version=as_version)
+    world = MetadataCluster(nodes=(1, 2, 3), as_version=as_version)
     world.controller.create_topics([NewTopic(name="t", assignments=((0, replicas),))])
     return world
 
 
-def partition_of(world: MetadataWorld) -> PartitionImage:
+def partition_of(world: MetadataCluster) -> PartitionImage:
     return world.topic("t").partitions[0]
 
 
-def elect_in(world: MetadataWorld, kind: ElectionType) -> ErrorCode | None:
+def elect_in(world: MetadataCluster, kind: ElectionType) -> ErrorCode | None:
     (error,) = world.controller.elect_leaders([("t", 0)], kind)
     return code_of(error)
 
 
-def expand_isr(world: MetadataWorld, *isr: int) -> None:
+def expand_isr(world: MetadataCluster, *isr: int) -> None:
     world.controller.alter_isr([(world.topic("t").topic_id, 0, isr)])
 
 
@@ -246,7 +246,7 @@ def test_preferred_replica_must_be_in_sync() -> None:
     assert elect_in(world, ElectionType.PREFERRED) is ErrorCode.ELECTION_NOT_NEEDED
 
 
-def leaderless_world(as_version: str | None = None) -> MetadataWorld:
+def leaderless_world(as_version: str | None = None) -> MetadataCluster:
     """Return a cluster in which node 2, which led last, is fenced; node 1 runs but is behind."""
     world = world_with(1, 2, as_version=as_version)
     world.controller.fence(1)

@@ -11,13 +11,13 @@ from kafkalite.apis.features import APIS
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.update_features import UpdateFeaturesRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 (UPDATE,) = APIS
 
 
 def update(
-    world: MetadataWorld,
+    world: MetadataCluster,
     *updates: tuple[str, int, int],
     version: int = 2,
     validate_only: bool = False,
@@ -36,7 +36,7 @@ def update(
 @pytest.mark.parametrize("version", [0, 1])
 def test_each_updated_feature_has_a_row_before_version_2(version: int) -> None:
     updates = (("group.version", 1, 1), ("share.version", 2, 1))
-    answer = update(MetadataWorld(), *updates, version=version)
+    answer = update(MetadataCluster(), *updates, version=version)
     assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, None)
     assert [(row.feature, row.error_code, row.error_message) for row in answer.results] == [
         ("group.version", 0, "NONE"),
@@ -45,18 +45,18 @@ def test_each_updated_feature_has_a_row_before_version_2(version: int) -> None:
 
 
 def test_a_repeated_feature_has_repeated_rows() -> None:
-    answer = update(MetadataWorld(), ("group.version", 1, 2), ("group.version", 1, 3), version=1)
+    answer = update(MetadataCluster(), ("group.version", 1, 2), ("group.version", 1, 3), version=1)
     assert [row.feature for row in answer.results] == ["group.version", "group.version"]
 
 
 def test_version_2_has_one_result() -> None:
-    answer = update(MetadataWorld(), ("group.version", 1, 1))
+    answer = update(MetadataCluster(), ("group.version", 1, 1))
     assert (answer.error_code, answer.error_message, answer.results) == (0, None, [])
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_one_refused_level_refuses_all(version: int) -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     answer = update(world, ("group.version", 0, 2), ("share.version", 5, 1), version=version)
     assert (answer.error_code, answer.results) == (ErrorCode.INVALID_UPDATE_VERSION, [])
     assert answer.error_message == (
@@ -68,7 +68,7 @@ def test_one_refused_level_refuses_all(version: int) -> None:
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_before_kafka_4_0_each_feature_has_a_result(version: int) -> None:
-    world = MetadataWorld(as_version="3.9")
+    world = MetadataCluster(as_version="3.9")
     updates = (("metadata.version", 21, 1), ("group.version", 1, 1), ("kraft.version", 2, 1))
     answer = update(world, *updates, version=version)
     assert (answer.error_code, answer.error_message) == (0, "")
@@ -96,7 +96,7 @@ def test_before_kafka_4_0_each_feature_has_a_result(version: int) -> None:
 @pytest.mark.parametrize("name", ["{}", "{:08000}"])
 def test_one_of_many_unknown_features_is_named(name: str) -> None:
     updates = (("group.version", 0, 2), *((name.format(n), 1, 1) for n in range(3_000)))
-    world = MetadataWorld()
+    world = MetadataCluster()
     answer = update(world, *updates)
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert "Invalid update version 1 for feature " in answer.error_message
@@ -105,14 +105,14 @@ def test_one_of_many_unknown_features_is_named(name: str) -> None:
 
 
 def test_validation_changes_nothing() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     before = world.image.version
     assert update(world, ("group.version", 0, 2), validate_only=True).error_code == 0
     assert world.image.version == before
 
 
 def test_api_versions_has_the_new_levels_and_epoch() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     request = ApiVersionsRequest(client_software_name="n", client_software_version="1")
 
     def finalized() -> tuple[int, dict[str, int]]:

@@ -37,7 +37,7 @@ from kafkalite.protocol.codec import api_name
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ class Service:
     def __init__(self, name: str) -> None:
         self.release = emulated_release(name)
         self.step = ProfileStep(self.release)
-        self.world = MetadataWorld(nodes=NODES, as_version=name)
+        self.world = MetadataCluster(nodes=NODES, as_version=name)
         self.refusals: list[Refusal] = []
         self.group_count = 0
         self.is_between_nodes = False

@@ -16,7 +16,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.clock import ManualClock
 from tests.cluster.cluster import TestCluster
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 INTERVAL_MS = 300_000
 
 
-class ElectingWorld(MetadataWorld):
+class ElectingWorld(MetadataCluster):
     """A cluster of nodes 1 and 2 with periodic elections."""
 
     def __init__(self, **config: Any) -> None:  # noqa: ANN401 - passed on as they are

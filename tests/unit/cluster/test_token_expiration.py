@@ -10,7 +10,7 @@ from kafkalite.metadata.delegation_tokens import TokenRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from tests.cluster.cluster import TestCluster
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ SETTINGS = {
 }
 
 
-class ExpiringWorld(MetadataWorld):
+class ExpiringWorld(MetadataCluster):
     """A controller whose tokens are removed periodically."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from kafkalite.security.acls import (
     PermissionType,
 )
 from kafkalite.testing.entropy import SeededEntropy
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 READ_A = Acl(
     Resource.TOPIC, "a", PatternType.LITERAL, "User:x", "*", Operation.READ, PermissionType.ALLOW
@@ -31,17 +31,17 @@ NO_TYPE = (
 )
 
 
-def records(world: MetadataWorld) -> list[object]:
+def records(world: MetadataCluster) -> list[object]:
     return [decode_metadata_record(value) for _, value in world.log.read_all() if value is not None]
 
 
-def acl_records(world: MetadataWorld) -> list[object]:
+def acl_records(world: MetadataCluster) -> list[object]:
     kinds = (AccessControlEntryRecord, RemoveAccessControlEntryRecord)
     return [record for record in records(world) if isinstance(record, kinds)]
 
 
 def test_a_created_acl_is_a_record_and_in_the_image() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     assert world.controller.create_acls([READ_A]) == [None]
     assert list(world.image.acls.values()) == [READ_A]
     (record,) = acl_records(world)
@@ -59,7 +59,7 @@ def test_a_created_acl_is_a_record_and_in_the_image() -> None:
 
 
 def test_an_acl_that_exists_is_not_created_again() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     world.controller.create_acls([READ_A])
     other = READ_A._replace(host="127.0.0.1")
     assert world.controller.create_acls([READ_A, other, other]) == [None, None, None]
@@ -67,7 +67,7 @@ def test_an_acl_that_exists_is_not_created_again() -> None:
 
 
 def test_other_changes_keep_the_same_mapping_of_acls() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     world.controller.create_acls([READ_A])
     before = world.image.acls
     world.controller.allocate_producer_ids(1)
@@ -96,7 +96,7 @@ def test_other_changes_keep_the_same_mapping_of_acls() -> None:
 def test_an_invalid_acl_is_refused_and_the_others_are_created(
     change: dict[str, object], message: str
 ) -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     error, none = world.controller.create_acls([READ_A._replace(**change), READ_A])  # type: ignore[arg-type]
     assert none is None
     assert error is not None
@@ -105,7 +105,7 @@ def test_an_invalid_acl_is_refused_and_the_others_are_created(
 
 
 def test_existing_acls_are_deleted_by_id() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     other = READ_A._replace(resource_name="b")
     world.controller.create_acls([READ_A, other])
     ids = list(world.image.acls)
@@ -120,7 +120,7 @@ def test_existing_acls_are_deleted_by_id() -> None:
 
 
 def test_too_many_acls_in_one_request_are_refused_as_a_whole() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     acls = [READ_A._replace(resource_name=f"{n}") for n in range(MAX_ACLS_PER_REQUEST + 1)]
     with pytest.raises(KafkaError) as refused:
         world.controller.create_acls(acls)
@@ -156,9 +156,9 @@ LITERAL, PREFIXED, MATCH = PatternType.LITERAL, PatternType.PREFIXED, PatternTyp
 )
 def test_hosts_of_new_acls_are_checked(host: str, code: ErrorCode | None) -> None:
     acl = READ_A._replace(host=host)
-    (error,) = MetadataWorld(as_version="4.4").controller.create_acls([acl])
+    (error,) = MetadataCluster(as_version="4.4").controller.create_acls([acl])
     assert (error and error.code) == code
-    older = MetadataWorld(as_version="4.3")
+    older = MetadataCluster(as_version="4.3")
     assert older.controller.create_acls([acl]) == [None]
 
 

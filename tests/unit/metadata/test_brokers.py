@@ -18,11 +18,11 @@ from kafkalite.protocol._generated.records.register_broker import RegisterBroker
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import ZERO_UUID
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 
 def test_nodes_are_registered_and_unregistered_at_start() -> None:
-    first = MetadataWorld(nodes=(1, 2))
+    first = MetadataCluster(nodes=(1, 2))
     assert [each.broker_epoch for each in first.image.brokers.values()] == [1, 2]
     second = first.restart(2, 3)
     assert {each.node_id: each.broker_epoch for each in second.image.brokers.values()} == {
@@ -33,19 +33,19 @@ def test_nodes_are_registered_and_unregistered_at_start() -> None:
 
 
 def test_node_with_a_new_rack_registers_again() -> None:
-    first = MetadataWorld(racks={1: "a"})
-    again = MetadataWorld(racks={1: "b"}, log=first.log)
+    first = MetadataCluster(racks={1: "a"})
+    again = MetadataCluster(racks={1: "b"}, log=first.log)
     assert again.image.brokers[1].rack == "b"
     assert again.image.brokers[1].broker_epoch > first.image.brokers[1].broker_epoch
 
 
-def fields(world: MetadataWorld, node_id: int) -> tuple[int, bool]:
+def fields(world: MetadataCluster, node_id: int) -> tuple[int, bool]:
     broker = world.image.brokers[node_id]
     return broker.broker_epoch, broker.is_fenced
 
 
 def test_unregistered_node_is_registered_as_fenced_with_a_new_epoch() -> None:
-    world = MetadataWorld(nodes=(1, 2))
+    world = MetadataCluster(nodes=(1, 2))
     world.controller.unregister_broker(2)
     assert list(world.image.brokers) == [1]
     world.controller.register_broker(2, "r")
@@ -56,7 +56,7 @@ def test_unregistered_node_is_registered_as_fenced_with_a_new_epoch() -> None:
 
 
 def test_node_that_starts_again_is_another_incarnation() -> None:
-    world = MetadataWorld(nodes=(1, 2))
+    world = MetadataCluster(nodes=(1, 2))
     before = world.image.brokers[2]
     world.controller.fence(2)
     world.controller.register_broker(2, None)
@@ -67,7 +67,7 @@ def test_node_that_starts_again_is_another_incarnation() -> None:
 
 
 def test_start_registers_all_nodes_with_new_epochs() -> None:
-    world = MetadataWorld(nodes=(1, 2))
+    world = MetadataCluster(nodes=(1, 2))
     world.controller.fence(2)
     again = world.restart(1, 2)
     assert (fields(again, 1), fields(again, 2)) == ((3, False), (4, False))
@@ -79,15 +79,15 @@ def test_start_registers_all_nodes_with_new_epochs() -> None:
     assert len(incarnations) == 3
 
 
-def replicated(nodes: int = 3, *, min_isr: int = 1) -> MetadataWorld:
+def replicated(nodes: int = 3, *, min_isr: int = 1) -> MetadataCluster:
     """Return a cluster in which node 1 leads a partition with replicas on all nodes."""
     node_ids = tuple(range(1, nodes + 1))
-    world = MetadataWorld(nodes=node_ids, min_insync_replicas=f"{min_isr}")
+    world = MetadataCluster(nodes=node_ids, min_insync_replicas=f"{min_isr}")
     world.controller.create_topics([NewTopic(name="t", assignments=((0, node_ids),))])
     return world
 
 
-def written(world: MetadataWorld, start: int) -> list[object]:
+def written(world: MetadataCluster, start: int) -> list[object]:
     """Return the records of the metadata log from an offset on."""
     serde = MetadataSerde()
     entries = [serde.decode(key, value) for key, value in list(world.log.read_all())[start:]]
@@ -158,7 +158,7 @@ def test_replicas_are_not_placed_on_a_node_that_shuts_down() -> None:
 
 
 def test_added_node_is_a_member_in_later_starts() -> None:
-    world = MetadataWorld(nodes=(1, 2))
+    world = MetadataCluster(nodes=(1, 2))
     listener = RegisteredListener("PLAINTEXT", "h", 9098, security_protocol=0, port_offset=6)
     added = AddedNode({"broker.rack": "r"}, (listener,))
     world.controller.register_broker(7, "r", added=added)
@@ -177,7 +177,7 @@ def test_added_node_is_a_member_in_later_starts() -> None:
 
 @pytest.mark.parametrize("is_unregistered", [False, True])
 def test_removed_node_is_no_member_in_later_starts(*, is_unregistered: bool) -> None:
-    world = MetadataWorld(nodes=(1, 2))
+    world = MetadataCluster(nodes=(1, 2))
     if is_unregistered:
         world.controller.unregister_broker(2)
     world.controller.remove_broker(2)
@@ -189,7 +189,7 @@ def test_removed_node_is_no_member_in_later_starts(*, is_unregistered: bool) -> 
 
 
 def test_start_without_nodes_is_refused() -> None:
-    world = MetadataWorld(nodes=(1, 2))
+    world = MetadataCluster(nodes=(1, 2))
     world.controller.remove_broker(1)
     before = world.image.version
     with pytest.raises(NoNodesError, match=r"^all nodes \(1\) were removed from the "):
@@ -199,13 +199,13 @@ def test_start_without_nodes_is_refused() -> None:
 
 
 def test_start_registers_an_unregistered_node() -> None:
-    world = MetadataWorld(nodes=(1, 2))
+    world = MetadataCluster(nodes=(1, 2))
     world.controller.unregister_broker(2)
     assert fields(world.restart(1, 2), 2) == (4, False)
 
 
 def test_unregistered_node_leaves_isr_and_leadership_but_keeps_its_replicas() -> None:
-    world = MetadataWorld(nodes=(1, 2, 3))
+    world = MetadataCluster(nodes=(1, 2, 3))
     world.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
     world.controller.create_topics([NewTopic(name="u", assignments=((0, (2,)),))])
     world.controller.unregister_broker(2)
@@ -217,7 +217,7 @@ def test_unregistered_node_leaves_isr_and_leadership_but_keeps_its_replicas() ->
 
 def test_fenced_node_remains_eligible_after_it_is_unregistered() -> None:
     """As in Kafka, which removes it from the ISR only."""
-    world = MetadataWorld(nodes=(1, 2))
+    world = MetadataCluster(nodes=(1, 2))
     world.controller.create_topics([NewTopic(name="t", assignments=((0, (2,)),))])
     world.controller.fence(2)
     before = world.topic("t").partitions[0]
@@ -231,7 +231,7 @@ def test_fenced_node_remains_eligible_after_it_is_unregistered() -> None:
 
 
 def test_unknown_node_is_not_unregistered() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     with pytest.raises(KafkaError) as refusal:
         world.controller.unregister_broker(9)
     assert (refusal.value.code, refusal.value.message) == (
@@ -246,7 +246,7 @@ def directory_of(node_id: int) -> bytes:
 
 def written_with_directories(as_version: str | None) -> list[object]:
     """Return all records of two nodes with a topic whose replicas change."""
-    world = MetadataWorld(nodes=(1, 2), directory_of=directory_of, as_version=as_version)
+    world = MetadataCluster(nodes=(1, 2), directory_of=directory_of, as_version=as_version)
     world.controller.create_topics([NewTopic(name="t", assignments=((0, (2, 1)),))])
     world.controller.alter_reassignments([RequestedReassignment("t", 0, (1,))])
     return written(world, 0)
@@ -276,7 +276,7 @@ def test_replicas_have_the_directories_of_their_nodes() -> None:
 
 
 def test_a_node_without_a_directory_has_unassigned_replicas() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     world.controller.create_topics([NewTopic(name="t")])
     records = written(world, 0)
     (registration,) = (each for each in records if isinstance(each, RegisterBrokerRecord))

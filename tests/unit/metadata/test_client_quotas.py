@@ -11,14 +11,14 @@ from kafkalite.protocol._generated.records.client_quota import ClientQuotaRecord
 from kafkalite.protocol.codec import decode_metadata_record
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 ALICE = (("user", "alice"),)
 DEFAULT_CLIENT = (("client-id", None),)
 
 
 def alter(
-    world: MetadataWorld,
+    world: MetadataCluster,
     entity: tuple[tuple[str, str | None], ...] = ALICE,
     *values: tuple[str, float | None],
 ) -> str | None:
@@ -31,14 +31,14 @@ def alter(
     return error.message
 
 
-def quota_records(world: MetadataWorld) -> list[ClientQuotaRecord]:
+def quota_records(world: MetadataCluster) -> list[ClientQuotaRecord]:
     values = [value for _, value in world.log.read_all() if value is not None]
     records = [decode_metadata_record(value) for value in values]
     return [record for record in records if isinstance(record, ClientQuotaRecord)]
 
 
 def test_a_quota_is_a_record_and_in_the_image() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     assert alter(world, ALICE, ("producer_byte_rate", 1024.0)) is None
     assert dict(world.image.client_quotas) == {frozenset(ALICE): {"producer_byte_rate": 1024.0}}
     assert quota_records(world) == [
@@ -52,7 +52,7 @@ def test_a_quota_is_a_record_and_in_the_image() -> None:
 
 
 def test_only_changes_are_written() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     alter(world, DEFAULT_CLIENT, ("request_percentage", 50.0))
     alter(world, DEFAULT_CLIENT, ("request_percentage", 50.0), ("consumer_byte_rate", None))
     assert len(quota_records(world)) == 1
@@ -63,7 +63,7 @@ def test_only_changes_are_written() -> None:
 
 
 def test_images_share_the_quotas_until_one_changes() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     alter(world, ALICE, ("producer_byte_rate", 1.0))
     before = world.image.client_quotas
     world.controller.allocate_producer_ids(1)
@@ -103,25 +103,25 @@ def test_images_share_the_quotas_until_one_changes() -> None:
 def test_invalid_quotas_are_refused(
     entity: tuple[tuple[str, str | None], ...], key: str, value: float, message: str
 ) -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     assert alter(world, entity, (key, value)) == message
     assert not quota_records(world)
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "::1", "localhost", None])
 def test_addresses_have_a_connection_rate(address: str | None) -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     assert alter(world, (("ip", address),), ("connection_creation_rate", 10.0)) is None
 
 
 def test_fractional_percentages_are_valid() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     assert alter(world, ALICE, ("request_percentage", 0.5)) is None
     assert alter(world, ALICE, ("controller_mutation_rate", 0.5)) is None
 
 
 def test_an_entity_or_a_key_that_is_given_twice_is_refused() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     message = alter(world, ALICE, ("producer_byte_rate", 1.0), ("producer_byte_rate", 2.0))
     assert message == "Duplicate quota key producer_byte_rate not updating quota"
     twice = [
@@ -135,7 +135,7 @@ def test_an_entity_or_a_key_that_is_given_twice_is_refused() -> None:
 
 
 def test_validation_alone_writes_nothing() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     alteration = QuotaAlteration(ALICE, (("producer_byte_rate", 1.0),))
     outcome = world.controller.alter_client_quotas([alteration], validate_only=True)
     assert list(outcome.values()) == [None]
@@ -143,7 +143,7 @@ def test_validation_alone_writes_nothing() -> None:
 
 
 def test_too_many_quotas_in_one_request_are_refused() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     alterations = [
         QuotaAlteration((("client-id", str(number)),), (("request_percentage", 1.0),))
         for number in range(MAX_RECORDS_PER_REQUEST + 1)
@@ -156,9 +156,9 @@ def test_too_many_quotas_in_one_request_are_refused() -> None:
 
 def test_a_quota_must_be_finite() -> None:
     alteration = QuotaAlteration(ALICE, (("request_percentage", inf),))
-    outcome = MetadataWorld(as_version="4.4").controller.alter_client_quotas([alteration])
+    outcome = MetadataCluster(as_version="4.4").controller.alter_client_quotas([alteration])
     (error,) = outcome.values()
     assert error is not None
     assert error.code is ErrorCode.INVALID_REQUEST
-    older = MetadataWorld(as_version="4.3").controller.alter_client_quotas([alteration])
+    older = MetadataCluster(as_version="4.3").controller.alter_client_quotas([alteration])
     assert list(older.values()) == [None]

@@ -8,7 +8,7 @@ from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import ConfigResource, ResourceType
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 TOPIC = ConfigResource(ResourceType.TOPIC, "t")
 NODE = ConfigResource(ResourceType.BROKER, "1")
@@ -17,14 +17,16 @@ GROUP = ConfigResource(ResourceType.GROUP, "g")
 SET, DELETE, APPEND, SUBTRACT = AlterOperation
 
 
-def world_with_topic() -> MetadataWorld:
-    world = MetadataWorld()
+def world_with_topic() -> MetadataCluster:
+    world = MetadataCluster()
     world.controller.create_topics([NewTopic(name="t")])
     return world
 
 
 def alter(
-    world: MetadataWorld, resource: ConfigResource, *changes: tuple[AlterOperation, str, str | None]
+    world: MetadataCluster,
+    resource: ConfigResource,
+    *changes: tuple[AlterOperation, str, str | None],
 ) -> tuple[ErrorCode, str | None] | None:
     """Alter one resource; return the error or None."""
     config_changes = [ConfigChange(name, operation, value) for operation, name, value in changes]
@@ -201,14 +203,14 @@ def test_refusals_have_kafkas_codes_and_messages(
 
 def test_new_cluster_stores_min_insync_replicas_in_the_metadata() -> None:
     """KIP-966: the properties file is read once, when the cluster is created."""
-    world = MetadataWorld(min_insync_replicas="2")
+    world = MetadataCluster(min_insync_replicas="2")
     assert world.image.config_of(ResourceType.BROKER, "") == {"min.insync.replicas": "2"}
     assert alter(world, ALL_BROKERS, (SET, "min.insync.replicas", "1")) is None
     assert world.config.int("min.insync.replicas") == 1
 
 
 def test_node_setting_precedes_cluster_default_and_file() -> None:
-    world = MetadataWorld(message_max_bytes="1000")
+    world = MetadataCluster(message_max_bytes="1000")
     alter(world, ALL_BROKERS, (SET, "message.max.bytes", "2000"))
     assert world.config.int("message.max.bytes") == 2000
     alter(world, NODE, (SET, "message.max.bytes", "3000"))
@@ -219,19 +221,19 @@ def test_node_setting_precedes_cluster_default_and_file() -> None:
 
 
 def test_group_setting_applies_at_once_and_after_a_restart() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     alter(world, GROUP, (SET, "consumer.session.timeout.ms", "46000"))
     for each in (world, world.restart(1)):
         assert each.config.group_int("g", "consumer.session.timeout.ms") == 46000
 
 
-def eligible(world: MetadataWorld) -> dict[str, tuple[int, ...]]:
+def eligible(world: MetadataCluster) -> dict[str, tuple[int, ...]]:
     """Return the eligible leader replicas of each topic's partition."""
     return {name: topic.partitions[0].elr for name, topic in world.image.topics.items()}
 
 
-def world_with_eligible_replicas() -> MetadataWorld:
-    world = MetadataWorld(nodes=(1, 2), min_insync_replicas="2")
+def world_with_eligible_replicas() -> MetadataCluster:
+    world = MetadataCluster(nodes=(1, 2), min_insync_replicas="2")
     world.controller.create_topics(
         [NewTopic(name=name, assignments=((0, (1, 2)),)) for name in ("t", "u")]
     )
@@ -265,7 +267,7 @@ def test_validation_of_min_insync_replicas_clears_nothing() -> None:
 
 
 def test_settings_of_the_first_node_remain_in_effect_while_it_is_fenced() -> None:
-    world = MetadataWorld(nodes=(1, 2))
+    world = MetadataCluster(nodes=(1, 2))
     assert alter(world, NODE, (SET, "message.max.bytes", "7")) is None
     world.controller.fence(1)
     assert alter(world, ALL_BROKERS, (SET, "log.retention.ms", "5")) is None

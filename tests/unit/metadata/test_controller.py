@@ -28,11 +28,11 @@ from kafkalite.protocol._generated.records.zk_migration_state import ZkMigration
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.entropy import SeededEntropy
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 
 def test_start_notifies_listeners_once() -> None:
-    first = MetadataWorld()
+    first = MetadataCluster()
     first.controller.create_topics([NewTopic(name="t"), NewTopic(name="u")])
     again = first.restart(1)
     ((image, delta),) = again.changes
@@ -42,7 +42,7 @@ def test_start_notifies_listeners_once() -> None:
 
 
 def test_listeners_are_called_after_each_change() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     seen: list[bool] = []
     world.controller.subscribe(lambda image, _: seen.append(world.image is image))
     world.controller.create_topics([NewTopic(name="t")])
@@ -51,7 +51,7 @@ def test_listeners_are_called_after_each_change() -> None:
 
 
 def test_internal_topic_is_created_once() -> None:
-    world = MetadataWorld(offsets_topic_num_partitions="3")
+    world = MetadataCluster(offsets_topic_num_partitions="3")
     world.controller.ensure_internal_topic(OFFSETS_TOPIC)
     assert len(world.topic(OFFSETS_TOPIC).partitions) == 3
     version = world.image.version
@@ -61,7 +61,7 @@ def test_internal_topic_is_created_once() -> None:
 
 @pytest.mark.parametrize("is_full", [True, False])
 def test_failed_creation_of_an_internal_topic_is_reported(is_full: bool) -> None:  # noqa: FBT001
-    world = MetadataWorld(offsets_topic_replication_factor="1" if is_full else "9")
+    world = MetadataCluster(offsets_topic_replication_factor="1" if is_full else "9")
     world.log.next_error = OSError(28, "no room") if is_full else None
     with pytest.raises(KafkaError) as refused:
         world.controller.ensure_internal_topic(OFFSETS_TOPIC)
@@ -70,7 +70,7 @@ def test_failed_creation_of_an_internal_topic_is_reported(is_full: bool) -> None
 
 
 def test_old_image_does_not_change() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     before = world.image
     world.controller.create_topics([NewTopic(name="t")])
     assert "t" not in before.topics
@@ -78,7 +78,7 @@ def test_old_image_does_not_change() -> None:
 
 
 def test_delta_of_a_deletion_has_the_topic() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     world.controller.create_topics([NewTopic(name="t", partitions=2)])
     topic = world.topic("t")
     assert world.controller.delete_topics([topic.topic_id]) == {topic.topic_id: None}
@@ -86,7 +86,7 @@ def test_delta_of_a_deletion_has_the_topic() -> None:
 
 
 def test_failed_append_changes_nothing() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     changes = len(world.changes)
     world.log.next_error = OSError(28, "no room")
     with pytest.raises(KafkaError) as refused:
@@ -99,7 +99,7 @@ def test_failed_append_changes_nothing() -> None:
 
 
 def test_change_of_a_leader_is_synced_before_listeners_are_called() -> None:
-    world = MetadataWorld(nodes=(1, 2))
+    world = MetadataCluster(nodes=(1, 2))
     flushed: list[bool] = []
     world.controller.subscribe(
         lambda *_: flushed.append(world.log.flushed_count == len(world.log.entries))
@@ -116,7 +116,7 @@ def test_change_of_a_leader_is_synced_before_listeners_are_called() -> None:
 
 def test_change_of_a_leader_that_cannot_be_synced_takes_effect() -> None:
     """It is in the log, so the next start would apply it to all that was done since."""
-    world = MetadataWorld(nodes=(1, 2))
+    world = MetadataCluster(nodes=(1, 2))
     world.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
     world.log.next_flush_error = OSError(28, "no room")
     with pytest.raises(KafkaError) as refused:
@@ -128,14 +128,14 @@ def test_change_of_a_leader_that_cannot_be_synced_takes_effect() -> None:
 
 
 def test_start_that_changes_leaders_is_synced() -> None:
-    first = MetadataWorld(nodes=(1, 2))
+    first = MetadataCluster(nodes=(1, 2))
     first.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
     again = first.restart(2)
     assert again.log.flushed_count == len(again.log.entries) > 0
 
 
 def test_all_listeners_are_called_although_one_fails() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     notified: list[str] = []
 
     def fail(*_: object) -> None:
@@ -151,7 +151,7 @@ def test_all_listeners_are_called_although_one_fails() -> None:
 
 
 def test_decision_without_records_calls_no_listener() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     changes = len(world.changes)
     world.controller.create_topics([NewTopic(name=".")])
     assert len(world.changes) == changes
@@ -187,7 +187,7 @@ def test_other_records_are_skipped() -> None:
 
 
 def test_change_by_a_listener_is_published_to_all_listeners_in_order() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     received: dict[str, list[tuple[int, list[str]]]] = {"first": [], "last": []}
 
     def note(listener: str, image: MetadataImage) -> None:
@@ -206,7 +206,7 @@ def test_change_by_a_listener_is_published_to_all_listeners_in_order() -> None:
     assert [topics for _, topics in received["last"]] == [["t"], ["t", "u"]]
 
 
-def paused_creation(world: MetadataWorld, outcomes: list[object]) -> Worker:
+def paused_creation(world: MetadataCluster, outcomes: list[object]) -> Worker:
     """Return a worker that creates topic "paused" and has paused before its publication."""
 
     def create() -> None:
@@ -219,7 +219,7 @@ def paused_creation(world: MetadataWorld, outcomes: list[object]) -> Worker:
 
 
 def test_decision_between_a_change_and_its_publication_knows_the_change() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     before = world.image
     outcomes: list[object] = []
     worker = paused_creation(world, outcomes)
@@ -241,20 +241,20 @@ def test_decision_between_a_change_and_its_publication_knows_the_change() -> Non
 
 
 def test_change_is_published_although_its_client_disconnects() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     paused_creation(world, []).end()
     assert [topic.name for topic in world.last_delta.created] == ["paused"]
 
 
 def test_change_that_was_not_published_takes_effect_at_the_next_start() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     worker = paused_creation(world, [])
     assert "paused" in world.restart(1).image.topics
     worker.end()
 
 
 def test_deferred_change_is_made_after_all_published_ones() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     seen: list[list[str]] = []
 
     def create(name: str) -> None:

@@ -7,11 +7,11 @@ import pytest
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.unit.metadata_world import MetadataWorld, code_of
+from tests.cluster.metadata import MetadataCluster, code_of
 
 
 def test_topic_is_created_with_its_settings() -> None:
-    world = MetadataWorld(nodes=(1, 2, 3))
+    world = MetadataCluster(nodes=(1, 2, 3))
     (made,) = world.controller.create_topics(
         [NewTopic(name="t", partitions=4, replication_factor=2, configs={"retention.ms": "5"})]
     )
@@ -28,20 +28,20 @@ def test_topic_is_created_with_its_settings() -> None:
 
 
 def test_omitted_counts_are_the_brokers_defaults() -> None:
-    world = MetadataWorld(nodes=(1, 2), num_partitions="3", default_replication_factor="2")
+    world = MetadataCluster(nodes=(1, 2), num_partitions="3", default_replication_factor="2")
     (made,) = world.controller.create_topics([NewTopic(name="t")])
     assert (made.partitions, made.replication_factor) == (3, 2)
 
 
 def test_validate_only_creates_nothing() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     (made,) = world.controller.create_topics([NewTopic(name="t")], validate_only=True)
     assert made.error is None
     assert "t" not in world.image.topics
 
 
 def test_invalid_topic_does_not_affect_the_others() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     outcome = world.controller.create_topics([NewTopic(name="a b"), NewTopic(name="good")])
     assert [code_of(each.error) for each in outcome] == [ErrorCode.INVALID_TOPIC_EXCEPTION, None]
     assert list(world.image.topics) == ["good"]
@@ -129,7 +129,7 @@ REFUSED = [
 def test_refusals_have_kafkas_codes_and_messages(
     new: NewTopic, code: ErrorCode, message: str
 ) -> None:
-    world = MetadataWorld(nodes=(1, 2))
+    world = MetadataCluster(nodes=(1, 2))
     world.controller.create_topics([NewTopic(name="there"), NewTopic(name="like.this")])
     entries = len(world.log.entries)
     (outcome,) = world.controller.create_topics([new])
@@ -139,19 +139,19 @@ def test_refusals_have_kafkas_codes_and_messages(
 
 
 def test_topics_of_one_request_may_collide_as_they_may_in_kafka() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     outcome = world.controller.create_topics([NewTopic(name="a.b"), NewTopic(name="a_b")])
     assert [each.error for each in outcome] == [None, None]
 
 
 def test_manual_assignment_is_used_unchanged() -> None:
-    world = MetadataWorld(nodes=(1, 2, 3))
+    world = MetadataCluster(nodes=(1, 2, 3))
     world.controller.create_topics([NewTopic(name="t", assignments=((1, (3, 1)), (0, (2, 3))))])
     assert [each.replicas for each in world.topic("t").partitions] == [(2, 3), (3, 1)]
 
 
 def test_a_request_for_too_many_partitions_is_refused() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     topics = [NewTopic(name=f"t{index}", partitions=6_000) for index in range(2)]
     with pytest.raises(KafkaError) as refusal:
         world.controller.create_topics(topics)
@@ -159,7 +159,7 @@ def test_a_request_for_too_many_partitions_is_refused() -> None:
     assert world.image.topics == {}
 
 
-def shut_down(world: MetadataWorld, node_id: int) -> None:
+def shut_down(world: MetadataCluster, node_id: int) -> None:
     """Begin a controlled shutdown, whose record is written only for a node that leads."""
     world.controller.create_topics([NewTopic(name="led", assignments=((0, (node_id,)),))])
     world.controller.begin_shutdown(node_id)
@@ -168,7 +168,7 @@ def shut_down(world: MetadataWorld, node_id: int) -> None:
 
 @pytest.mark.parametrize("is_shut_down", [False, True], ids=["failed", "shut down"])
 def test_a_fenced_node_follows_but_is_not_in_sync(*, is_shut_down: bool) -> None:
-    world = MetadataWorld(nodes=(1, 2, 3))
+    world = MetadataCluster(nodes=(1, 2, 3))
     if is_shut_down:
         shut_down(world, 2)
     world.controller.fence(2)
@@ -187,7 +187,7 @@ def test_a_fenced_node_follows_but_is_not_in_sync(*, is_shut_down: bool) -> None
 
 
 def test_a_node_that_is_shutting_down_gets_no_replicas() -> None:
-    world = MetadataWorld(nodes=(1, 2))
+    world = MetadataCluster(nodes=(1, 2))
     shut_down(world, 1)
     one, two = world.controller.create_topics(
         [NewTopic(name="one", replication_factor=1), NewTopic(name="two", replication_factor=2)]
@@ -199,7 +199,7 @@ def test_a_node_that_is_shutting_down_gets_no_replicas() -> None:
 
 
 def test_replicas_on_fenced_nodes_only_are_refused() -> None:
-    world = MetadataWorld(nodes=(1, 2, 3))
+    world = MetadataCluster(nodes=(1, 2, 3))
     world.controller.fence(2)
     world.controller.fence(3)
     new_topic = NewTopic(name="t", assignments=((0, (1, 2)), (1, (2, 3))))
@@ -215,7 +215,7 @@ def test_replicas_on_fenced_nodes_only_are_refused() -> None:
 
 
 def test_registered_nodes_limit_the_replication_factor_also_if_they_are_fenced() -> None:
-    world = MetadataWorld(nodes=(1, 2, 3))
+    world = MetadataCluster(nodes=(1, 2, 3))
     world.controller.fence(2)
     world.controller.unregister_broker(3)
     new_topics = [

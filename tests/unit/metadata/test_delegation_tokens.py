@@ -19,27 +19,27 @@ from kafkalite.protocol.codec import decode_metadata_record, encode_metadata_rec
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.security.delegation_tokens import DelegationToken, token_hmac
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 KEY = "the secret key"
 DAY_MS = 86_400_000
 ALICE, BOB, CAROL = "User:alice", "User:bob", "User:carol"
 
 
-def world_with(max_lifetime_ms: int = 7 * DAY_MS, expiry_ms: int = DAY_MS) -> MetadataWorld:
-    return MetadataWorld(
+def world_with(max_lifetime_ms: int = 7 * DAY_MS, expiry_ms: int = DAY_MS) -> MetadataCluster:
+    return MetadataCluster(
         delegation_token_secret_key=KEY,
         delegation_token_max_lifetime_ms=str(max_lifetime_ms),
         delegation_token_expiry_time_ms=str(expiry_ms),
     )
 
 
-def restarted(world: MetadataWorld, key: str = KEY) -> MetadataWorld:
-    return MetadataWorld(log=world.log, seed=1, delegation_token_secret_key=key)
+def restarted(world: MetadataCluster, key: str = KEY) -> MetadataCluster:
+    return MetadataCluster(log=world.log, seed=1, delegation_token_secret_key=key)
 
 
 def create(
-    world: MetadataWorld,
+    world: MetadataCluster,
     owner: str = ALICE,
     requester: str = ALICE,
     renewers: tuple[str, ...] = (BOB,),
@@ -59,12 +59,12 @@ def refused(call: Any, *arguments: object) -> ErrorCode:  # noqa: ANN401 - any m
     return error.value.code
 
 
-def records_of(world: MetadataWorld) -> list[object]:
+def records_of(world: MetadataCluster) -> list[object]:
     return [decode_metadata_record(value or b"") for _, value in world.log.entries]
 
 
 def test_a_token_has_the_default_lifetimes_of_kafka() -> None:
-    world = MetadataWorld(delegation_token_secret_key=KEY)
+    world = MetadataCluster(delegation_token_secret_key=KEY)
     now_ms = world.clock.now_ms()
     token = create(world, requester=CAROL)
     assert token == DelegationToken(
@@ -121,7 +121,7 @@ def test_times_do_not_exceed_64_bits() -> None:
 
 @pytest.mark.parametrize("key", [None, ""])
 def test_without_a_secret_key_tokens_are_disabled(key: str | None) -> None:
-    world = MetadataWorld() if key is None else MetadataWorld(delegation_token_secret_key=key)
+    world = MetadataCluster() if key is None else MetadataCluster(delegation_token_secret_key=key)
     controller = world.controller
     assert refused(create, world) is ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
     for call in (controller.renew_delegation_token, controller.expire_delegation_token):

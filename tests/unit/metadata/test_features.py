@@ -25,7 +25,7 @@ from kafkalite.protocol._generated.records.feature_level import FeatureLevelReco
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 NEWEST = {
     "metadata.version": 33,
@@ -43,19 +43,19 @@ OF_KAFKA_3_9 = {"metadata.version": 21, "kraft.version": 1}
 UNSTABLE: dict[str, Any] = {"unstable.feature.versions.enable": "true"}
 
 
-def level_of(world: MetadataWorld) -> int | None:
+def level_of(world: MetadataCluster) -> int | None:
     return world.image.features.get(TRANSACTION_VERSION)
 
 
 def test_a_new_cluster_has_the_levels_of_its_release() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     assert world.image.features == NEWEST
     assert world.restart(1).image.features == NEWEST
 
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_new_cluster_has_the_configured_level(level: int) -> None:
-    world = MetadataWorld(transaction_version=f"{level}")
+    world = MetadataCluster(transaction_version=f"{level}")
     assert level_of(world) == level
     assert level_of(world.restart(1)) == level
 
@@ -65,18 +65,18 @@ def test_new_cluster_has_the_configured_level(level: int) -> None:
 )
 def test_each_feature_can_start_at_level_zero(name: str) -> None:
     config: dict[str, Any] = {name: "0"}
-    world = MetadataWorld(**config)
+    world = MetadataCluster(**config)
     assert world.image.features == {key: level for key, level in NEWEST.items() if key != name}
 
 
 def test_feature_at_level_zero_stays_disabled() -> None:
-    world = MetadataWorld(transaction_version="0")
+    world = MetadataCluster(transaction_version="0")
     assert TRANSACTION_VERSION not in world.image.features
     assert TRANSACTION_VERSION not in world.restart(1).image.features
 
 
 def test_existing_cluster_changes_a_level_by_one_record() -> None:
-    first = MetadataWorld()
+    first = MetadataCluster()
     before = first.image.version
     second = first.restart(1, transaction_version="1")
     assert level_of(second) == 1
@@ -90,19 +90,19 @@ def test_existing_cluster_changes_a_level_by_one_record() -> None:
 @pytest.mark.parametrize("release", ["4.3", "4.4"])
 def test_log_without_a_feature_gets_the_level_of_its_release(release: str) -> None:
     log = MemoryCoordinatorLog()
-    MetadataWorld(log=log, as_version=release)
+    MetadataCluster(log=log, as_version=release)
     log_without_feature = MemoryCoordinatorLog()
     name = TRANSACTION_VERSION.encode()
     log_without_feature.append(
         [entry for entry in log.read_all() if name not in (entry[1] or b"")], 0
     )
-    assert level_of(MetadataWorld(log=log_without_feature)) == 2
+    assert level_of(MetadataCluster(log=log_without_feature)) == 2
 
 
 def test_a_new_cluster_has_the_levels_of_the_release_it_presents() -> None:
-    assert MetadataWorld(as_version="3.8").image.features == {"metadata.version": 20}
-    assert MetadataWorld(as_version="3.9").image.features == OF_KAFKA_3_9
-    assert MetadataWorld(as_version="4.0").image.features == {
+    assert MetadataCluster(as_version="3.8").image.features == {"metadata.version": 20}
+    assert MetadataCluster(as_version="3.9").image.features == OF_KAFKA_3_9
+    assert MetadataCluster(as_version="4.0").image.features == {
         "metadata.version": 25,
         "group.version": 1,
         "kraft.version": 1,
@@ -111,16 +111,16 @@ def test_a_new_cluster_has_the_levels_of_the_release_it_presents() -> None:
 
 
 def test_configured_level_precedes_the_release() -> None:
-    assert level_of(MetadataWorld(as_version="4.0", transaction_version="1")) == 1
-    assert level_of(MetadataWorld(as_version="3.9", transaction_version="1", **UNSTABLE)) == 1
+    assert level_of(MetadataCluster(as_version="4.0", transaction_version="1")) == 1
+    assert level_of(MetadataCluster(as_version="3.9", transaction_version="1", **UNSTABLE)) == 1
 
 
-def records_of(world: MetadataWorld) -> list[tuple[bytes | None, bytes | None]]:
+def records_of(world: MetadataCluster) -> list[tuple[bytes | None, bytes | None]]:
     return [(key, value) for key, value, *_ in world.log.read_all()]
 
 
 def test_a_release_refuses_levels_that_it_does_not_support() -> None:
-    first = MetadataWorld()
+    first = MetadataCluster()
     before = records_of(first)
     for release, levels in (
         ("4.1", "has levels 7 to 27, and up to 29 with unstable.feature.versions.enable=true"),
@@ -137,7 +137,7 @@ def test_a_release_refuses_levels_that_it_does_not_support() -> None:
 
 
 def test_a_setting_does_not_replace_a_level_that_the_release_does_not_support() -> None:
-    first = MetadataWorld(as_version="4.3")
+    first = MetadataCluster(as_version="4.3")
     second = first.restart(1, share_version="2")
     with pytest.raises(
         UnsupportedLevelError, match=r"^share\.version is at level 2, but Kafka 4\.3"
@@ -148,7 +148,7 @@ def test_a_setting_does_not_replace_a_level_that_the_release_does_not_support() 
 
 
 def test_a_feature_that_the_release_does_not_have_must_be_at_level_zero() -> None:
-    first = MetadataWorld(as_version="3.9").restart(1, group_version="1")
+    first = MetadataCluster(as_version="3.9").restart(1, group_version="1")
     text = r"^group\.version is at level 1, but Kafka 3\.9 does not have this feature; its features"
     with pytest.raises(UnsupportedLevelError, match=text):
         first.restart(1, as_version="3.9")
@@ -157,7 +157,7 @@ def test_a_feature_that_the_release_does_not_have_must_be_at_level_zero() -> Non
 
 
 def test_unstable_levels_need_the_setting_at_each_start() -> None:
-    first = MetadataWorld(as_version="4.1", **UNSTABLE)
+    first = MetadataCluster(as_version="4.1", **UNSTABLE)
     assert first.image.features == NEWEST | {METADATA_VERSION: 29, SHARE_VERSION: 1}
     with pytest.raises(UnsupportedLevelError, match=r"versions\.enable=true: start with a release"):
         first.restart(1, as_version="4.1")
@@ -165,7 +165,7 @@ def test_unstable_levels_need_the_setting_at_each_start() -> None:
 
 
 def test_unstable_levels_are_updated_if_they_are_enabled() -> None:
-    stable = MetadataWorld(as_version="4.1")
+    stable = MetadataCluster(as_version="4.1")
     refused = refusal(stable, FeatureUpdate(STREAMS_VERSION, 1))
     assert refused.endswith("Local controller 1 does not support this feature.")
     world = stable.restart(1, as_version="4.1", **UNSTABLE)
@@ -187,7 +187,7 @@ def test_unstable_levels_are_updated_if_they_are_enabled() -> None:
     [("3.6", "proceed."), ("3.7", "information."), ("4.0", "information.")],
 )
 def test_older_releases_refuse_a_downgrade_with_their_text(release: str, end: str) -> None:
-    world = MetadataWorld(as_version=release)
+    world = MetadataCluster(as_version=release)
     update = FeatureUpdate(METADATA_VERSION, 7, 2)
     if release == "4.0":
         message = refusal(world, update)
@@ -199,7 +199,7 @@ def test_older_releases_refuse_a_downgrade_with_their_text(release: str, end: st
 
 
 def test_before_kafka_4_0_each_allowed_level_changes() -> None:
-    world = MetadataWorld(as_version="3.9", **UNSTABLE)
+    world = MetadataCluster(as_version="3.9", **UNSTABLE)
     assert world.image.features == OF_KAFKA_3_9 | {METADATA_VERSION: 23, TRANSACTION_VERSION: 2}
     updates = (
         FeatureUpdate(METADATA_VERSION, 21, 2),
@@ -218,7 +218,7 @@ def test_before_kafka_4_0_each_allowed_level_changes() -> None:
 
 @pytest.mark.parametrize("release", ["3.9", "4.0"])
 def test_before_kafka_4_1_updates_of_the_quorum_have_no_effect(release: str) -> None:
-    world = MetadataWorld(as_version=release)
+    world = MetadataCluster(as_version=release)
     before = world.image
     for level, upgrade_type in ((0, 1), (0, 2), (1, 1)):
         update = FeatureUpdate(KRAFT_VERSION, level, upgrade_type)
@@ -227,7 +227,7 @@ def test_before_kafka_4_1_updates_of_the_quorum_have_no_effect(release: str) -> 
 
 
 def test_eligible_replicas_need_a_metadata_version() -> None:
-    world = MetadataWorld(as_version="3.9").restart(1)
+    world = MetadataCluster(as_version="3.9").restart(1)
     assert refusal(world, FeatureUpdate(ELIGIBLE_LEADER_REPLICAS, 1)) == (
         "Invalid update version 1 for feature eligible.leader.replicas.version. "
         "eligible.leader.replicas.version could not be set to 1 because it depends on "
@@ -241,7 +241,7 @@ def test_eligible_replicas_need_a_metadata_version() -> None:
 
 def test_a_newer_release_keeps_the_levels_of_the_cluster() -> None:
     levels = NEWEST | {METADATA_VERSION: 30, "share.version": 1}
-    first = MetadataWorld(as_version="4.3")
+    first = MetadataCluster(as_version="4.3")
     second = first.restart(1)
     assert second.image.features == levels
     third = second.restart(1)
@@ -253,7 +253,7 @@ def test_a_newer_release_keeps_the_levels_of_the_cluster() -> None:
 
 
 def test_a_newer_release_does_not_enable_new_features() -> None:
-    second = MetadataWorld(as_version="3.9").restart(1)
+    second = MetadataCluster(as_version="3.9").restart(1)
     assert second.image.features == OF_KAFKA_3_9
     second.controller.update_features([FeatureUpdate(METADATA_VERSION, 33)])
     third = second.restart(1)
@@ -266,18 +266,18 @@ def test_a_newer_release_does_not_enable_new_features() -> None:
 
 
 def test_a_cluster_started_as_the_same_release_keeps_its_levels() -> None:
-    first = MetadataWorld(transaction_version="1")
+    first = MetadataCluster(transaction_version="1")
     assert level_of(first.restart(1, as_version="4.4")) == 1
 
 
 @pytest.mark.parametrize("wrong", ["3", "-1", "new"])
 def test_unknown_level_is_refused(wrong: str) -> None:
     with pytest.raises(ConfigError, match=r"transaction\.version"):
-        MetadataWorld(transaction_version=wrong)
+        MetadataCluster(transaction_version=wrong)
 
 
 def test_level_zero_disables_a_feature() -> None:
-    features = MetadataWorld().controller._shard.features
+    features = MetadataCluster().controller._shard.features
     features.replay_feature_level(FeatureLevelRecord(name="x", feature_level=3))
     assert features.levels["x"] == 3
     features.replay_feature_level(FeatureLevelRecord(name="x", feature_level=0))
@@ -287,7 +287,7 @@ def test_level_zero_disables_a_feature() -> None:
 PREFIX = "The update failed for all features since the following feature had an error: "
 
 
-def refusal(world: MetadataWorld, *updates: FeatureUpdate) -> str:
+def refusal(world: MetadataCluster, *updates: FeatureUpdate) -> str:
     """Return the text of refused updates after its prefix."""
     before = world.image
     with pytest.raises(KafkaError) as caught:
@@ -320,19 +320,19 @@ def refusal(world: MetadataWorld, *updates: FeatureUpdate) -> str:
     ],
 )
 def test_update_is_refused_with_the_text_of_kafka(update: FeatureUpdate, text: str) -> None:
-    assert refusal(MetadataWorld(), update) == (
+    assert refusal(MetadataCluster(), update) == (
         f"Invalid update version {update.level} for feature {update.name}. {text}"
     )
 
 
 def test_the_quorum_is_not_downgraded() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     world.controller.update_features([FeatureUpdate(KRAFT_VERSION, 1, 2)])
     assert world.image.features == NEWEST
     text = "Invalid update version 0 for feature kraft.version. Can't downgrade the version"
     assert refusal(world, FeatureUpdate(KRAFT_VERSION, 0, 2)) == f"{text} of this feature."
     (error,) = (
-        MetadataWorld(as_version="3.8")
+        MetadataCluster(as_version="3.8")
         .controller.update_features([FeatureUpdate(KRAFT_VERSION, 1)])
         .values()
     )
@@ -341,7 +341,7 @@ def test_the_quorum_is_not_downgraded() -> None:
 
 def test_quorum_with_fixed_voters_has_level_zero_until_it_is_upgraded() -> None:
     config: dict[str, Any] = {"controller.quorum.voters": "1@localhost:9093"}
-    world = MetadataWorld(**config)
+    world = MetadataCluster(**config)
     assert KRAFT_VERSION not in world.image.features
     world.controller.update_features([FeatureUpdate(KRAFT_VERSION, 0, 2)])
     assert KRAFT_VERSION not in world.restart(1).image.features
@@ -352,7 +352,7 @@ def test_quorum_with_fixed_voters_has_level_zero_until_it_is_upgraded() -> None:
 
 
 def test_a_downgrade_to_a_newer_level_is_refused() -> None:
-    world = MetadataWorld(transaction_version="1")
+    world = MetadataCluster(transaction_version="1")
     text = "Invalid update version 2 for feature transaction.version. Can't downgrade to a newer"
     assert refusal(world, FeatureUpdate(TRANSACTION_VERSION, 2, 2)).startswith(text)
 
@@ -367,7 +367,7 @@ def test_a_downgrade_to_a_newer_level_is_refused() -> None:
 def test_metadata_is_not_downgraded_if_records_could_be_lost(
     upgrade_type: int, reason: str
 ) -> None:
-    text = refusal(MetadataWorld(), FeatureUpdate(METADATA_VERSION, 32, upgrade_type))
+    text = refusal(MetadataCluster(), FeatureUpdate(METADATA_VERSION, 32, upgrade_type))
     assert text.startswith(f"Unsupported metadata.version downgrade from 33 to 32. {reason}")
 
 
@@ -376,7 +376,7 @@ def test_metadata_is_not_downgraded_if_records_could_be_lost(
     [("4.3", 30, 29), ("4.4", 33, 31), ("4.4", 33, 30), ("4.4", 33, 29)],
 )
 def test_metadata_of_a_release_is_not_downgraded(release: str, from_level: int, level: int) -> None:
-    world = MetadataWorld(as_version=release)
+    world = MetadataCluster(as_version=release)
     text = refusal(world, FeatureUpdate(METADATA_VERSION, level, 2))
     assert text.startswith(
         f"Unsupported metadata.version downgrade from {from_level} to {level}. Refusing"
@@ -385,14 +385,14 @@ def test_metadata_of_a_release_is_not_downgraded(release: str, from_level: int, 
 
 def test_features_need_a_metadata_version() -> None:
     updates = FeatureUpdate(METADATA_VERSION, 6, 2), FeatureUpdate(GROUP_VERSION, 1)
-    assert refusal(MetadataWorld(), *updates) == (
+    assert refusal(MetadataCluster(), *updates) == (
         "Invalid update version 1 for feature group.version. group.version could not be set to 1 "
         "because it depends on metadata.version=7 (3.3-IV3)"
     )
 
 
 def test_levels_change_together_and_stay_after_a_restart() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     world.controller.update_features(
         [FeatureUpdate(GROUP_VERSION, 0, 2), FeatureUpdate(SHARE_VERSION, 0, 3)]
     )
@@ -406,7 +406,7 @@ def test_levels_change_together_and_stay_after_a_restart() -> None:
 
 
 def test_the_last_update_of_a_feature_applies() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     world.controller.update_features(
         [FeatureUpdate(GROUP_VERSION, 9), FeatureUpdate(GROUP_VERSION, 0, 2)]
     )
@@ -414,7 +414,7 @@ def test_the_last_update_of_a_feature_applies() -> None:
 
 
 def test_an_earlier_release_keeps_levels_that_it_supports() -> None:
-    first = MetadataWorld(as_version="4.2")
+    first = MetadataCluster(as_version="4.2")
     lowered = ((METADATA_VERSION, 25), (SHARE_VERSION, 0), (STREAMS_VERSION, 0))
     first.controller.update_features([FeatureUpdate(name, level, 2) for name, level in lowered])
     levels = first.image.features
@@ -424,7 +424,7 @@ def test_an_earlier_release_keeps_levels_that_it_supports() -> None:
 
 
 def test_enabled_eligible_replicas_have_one_minimum_of_in_sync_replicas() -> None:
-    world = MetadataWorld(nodes=(1, 2))
+    world = MetadataCluster(nodes=(1, 2))
     name = "min.insync.replicas"
     every, one = (ConfigResource(ResourceType.BROKER, each) for each in ("", "2"))
     world.controller.update_features([FeatureUpdate(ELIGIBLE_LEADER_REPLICAS, 0, 2)])
@@ -441,7 +441,7 @@ def test_enabled_eligible_replicas_have_one_minimum_of_in_sync_replicas() -> Non
 
 
 def test_refused_eligible_replicas_change_no_settings() -> None:
-    world = MetadataWorld(nodes=(1, 2), as_version="3.9")
+    world = MetadataCluster(nodes=(1, 2), as_version="3.9")
     one = ConfigResource(ResourceType.BROKER, "2")
     change = ConfigChange("min.insync.replicas", AlterOperation.SET, "2")
     assert world.controller.alter_configs({one: [change]}) == {one: None}
@@ -452,7 +452,7 @@ def test_refused_eligible_replicas_change_no_settings() -> None:
 
 
 def test_a_feature_of_the_release_at_level_zero_is_disabled() -> None:
-    release = MetadataWorld().config.release
+    release = MetadataCluster().config.release
     assert is_disabled(GROUP_VERSION, release, {})
     assert not is_disabled(GROUP_VERSION, release, {GROUP_VERSION: 1})
-    assert not is_disabled(GROUP_VERSION, MetadataWorld(as_version="3.9").config.release, {})
+    assert not is_disabled(GROUP_VERSION, MetadataCluster(as_version="3.9").config.release, {})

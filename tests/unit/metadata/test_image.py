@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import MetadataImage, ResourceType
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 
 def test_partitions_are_found_by_topic_and_index() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     world.controller.create_topics([NewTopic(name="t", partitions=2)])
     found = world.image.partition("t", 1)
     assert found is not None
@@ -18,7 +18,7 @@ def test_partitions_are_found_by_topic_and_index() -> None:
 
 
 def test_internal_topics_are_recognised_by_name() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     world.controller.create_topics([NewTopic(name="__consumer_offsets"), NewTopic(name="mine")])
     assert world.topic("__consumer_offsets").is_internal
     assert not world.topic("mine").is_internal

@@ -9,7 +9,7 @@ from kafkalite.metadata.image import NO_LEADER, PartitionImage
 from kafkalite.metadata.leadership import ElectionType
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.unit.metadata_world import MetadataWorld, code_of
+from tests.cluster.metadata import MetadataCluster, code_of
 
 Members = tuple[int, ...]
 
@@ -19,9 +19,9 @@ def world_of(
     nodes: Members = (1, 2, 3),
     as_version: str | None = None,
     min_insync_replicas: str = "1",
-) -> MetadataWorld:
+) -> MetadataCluster:
     """Return a cluster with topic `t`, whose partitions have these replicas."""
-    world = MetadataWorld(
+    world = MetadataCluster(
         nodes=nodes, as_version=as_version, min_insync_replicas=min_insync_replicas
     )
     (made,) = world.controller.create_topics(
@@ -31,16 +31,16 @@ def world_of(
     return world
 
 
-def partition(world: MetadataWorld, index: int = 0) -> PartitionImage:
+def partition(world: MetadataCluster, index: int = 0) -> PartitionImage:
     return world.topic("t").partitions[index]
 
 
-def leaders(world: MetadataWorld) -> list[tuple[int, int, Members]]:
+def leaders(world: MetadataCluster) -> list[tuple[int, int, Members]]:
     """Return leader, leader epoch and ISR of each partition."""
     return [(each.leader, each.leader_epoch, each.isr) for each in world.topic("t").partitions]
 
 
-def set_isr(world: MetadataWorld, *isr: int, index: int = 0) -> None:
+def set_isr(world: MetadataCluster, *isr: int, index: int = 0) -> None:
     world.controller.alter_isr([(world.topic("t").topic_id, index, isr)])
 
 
@@ -49,7 +49,7 @@ def set_isr(world: MetadataWorld, *isr: int, index: int = 0) -> None:
 
 def test_preferred_election_elects_the_preferred_replica() -> None:
     """Node 1 is missing in one start, and back in the next."""
-    first = MetadataWorld(nodes=(1, 2))
+    first = MetadataCluster(nodes=(1, 2))
     first.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
     world = first.restart(2).restart(1, 2)
     before = world.topic("t").partitions[0]
@@ -62,7 +62,7 @@ def test_preferred_election_elects_the_preferred_replica() -> None:
 
 
 def test_unnecessary_election_is_refused() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     world.controller.create_topics([NewTopic(name="t")])
     asked = [("t", 0), ("t", 7), ("nope", 0)]
     for kind in ElectionType:
@@ -80,7 +80,7 @@ def test_unnecessary_election_is_refused() -> None:
 
 
 def test_absent_preferred_replica_cannot_be_elected() -> None:
-    first = MetadataWorld(nodes=(1, 2))
+    first = MetadataCluster(nodes=(1, 2))
     first.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
     (error,) = first.restart(2).controller.elect_leaders([("t", 0)], ElectionType.PREFERRED)
     assert code_of(error) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE

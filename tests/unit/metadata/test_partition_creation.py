@@ -8,11 +8,11 @@ from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.partition_creation import NewPartitions
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 
-def world_with_topic() -> MetadataWorld:
-    world = MetadataWorld(nodes=(1, 2))
+def world_with_topic() -> MetadataCluster:
+    world = MetadataCluster(nodes=(1, 2))
     world.controller.create_topics([NewTopic(name="t", partitions=2, replication_factor=2)])
     return world
 
@@ -94,7 +94,7 @@ def test_new_partitions_have_no_fenced_node_in_sync(*, is_shut_down: bool) -> No
 
 
 def test_new_partitions_on_fenced_nodes_only_are_refused() -> None:
-    world = MetadataWorld(nodes=(1, 2))
+    world = MetadataCluster(nodes=(1, 2))
     world.controller.create_topics([NewTopic(name="t", assignments=((0, (1,)),))])
     world.controller.fence(2)
     growth = NewPartitions(topic="t", partitions=3, assignments=((1,), (2,)))
@@ -126,7 +126,7 @@ def test_too_few_nodes_are_reported_without_the_prefix_of_new_topics() -> None:
 def test_the_partitions_of_all_topics_together_are_limited() -> None:
     requested = [NewPartitions("a", 6_000), NewPartitions("b", 6_000), NewPartitions("none", 9)]
     for release, is_limited in (("4.3", False), ("4.4", True)):
-        world = MetadataWorld(as_version=release)
+        world = MetadataCluster(as_version=release)
         topics = [NewTopic(name=name, partitions=1, replication_factor=1) for name in "ab"]
         world.controller.create_topics(topics)
         if is_limited:

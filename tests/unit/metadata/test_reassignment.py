@@ -9,36 +9,36 @@ from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import ConfigResource, PartitionImage, ResourceType
 from kafkalite.metadata.reassignment import RequestedReassignment, is_reassigned
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.metadata_world import MetadataWorld, code_of
+from tests.cluster.metadata import MetadataCluster, code_of
 
 
-def world_with(*replicas: int) -> MetadataWorld:
+def world_with(*replicas: int) -> MetadataCluster:
     """Return a cluster of five nodes whose topic "t" has one partition with these replicas."""
-    world = MetadataWorld(nodes=range(1, 6))
+    world = MetadataCluster(nodes=range(1, 6))
     world.controller.create_topics([NewTopic(name="t", assignments=((0, replicas),))])
     return world
 
 
-def partition_of(world: MetadataWorld) -> PartitionImage:
+def partition_of(world: MetadataCluster) -> PartitionImage:
     return world.topic("t").partitions[0]
 
 
-def assignment_of(world: MetadataWorld) -> tuple[tuple[int, ...], ...]:
+def assignment_of(world: MetadataCluster) -> tuple[tuple[int, ...], ...]:
     """Return the replicas, the added and the removed ones, and the ISR."""
     partition = partition_of(world)
     return partition.replicas, partition.adding, partition.removing, partition.isr
 
 
-def reassign(world: MetadataWorld, *replicas: int) -> None:
+def reassign(world: MetadataCluster, *replicas: int) -> None:
     requested = RequestedReassignment("t", 0, replicas)
     assert world.controller.alter_reassignments([requested]) == [None]
 
 
-def cancel(world: MetadataWorld) -> None:
+def cancel(world: MetadataCluster) -> None:
     assert world.controller.alter_reassignments([RequestedReassignment("t", 0)]) == [None]
 
 
-def expand_isr(world: MetadataWorld, *isr: int) -> None:
+def expand_isr(world: MetadataCluster, *isr: int) -> None:
     world.controller.alter_isr([(world.topic("t").topic_id, 0, isr)])
 
 
@@ -112,7 +112,7 @@ def test_cancellation_removes_added_replicas_and_keeps_the_others() -> None:
     assert code_of(again) is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
 
-def stuck_world() -> MetadataWorld:
+def stuck_world() -> MetadataCluster:
     """Return a cluster in which only the added replica 2 is in sync."""
     world = world_with(1)
     reassign(world, 2, 3)

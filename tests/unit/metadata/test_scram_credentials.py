@@ -16,7 +16,7 @@ from kafkalite.security.sasl.scram_credentials import (
     credential_of_password,
     salt_password,
 )
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 SALT = b"a salt"
 SALTED = salt_password(SCRAM_SHA_256, "pw", SALT, 4096)
@@ -27,7 +27,7 @@ def upsertion(user: str = "alice", mechanism: int = 1, iterations: int = 4096) -
 
 
 def alter(
-    world: MetadataWorld, *changes: ScramDeletion | ScramUpsertion
+    world: MetadataCluster, *changes: ScramDeletion | ScramUpsertion
 ) -> dict[str, tuple[ErrorCode, str | None] | None]:
     outcome = world.controller.alter_scram_credentials(
         [change for change in changes if isinstance(change, ScramDeletion)],
@@ -40,7 +40,7 @@ def alter(
 
 
 def test_keys_are_derived_and_stored_in_place_of_the_password() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     assert alter(world, upsertion()) == {"alice": None}
     expected = credential_of_password(SCRAM_SHA_256, "pw", SALT)
     assert world.image.scram_credentials == {(1, "alice"): expected}
@@ -48,7 +48,7 @@ def test_keys_are_derived_and_stored_in_place_of_the_password() -> None:
 
 
 def test_credentials_are_loaded_after_a_restart() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     alter(world, upsertion("alice"), upsertion("bob", 2))
     alter(world, upsertion("alice", iterations=5000))
     alter(world, ScramDeletion("bob", 2))
@@ -81,7 +81,7 @@ def test_credentials_are_loaded_after_a_restart() -> None:
 def test_an_invalid_change_is_refused(
     change: ScramDeletion | ScramUpsertion, code: ErrorCode, message: str
 ) -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     entries = len(world.log.entries)
     assert alter(world, change) == {change.user: (code, message)}
     assert len(world.log.entries) == entries
@@ -99,7 +99,7 @@ def test_an_invalid_change_is_refused(
 def test_a_user_that_is_named_twice_is_not_changed(
     changes: tuple[ScramDeletion | ScramUpsertion, ...],
 ) -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     alter(world, upsertion(iterations=6000))
     before = world.image.scram_credentials
     message = "A user credential cannot be altered twice in the same request"
@@ -112,12 +112,12 @@ def test_a_user_that_is_named_twice_is_not_changed(
 
 
 def test_the_limits_of_iterations_are_accepted() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     assert alter(world, upsertion(iterations=16384)) == {"alice": None}
 
 
 def test_too_many_changes_are_refused_as_a_whole() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     changes = [ScramDeletion(f"u{n}", 1) for n in range(MAX_CHANGES_PER_REQUEST)]
     with pytest.raises(KafkaError) as refused:
         alter(world, *changes, upsertion())
@@ -127,7 +127,7 @@ def test_too_many_changes_are_refused_as_a_whole() -> None:
 
 
 def test_other_changes_keep_the_same_mapping_of_credentials() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     alter(world, upsertion())
     before = world.image.scram_credentials
     world.controller.allocate_producer_ids(1)

@@ -12,7 +12,7 @@ from kafkalite.metadata.topics import Topics
 from kafkalite.protocol._generated.records.partition import PartitionRecord
 from kafkalite.protocol._generated.records.remove_topic import RemoveTopicRecord
 from kafkalite.protocol._generated.records.topic import TopicRecord
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 ID, OTHER_ID = bytes(15) + b"1", bytes(15) + b"2"
 
@@ -20,7 +20,7 @@ ID, OTHER_ID = bytes(15) + b"1", bytes(15) + b"2"
 @pytest.mark.parametrize("before", [(1,), (1, 2, 3), (4, 5)])
 @pytest.mark.parametrize("after", [(1,), (2,), (1, 2, 3), (7, 8)])
 def test_every_partition_has_a_live_leader(before: tuple[int, ...], after: tuple[int, ...]) -> None:
-    first = MetadataWorld(nodes=before)
+    first = MetadataCluster(nodes=before)
     first.controller.create_topics(
         [NewTopic(name="t", partitions=6, replication_factor=len(before))]
     )
@@ -37,7 +37,7 @@ def test_every_partition_has_a_live_leader(before: tuple[int, ...], after: tuple
 
 
 def test_absent_replicas_remain_replicas() -> None:
-    first = MetadataWorld(nodes=(1, 2, 3))
+    first = MetadataCluster(nodes=(1, 2, 3))
     first.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2, 3)),))])
     second = first.restart(2)
     away = second.topic("t").partitions[0]
@@ -47,7 +47,7 @@ def test_absent_replicas_remain_replicas() -> None:
 
 
 def test_a_start_with_the_same_nodes_only_registers_them() -> None:
-    first = MetadataWorld(nodes=(1, 2))
+    first = MetadataCluster(nodes=(1, 2))
     first.controller.create_topics([NewTopic(name="t", replication_factor=2)])
     entries = len(first.log.entries)
     second = first.restart(1, 2)
@@ -56,7 +56,7 @@ def test_a_start_with_the_same_nodes_only_registers_them() -> None:
 
 
 def test_recreated_topic_has_another_id() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     world.controller.create_topics([NewTopic(name="t", configs={"retention.ms": "5"})])
     old = world.topic("t").topic_id
     world.controller.delete_topics([old])
@@ -68,10 +68,10 @@ def test_recreated_topic_has_another_id() -> None:
 
 def test_truncation_by_a_new_leader_remains_in_the_image() -> None:
     """Later leaders may have no reason to truncate, although a crash prevented the truncation."""
-    world = MetadataWorld(nodes=(1, 2, 3))
+    world = MetadataCluster(nodes=(1, 2, 3))
     world.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2, 3)),))])
 
-    def truncation(world: MetadataWorld) -> tuple[int, int, int]:
+    def truncation(world: MetadataCluster) -> tuple[int, int, int]:
         (partition,) = world.topic("t").partitions
         return partition.leader_epoch, partition.epoch_start_offset, partition.truncation_epoch
 
@@ -92,12 +92,12 @@ def test_truncation_by_a_new_leader_remains_in_the_image() -> None:
     assert truncation(world.restart(7)) == (7, 40, 5)
 
 
-def epochs_of(world: MetadataWorld, topic: str) -> list[int]:
+def epochs_of(world: MetadataCluster, topic: str) -> list[int]:
     return [partition.incarnation_epoch for partition in world.topic(topic).partitions]
 
 
 def test_each_created_partition_has_the_next_incarnation_epoch() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     assert world.image.max_incarnation_epoch == 0
     world.controller.create_topics([NewTopic(name="t", partitions=2), NewTopic(name="u")])
     assert (epochs_of(world, "t"), epochs_of(world, "u")) == ([1, 2], [3])
@@ -108,7 +108,7 @@ def test_each_created_partition_has_the_next_incarnation_epoch() -> None:
 
 
 def test_each_deleted_topic_increases_the_largest_incarnation_epoch() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     world.controller.create_topics([NewTopic(name="t", partitions=2), NewTopic(name="u")])
     world.controller.delete_topics([world.topic("t").topic_id, world.topic("u").topic_id])
     assert world.image.max_incarnation_epoch == 5
@@ -117,7 +117,7 @@ def test_each_deleted_topic_increases_the_largest_incarnation_epoch() -> None:
 
 
 def test_refused_and_validated_requests_do_not_count() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     world.controller.create_topics([NewTopic(name="."), NewTopic(name="t")])
     world.controller.create_topics([NewTopic(name="u")], validate_only=True)
     world.controller.create_partitions([NewPartitions("t", 5)], validate_only=True)
@@ -126,7 +126,7 @@ def test_refused_and_validated_requests_do_not_count() -> None:
 
 
 def test_a_new_leader_keeps_the_incarnation_epoch() -> None:
-    world = MetadataWorld(nodes=(1, 2))
+    world = MetadataCluster(nodes=(1, 2))
     world.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
     world.controller.move_leader("t", 0, 2)
     (partition,) = world.topic("t").partitions
@@ -134,7 +134,7 @@ def test_a_new_leader_keeps_the_incarnation_epoch() -> None:
 
 
 def test_incarnation_epochs_are_in_the_log() -> None:
-    first = MetadataWorld()
+    first = MetadataCluster()
     first.controller.create_topics([NewTopic(name="t", partitions=2), NewTopic(name="u")])
     first.controller.delete_topics([first.topic("t").topic_id])
     world = first.restart(1)

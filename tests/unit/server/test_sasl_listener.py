@@ -16,8 +16,8 @@ from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthent
 from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeRequest
 from kafkalite.security.sasl.scram_credentials import SCRAM_SHA_256
 from kafkalite.security.sasl.users import User
+from tests.cluster.sasl import SaslCluster, parsed
 from tests.unit.frames import request_frame
-from tests.unit.sasl_wire import SaslWire, parsed
 from tests.unit.security.sasl.token_signer import NOW_S, TokenSigner
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def unpadded(text: str) -> str:
 
 def test_passwords_of_a_login_module_are_accepted() -> None:
     jaas = f'{PLAIN_MODULE} username="x" password="y" user_bob="hunter2" user_alice="other";'
-    wire = SaslWire({PLAIN_JAAS: jaas})
+    wire = SaslCluster({PLAIN_JAAS: jaas})
     assert wire.connect().log_in("hunter2", "bob").error_code == 0
     assert wire.connect().log_in("other").error_code == 0
     assert wire.connect().log_in("secret") is None
@@ -50,11 +50,11 @@ def test_passwords_of_a_login_module_are_accepted() -> None:
 
 
 def test_rules_do_not_show_passwords() -> None:
-    assert "secret" not in repr(SaslWire().sasl_settings.rules())
+    assert "secret" not in repr(SaslCluster().sasl_settings.rules())
 
 
 def test_a_changed_login_module_applies_to_new_connections() -> None:
-    wire = SaslWire({PLAIN_JAAS: f'{PLAIN_MODULE} user_bob="one";'})
+    wire = SaslCluster({PLAIN_JAAS: f'{PLAIN_MODULE} user_bob="one";'})
     client = wire.connect()
     wire.config.publish({}, {}, {PLAIN_JAAS: f'{PLAIN_MODULE} user_bob="two";'})
     assert client.log_in("one", "bob").error_code == 0
@@ -73,7 +73,7 @@ def test_a_changed_login_module_applies_to_new_connections() -> None:
 def test_the_former_settings_remain_in_use_if_the_new_ones_are_invalid(
     key: str, value: str, reason: str
 ) -> None:
-    wire = SaslWire()
+    wire = SaslCluster()
     wire.config.publish({}, {}, {key: value})
     for _ in range(2):
         client = wire.connect()
@@ -96,7 +96,7 @@ def test_the_former_settings_remain_in_use_if_the_new_ones_are_invalid(
     ],
 )
 def test_an_invalid_dynamic_change_is_refused(key: str, value: str) -> None:
-    wire = SaslWire()
+    wire = SaslCluster()
     with pytest.raises(ConfigError, match="for configuration Invalid dynamic configuration"):
         check_dynamic_values({key: value}, wire.config, is_per_broker=True)
     check_dynamic_values({PLAIN_REAUTH: "5"}, wire.config, is_per_broker=True)
@@ -104,13 +104,15 @@ def test_an_invalid_dynamic_change_is_refused(key: str, value: str) -> None:
 
 
 def test_mechanisms_of_the_listener_have_precedence() -> None:
-    wire = SaslWire({MECHANISMS: "PLAIN", f"listener.name.outside.{MECHANISMS}": "SCRAM-SHA-256"})
+    wire = SaslCluster(
+        {MECHANISMS: "PLAIN", f"listener.name.outside.{MECHANISMS}": "SCRAM-SHA-256"}
+    )
     assert wire.connect().handshake("SCRAM-SHA-256").mechanisms == ["SCRAM-SHA-256"]
     assert wire.connect().handshake("PLAIN") is None
 
 
 def test_a_user_authenticates_by_its_mechanisms_only() -> None:
-    wire = SaslWire(
+    wire = SaslCluster(
         users=[User("alice", "secret", ("PLAIN",)), User("bob", "b", ("SCRAM-SHA-256",))]
     )
     assert wire.connect().log_in().error_code == 0
@@ -120,7 +122,7 @@ def test_a_user_authenticates_by_its_mechanisms_only() -> None:
 
 
 def test_the_lifetime_of_a_session_can_differ_by_mechanism() -> None:
-    wire = SaslWire({
+    wire = SaslCluster({
         "connections.max.reauth.ms": "9000",
         PLAIN_REAUTH: "3000",
     })  # fmt: skip
@@ -130,7 +132,7 @@ def test_the_lifetime_of_a_session_can_differ_by_mechanism() -> None:
 
 def test_unsecured_tokens_are_accepted_if_their_mechanism_is_enabled() -> None:
     options = 'unsecuredValidatorRequiredScope="write"'
-    wire = SaslWire({MECHANISMS: "OAUTHBEARER", JAAS_OF_TOKENS: f"{BEARER_MODULE} {options};"})
+    wire = SaslCluster({MECHANISMS: "OAUTHBEARER", JAAS_OF_TOKENS: f"{BEARER_MODULE} {options};"})
     expiry_s = wire.clock.now_ms() // 1000 + 60
     header = unpadded('{"alg":"none"}')
     for scope, is_accepted in (("write", True), ("read", False)):
@@ -166,7 +168,7 @@ def bearer(token: str) -> bytes:
 
 
 def test_signed_tokens_are_accepted_until_they_expire(tmp_path: Path) -> None:
-    wire = SaslWire(signed_token_config(tmp_path / "keys.json"))
+    wire = SaslCluster(signed_token_config(tmp_path / "keys.json"))
     client = wire.connect()
     assert client.handshake("OAUTHBEARER").error_code == 0
     response = client.authenticate(bearer(SIGNER.token()))
@@ -179,7 +181,7 @@ def test_signed_tokens_are_accepted_until_they_expire(tmp_path: Path) -> None:
 
 
 def test_a_client_authenticates_again_with_a_new_token(tmp_path: Path) -> None:
-    wire = SaslWire(signed_token_config(tmp_path / "keys.json"))
+    wire = SaslCluster(signed_token_config(tmp_path / "keys.json"))
     client = wire.connect()
     client.handshake("OAUTHBEARER")
     client.authenticate(bearer(SIGNER.token()))
@@ -190,7 +192,7 @@ def test_a_client_authenticates_again_with_a_new_token(tmp_path: Path) -> None:
 
 
 def test_an_invalid_signed_token_gets_the_error_of_kafka(tmp_path: Path) -> None:
-    wire = SaslWire(signed_token_config(tmp_path / "keys.json"))
+    wire = SaslCluster(signed_token_config(tmp_path / "keys.json"))
     header, claims = unpadded('{"alg":"none"}'), unpadded('{"sub":"alice","exp":9999999999}')
     unsecured = f"{header}.{claims}."
     for token, reason in (
@@ -211,7 +213,7 @@ def test_an_invalid_signed_token_gets_the_error_of_kafka(tmp_path: Path) -> None
 
 
 def test_the_log_has_the_reason_if_a_client_ignores_the_error(tmp_path: Path) -> None:
-    wire = SaslWire(signed_token_config(tmp_path / "keys.json"))
+    wire = SaslCluster(signed_token_config(tmp_path / "keys.json"))
     client = wire.connect()
     client.handshake("OAUTHBEARER")
     client.authenticate(bearer(SIGNER.token(aud="x")))
@@ -232,7 +234,7 @@ def test_a_client_waits_for_the_first_keys(version: int) -> None:
         def first_keys(self) -> Waiting[None]:
             return self.waiting
 
-    wire = SaslWire({MECHANISMS: "OAUTHBEARER,PLAIN"})
+    wire = SaslCluster({MECHANISMS: "OAUTHBEARER,PLAIN"})
     validator = wire.sasl_settings.signed_tokens = Validator()  # type: ignore[assignment]
     client = wire.connect()
     assert client.handshake("OAUTHBEARER", version) is None
@@ -243,7 +245,7 @@ def test_a_client_waits_for_the_first_keys(version: int) -> None:
 
 
 def test_a_mechanism_that_is_enabled_later_accepts_no_unsecured_token(tmp_path: Path) -> None:
-    wire = SaslWire(signed_token_config(tmp_path / "keys.json", **{MECHANISMS: "PLAIN"}))
+    wire = SaslCluster(signed_token_config(tmp_path / "keys.json", **{MECHANISMS: "PLAIN"}))
     wire.config.publish({MECHANISMS: "OAUTHBEARER"}, {}, {})
     for token, is_accepted in ((SIGNER.token(), True), ("e30.e30.", False)):
         client = wire.connect()
@@ -252,7 +254,7 @@ def test_a_mechanism_that_is_enabled_later_accepts_no_unsecured_token(tmp_path: 
 
 
 def test_a_callback_handler_without_a_listener_has_no_effect() -> None:
-    wire = SaslWire({HANDLER: SIGNED_TOKEN_HANDLERS[0], MECHANISMS: "OAUTHBEARER"})
+    wire = SaslCluster({HANDLER: SIGNED_TOKEN_HANDLERS[0], MECHANISMS: "OAUTHBEARER"})
     assert wire.sasl_settings.signed_tokens is None
     wire.sasl_settings.close()
 
@@ -270,7 +272,7 @@ def test_a_callback_handler_of_another_mechanism_prevents_the_start(
 ) -> None:
     key = f"listener.name.outside.{mechanism}.{HANDLER}"
     with pytest.raises(ConfigError) as error:
-        SaslWire({key: name})
+        SaslCluster({key: name})
     assert error.value.message.startswith(f"{key} is {name}, but must be org.apache.kafka.")
 
 
@@ -294,5 +296,5 @@ def test_invalid_settings_are_rejected_without_being_shown(
     config: Mapping[str, str], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message) as error:
-        SaslWire(config)
+        SaslCluster(config)
     assert "secret" not in str(error.value)

@@ -6,11 +6,11 @@ from kafkalite.security.sasl.scram_credentials import SCRAM_BY_NUMBER, is_passwo
 from kafkalite.security.sasl.users import User, users_of
 from kafkalite.server.scram_users import store_users
 from kafkalite.testing.entropy import SeededEntropy
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 
 def test_credentials_are_stored_for_the_mechanisms_of_each_user() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     users = [
         User("alice", "a"),
         User("bob", "b", ("SCRAM-SHA-256",)),
@@ -27,7 +27,7 @@ def test_credentials_are_stored_for_the_mechanisms_of_each_user() -> None:
 
 
 def test_only_a_changed_password_is_stored_again() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     store_users(world.controller, users_of({"alice": "a", "bob": "b"}), SeededEntropy(1))
     before, entries = world.image.scram_credentials, len(world.log.entries)
     store_users(world.controller, users_of({"alice": "a", "bob": "b"}), SeededEntropy(2))

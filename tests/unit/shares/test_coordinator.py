@@ -17,7 +17,7 @@ from kafkalite.shares.coordinator import ShareCoordinator
 from kafkalite.shares.state import ShareKey
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 from tests.unit.shares.share_world import KEY, ShareWorld, change, topic_image
 
 PRUNE_MS = 300_000
@@ -32,7 +32,7 @@ class Stage:
     """A share coordinator with a controller."""
 
     def __init__(self) -> None:
-        world = MetadataWorld()
+        world = MetadataCluster()
         self.metadata = world.controller
         self.metadata_log = world.log
         self.logs: dict[int, MemoryCoordinatorLog] = {}

@@ -16,7 +16,7 @@ from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from kafkalite.transactions.coordinator import TransactionCoordinator
 from kafkalite.transactions.producer_initialization import ProducerRequest
 from kafkalite.transactions.state import ProducerIdAndEpoch, TransactionState
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 from tests.unit.transactions.transaction_world import ID, A, B, TransactionWorld
 
 NO_PRODUCER = ProducerIdAndEpoch(1, 0)
@@ -26,7 +26,7 @@ class Stage:
     """A transaction coordinator with a controller."""
 
     def __init__(self) -> None:
-        world = MetadataWorld()
+        world = MetadataCluster()
         self.metadata = world.controller
         self.metadata_log = world.log
         self.logs: dict[int, MemoryCoordinatorLog] = {}

@@ -13,8 +13,8 @@ from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthent
 from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.security.sasl.scram_credentials import SCRAM_MECHANISMS, ScramMechanism
+from tests.cluster.sasl import DELAY_MS, SaslCluster, parsed
 from tests.unit.frames import framed, request_frame
-from tests.unit.sasl_wire import DELAY_MS, SaslWire, parsed
 
 if TYPE_CHECKING:
     from kafkalite.gateway.api import Api
@@ -27,11 +27,11 @@ TOKEN = b"\0alice\0secret"
 
 
 @pytest.fixture
-def wire() -> SaslWire:
-    return SaslWire()
+def wire() -> SaslCluster:
+    return SaslCluster()
 
 
-def test_a_client_authenticates_after_it_asked_for_versions(wire: SaslWire) -> None:
+def test_a_client_authenticates_after_it_asked_for_versions(wire: SaslCluster) -> None:
     client = wire.connect()
     assert client.request(VERSIONS, 3).error_code == ErrorCode.NONE
     response = client.handshake("PLAIN")
@@ -46,7 +46,7 @@ def test_a_client_authenticates_after_it_asked_for_versions(wire: SaslWire) -> N
 
 
 @pytest.mark.parametrize("mechanism", SCRAM_MECHANISMS)
-def test_a_client_authenticates_by_scram(wire: SaslWire, mechanism: ScramMechanism) -> None:
+def test_a_client_authenticates_by_scram(wire: SaslCluster, mechanism: ScramMechanism) -> None:
     client = wire.connect()
     response = client.log_in_by_scram(mechanism)
     assert response.error_code == ErrorCode.NONE
@@ -55,7 +55,7 @@ def test_a_client_authenticates_by_scram(wire: SaslWire, mechanism: ScramMechani
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_requests_may_follow_the_last_token_at_once(wire: SaslWire, version: int) -> None:
+def test_requests_may_follow_the_last_token_at_once(wire: SaslCluster, version: int) -> None:
     client = wire.connect()
     client.handshake("PLAIN")
     requests = request_frame(SaslAuthenticateRequest(auth_bytes=TOKEN), version) + request_frame(
@@ -69,7 +69,7 @@ def test_requests_may_follow_the_last_token_at_once(wire: SaslWire, version: int
     assert client.violation is None
 
 
-def test_bare_tokens_follow_the_first_version_of_the_handshake(wire: SaslWire) -> None:
+def test_bare_tokens_follow_the_first_version_of_the_handshake(wire: SaslCluster) -> None:
     client = wire.connect()
     assert client.handshake("PLAIN", 0).error_code == ErrorCode.NONE
     assert client.send_token(TOKEN) == framed(b"")
@@ -78,7 +78,7 @@ def test_bare_tokens_follow_the_first_version_of_the_handshake(wire: SaslWire) -
     assert client.request(VERSIONS, 3).error_code == ErrorCode.NONE
 
 
-def test_a_refused_bare_token_closes_the_connection_without_an_answer(wire: SaslWire) -> None:
+def test_a_refused_bare_token_closes_the_connection_without_an_answer(wire: SaslCluster) -> None:
     client = wire.connect()
     client.handshake("PLAIN", 0)
     assert client.send_token(b"\0alice\0wrong") == b""
@@ -91,7 +91,7 @@ def test_a_refused_bare_token_closes_the_connection_without_an_answer(wire: Sasl
     assert client.violation is not None
 
 
-def test_a_wrong_password_is_answered_after_a_delay(wire: SaslWire) -> None:
+def test_a_wrong_password_is_answered_after_a_delay(wire: SaslCluster) -> None:
     client = wire.connect()
     client.handshake("PLAIN")
     assert client.authenticate(b"\0alice\0mistyped") is None
@@ -108,7 +108,7 @@ def test_a_wrong_password_is_answered_after_a_delay(wire: SaslWire) -> None:
 @pytest.mark.parametrize("name", ["alice", "bob"])
 @pytest.mark.parametrize("mechanism", SCRAM_MECHANISMS)
 def test_an_unknown_user_is_answered_as_one_with_a_wrong_password(
-    wire: SaslWire, mechanism: ScramMechanism, name: str
+    wire: SaslCluster, mechanism: ScramMechanism, name: str
 ) -> None:
     client = wire.connect()
     assert client.log_in_by_scram(mechanism, name, "wrong") is None
@@ -121,13 +121,13 @@ def test_an_unknown_user_is_answered_as_one_with_a_wrong_password(
 
 
 def test_the_delay_is_configured() -> None:
-    wire = SaslWire({"connection.failed.authentication.delay.ms": "0"})
+    wire = SaslCluster({"connection.failed.authentication.delay.ms": "0"})
     client = wire.connect()
     assert client.log_in("wrong").error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert client.violation is not None
 
 
-def test_a_client_that_disconnects_during_the_delay_is_forgotten(wire: SaslWire) -> None:
+def test_a_client_that_disconnects_during_the_delay_is_forgotten(wire: SaslCluster) -> None:
     client = wire.connect()
     client.log_in("wrong")
     client.session.close()
@@ -137,7 +137,7 @@ def test_a_client_that_disconnects_during_the_delay_is_forgotten(wire: SaslWire)
 
 @pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER", "plain", ""])
 def test_another_mechanism_is_answered_with_the_enabled_ones(
-    wire: SaslWire, mechanism: str
+    wire: SaslCluster, mechanism: str
 ) -> None:
     client = wire.connect()
     assert client.handshake(mechanism) is None
@@ -150,7 +150,7 @@ def test_another_mechanism_is_answered_with_the_enabled_ones(
 @pytest.mark.parametrize("asks_for_versions", [False, True])
 @pytest.mark.parametrize("request_class", [MetadataRequest, SaslAuthenticateRequest])
 def test_other_requests_before_the_handshake_are_not_answered(
-    wire: SaslWire,
+    wire: SaslCluster,
     request_class: type[MetadataRequest | SaslAuthenticateRequest],
     asks_for_versions: bool,  # noqa: FBT001 - a parameter
 ) -> None:
@@ -165,7 +165,7 @@ def test_other_requests_before_the_handshake_are_not_answered(
 
 @pytest.mark.parametrize("version", [1, 9, 13])
 def test_other_requests_during_the_exchange_are_answered_as_illegal(
-    wire: SaslWire, version: int
+    wire: SaslCluster, version: int
 ) -> None:
     client = wire.connect()
     client.handshake("PLAIN")
@@ -176,7 +176,7 @@ def test_other_requests_during_the_exchange_are_answered_as_illegal(
     assert client.violation is not None
 
 
-def test_a_second_handshake_during_the_exchange_is_illegal(wire: SaslWire) -> None:
+def test_a_second_handshake_during_the_exchange_is_illegal(wire: SaslCluster) -> None:
     client = wire.connect()
     client.handshake("PLAIN")
     assert client.handshake("PLAIN") is None
@@ -184,7 +184,7 @@ def test_a_second_handshake_during_the_exchange_is_illegal(wire: SaslWire) -> No
     assert (response.error_code, response.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
 
 
-def test_versions_may_be_requested_again_after_an_error_only(wire: SaslWire) -> None:
+def test_versions_may_be_requested_again_after_an_error_only(wire: SaslCluster) -> None:
     client = wire.connect()
     invalid = ApiVersionsRequest(client_software_name="?", client_software_version="1")
     assert client.request(invalid, 3).error_code == ErrorCode.INVALID_REQUEST
@@ -197,7 +197,7 @@ def test_versions_may_be_requested_again_after_an_error_only(wire: SaslWire) -> 
     assert client.violation is not None
 
 
-def test_an_unknown_version_of_the_handshake_closes_the_connection(wire: SaslWire) -> None:
+def test_an_unknown_version_of_the_handshake_closes_the_connection(wire: SaslCluster) -> None:
     client = wire.connect()
     frame = bytearray(request_frame(SaslHandshakeRequest(mechanism="PLAIN"), 1))
     frame[7] = 9
@@ -208,7 +208,7 @@ def test_an_unknown_version_of_the_handshake_closes_the_connection(wire: SaslWir
 @pytest.mark.parametrize(
     "content", [b"", b"\x60\x82\x01\x02 a token of Kerberos", b"\x7f\xff\0\0" + bytes(30)]
 )
-def test_bytes_that_are_no_request_close_the_connection(wire: SaslWire, content: bytes) -> None:
+def test_bytes_that_are_no_request_close_the_connection(wire: SaslCluster, content: bytes) -> None:
     client = wire.connect()
     assert client.send(framed(content)) == b""
     assert client.fail_later() == b""
@@ -226,7 +226,7 @@ def test_bytes_that_are_no_request_close_the_connection(wire: SaslWire, content:
     ],
 )
 def test_a_frame_that_is_too_long_closes_the_connection(
-    wire: SaslWire, length: bytes, reason: str
+    wire: SaslCluster, length: bytes, reason: str
 ) -> None:
     client = wire.connect()
     assert client.send(length) == b""
@@ -236,7 +236,7 @@ def test_a_frame_that_is_too_long_closes_the_connection(
 
 
 def test_the_size_of_tokens_is_limited_by_the_configuration() -> None:
-    wire = SaslWire({"sasl.server.max.receive.size": "100"})
+    wire = SaslCluster({"sasl.server.max.receive.size": "100"})
     client = wire.connect()
     client.handshake("PLAIN")
     assert client.authenticate(b"\0alice\0" + b"s" * 100) is None
@@ -248,7 +248,7 @@ def test_the_size_of_tokens_is_limited_by_the_configuration() -> None:
     assert client.violation is None
 
 
-def test_requests_of_authentication_are_illegal_afterwards(wire: SaslWire) -> None:
+def test_requests_of_authentication_are_illegal_afterwards(wire: SaslCluster) -> None:
     client = wire.connect()
     client.log_in()
     for version in (0, 1):
@@ -269,7 +269,7 @@ REAUTH = {"connections.max.reauth.ms": str(SESSION_MS)}
 
 
 def test_a_session_ends_with_the_first_request_after_its_lifetime() -> None:
-    wire = SaslWire(REAUTH)
+    wire = SaslCluster(REAUTH)
     client = wire.connect()
     assert client.log_in(version=1).session_lifetime_ms == SESSION_MS
     wire.clock.advance(SESSION_MS)
@@ -282,7 +282,7 @@ def test_a_session_ends_with_the_first_request_after_its_lifetime() -> None:
 
 
 def test_a_session_continues_after_another_authentication() -> None:
-    wire = SaslWire(REAUTH)
+    wire = SaslCluster(REAUTH)
     client = wire.connect()
     client.log_in()
     for _ in range(3):
@@ -294,7 +294,7 @@ def test_a_session_continues_after_another_authentication() -> None:
 
 
 def test_an_expired_session_can_be_renewed() -> None:
-    wire = SaslWire(REAUTH)
+    wire = SaslCluster(REAUTH)
     client = wire.connect()
     client.log_in()
     wire.clock.advance(SESSION_MS + 1)
@@ -303,7 +303,7 @@ def test_an_expired_session_can_be_renewed() -> None:
 
 
 def test_the_second_authentication_may_arrive_in_one_piece() -> None:
-    wire = SaslWire(REAUTH)
+    wire = SaslCluster(REAUTH)
     client = wire.connect()
     client.log_in()
     answers = client.send(
@@ -320,7 +320,7 @@ def test_the_second_authentication_may_arrive_in_one_piece() -> None:
 
 
 def test_another_authentication_within_a_second_is_illegal() -> None:
-    wire = SaslWire(REAUTH)
+    wire = SaslCluster(REAUTH)
     client = wire.connect()
     client.log_in()
     client.log_in()
@@ -331,7 +331,7 @@ def test_another_authentication_within_a_second_is_illegal() -> None:
 
 
 def test_requests_between_handshake_and_token_are_illegal() -> None:
-    wire = SaslWire(REAUTH)
+    wire = SaslCluster(REAUTH)
     client = wire.connect()
     client.log_in()
     client.handshake("PLAIN")
@@ -342,7 +342,7 @@ def test_requests_between_handshake_and_token_are_illegal() -> None:
 
 
 def test_user_and_mechanism_cannot_change() -> None:
-    wire = SaslWire(REAUTH, users={"alice": "secret", "bob": "secret"})
+    wire = SaslCluster(REAUTH, users={"alice": "secret", "bob": "secret"})
     client = wire.connect()
     client.log_in()
     assert client.log_in(name="bob") is None
@@ -361,7 +361,7 @@ def test_user_and_mechanism_cannot_change() -> None:
 class Delay:
     """A step that delays each answer, as a fault can."""
 
-    def __init__(self, wire: SaslWire) -> None:
+    def __init__(self, wire: SaslCluster) -> None:
         self.wire = wire
 
     def wrap(self, api: Api, version: int, handler: Handler) -> Handler:
@@ -377,7 +377,7 @@ class Delay:
         return delayed
 
 
-def test_a_client_that_fails_after_a_delayed_answer_is_delayed_too(wire: SaslWire) -> None:
+def test_a_client_that_fails_after_a_delayed_answer_is_delayed_too(wire: SaslCluster) -> None:
     client = wire.connect()
     client.handshake("PLAIN")
     wire.gateway.install(Delay(wire))
@@ -390,7 +390,7 @@ def test_a_client_that_fails_after_a_delayed_answer_is_delayed_too(wire: SaslWir
 
 
 def test_a_delayed_failure_without_a_further_delay_is_answered_at_once() -> None:
-    wire = SaslWire({"connection.failed.authentication.delay.ms": "0"})
+    wire = SaslCluster({"connection.failed.authentication.delay.ms": "0"})
     client = wire.connect()
     client.handshake("PLAIN")
     wire.gateway.install(Delay(wire))
@@ -402,7 +402,7 @@ def test_a_delayed_failure_without_a_further_delay_is_answered_at_once() -> None
     assert client.violation is not None
 
 
-def test_a_delayed_answer_of_a_step_keeps_the_order(wire: SaslWire) -> None:
+def test_a_delayed_answer_of_a_step_keeps_the_order(wire: SaslCluster) -> None:
     """The client is authenticated when it is answered."""
     client = wire.connect()
     client.handshake("PLAIN")

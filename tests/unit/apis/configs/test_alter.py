@@ -13,21 +13,21 @@ from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 REPLACE, ALTER = APIS
 SET, DELETE, APPEND = 0, 1, 2
 
 
 @pytest.fixture
-def world() -> MetadataWorld:
-    world = MetadataWorld(nodes=(1, 2))
+def world() -> MetadataCluster:
+    world = MetadataCluster(nodes=(1, 2))
     world.controller.create_topics([NewTopic(name="t", configs={"segment.ms": "6"})])
     return world
 
 
 def alter(
-    world: MetadataWorld,
+    world: MetadataCluster,
     kind: int,
     name: str,
     *changes: tuple[str, int, str | None],
@@ -52,7 +52,7 @@ def alter(
 
 
 def replace(
-    world: MetadataWorld, kind: int, name: str, *configs: tuple[str, str | None], times: int = 1
+    world: MetadataCluster, kind: int, name: str, *configs: tuple[str, str | None], times: int = 1
 ) -> list[tuple[ErrorCode, str | None]]:
     resource = AlterConfigsRequest.AlterConfigsResource(
         resource_type=kind,
@@ -68,7 +68,7 @@ def replace(
 DONE = [(ErrorCode.NONE, None)]
 
 
-def test_incremental_changes_are_applied(world: MetadataWorld) -> None:
+def test_incremental_changes_are_applied(world: MetadataCluster) -> None:
     changes = (("retention.ms", SET, "5"), ("cleanup.policy", APPEND, "compact"))
     assert alter(world, ResourceType.TOPIC, "t", *changes) == DONE
     assert world.image.topic_config("t") == {
@@ -78,12 +78,12 @@ def test_incremental_changes_are_applied(world: MetadataWorld) -> None:
     }
 
 
-def test_all_settings_are_replaced(world: MetadataWorld) -> None:
+def test_all_settings_are_replaced(world: MetadataCluster) -> None:
     assert replace(world, ResourceType.TOPIC, "t", ("retention.ms", "5")) == DONE
     assert world.image.topic_config("t") == {"retention.ms": "5"}
 
 
-def test_validate_only_changes_nothing(world: MetadataWorld) -> None:
+def test_validate_only_changes_nothing(world: MetadataCluster) -> None:
     change = ("retention.ms", SET, "5")
     assert alter(world, ResourceType.TOPIC, "t", change, validate_only=True) == DONE
     level = ("root", SET, "DEBUG")
@@ -92,7 +92,7 @@ def test_validate_only_changes_nothing(world: MetadataWorld) -> None:
     assert world.config.log_levels.level_of("root") == "INFO"
 
 
-def test_malformed_requests_are_refused_for_each_resource(world: MetadataWorld) -> None:
+def test_malformed_requests_are_refused_for_each_resource(world: MetadataCluster) -> None:
     topic = ResourceType.TOPIC
     twice = [("retention.ms", SET, "1"), ("retention.ms", SET, "2")]
     assert alter(world, topic, "t", *twice) == [
@@ -123,19 +123,19 @@ def test_malformed_requests_are_refused_for_each_resource(world: MetadataWorld) 
     ],
 )
 def test_a_node_alters_only_its_own_resources(
-    world: MetadataWorld, kind: int, name: str, message: str
+    world: MetadataCluster, kind: int, name: str, message: str
 ) -> None:
     refused = [(ErrorCode.INVALID_REQUEST, message)]
     assert alter(world, kind, name, ("a", SET, "b")) == refused
     assert replace(world, kind, name, ("a", "b")) == refused
 
 
-def test_a_broker_setting_takes_effect_immediately(world: MetadataWorld) -> None:
+def test_a_broker_setting_takes_effect_immediately(world: MetadataCluster) -> None:
     assert alter(world, ResourceType.BROKER, "1", ("message.max.bytes", SET, "5000")) == DONE
     assert world.config.int("message.max.bytes") == 5000
 
 
-def test_logger_changes_are_not_stored(world: MetadataWorld) -> None:
+def test_logger_changes_are_not_stored(world: MetadataCluster) -> None:
     entries = len(world.log.entries)
     logger = ResourceType.BROKER_LOGGER
     assert alter(world, logger, "1", ("kafkalite", SET, "DEBUG")) == DONE
@@ -181,7 +181,7 @@ def test_logger_changes_are_not_stored(world: MetadataWorld) -> None:
     ],
 )
 def test_invalid_logger_changes_are_refused(
-    world: MetadataWorld,
+    world: MetadataCluster,
     name: str,
     change: tuple[str, int, str | None],
     refusal: tuple[ErrorCode, str],
@@ -189,7 +189,7 @@ def test_invalid_logger_changes_are_refused(
     assert alter(world, ResourceType.BROKER_LOGGER, name, change) == [refusal]
 
 
-def test_one_invalid_logger_change_prevents_the_others(world: MetadataWorld) -> None:
+def test_one_invalid_logger_change_prevents_the_others(world: MetadataCluster) -> None:
     changes = (("kafkalite", SET, "DEBUG"), ("root", SET, "LOUD"))
     ((code, message),) = alter(world, ResourceType.BROKER_LOGGER, "1", *changes)
     assert code is ErrorCode.INVALID_CONFIG
@@ -199,7 +199,7 @@ def test_one_invalid_logger_change_prevents_the_others(world: MetadataWorld) -> 
 
 
 @pytest.mark.parametrize("release", ["3.3", "3.9"])
-def test_releases_before_40_have_no_group_settings(world: MetadataWorld, release: str) -> None:
+def test_releases_before_40_have_no_group_settings(world: MetadataCluster, release: str) -> None:
     world.config.release = emulated_release(release)
     unknown = [(ErrorCode.INVALID_REQUEST, "Unknown resource type 32")]
     for key in ("consumer.session.timeout.ms", "no.such.key"):
@@ -211,7 +211,7 @@ def test_releases_before_40_have_no_group_settings(world: MetadataWorld, release
     )
 
 
-def test_releases_before_40_accept_a_message_format_version(world: MetadataWorld) -> None:
+def test_releases_before_40_accept_a_message_format_version(world: MetadataCluster) -> None:
     name = "message.format.version"
     refused = [(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")]
     assert replace(world, ResourceType.TOPIC, "t", (name, "2.8")) == refused

@@ -18,7 +18,7 @@ from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 if TYPE_CHECKING:
     from kafkalite.metadata.image import MetadataImage
@@ -36,17 +36,17 @@ Row = tuple[int, str, ErrorCode]
 
 
 @pytest.fixture
-def world() -> MetadataWorld:
-    world = MetadataWorld(nodes=(1, 2))
+def world() -> MetadataCluster:
+    world = MetadataCluster(nodes=(1, 2))
     world.controller.create_topics([NewTopic(name="t", configs={"segment.ms": "6"})])
     return world
 
 
-def image(world: MetadataWorld) -> MetadataImage:
+def image(world: MetadataCluster) -> MetadataImage:
     return world.controller.image
 
 
-def alter(world: MetadataWorld, *resources: Resource) -> list[Row]:
+def alter(world: MetadataCluster, *resources: Resource) -> list[Row]:
     rows = IncrementalAlterConfigsRequest
     request = rows(
         resources=[
@@ -64,7 +64,7 @@ def alter(world: MetadataWorld, *resources: Resource) -> list[Row]:
     return result(world.ask(ALTER_AT_CONTROLLER, request))
 
 
-def replace(world: MetadataWorld, *resources: Resource) -> list[Row]:
+def replace(world: MetadataCluster, *resources: Resource) -> list[Row]:
     rows = AlterConfigsRequest
     request = rows(
         resources=[
@@ -87,7 +87,7 @@ def result(answer: object) -> list[Row]:
 
 
 @pytest.mark.parametrize("change", [alter, replace])
-def test_a_repeated_resource_has_one_row(world: MetadataWorld, change: object) -> None:
+def test_a_repeated_resource_has_one_row(world: MetadataCluster, change: object) -> None:
     assert callable(change)
     values = (("segment.ms", SET, "9"),)
     rows = change(world, *[(TOPIC, "t", values)] * 3, (TOPIC, "no", values), (99, "t", values))
@@ -99,13 +99,13 @@ def test_a_repeated_resource_has_one_row(world: MetadataWorld, change: object) -
     assert image(world).configs[T] == {"segment.ms": "6"}
 
 
-def test_the_last_value_of_a_key_applies(world: MetadataWorld) -> None:
+def test_the_last_value_of_a_key_applies(world: MetadataCluster) -> None:
     changes = (("segment.ms", SET, "9"), ("retention.ms", SET, "1"), ("segment.ms", SET, "8"))
     assert alter(world, (TOPIC, "t", changes)) == [(TOPIC, "t", ErrorCode.NONE)]
     assert image(world).configs[T] == {"segment.ms": "8", "retention.ms": "1"}
 
 
-def test_a_null_value_deletes_a_key(world: MetadataWorld) -> None:
+def test_a_null_value_deletes_a_key(world: MetadataCluster) -> None:
     assert alter(world, (TOPIC, "t", (("segment.ms", SET, None),)))[0][2] == ErrorCode.NONE
     assert T not in image(world).configs
     values = (("segment.ms", SET, None), ("retention.ms", SET, "1"))
@@ -117,7 +117,7 @@ def test_a_null_value_deletes_a_key(world: MetadataWorld) -> None:
     "change", [("cleanup.policy", APPEND, None), ("segment.ms", 4, "1"), ("segment.ms", -1, "1")]
 )
 def test_a_change_that_cannot_be_processed_fails_the_request(
-    world: MetadataWorld, change: Change
+    world: MetadataCluster, change: Change
 ) -> None:
     other = (("segment.ms", SET, "9"),)
     rows = alter(world, (TOPIC, "t", other), (TOPIC, "no", (change,)))
@@ -126,7 +126,9 @@ def test_a_change_that_cannot_be_processed_fails_the_request(
 
 
 @pytest.mark.parametrize("change", [alter, replace])
-def test_settings_of_all_registered_nodes_can_change(world: MetadataWorld, change: object) -> None:
+def test_settings_of_all_registered_nodes_can_change(
+    world: MetadataCluster, change: object
+) -> None:
     assert callable(change)
     values = (("log.retention.ms", SET, "77"),)
     rows = change(world, *((BROKER, name, values) for name in ("2", "3", "x", "-1")))
@@ -139,7 +141,7 @@ def test_settings_of_all_registered_nodes_can_change(world: MetadataWorld, chang
     assert image(world).configs[ConfigResource(BROKER, "2")] == {"log.retention.ms": "77"}
 
 
-def test_loggers_are_changed_one_after_the_other(world: MetadataWorld) -> None:
+def test_loggers_are_changed_one_after_the_other(world: MetadataCluster) -> None:
     rows = alter(
         world,
         (LOGGER, "1", (("root", SET, "WARN"),)),
@@ -160,7 +162,7 @@ def test_loggers_are_changed_one_after_the_other(world: MetadataWorld) -> None:
 
 
 def test_a_null_level_of_a_logger_fails() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     rows = IncrementalAlterConfigsRequest
     null = rows.AlterableConfig(name="root", config_operation=SET, value=None)
     logger = rows.AlterConfigsResource(resource_type=LOGGER, resource_name="1", configs=[null])
@@ -170,6 +172,6 @@ def test_a_null_level_of_a_logger_fails() -> None:
 
 
 def test_an_old_release_has_no_settings_of_groups() -> None:
-    world = MetadataWorld(as_version="3.7")
+    world = MetadataCluster(as_version="3.7")
     rows = alter(world, (ResourceType.GROUP, "g", ()))
     assert rows == [(ResourceType.GROUP, "g", ErrorCode.UNSUPPORTED_VERSION)]

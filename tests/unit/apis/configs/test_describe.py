@@ -14,7 +14,7 @@ from kafkalite.metadata.image import ConfigResource, ResourceType
 from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
 from kafkalite.protocol._generated.messages.list_config_resources import ListConfigResourcesRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 DESCRIBE, LIST = APIS
 CLUSTER_DEFAULT = ConfigResource(ResourceType.BROKER, "")
@@ -22,13 +22,13 @@ GROUP = ConfigResource(ResourceType.GROUP, "g")
 
 
 @pytest.fixture
-def world() -> MetadataWorld:
-    world = MetadataWorld(nodes=(1, 2))
+def world() -> MetadataCluster:
+    world = MetadataCluster(nodes=(1, 2))
     world.controller.create_topics([NewTopic(name="t", configs={"retention.ms": "5"})])
     return world
 
 
-def describe(world: MetadataWorld, kind: int, name: str, *keys: str, **flags: Any) -> Any:  # noqa: ANN401 - a generated result
+def describe(world: MetadataCluster, kind: int, name: str, *keys: str, **flags: Any) -> Any:  # noqa: ANN401 - a generated result
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=list(keys) or None
     )
@@ -38,7 +38,7 @@ def describe(world: MetadataWorld, kind: int, name: str, *keys: str, **flags: An
     return result
 
 
-def test_a_topic_is_described_with_the_requested_keys(world: MetadataWorld) -> None:
+def test_a_topic_is_described_with_the_requested_keys(world: MetadataCluster) -> None:
     (plain,) = describe(world, ResourceType.TOPIC, "t", "retention.ms", "nope").configs
     assert (plain.value, plain.config_source, plain.config_type) == ("5", 1, 5)
     assert (plain.synonyms, plain.documentation) == ([], None)
@@ -58,7 +58,7 @@ def test_a_topic_is_described_with_the_requested_keys(world: MetadataWorld) -> N
     assert len(describe(world, ResourceType.TOPIC, "t").configs) == 37
 
 
-def test_repeated_resources_in_one_request_are_limited(world: MetadataWorld) -> None:
+def test_repeated_resources_in_one_request_are_limited(world: MetadataCluster) -> None:
     """The response is a thousand times as large as the request."""
     asked = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=ResourceType.TOPIC, resource_name="t"
@@ -68,20 +68,20 @@ def test_repeated_resources_in_one_request_are_limited(world: MetadataWorld) -> 
     assert codes == [0] * (MAX_DUPLICATES + 1) + [ErrorCode.INVALID_REQUEST] * 2
 
 
-def test_a_node_describes_only_itself(world: MetadataWorld) -> None:
+def test_a_node_describes_only_itself(world: MetadataCluster) -> None:
     own = {each.name: each for each in describe(world, ResourceType.BROKER, "1").configs}
     assert own["node.id"].value == "1"
     assert own["num.partitions"].read_only
     assert describe(world, ResourceType.BROKER, "2").error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_the_cluster_default_is_described_on_its_own(world: MetadataWorld) -> None:
+def test_the_cluster_default_is_described_on_its_own(world: MetadataCluster) -> None:
     (only,) = describe(world, ResourceType.BROKER, "", include_synonyms=True).configs
     assert (only.name, only.config_source) == ("min.insync.replicas", 3)
     assert [each.source for each in only.synonyms] == [3]
 
 
-def test_loggers_are_described_with_their_levels(world: MetadataWorld) -> None:
+def test_loggers_are_described_with_their_levels(world: MetadataCluster) -> None:
     result = describe(world, ResourceType.BROKER_LOGGER, "1")
     rows = [
         (each.name, each.value, each.config_source, each.documentation) for each in result.configs
@@ -89,7 +89,7 @@ def test_loggers_are_described_with_their_levels(world: MetadataWorld) -> None:
     assert rows == [("kafkalite", "INFO", 6, ""), ("root", "INFO", 6, "")]
 
 
-def test_groups_and_subscriptions_without_settings_are_described(world: MetadataWorld) -> None:
+def test_groups_and_subscriptions_without_settings_are_described(world: MetadataCluster) -> None:
     assert len(describe(world, ResourceType.GROUP, "unknown").configs) == 21
     assert len(describe(world, ResourceType.CLIENT_METRICS, "nothing").configs) == 3
 
@@ -134,20 +134,20 @@ def test_groups_and_subscriptions_without_settings_are_described(world: Metadata
     ],
 )
 def test_invalid_resources_are_refused(
-    world: MetadataWorld, kind: int, name: str, code: ErrorCode, message: str
+    world: MetadataCluster, kind: int, name: str, code: ErrorCode, message: str
 ) -> None:
     result = describe(world, kind, name)
     assert (result.error_code, result.error_message, result.configs) == (code, message, [])
 
 
-def listed(world: MetadataWorld, version: int, *kinds: int) -> list[tuple[int, str]]:
+def listed(world: MetadataCluster, version: int, *kinds: int) -> list[tuple[int, str]]:
     request = ListConfigResourcesRequest(resource_types=list(kinds))
     answer = world.ask(LIST, request, version)
     assert answer.error_code == ErrorCode.NONE
     return [(each.resource_type, each.resource_name) for each in answer.config_resources]
 
 
-def test_resources_are_listed_by_type(world: MetadataWorld) -> None:
+def test_resources_are_listed_by_type(world: MetadataCluster) -> None:
     world.controller.alter_configs(
         {
             GROUP: [ConfigChange("consumer.session.timeout.ms", AlterOperation.SET, "46000")],
@@ -169,13 +169,13 @@ def test_resources_are_listed_by_type(world: MetadataWorld) -> None:
     assert listed(world, 0) == [(ResourceType.CLIENT_METRICS, "m")]
 
 
-def test_an_unknown_type_is_refused(world: MetadataWorld) -> None:
+def test_an_unknown_type_is_refused(world: MetadataCluster) -> None:
     answer = world.ask(LIST, ListConfigResourcesRequest(resource_types=[77]))
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_releases_before_40_describe_message_formats_and_no_groups() -> None:
-    world = MetadataWorld(as_version="3.9")
+    world = MetadataCluster(as_version="3.9")
     world.controller.create_topics([NewTopic(name="t", configs={"message.format.version": "2.8"})])
     topic = describe(world, ResourceType.TOPIC, "t", include_synonyms=True)
     shown = {each.name: each for each in topic.configs}

@@ -35,7 +35,7 @@ from kafkalite.server import sasl_listener
 from kafkalite.server.addresses import Address
 from kafkalite.testing import Broker
 from tests.cluster.cluster import TestCluster
-from tests.unit.sasl_wire import SaslClient, SaslWire
+from tests.cluster.sasl import SaslClient, SaslCluster
 from tests.unit.security.sasl.scram_client import ScramClient
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 DISABLED = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 
 
-def wire_with(config: Mapping[str, str] = TOKENS) -> SaslWire:
-    return SaslWire(config, users=USERS)
+def wire_with(config: Mapping[str, str] = TOKENS) -> SaslCluster:
+    return SaslCluster(config, users=USERS)
 
 
-def client_of(wire: SaslWire, name: str = "alice") -> SaslClient:
+def client_of(wire: SaslCluster, name: str = "alice") -> SaslClient:
     client = wire.connect()
     assert client.log_in(USERS[name], name).error_code == 0
     return client

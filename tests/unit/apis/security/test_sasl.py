@@ -16,7 +16,7 @@ from kafkalite.protocol._generated.messages.sasl_handshake import (
 )
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.unit.sasl_wire import SaslWire
+from tests.cluster.sasl import SaslCluster
 
 Request = SaslHandshakeRequest | SaslAuthenticateRequest
 
@@ -37,7 +37,7 @@ def test_authentication_is_illegal_on_a_listener_without_sasl(
     api = find_api(request_class.API_KEY)
     assert api is not None
     context = ConnectionContext(
-        node=SaslWire().node, listener="PLAINTEXT", client_host="/127.0.0.1"
+        node=SaslCluster().node, listener="PLAINTEXT", client_host="/127.0.0.1"
     )
     with pytest.raises(KafkaError) as refusal:
         api.handler(Call(context), request_class())
@@ -63,6 +63,6 @@ def test_refusals_have_the_fields_of_the_api() -> None:
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_the_handshake_returns_the_enabled_mechanisms(version: int) -> None:
-    wire = SaslWire({"sasl.enabled.mechanisms": "PLAIN,GSSAPI,SCRAM-SHA-256"})
+    wire = SaslCluster({"sasl.enabled.mechanisms": "PLAIN,GSSAPI,SCRAM-SHA-256"})
     response = wire.connect().handshake("PLAIN", version)
     assert (response.error_code, response.mechanisms) == (0, ["PLAIN", "SCRAM-SHA-256"])

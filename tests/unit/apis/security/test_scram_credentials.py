@@ -25,7 +25,7 @@ from kafkalite.security.sasl.scram_credentials import (
     SCRAM_SHA_512,
     salt_password,
 )
-from tests.unit.sasl_wire import SaslWire
+from tests.cluster.sasl import SaslCluster
 
 if TYPE_CHECKING:
     from kafkalite.security.sasl.scram_credentials import ScramMechanism
@@ -46,14 +46,14 @@ def upsertion(name: str, mechanism: ScramMechanism, password: str = "pw") -> Ups
 
 
 def alter(
-    wire: SaslWire, **changes: list[Deletion] | list[Upsertion]
+    wire: SaslCluster, **changes: list[Deletion] | list[Upsertion]
 ) -> dict[str, tuple[int, str | None]]:
     request = AlterUserScramCredentialsRequest(**changes)  # type: ignore[arg-type]
     response = handle_alter_user_scram_credentials(wire.connect().context.latest_call, request)
     return {each.user: (each.error_code, each.error_message) for each in response.results}
 
 
-def describe(wire: SaslWire, *names: str) -> DescribeUserScramCredentialsResponse:
+def describe(wire: SaslCluster, *names: str) -> DescribeUserScramCredentialsResponse:
     users = [DescribeUserScramCredentialsRequest.UserName(name=name) for name in names]
     return handle_describe_user_scram_credentials(
         wire.connect().context.latest_call, DescribeUserScramCredentialsRequest(users=users or None)
@@ -69,7 +69,7 @@ def infos(response: DescribeUserScramCredentialsResponse) -> dict[str, list[tupl
 
 
 def test_a_user_authenticates_with_new_credentials_until_they_are_deleted() -> None:
-    wire = SaslWire(users={})
+    wire = SaslCluster(users={})
     for mechanism in SCRAM_MECHANISMS:
         assert alter(wire, upsertions=[upsertion("bob", mechanism)]) == {"bob": (0, None)}
         client = wire.connect()
@@ -83,16 +83,16 @@ def test_a_user_authenticates_with_new_credentials_until_they_are_deleted() -> N
 
 
 def test_credentials_are_described_without_keys() -> None:
-    wire = SaslWire(users={"bob": "x", "alice": "y"})
+    wire = SaslCluster(users={"bob": "x", "alice": "y"})
     alter(wire, upsertions=[upsertion("alice", SCRAM_SHA_512)])
     expected = {"alice": [(1, 4096), (2, 8192)], "bob": [(1, 4096), (2, 4096)]}
     assert infos(describe(wire)) == expected
     assert infos(describe(wire, "bob")) == {"bob": expected["bob"]}
-    assert infos(describe(SaslWire(users={}))) == {}
+    assert infos(describe(SaslCluster(users={}))) == {}
 
 
 def test_unknown_users_and_duplicates_are_errors_of_their_own() -> None:
-    response = describe(SaslWire(), "alice", "bob", "carol", "carol")
+    response = describe(SaslCluster(), "alice", "bob", "carol", "carol")
     assert [
         (each.user, each.error_code, each.error_message, len(each.credential_infos))
         for each in response.results
@@ -114,7 +114,7 @@ def test_unknown_users_and_duplicates_are_errors_of_their_own() -> None:
 
 
 def test_each_user_is_altered_or_refused() -> None:
-    wire = SaslWire()
+    wire = SaslCluster()
     outcome = alter(
         wire,
         deletions=[Deletion(name="absent", mechanism=1)],

@@ -11,7 +11,7 @@ from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.leadership import ElectionType
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 (METADATA,) = APIS
 NOT_REQUESTED = -(1 << 31)
@@ -32,8 +32,8 @@ def request_by_id(*topic_ids: bytes) -> MetadataRequest:
     )
 
 
-def world_with(*names: str, **kwargs: Any) -> MetadataWorld:  # noqa: ANN401 - passed on as they are
-    world = MetadataWorld(**kwargs)
+def world_with(*names: str, **kwargs: Any) -> MetadataCluster:  # noqa: ANN401 - passed on as they are
+    world = MetadataCluster(**kwargs)
     world.controller.create_topics([NewTopic(name=name, partitions=2) for name in names])
     return world
 
@@ -168,7 +168,7 @@ def test_authorized_operations_are_returned_on_request() -> None:
 
 
 def test_offline_replicas_are_reported_according_to_the_version() -> None:
-    first = MetadataWorld(nodes=(1, 2))
+    first = MetadataCluster(nodes=(1, 2))
     first.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
     world = first.restart(2)
     new = world.ask(METADATA, request_by_name("t"), 13).topics[0].partitions[0]
@@ -202,7 +202,7 @@ def test_partition_epochs_are_in_responses_if_the_broker_uses_them(is_on: bool) 
 
 @pytest.mark.parametrize("version", [0, 1, 5, 13])
 def test_a_partition_without_a_leader_is_reported(version: int) -> None:
-    world = MetadataWorld(nodes=(1, 2, 3))
+    world = MetadataCluster(nodes=(1, 2, 3))
     world.controller.create_topics([NewTopic(name="t", assignments=((0, (2, 3)),))])
     for node_id in (2, 3):
         world.controller.fence(node_id)

@@ -22,7 +22,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.storage.batch import BatchView, build_batch
 from kafkalite.storage.record_format import NewRecord
 from tests.cluster.cluster import TestCluster
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -302,7 +302,7 @@ def test_an_unclean_election_of_an_empty_replica_removes_all_records(wire: TestC
 
 
 def test_refusals_repeat_the_partitions() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     requested = AlterPartitionReassignmentsRequest(
         topics=[Topic(name="t", partitions=[Row(partition_index=2)])]
     )

@@ -13,7 +13,7 @@ from kafkalite.protocol._generated.messages.describe_topic_partitions import (
 )
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.cluster.cluster import TestCluster
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,15 +34,15 @@ def request(
 
 
 @pytest.fixture
-def world() -> MetadataWorld:
-    world = MetadataWorld()
+def world() -> MetadataCluster:
+    world = MetadataCluster()
     world.controller.create_topics(
         [NewTopic(name=name, partitions=count) for name, count in (("b", 3), ("a", 4), ("c", 1))]
     )
     return world
 
 
-def test_topics_are_ordered_by_name(world: MetadataWorld) -> None:
+def test_topics_are_ordered_by_name(world: MetadataCluster) -> None:
     answer = world.ask(DESCRIBE, request())
     assert [(each.name, len(each.partitions)) for each in answer.topics] == [
         ("a", 4),
@@ -52,13 +52,13 @@ def test_topics_are_ordered_by_name(world: MetadataWorld) -> None:
     assert answer.next_cursor is None
 
 
-def test_lists_that_java_does_not_check_are_never_null(world: MetadataWorld) -> None:
+def test_lists_that_java_does_not_check_are_never_null(world: MetadataCluster) -> None:
     partition = world.ask(DESCRIBE, request("a")).topics[0].partitions[0]
     assert (partition.eligible_leader_replicas, partition.last_known_elr) == ([], [])
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 7, 8, 100])
-def test_all_pages_together_are_complete(world: MetadataWorld, limit: int) -> None:
+def test_all_pages_together_are_complete(world: MetadataCluster, limit: int) -> None:
     whole = [
         (topic.name, partition.partition_index)
         for topic in world.ask(DESCRIBE, request()).topics
@@ -84,20 +84,20 @@ def test_all_pages_together_are_complete(world: MetadataWorld, limit: int) -> No
     assert joined == whole
 
 
-def test_a_page_has_at_least_one_partition(world: MetadataWorld) -> None:
+def test_a_page_has_at_least_one_partition(world: MetadataCluster) -> None:
     answer = world.ask(DESCRIBE, request("a", limit=0))
     assert len(answer.topics[0].partitions) == 1
 
 
 def test_the_broker_limits_a_page() -> None:
-    world = MetadataWorld(max_request_partition_size_limit="2")
+    world = MetadataCluster(max_request_partition_size_limit="2")
     world.controller.create_topics([NewTopic(name="t", partitions=5)])
     answer = world.ask(DESCRIBE, request())
     assert len(answer.topics[0].partitions) == 2
     assert answer.next_cursor.partition_index == 2
 
 
-def test_unknown_topics_are_listed_in_order(world: MetadataWorld) -> None:
+def test_unknown_topics_are_listed_in_order(world: MetadataCluster) -> None:
     answer = world.ask(DESCRIBE, request("b", "aa", "a b"))
     assert [(each.name, each.error_code) for each in answer.topics] == [
         ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
@@ -109,7 +109,7 @@ def test_unknown_topics_are_listed_in_order(world: MetadataWorld) -> None:
 @pytest.mark.parametrize(
     "cursor", [Cursor(topic_name="b", partition_index=0), Cursor(topic_name="a")]
 )
-def test_an_invalid_cursor_is_refused(world: MetadataWorld, cursor: Cursor) -> None:
+def test_an_invalid_cursor_is_refused(world: MetadataCluster, cursor: Cursor) -> None:
     if cursor.topic_name == "a":
         cursor.partition_index = -1
     answer = world.ask(DESCRIBE, request("a", cursor=cursor))
@@ -117,7 +117,7 @@ def test_an_invalid_cursor_is_refused(world: MetadataWorld, cursor: Cursor) -> N
 
 
 def test_eligible_leader_replicas_are_described() -> None:
-    world = MetadataWorld(nodes=(1, 2, 3), min_insync_replicas="2")
+    world = MetadataCluster(nodes=(1, 2, 3), min_insync_replicas="2")
     world.controller.create_topics([NewTopic(name="t", assignments=((0, (2, 3)),))])
 
     def described() -> tuple[int, int, list[int], list[int], list[int], list[int]]:

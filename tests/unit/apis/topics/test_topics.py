@@ -14,7 +14,7 @@ from kafkalite.protocol._generated.messages.create_partitions import CreateParti
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.metadata_world import MetadataWorld
+from tests.cluster.metadata import MetadataCluster
 
 CREATE, DELETE, GROW = APIS
 Topic = CreateTopicsRequest.CreatableTopic
@@ -33,14 +33,14 @@ def topic(name: str, **configs: str) -> Topic:
     )
 
 
-def world_with(*names: str, **config: str) -> MetadataWorld:
-    world = MetadataWorld(nodes=(1,), **config)  # type: ignore[arg-type]
+def world_with(*names: str, **config: str) -> MetadataCluster:
+    world = MetadataCluster(nodes=(1,), **config)  # type: ignore[arg-type]
     world.controller.create_topics([NewTopic(name=name) for name in names])
     return world
 
 
 def test_a_created_topic_is_returned_with_all_its_settings() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     request = CreateTopicsRequest(topics=[topic("t", retention_ms=" 5 ")])
     (made,) = world.ask(CREATE, request).topics
     assert (made.error_code, made.error_message) == (ErrorCode.NONE, None)
@@ -58,13 +58,13 @@ def test_a_created_topic_is_returned_with_all_its_settings() -> None:
 
 
 def test_a_refused_topic_has_only_its_error() -> None:
-    (refused,) = MetadataWorld().ask(CREATE, CreateTopicsRequest(topics=[topic(".")])).topics
+    (refused,) = MetadataCluster().ask(CREATE, CreateTopicsRequest(topics=[topic(".")])).topics
     assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert (refused.num_partitions, refused.replication_factor, refused.configs) == (-1, -1, [])
 
 
 def test_a_repeated_topic_is_not_created() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     request = CreateTopicsRequest(topics=[topic("t"), topic("u"), topic("t")])
     answer = world.ask(CREATE, request)
     assert [(each.name, each.error_code, each.error_message) for each in answer.topics] == [
@@ -76,13 +76,13 @@ def test_a_repeated_topic_is_not_created() -> None:
 
 def test_the_metadata_topic_cannot_be_created() -> None:
     request = CreateTopicsRequest(topics=[topic("__cluster_metadata")])
-    (refused,) = MetadataWorld().ask(CREATE, request).topics
+    (refused,) = MetadataCluster().ask(CREATE, request).topics
     assert refused.error_code == ErrorCode.INVALID_REQUEST
     assert "__cluster_metadata is prohibited" in refused.error_message
 
 
 def test_validate_only_returns_the_same_and_creates_nothing() -> None:
-    world = MetadataWorld()
+    world = MetadataCluster()
     request = CreateTopicsRequest(topics=[topic("t")], validate_only=True)
     (validated,) = world.ask(CREATE, request).topics
     assert (validated.error_code, validated.num_partitions, len(validated.configs)) == (
@@ -97,13 +97,13 @@ def test_too_many_partitions_refuse_every_topic() -> None:
     topics = [topic("t"), topic("u")]
     for each in topics:
         each.num_partitions = 6000
-    answer = MetadataWorld().ask(CREATE, CreateTopicsRequest(topics=topics))
+    answer = MetadataCluster().ask(CREATE, CreateTopicsRequest(topics=topics))
     assert [each.error_code for each in answer.topics] == [ErrorCode.POLICY_VIOLATION] * 2
 
 
 def test_many_topics_are_created_together_or_not_at_all() -> None:
     """They are created in several decisions; the limit of partitions is that of a request."""
-    world = MetadataWorld()
+    world = MetadataCluster()
     names = [f"t{number}" for number in range(MAX_TOPICS_PER_DECISION + 1)]
     wide = topic("wide")
     wide.num_partitions = 9_700

@@ -1,4 +1,4 @@
-"""SaslWire: a listener with SASL and the session of one client, without sockets."""
+"""SaslCluster: one node with a SASL listener, and sessions of clients without sockets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ DELAY_MS = 100
 MAX_REQUEST_BYTES = 1_000_000
 
 
-class SaslWire:
+class SaslCluster:
     """One node with a SASL listener; `connect` returns a client of it."""
 
     def __init__(
@@ -104,7 +104,7 @@ class SaslWire:
 class SaslClient:
     """One connection."""
 
-    def __init__(self, wire: SaslWire) -> None:
+    def __init__(self, wire: SaslCluster) -> None:
         self.wire = wire
         self.context = ConnectionContext(
             node=wire.node, listener="OUTSIDE", client_host="/127.0.0.1"

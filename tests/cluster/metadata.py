@@ -1,4 +1,4 @@
-"""A controller without a server: its log is in memory; tests control time and randomness."""
+"""MetadataCluster: a cluster of a controller alone, with its log in memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kafkalite.protocol.error_codes import ErrorCode
 
 
-class MetadataWorld:
+class MetadataCluster:
     """One cluster's metadata; `restart` reads the same log with other nodes."""
 
     def __init__(
@@ -62,11 +62,11 @@ class MetadataWorld:
         as_version: str | None = None,
         transaction_version: str | None = None,
         **config: str,
-    ) -> MetadataWorld:
+    ) -> MetadataCluster:
         """Return the cluster after its next start, with other random values."""
         if transaction_version is not None:
             config["transaction_version"] = transaction_version
-        return MetadataWorld(
+        return MetadataCluster(
             nodes=nodes,
             racks=None,
             log=self.log,

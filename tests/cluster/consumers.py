@@ -1,4 +1,4 @@
-"""ConsumerWorld: members of consumer groups as bytes on the wire; tests control time and log."""
+"""ConsumerCluster: a GroupCluster with requests of members of consumer groups."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BROKERS = 4
 _SET = 0
 
 
-class ConsumerWorld(GroupCluster):
+class ConsumerCluster(GroupCluster):
     """One coordinator with one shard, topics, and short methods for the requests of members."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""NodeWorld: a broker of three nodes with a stopped clock, and one raw client of each node."""
+"""ServedCluster: a broker of three nodes with sockets and a stopped clock, and clients."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class WaitingProduce:
         return self._client.receive().responses[0].partition_responses[0]
 
 
-class NodeWorld:
+class ServedCluster:
     """A topic `t` of one partition on nodes 1, 2 and 3; node 1 leads it in epoch 0."""
 
     def __init__(
