@@ -109,7 +109,7 @@ class Api(NamedTuple):
     """Whether requests of any size with short lists are served when they are read."""
 
     other_pausing_lists: frozenset[str] = frozenset()
-    """Lists in requests, besides the rows in the catalogue, that pause: see `pausing_lists`."""
+    """Lists in requests that pause like the rows in the catalogue: see `pausing_lists`."""
 
     may_take_long: Callable[[Any, Any], bool] | None = None
     """(call, request) → whether a request is served in a worker regardless of its size."""
