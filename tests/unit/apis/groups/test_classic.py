@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
 
+from kafkalite.groups.shard import GroupShard
+from kafkalite.ports import turns
+from kafkalite.ports.turns import Worker
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
@@ -133,3 +137,36 @@ def test_before_version_3_leave_group_has_a_top_level_error(wire: GroupCluster) 
     batch = wire.ask(request, 3)
     assert batch.error_code == 0
     assert [member.error_code for member in batch.members] == [ErrorCode.UNKNOWN_MEMBER_ID]
+
+
+def test_no_other_request_is_served_while_many_members_leave(
+    wire: GroupCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All members leave by one decision, although the parser of the long request pauses."""
+    join(wire, 3)
+    members = [
+        LeaveGroupRequest.MemberIdentity(member_id=f"unknown-{number:0100}")
+        for number in range(1_000)
+    ]
+    leave = GroupShard.leave
+    pauses: list[int] = []
+
+    def counted(shard: GroupShard, request: LeaveGroupRequest, now_ms: int) -> Any:  # noqa: ANN401
+        before = turns.pause_count
+        result = leave(shard, request, now_ms)
+        pauses.append(turns.pause_count - before)
+        return result
+
+    monkeypatch.setattr(GroupShard, "leave", counted)
+    answers: list[Any] = []
+    worker = Worker()
+    worker.task = lambda: answers.append(
+        wire.ask(LeaveGroupRequest(group_id="g", members=members), 5)
+    )
+    count = 1
+    while worker.take_turn(-inf) is not None:
+        count += 1
+    worker.end()
+    assert count > 1
+    assert pauses == [0]
+    assert len(answers[0].members) == len(members)
