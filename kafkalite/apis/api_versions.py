@@ -94,9 +94,9 @@ class ApiVersionsHandler:
         rows = self._rows
         if node.config.bool(CLIENT_TELEMETRY):
             rows = self._rows_with_telemetry
-            if request.client_software_name:
-                software = request.client_software_name, request.client_software_version
-                call.context.client_software = software
+        if request.client_software_name:
+            software = request.client_software_name, request.client_software_version
+            call.context.client_software = software
         return ApiVersionsResponse(
             api_keys=rows,
             supported_features=[

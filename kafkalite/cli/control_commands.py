@@ -6,6 +6,7 @@ The exit status is 0 if the broker carried out the command, 1 if it refused or d
 
 from __future__ import annotations
 
+import json
 import os
 from argparse import SUPPRESS
 from dataclasses import is_dataclass
@@ -184,6 +185,11 @@ def run(arguments: Namespace) -> None:
         given = _given(arguments, choice)
         endpoint = find_endpoint(address, token_from(arguments), arguments.control_ca)
         client = ControlClient(endpoint)
+        if choice.row.is_stream:
+            for data in client.events(choice.row, given):
+                text = _text(client, choice.row, json.loads(data), given)
+                if not print_output(f"{data}\n" if arguments.json else text):
+                    return
         answer = client.request(choice.row, given)
         print_output(
             as_json(answer) if arguments.json else _text(client, choice.row, answer, given)

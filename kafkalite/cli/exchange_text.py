@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafkalite.capture.formats.kafka_json import as_json
+from kafkalite.capture.formats.kafka_json import as_json, records_as_base64, records_as_size
 from kafkalite.capture.model import Direction
 from kafkalite.capture.reading.messages import (
     api_name,
@@ -203,7 +203,8 @@ def _message_json(
     direction = Direction.REQUEST if is_request else Direction.RESPONSE
     if not is_request:
         version = response_version(exchange.response or b"", api_key, version)
-    return as_json(message, api_key, direction, version, records=records)
+    writer = records_as_base64 if records else records_as_size
+    return as_json(message, api_key, direction, version, records=writer)
 
 
 def _time(at_ns: int) -> str:

@@ -94,6 +94,7 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
         users=_users_from(arguments.user),
         tls=arguments.tls,
         cluster_id=arguments.cluster_id,
+        request_log=arguments.request_log,
     )
 
 

@@ -32,6 +32,7 @@ CONTROL_TLS_ON: Final = "on"
 CONTROL_TLS_OFF: Final = "off"
 
 _MAX_BROKERS: Final = 1000
+_MAX_LOGGED_REQUESTS: Final = 1_000_000
 _SIZE_UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _MIN_FILE_BYTES: Final = 64 * 1024
 _MAX_RECORD_BYTES: Final = 1024**3
@@ -111,6 +112,12 @@ class Option(NamedTuple):
 def _parse_broker_count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MAX_BROKERS:
         raise ValueError(f"{text!r} is not a number from 1 to {_MAX_BROKERS}")
+    return int(text)
+
+
+def _parse_request_count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MAX_LOGGED_REQUESTS:
+        raise ValueError(f"{text!r} is not a number from 1 to {_MAX_LOGGED_REQUESTS}")
     return int(text)
 
 
@@ -377,6 +384,16 @@ CONTROL_TLS: Final = Option(
     keyword=Keyword("control_tls", is_for_fixtures=False),
     variable=Variable("KAFKALITE_CONTROL_TLS", "off"),
 )
+REQUEST_LOG: Final = Option(
+    _CLOCK_SECTION,
+    "--request-log",
+    "log the latest requests from the start, this many, for `kafkalite requests`",
+    "NUMBER",
+    _parse_request_count,
+    shown_default="10000, from the first command about requests on",
+    keyword=Keyword("request_log"),
+    variable=Variable("KAFKALITE_REQUEST_LOG", "10000"),
+)
 CLOCK: Final = Option(
     _CLOCK_SECTION,
     "--clock",
@@ -500,6 +517,7 @@ OPTIONS: Final = (
     CONTROL,
     CONTROL_TOKEN,
     CONTROL_TLS,
+    REQUEST_LOG,
     CLOCK,
     CAPTURE,
     *RECORDING_OPTIONS,

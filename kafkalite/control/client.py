@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import is_dataclass
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -15,7 +16,8 @@ from kafkalite.control.command_table import row_of
 from kafkalite.control.endpoint import failure_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+    from http.client import HTTPResponse
     from urllib.request import BaseHandler
 
     from kafkalite.control.command_table import Command, Row
@@ -23,8 +25,10 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-_TIMEOUT_S = 60.0
-"""The time limit of a request. It is long, because advancing the clock far takes time."""
+_TIMEOUT_S = 660.0
+"""The time limit of a request. It is long, because commands can wait for 10 minutes."""
+_STREAM_TIMEOUT_S = 60.0
+"""The time limit for the next event, or for the comment in its place."""
 
 
 class ControlError(Exception):
@@ -78,16 +82,32 @@ class ControlClient:
         except ValueError as error:
             raise ControlError(failure_text(self._url, error)) from error
 
+    def events(self, row: Row, given: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the data of the server-sent events that the command with these fields causes."""
+        query = f"?{urlencode(given)}" if given else ""
+        with self._open(f"{row.path}{query}", None, row.method, _STREAM_TIMEOUT_S) as response:
+            for line in response:
+                name, _, data = line.decode().rstrip("\n").partition(": ")
+                if name == "data":
+                    yield data
+
     def _read(self, path: str, body: bytes | None, method: str) -> str:
+        with self._open(path, body, method, _TIMEOUT_S) as response:
+            content: bytes = response.read()
+            return content.decode()
+
+    @contextmanager
+    def _open(
+        self, path: str, body: bytes | None, method: str, timeout_s: float
+    ) -> Iterator[HTTPResponse]:
         headers = {"Content-Type": "application/json"}
         request = Request(self._url + path, body, headers, method=method)  # noqa: S310 - http or https
         for name, value in self._endpoint.headers.items():
             # Another server, to which this one redirects, does not get the token.
             request.add_unredirected_header(name, value)
         try:
-            with self._opener.open(request, timeout=_TIMEOUT_S) as response:
-                content: bytes = response.read()
-                return content.decode()
+            with self._opener.open(request, timeout=timeout_s) as response:
+                yield response
         except HTTPError as http_error:
             with http_error:  # it holds the connection
                 raise ControlError(_error_text(http_error)) from http_error

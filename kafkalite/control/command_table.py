@@ -17,7 +17,7 @@ from kafkalite.config.typed_json import fields_of
 from kafkalite.control import commands
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.config.typed_json import Field
@@ -79,6 +79,14 @@ class Words(NamedTuple):
     """The option that selects this command among those with the same words."""
 
 
+class Status(NamedTuple):
+    """An HTTP status that depends on the answer."""
+
+    possible: tuple[int, ...]
+    of: Callable[[Broker, Any], int]
+    """(broker, answer) → status."""
+
+
 class Row(NamedTuple):
     """All that is known about a command apart from its fields and its execution."""
 
@@ -94,14 +102,19 @@ class Row(NamedTuple):
     """Returns the lines that a shell prints: of an answer to the command with these fields."""
     example: Mapping[str, object] | None = None
     """A body."""
-    status: int | Callable[[Broker], int] = 200
-    """The HTTP status, or a function that returns it."""
+    status: int | Status = 200
+    """The HTTP status."""
     not_found: type[Exception] | tuple[()] = ()
     """The error of `perform` for an unknown name in the path."""
     needs_token: bool = True
-    pieces: Callable[[Any, Broker], Iterable[str]] | None = None
+    pieces: Callable[[Any, Broker], Iterable[str] | AsyncIterator[str]] | None = None
     """Performs the command and returns a large answer as pieces of text, built one by one."""
     media_type: str = "application/json"
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the answer is a stream of server-sent events, each with an object of `answer`."""
+        return self.media_type == "text/event-stream"
 
     @property
     def path_fields(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from kafkalite.control.command_table import CommandError, rows
 from kafkalite.control.request_body import TOO_LARGE_MESSAGE, media_type, read_body
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from starlette.requests import Request
 
@@ -98,7 +99,9 @@ class ControlApp:
                 pieces = row.pieces(command, self._broker)
                 return StreamingResponse(_in_turns(pieces), media_type=row.media_type)
             answer = await command.perform(self._broker)
-            status = row.status if isinstance(row.status, int) else row.status(self._broker)
+            status = (
+                row.status if isinstance(row.status, int) else row.status.of(self._broker, answer)
+            )
             return JSONResponse(to_json(answer), status)
         except UnknownIdError as unknown:
             return _not_found(unknown)
@@ -145,8 +148,13 @@ def _id_in_path(row: Row, name: str, text: str) -> str | int:
     return int(text[:_MAX_NODE_DIGITS])
 
 
-async def _in_turns(pieces: Iterable[str]) -> AsyncIterator[str]:
+async def _in_turns(pieces: Iterable[str] | AsyncIterator[str]) -> AsyncIterator[str]:
     """Yield the pieces of an answer, and let other tasks run before each of them."""
+    if isinstance(pieces, AsyncIterator):
+        async for piece in pieces:
+            yield piece
+            await asyncio.sleep(0)
+        return
     for piece in pieces:
         await asyncio.sleep(0)
         if piece:

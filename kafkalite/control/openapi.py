@@ -82,7 +82,8 @@ def _operation(row: Row, kinds: dict[str, type]) -> Json:
 
 
 def _statuses(row: Row) -> tuple[str, ...]:
-    return (f"{row.status}",) if isinstance(row.status, int) else ("200", "503")
+    possible = (row.status,) if isinstance(row.status, int) else row.status.possible
+    return tuple(map(str, possible))
 
 
 def _answer(row: Row, kinds: dict[str, type]) -> Json:

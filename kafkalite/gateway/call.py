@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalite.cluster.node import Node
-    from kafkalite.gateway.exchanges import ObservedRequest
+    from kafkalite.gateway.exchanges import Exchange
     from kafkalite.gateway.repeated import RepeatedRequest
     from kafkalite.gateway.throttling import MutationQuota
     from kafkalite.protocol._generated.messages.fetch import FetchResponse
@@ -77,7 +77,7 @@ class ConnectionContext:
         self.client_id = client_id
         """The client id of the latest request."""
         self.client_software: tuple[str, str] | None = None
-        """Name and version of the client's library; set if clients may push metrics."""
+        """Name and version of the client's library; None if the client did not send them."""
         self.encoded_client_id: bytes | int = -1
         """The client id as bytes, or its length field if that is below 1."""
         self._on_close: dict[object, Callable[[], None]] | None = None
@@ -165,7 +165,7 @@ class Call:
         mutation_quota: MutationQuota | None = None,
         fetch_quota: Callable[[FetchResponse], bool] | None = None,
         row_fault: Callable[[str, int], ErrorCode | None] | None = None,
-        observed: ObservedRequest | None = None,
+        observed: Exchange | None = None,
     ) -> None:
         self.context: Final = context
         self.node: Final = context.node
@@ -185,7 +185,7 @@ class Call:
         self.row_fault: Final = row_fault
         """Returns the error by which a fault refuses a partition of a fetch, if there is one."""
         self.observed: Final = observed
-        """Collects what happens to the request; None without observers of exchanges."""
+        """The account of the request; None without observers of exchanges."""
 
     def without_pauses(self) -> Call:
         """Return the context for a request that is handled later, by no worker."""

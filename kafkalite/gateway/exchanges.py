@@ -8,8 +8,9 @@ client that repeats them are not decoded.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from kafkalite.gateway.call import Call
 from kafkalite.protocol.catalogue import ROWS, entities_in_request
@@ -17,6 +18,8 @@ from kafkalite.protocol.catalogue import ROWS, entities_in_request
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kafkalite.cluster.node import Node
+    from kafkalite.gateway.call import ConnectionContext
     from kafkalite.gateway.refusals import Refusal
     from kafkalite.protocol.acl_operations import Entity
 
@@ -25,40 +28,63 @@ _MAX_SEARCHED_FIELDS: Final = 16 * 1024
 """Errors of an answer above both limits are not searched, because that would block all clients."""
 
 
-class Exchange(NamedTuple):
-    """A request and its answer; immutable.
+class Exchange:
+    """A request and its answer; it does not change any more when it has ended.
 
-    An observer gets a request whose answer is pending twice: without the answer, and with it. It
-    may read the request and the response, and call methods, only until it returns: the gateway then
-    reuses the memory of records, and may free the parts of long messages.
+    An observer gets a request whose answer is pending twice: without the answer, and when it has
+    ended. After that call, the gateway reuses the memory of records, and may free the parts of
+    messages longer than 32 KiB; other messages stay as they are.
     """
 
-    call: Call
-    """The context of the request, with node, listener, client id, client and size."""
-    api_key: int
-    version: int
-    """The version of the request."""
-    response_version: int
-    """The version of the response, which is 0 if the version of the request is not served."""
-    correlation_id: int
-    request: Any
-    """The decoded request in the structure of the latest version; None if it was not decoded."""
-    received_ms: int
-    """Time by the clock of the broker."""
-    was_pending: bool
-    """Whether observers got this exchange before, without its answer."""
-    answered_ms: int | None = None
-    """Time of the answer by the clock of the broker; None while it is pending."""
-    response: Any = None
-    """The response in the structure of `version`; None without a response."""
-    answer_bytes: int = 0
-    """The size of the encoded response; 0 if the client gets none."""
-    closing_reason: str | None = None
-    """The reason why the connection is closed instead of an answer."""
-    refusals: Sequence[Refusal] = ()
-    """Refusals of the request, and of parts of it, with explanations."""
-    fault: str | None = None
-    """The id of the fault that was applied."""
+    __slots__ = (
+        "_observers", "_report_error", "answer_bytes", "answered_ms", "api_key", "client_id",
+        "closing_reason", "context", "correlation_id", "fault", "received_ms", "refusals",
+        "request", "request_bytes", "response", "response_version", "version", "was_pending",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        call: Call,
+        observers: Sequence[Observer],
+        report_error: ReportError,
+        received_ms: int = 0,
+    ) -> None:
+        self._observers = observers
+        self._report_error = report_error
+        context = call.context
+        self.context: ConnectionContext = context
+        """The connection, with node, listener and client."""
+        self.client_id = call.client_id
+        self.request_bytes = call.request_bytes
+        self.version = call.api_version
+        """The version of the request."""
+        self.received_ms = received_ms
+        """Time by the clock of the broker."""
+        self.was_pending = False
+        """Whether observers got this exchange before, without its answer."""
+        self.refusals: list[Refusal] = []
+        """Refusals of the request, and of parts of it, with explanations."""
+        self.fault: str | None = None
+        """The id of the fault that was applied."""
+        self.answered_ms: int | None = None
+        """Time of the end by the clock of the broker; None while the answer is pending."""
+        self.api_key: int
+        self.correlation_id = 0
+        self.request: Any = None
+        """The decoded request in the structure of the latest version; None if not decoded."""
+        self.response: Any = None
+        """The response in the structure of `response_version`; None without a response."""
+        self.response_version = 0
+        """The version of the response, which is 0 if that of the request is not served."""
+        self.answer_bytes = 0
+        """The size of the encoded response; 0 if the client gets none."""
+        self.closing_reason: str | None = None
+        """The reason why the connection is closed instead of an answer."""
+
+    @property
+    def node(self) -> Node:
+        """The node that received the request."""
+        return self.context.node
 
     @property
     def is_pending(self) -> bool:
@@ -84,22 +110,44 @@ class Exchange(NamedTuple):
         )
         return None if is_long and next(fields, None) is not None else [*codes]
 
-    def request_json(self) -> dict[str, Any]:
-        """Return the request with Kafka's names of fields; secrets are not removed."""
-        return self._json(self.request, self.version, is_request=True)
+    def without_messages(self) -> Exchange:
+        """Return a copy without the request and the response."""
+        copied = copy(self)
+        copied.request = copied.response = None
+        return copied
 
-    def response_json(self) -> dict[str, Any]:
-        """Return the response with Kafka's names of fields; secrets are not removed."""
-        return self._json(self.response, self.response_version, is_request=False)
+    # The gateway calls the other methods.
 
-    def _json(self, message: Any, version: int, *, is_request: bool) -> dict[str, Any]:
-        from kafkalite.capture.formats.kafka_json import as_json  # noqa: PLC0415 - rarely used
-        from kafkalite.capture.model import Direction  # noqa: PLC0415 - as above
+    def identify(
+        self, api_key: int, response_version: int, correlation_id: int, request: Any
+    ) -> Self:
+        """Set what is known when the request has been read, and return the exchange."""
+        self.api_key, self.response_version = api_key, response_version
+        self.correlation_id, self.request = correlation_id, request
+        return self
 
-        if message is None:
-            return {}
-        direction = Direction.REQUEST if is_request else Direction.RESPONSE
-        return as_json(message, self.api_key, direction, version)
+    def wait(self) -> None:
+        """Give the exchange to the observers without the answer, which is pending."""
+        self._publish()
+        self.was_pending = True
+
+    def end(self, response: Any = None, answer_bytes: int = 0) -> None:
+        """Give the exchange to the observers with the answer, which may be none."""
+        self.response, self.answer_bytes = response, answer_bytes
+        self.answered_ms = self.context.node.clock.now_ms()
+        self._publish()
+
+    def close(self, reason: str) -> None:
+        """Give the exchange to the observers with the reason why there is no answer."""
+        self.closing_reason = reason
+        self.end()
+
+    def _publish(self) -> None:
+        for observe in self._observers:
+            try:
+                observe(self)
+            except Exception as error:  # noqa: BLE001 - a bug must not affect clients
+                self._report_error(self.api_key, error)
 
 
 Observer = Callable[[Exchange], None]
@@ -112,57 +160,6 @@ ReportError = Callable[[int, Exception], None]
 """(API key, exception of an observer): reports the exception."""
 
 
-class ObservedRequest:
-    """What happens to a request while it is served, for its `Exchange`."""
-
-    __slots__ = (
-        "_observers", "_received_ms", "_report_error", "_was_pending", "fault", "refusals",
-    )  # fmt: skip
-
-    def __init__(
-        self, observers: Sequence[Observer], report_error: ReportError, received_ms: int
-    ) -> None:
-        self._observers = observers
-        self._report_error = report_error
-        self._received_ms = received_ms
-        self._was_pending = False
-        self.refusals: list[Refusal] = []
-        self.fault: str | None = None
-
-    def publish(
-        self,
-        call: Call,
-        api_key: int,
-        response_version: int,
-        correlation_id: int,
-        request: Any,
-        **answer: Any,
-    ) -> None:
-        """Give the exchange to the observers; `answer` has the fields about the answer."""
-        is_pending = not answer
-        if not is_pending:
-            answer["answered_ms"] = call.node.clock.now_ms()
-        exchange = Exchange(
-            call,
-            api_key,
-            call.api_version,
-            response_version,
-            correlation_id,
-            request,
-            self._received_ms,
-            self._was_pending,
-            refusals=tuple(self.refusals),
-            fault=self.fault,
-            **answer,
-        )
-        self._was_pending = is_pending
-        for observe in self._observers:
-            try:
-                observe(exchange)
-            except Exception as error:  # noqa: BLE001 - a bug must not affect clients
-                self._report_error(api_key, error)
-
-
 def observed(observers: Sequence[Observer], report_error: ReportError, call: Call) -> Call:
     """Return the context of a request whose exchange the observers get."""
     return Call(
@@ -171,5 +168,5 @@ def observed(observers: Sequence[Observer], report_error: ReportError, call: Cal
         era=call.era,
         request_bytes=call.request_bytes,
         may_pause=call.may_pause,
-        observed=ObservedRequest(observers, report_error, call.node.clock.now_ms()),
+        observed=Exchange(call, observers, report_error, call.node.clock.now_ms()),
     )

@@ -51,11 +51,13 @@ class Disconnect(StrEnum):
     """The request is handled, but the answer is not sent."""
 
 
-def _apis() -> Mapping[str, ApiKey]:
+def api_keys_by_name() -> Mapping[str, ApiKey]:
+    """Return the keys of all APIs by Kafka's names."""
     return {api_name(key): key for key in ApiKey}
 
 
-def _errors() -> Mapping[str, ErrorCode]:
+def error_codes_by_name() -> Mapping[str, ErrorCode]:
+    """Return the codes of all errors by Kafka's names."""
     return {code.name: code for code in ErrorCode if code is not ErrorCode.NONE}
 
 
@@ -86,7 +88,12 @@ class Match:
 
     api: Annotated[
         ApiKey | None,
-        About("API, such as Produce [all]", names=_apis, kind="an API of Kafka", metavar="NAME"),
+        About(
+            "API, such as Produce [all]",
+            names=api_keys_by_name,
+            kind="an API of Kafka",
+            metavar="NAME",
+        ),
     ] = None
     client_id: Annotated[str | None, _name("client id of the request")] = None
     group: Annotated[str | None, _name("group that the request names")] = None
@@ -167,7 +174,7 @@ class Action:
         ErrorCode | None,
         About(
             "return this error, such as NOT_ENOUGH_REPLICAS",
-            names=_errors,
+            names=error_codes_by_name,
             kind="an error of Kafka",
             metavar="NAME",
         ),

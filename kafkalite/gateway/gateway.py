@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.call import ConnectionContext
-    from kafkalite.gateway.exchanges import Observer
+    from kafkalite.gateway.exchanges import Exchange, Observer
     from kafkalite.gateway.responder import Responder, ResponderAnswer
     from kafkalite.gateway.route import Route
     from kafkalite.gateway.steps import Step
@@ -223,7 +223,7 @@ class Gateway:
             answer = refusal.without_traceback()
         except ProtocolViolation as violation:
             correlation_id = unpack_header(buffer, start)[1]
-            _publish(call, route, correlation_id, request, closing_reason=violation.reason)
+            _close(call, route, correlation_id, request, violation.reason)
             raise
         except Exception as error:  # noqa: BLE001 - a bug must not affect other clients
             answer = self._answer_to_bug(route, error)
@@ -277,19 +277,19 @@ class Gateway:
         if self._observe is not None:
             call = self._observe(call)
         request, response, build = answer
-        publish: Callable[..., None] | None = None
-        if call.observed is not None:
-            publish = partial(call.observed.publish, call, key, version, correlation_id, request)
+        exchange = call.observed
+        if exchange is not None:
+            exchange.identify(key, version, correlation_id, request)
 
         def encode(response: object, out: Pieces) -> int:
             size = 0 if response is None else build(response, out)
-            if publish is not None:
-                publish(response=response, answer_bytes=size)
+            if exchange is not None:
+                exchange.end(response, size)
             return size
 
         if response.__class__ is not Waiting:
             return encode(response, out)
-        return _pending_answer(response, encode, publish)
+        return _pending_answer(response, encode, exchange)
 
     def _serve_long(
         self, context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
@@ -325,7 +325,7 @@ class Gateway:
         if answer.__class__ is Waiting:
             return self._wait(call, route, correlation_id, lifted, answer, flushed_bytes)
         size = self._encode(call, route, correlation_id, lifted, answer, out)
-        if is_long:
+        if is_long and (call.observed is None or end - start > _MAX_BYTES_WITHOUT_PAUSES):
             free_in_steps(request)
             free_in_steps(lifted)
             free_in_steps(answer)
@@ -354,10 +354,10 @@ class Gateway:
         flushed_bytes: int = 0,
     ) -> PendingAnswer:
         encode = partial(self._encode, call, route, correlation_id, request)
-        publish: Callable[..., None] | None = None
-        if call.observed is not None:
-            publish = partial(_publish, call, route, correlation_id, request)
-        return _pending_answer(answer, encode, publish, flushed_bytes)
+        exchange = call.observed
+        if exchange is not None:
+            _identify(exchange, route, correlation_id, request)
+        return _pending_answer(answer, encode, exchange, flushed_bytes)
 
     def refuse(  # noqa: PLR0917 - the parameters of `serve`, and the error
         self,
@@ -400,7 +400,7 @@ class Gateway:
         except KafkaError as refusal:
             return request, refusal.without_traceback()
         except ProtocolViolation as violation:
-            _publish(call, route, correlation_id, request, closing_reason=violation.reason)
+            _close(call, route, correlation_id, request, violation.reason)
             raise
         except Exception as error:  # noqa: BLE001 - a bug must not affect other clients
             return request, self._answer_to_bug(route, error)
@@ -473,8 +473,6 @@ class Gateway:
         self._deferred.append(deferred)
         if len(self._deferred) >= _MAX_DEFERRED_ANSWERS:
             return self.flush(out)
-        if call.observed is not None:
-            _publish(call, route, correlation_id, request)
         return deferred
 
     def _read_request(
@@ -522,7 +520,7 @@ class Gateway:
                 answer = self._refuse(call, route, request, answer)
             if answer is None:
                 if call.observed is not None:
-                    _publish(call, route, correlation_id, request, answer_bytes=0)
+                    _identify(call.observed, route, correlation_id, request).end()
                 return 0
             if route.lower is not None:
                 answer = route.lower(answer, route.version)
@@ -535,19 +533,19 @@ class Gateway:
                 del out[first_piece + 1 :]
                 route.build(answer, out)
         except DisconnectError as violation:
-            _publish(call, route, correlation_id, request, closing_reason=violation.reason)
+            _close(call, route, correlation_id, request, violation.reason)
             raise
         except Exception as error:
             del out[first_piece:]
             self._report_bug(route.api.name, error)
             reason = f"{route.title} failed because of a bug"
-            _publish(call, route, correlation_id, request, closing_reason=reason)
+            _close(call, route, correlation_id, request, reason)
             raise ProtocolViolation(reason) from error
         body_bytes = sum(map(len, out[first_piece + 1 :]))
         out[first_piece] = header = route.pack_header(body_bytes, correlation_id)
         size = len(header) + body_bytes
         if call.observed is not None:
-            _publish(call, route, correlation_id, request, response=answer, answer_bytes=size)
+            _identify(call.observed, route, correlation_id, request).end(answer, size)
         return size
 
     def _refuse(self, call: Call, route: Route, request: object, error: Exception) -> object:
@@ -589,31 +587,27 @@ class Gateway:
         return ProtocolViolation(f"{message}: {reason}" if reason else message)
 
 
-def _publish(
-    call: Call,
-    route: Route,
-    correlation_id: int,
-    request: object,
-    **answer: Any,  # noqa: ANN401 - fields of an Exchange
-) -> None:
-    """Give the exchange of a request to its observers, if any; `answer` is empty while pending."""
+def _identify(exchange: Exchange, route: Route, correlation_id: int, request: object) -> Exchange:
+    return exchange.identify(route.api.key, route.response_version, correlation_id, request)
+
+
+def _close(call: Call, route: Route, correlation_id: int, request: object, reason: str) -> None:
+    """Give the exchange of a request to its observers, if any: the connection is closed."""
     if call.observed is not None:
-        call.observed.publish(
-            call, route.api.key, route.response_version, correlation_id, request, **answer
-        )
+        _identify(call.observed, route, correlation_id, request).close(reason)
 
 
 def _pending_answer(
     answer: Any,  # noqa: ANN401 - a Waiting for any response
     encode: Callable[[Any, Pieces], int],
-    publish: Callable[..., None] | None,
+    exchange: Exchange | None,
     flushed_bytes: int = 0,
 ) -> PendingAnswer:
-    """Give the exchange without the answer to the observers of a request, and wait."""
-    if publish is None:
+    """Give the exchange without the answer to the observers of a request, if any, and wait."""
+    if exchange is None:
         return PendingAnswer(answer, encode, flushed_bytes)
-    publish()
-    on_close = partial(publish, closing_reason="the client disconnected before the answer")
+    exchange.wait()
+    on_close = partial(exchange.close, "the client disconnected before the answer")
     return PendingAnswer(answer, encode, flushed_bytes, on_close)
 
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kafkalite.security.certificates import CertificateFiles
     from kafkalite.security.tls import TlsServer
     from kafkalite.server.broker_directory import BrokerDirectory
+    from kafkalite.server.request_log import RequestLog
     from kafkalite.server.settings import Settings
     from kafkalite.storage.disk_health import DiskFailure
 
@@ -135,6 +136,8 @@ class Broker:
         gateways = self._gateways = Gateways(assembly, cluster, reports)
         nodes.open(cluster, gateways, directory.path)
         self._log_exchanges()
+        if self._settings.request_log is not None:
+            gateways.start_request_log(self._settings.request_log)
         assembly.config.log_levels.subscribe(self._set_log_level)
         cluster.open(InterBrokerCalls(gateways.of_nodes))
         if self._prepare is not None:
@@ -225,6 +228,15 @@ class Broker:
     def faults(self) -> Faults:
         """The injected faults: requests that are delayed, refused or disconnected."""
         return _running(self._gateways).faults
+
+    @property
+    def request_log(self) -> RequestLog:
+        """The log of requests, which begins when it is first used."""
+        return _running(self._gateways).request_log
+
+    def stop_request_log(self) -> int:
+        """Stop the log of requests, and return the number of requests that it had."""
+        return _running(self._gateways).stop_request_log()
 
     @property
     def history(self) -> EventHistory:

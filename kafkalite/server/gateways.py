@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.image import MetadataImage
     from kafkalite.server.assembly import ClusterAssembly
     from kafkalite.server.reports import Reports
+    from kafkalite.server.request_log import RequestLog
 
 
 class StepRow(NamedTuple):
@@ -87,6 +88,7 @@ class Gateways:
         self._reports = reports
         self._gateways = self._new_gateways()
         self._faults: Faults | None = None
+        self._request_log: RequestLog | None = None
         self.has_isolated_node = False
         """Whether a node is or was isolated."""
         self.throttling: Sequence[Throttling] = ()
@@ -153,6 +155,30 @@ class Gateways:
         """Stop calling an observer of exchanges; see `Gateway.unsubscribe`."""
         for gateway in self._gateways:
             gateway.unsubscribe(observer)
+
+    @property
+    def request_log(self) -> RequestLog:
+        """The log of requests, which begins when it is first used."""
+        return self.start_request_log() if self._request_log is None else self._request_log
+
+    def start_request_log(self, limit: int | None = None) -> RequestLog:
+        """Begin to log requests, at most `limit` or the default."""
+        from kafkalite.server.request_log import (  # noqa: PLC0415 - rarely used
+            DEFAULT_LOGGED_REQUESTS,
+            RequestLog,
+        )
+
+        log = self._request_log = RequestLog(limit or DEFAULT_LOGGED_REQUESTS)
+        self.subscribe(log.observe)
+        return log
+
+    def stop_request_log(self) -> int:
+        """Stop the log of requests, and return the number of requests that it had."""
+        log, self._request_log = self._request_log, None
+        if log is None:
+            return 0
+        self.unsubscribe(log.observe)
+        return log.clear()
 
     @property
     def faults(self) -> Faults:

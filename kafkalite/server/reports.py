@@ -223,19 +223,19 @@ class Reports:
         """
         if self._log.level > Level.DEBUG or exchange.closing_reason is not None:
             return
-        call, api_key = exchange.call, exchange.api_key
+        context, api_key = exchange.context, exchange.api_key
         fields: dict[str, Any] = {
-            "node": call.node.id,
-            "listener": call.listener,
-            "client": call.client_host,
-            "client_id": None if call.client_id is None else printable(call.client_id),
+            "node": context.node.id,
+            "listener": context.listener,
+            "client": context.client_host,
+            "client_id": None if exchange.client_id is None else printable(exchange.client_id),
             "api": TABLE[api_key].name if api_key in TABLE else "unknown",
             "api_key": api_key,
             "version": exchange.version,
             "correlation_id": exchange.correlation_id,
         }
         if not exchange.was_pending:
-            fields["request_bytes"] = call.request_bytes
+            fields["request_bytes"] = exchange.request_bytes
         self._log.debug(
             "answer" if exchange.was_pending else "request",
             **fields,

@@ -57,6 +57,8 @@ class Settings(NamedTuple):
     `tls` is "auto" or "auto:DIRECTORY": certificates are generated; None: they are not.
     `cluster_id` is the id of the cluster; None: a new cluster has a random id.
     `controller_listen` is the address of a listener for clients of the controller.
+    `request_log` is the number of requests that are logged from the start; None: none are logged
+    until they are asked for.
     """
 
     listen: Sequence[str] = ()
@@ -72,6 +74,7 @@ class Settings(NamedTuple):
     users: Sequence[User] = ()
     tls: str | None = None
     cluster_id: str | None = None
+    request_log: int | None = None
 
     @property
     def node_ids(self) -> range:

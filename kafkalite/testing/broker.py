@@ -35,6 +35,7 @@ from kafkalite.testing.client_settings import (
 from kafkalite.testing.faults import BrokerFaults
 from kafkalite.testing.identity import BrokerIdentity
 from kafkalite.testing.nodes import BrokerNodes
+from kafkalite.testing.requests import BrokerRequests
 from kafkalite.testing.served_identity import ServedIdentity
 from kafkalite.testing.token_providers import OAuthLogin, token_login
 
@@ -94,6 +95,8 @@ class Broker:
       "auto" for a generated one, which other hosts than loopback ones have by default.
     - `control_tls`: "on" serves the control API over https, "off" over http. By default it has TLS
       if the listener has it.
+    - `request_log`: number of requests that are logged from the start. By default the first use of
+      `requests` begins to log the latest 10,000.
     - `as_version`: release of Kafka to emulate, such as "3.9", or service, such as "redpanda".
     - `defaults`: "kafkalite" has defaults for tests, "kafka" has Kafka's own.
     - `capture`: directory in which all traffic is recorded, as pcapng files without secrets.
@@ -133,6 +136,7 @@ class Broker:
         control: bool | str = False,
         control_token: str | None = None,
         control_tls: str | None = None,
+        request_log: int | None = None,
         as_version: str | None = None,
         defaults: str = "kafkalite",
         capture: str | PathLike[str] | None = None,
@@ -148,6 +152,7 @@ class Broker:
             node_config=_texts_by_node(node_config or {}),
             data_directory=_text_of_path(data_directory),
             as_version=as_version,
+            request_log=request_log,
             defaults=defaults,
             users=_users(users),
         )
@@ -162,9 +167,17 @@ class Broker:
         """Fault injection: delay, refuse or disconnect requests."""
         self.identity = BrokerIdentity(self._perform)
         """The identity provider: its clients, keys, tokens and failures; needs `oidc`."""
-        self.nodes = BrokerNodes(self._perform)
-        """The nodes by id, from 1 on: stop, start and isolate them."""
         self._pending_calls: set[Future[Any]] = set()  # results that other threads wait for
+
+    @property
+    def nodes(self) -> BrokerNodes:
+        """The nodes by id, from 1 on: stop, start and isolate them."""
+        return BrokerNodes(self._perform)
+
+    @property
+    def requests(self) -> BrokerRequests:
+        """The requests of clients with their answers: list, wait for and expect them."""
+        return BrokerRequests(self._perform)
 
     @property
     def bootstrap_servers(self) -> str:

@@ -2,7 +2,8 @@
 
 The brokers run in the same rounds, in turns, so that the ratios do not depend on other work of the
 machine. The ratio of the two brokers without authorizer shows how exact the measurement is. Run:
-`python -m tests.perf.authorization [--rounds N] [--seconds S]`.
+`python -m tests.perf.authorization [--rounds N] [--seconds S] [--option "--request-log=10000"]`,
+which measures an option of `kafkalite serve` in place of the authorizer.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import statistics
 import sys
 import tempfile
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -24,6 +25,9 @@ from tests.conformance.raw import RawClient
 from tests.oracle.served_kafkalite import ServedKafkalite
 from tests.perf import groups_commits, heartbeats
 from tests.perf.pipeline import frame, pump
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _CHUNK: Final = 500
 _OTHER_ACLS: Final = 1_000
@@ -118,11 +122,18 @@ class Ratios(NamedTuple):
     """One broker without an authorizer, relative to the other; exactly measured, it is 1."""
 
 
-def ratios(directory: Path, rounds: int, seconds: float) -> dict[str, Ratios]:
-    """Return the median ratios of each measurement."""
+def ratios(
+    directory: Path, rounds: int, seconds: float, *, option: Sequence[str] = ()
+) -> dict[str, Ratios]:
+    """Return the median ratios of each measurement.
+
+    With `option`, the broker with an authorizer has this option of `kafkalite serve` in its place.
+    """
     reference = ServedKafkalite(directory / "reference", {})
     plain = ServedKafkalite(directory / "plain", {})
-    secured = ServedKafkalite(directory / "secured", AUTHORIZER)
+    secured = ServedKafkalite(
+        directory / "secured", {} if option else AUTHORIZER, options=tuple(option)
+    )
     brokers = [reference, plain, secured]
     found: dict[str, list[Ratios]] = {}
     requests = {}
@@ -130,7 +141,7 @@ def ratios(directory: Path, rounds: int, seconds: float) -> dict[str, Ratios]:
         for broker in brokers:
             broker.start()
             groups_commits.create_topic(broker.port)
-            if broker is secured:
+            if broker is secured and not option:
                 create_acls(broker.port)
             requests[broker] = requests_of_members(broker.port)
         for turn in range(rounds):
@@ -159,10 +170,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--option", default="")
     options = parser.parse_args()
-    sys.stdout.write("| | with ACLs / without | without / without |\n| --- | ---: | ---: |\n")
+    changed = options.option or "ACLs"
+    sys.stdout.write(f"| | with {changed} / without | without / without |\n| --- | ---: | ---: |\n")
     with tempfile.TemporaryDirectory() as directory:
-        measured = ratios(Path(directory), options.rounds, options.seconds)
+        measured = ratios(
+            Path(directory), options.rounds, options.seconds, option=options.option.split()
+        )
     for name, (secured, plain) in measured.items():
         sys.stdout.write(f"| {name} | {secured:.3f} | {plain:.3f} |\n")
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from kafkalite.capture.model import Direction
     from kafkalite.protocol.spec import FieldSpec, StructSpec
 
+    RecordsWriter = Callable[[str, Any], Mapping[str, Any]]
+
 
 class _Field(NamedTuple):
     """A field of one version of a struct, with the function that converts its value."""
@@ -30,14 +32,32 @@ class _Field(NamedTuple):
     name: str
     is_tagged: bool
     is_records: bool
-    convert: Callable[[Any, bool], Any]
+    convert: Callable[[Any, RecordsWriter], Any]
+
+
+def records_as_size(name: str, records: Any) -> Mapping[str, Any]:
+    """Return the size of a field with records, in place of the field."""
+    return {f"{name}SizeInBytes": 0 if records is None else len(records)}
+
+
+def records_as_base64(name: str, records: Any) -> Mapping[str, Any]:
+    """Return a field with records in base64."""
+    return {name: None if records is None else _base64(records)}
 
 
 def as_json(
-    message: Any, api_key: int, direction: Direction, version: int, *, records: bool = False
+    message: Any,
+    api_key: int,
+    direction: Direction,
+    version: int,
+    *,
+    records: RecordsWriter = records_as_size,
 ) -> dict[str, Any]:
-    """Return a message as a dict for `json.dumps`; if `records` is set, with records in base64."""
-    return _to_dict(message, _fields(api_key, direction, version), with_records=records)
+    """Return a message as a dict for `json.dumps`.
+
+    `records` returns the fields in place of a field with records: (name, value) → fields.
+    """
+    return _to_dict(message, _fields(api_key, direction, version), records)
 
 
 @cache
@@ -65,48 +85,49 @@ def _fields_of_version(
 
 def _converter(
     field: FieldSpec, structs: Mapping[str, StructSpec], version: int
-) -> Callable[[Any, bool], Any]:
+) -> Callable[[Any, RecordsWriter], Any]:
     struct = structs.get(field.type)
     if struct is None:
         convert = _CONVERTERS.get(field.type)
         if convert is None:
             return lambda value, _: value
 
-        def convert_value(value: Any, with_records: bool) -> Any:  # noqa: ARG001, FBT001 - called in one place
+        def convert_value(value: Any, records: RecordsWriter) -> Any:  # noqa: ARG001 - see below
             return None if value is None else convert(value)
     else:
         struct_fields = _fields_of_version(struct.fields, structs, version)
 
-        def convert_value(value: Any, with_records: bool) -> Any:  # noqa: FBT001 - called in one place
-            return (
-                None if value is None else _to_dict(value, struct_fields, with_records=with_records)
-            )
+        def convert_value(value: Any, records: RecordsWriter) -> Any:
+            return None if value is None else _to_dict(value, struct_fields, records)
 
     if not field.is_array:
         return convert_value
-    return lambda values, with_records: (
-        None if values is None else [convert_value(value, with_records) for value in values]
+    return lambda values, records: (
+        None if values is None else [convert_value(value, records) for value in values]
     )
+
+
+def _base64(value: Any) -> str:
+    return b64encode(value).decode("ascii")
 
 
 _CONVERTERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "uuid": uuid_to_text,
-    "bytes": lambda value: b64encode(value).decode("ascii"),
-    "records": lambda value: b64encode(value).decode("ascii"),
+    "bytes": _base64,
 }
 """Type → function that converts a value which JSON cannot represent."""
 
 
-def _to_dict(message: Any, fields: Sequence[_Field], *, with_records: bool) -> dict[str, Any]:
+def _to_dict(message: Any, fields: Sequence[_Field], records: RecordsWriter) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for attribute, name, is_tagged, is_records, convert in fields:
         value = getattr(message, attribute)
         if is_tagged and value == getattr(_default_message(message.__class__), attribute):
             continue
-        if is_records and not with_records:
-            result[f"{name}SizeInBytes"] = 0 if value is None else len(value)
+        if is_records:
+            result.update(records(name, value))
         else:
-            result[name] = convert(value, with_records)
+            result[name] = convert(value, records)
     return result
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from kafkalite import __version__
 from kafkalite.config.typed_json import About
-from kafkalite.control.command_table import Family, Row, rows
+from kafkalite.control.command_table import Family, Row, Status, rows
 from kafkalite.storage.disk_health import DiskProblem
 
 if TYPE_CHECKING:
     from kafkalite.server.broker import Broker
 
 _OK, _DEGRADED = "ok", "degraded"
-_SERVES = 200
+_SERVES, _DOES_NOT_SERVE = 200, 503
 
 _MAX_LISTED_PROBLEMS = 100
 """Problems of the disk that are listed; a full disk has one for every partition."""
@@ -129,14 +129,16 @@ def _status(broker: Broker) -> int:
     records. A damaged file affects one log only, and a restart would not repair it.
     """
     is_serving = all(each.problem is DiskProblem.DAMAGED for each in broker.disk_failures)
-    return _SERVES if is_serving else 503
+    return _SERVES if is_serving else _DOES_NOT_SERVE
 
+
+_STATUS: Final = Status((_SERVES, _DOES_NOT_SERVE), lambda broker, _: _status(broker))
 
 COMMANDS = Family(
     (
         Row(ListCommands, CommandList, "GET", "/v1"),
         Row(DescribeCommands, dict, "GET", "/v1/openapi.json"),
-        Row(ShowLiveness, Liveness, "GET", "/v1/live", status=_status, needs_token=False),
-        Row(ShowHealth, Health, "GET", "/v1/health", status=_status),
+        Row(ShowLiveness, Liveness, "GET", "/v1/live", status=_STATUS, needs_token=False),
+        Row(ShowHealth, Health, "GET", "/v1/health", status=_STATUS),
     )
 )

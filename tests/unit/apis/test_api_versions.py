@@ -160,10 +160,9 @@ def test_telemetry_is_advertised_only_with_a_receiver(is_enabled: str) -> None:
     telemetry = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
     if is_enabled == "true":
         assert listed == set(TABLE)
-        assert context.client_software == ("java", "4.4")
-        context.client_software = None
-        handle(context.call(0, ERAS.at(0), 0), ApiVersionsRequest())
-        assert context.client_software is None
     else:
         assert listed == set(TABLE) - telemetry
-        assert context.client_software is None
+    assert context.client_software == ("java", "4.4")
+    context.client_software = None
+    handle(context.call(0, ERAS.at(0), 0), ApiVersionsRequest())
+    assert context.client_software is None

@@ -17,7 +17,7 @@ from kafkalite.config.definitions import value_to_text
 from kafkalite.config.profiles import PROFILES, Kind, Profile, Row
 from kafkalite.config.releases import emulated_release
 from kafkalite.gateway.call import Call, ConnectionContext
-from kafkalite.gateway.exchanges import ObservedRequest
+from kafkalite.gateway.exchanges import Exchange
 from kafkalite.gateway.steps import DisconnectError
 from kafkalite.metadata.image import ResourceType
 from kafkalite.protocol._generated.messages.alter_configs import AlterConfigsRequest
@@ -38,6 +38,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions
 from tests.cluster.metadata import MetadataCluster
+from tests.unit.exchanges import report_no_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,9 +77,9 @@ class Service:
             client_host="/10.0.0.1",
             sender=node if self.is_between_nodes else None,
         )
-        observed = ObservedRequest((), lambda *_: None, 0)
-        observed.refusals = self.refusals
-        return Call(context, observed=observed)
+        exchange = Exchange(Call(context), (), report_no_error)
+        exchange.refusals = self.refusals
+        return Call(context, observed=exchange)
 
     def pass_to_stub(self, api_name: str, request: Any, node: Node | None = None) -> Any:
         """Return "served" if the step lets a request pass."""

@@ -26,10 +26,12 @@ from kafkalite.protocol.message import Message
 from kafkalite.protocol.schema import message_tree
 from kafkalite.protocol.versions import Versions
 from kafkalite.server.broker import Broker
+from kafkalite.server.request_log import LoggedRequest
 from kafkalite.server.settings import Settings
 from kafkalite.wire.frames import ReceiveBuffers
 from kafkalite.wire.session import PendingAnswer, Session, SessionSettings
 from tests.properties.codec_samples import Samples, all_specs
+from tests.unit.exchanges import report_no_error
 from tests.unit.frames import request_frame
 from tests.unit.gateway.served import BEAT, HEARTBEAT, Served, alive
 from tests.unit.server.client import Client
@@ -37,10 +39,8 @@ from tests.unit.server.client import Client
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkalite.gateway.call import Call
 
 SAMPLE_COUNT = 8
-NO_CALL = cast("Call", None)
 
 
 def observed(served: Served) -> list[Exchange]:
@@ -57,15 +57,16 @@ def test_an_exchange_has_the_request_and_the_answer() -> None:
     size = served.send(frame)
     (exchange,) = exchanges
     assert (exchange.api_key, exchange.version, exchange.correlation_id) == (HEARTBEAT, 3, 1)
-    assert (exchange.call.request_bytes, exchange.answer_bytes) == (len(frame) - 4, size)
-    assert exchange.request_json() == {
+    assert (exchange.request_bytes, exchange.answer_bytes) == (len(frame) - 4, size)
+    logged = LoggedRequest(1, exchange)
+    assert logged.request == {
         "groupId": "g", "generationId": 3, "memberId": "m", "groupInstanceId": None,
     }  # fmt: skip
-    assert exchange.response_json() == {"throttleTimeMs": 7, "errorCode": 0}
+    assert logged.response == {"throttleTimeMs": 7, "errorCode": 0}
     assert [*exchange.entities(Entity.GROUP)] == ["g"]
     assert exchange.error_codes() == []
     assert not exchange.is_pending
-    assert exchange.refusals == ()
+    assert exchange.refusals == []
 
 
 def test_the_exchange_of_a_refused_request_has_the_reason() -> None:
@@ -85,18 +86,23 @@ def test_the_exchange_of_a_refused_request_has_the_reason() -> None:
 def test_a_pending_exchange_is_seen_without_and_with_its_answer() -> None:
     waiting: Waiting[HeartbeatResponse] = Waiting()
     served = Served(lambda *_: waiting)
-    exchanges = observed(served)
+    exchanges: list[Exchange] = []
+    states: list[tuple[bool, bool, int]] = []
+
+    def observe(exchange: Exchange) -> None:
+        exchanges.append(exchange)
+        states.append((exchange.is_pending, exchange.was_pending, exchange.answer_bytes))
+
+    served.gateway.subscribe(observe)
     pending = served.send(request_frame(BEAT, 4))
     assert isinstance(pending, PendingAnswer)
     served.context.node.clock.advance(5)  # type: ignore[attr-defined]  # a ManualClock
     size = pending.encode(HeartbeatResponse(), served.out)
     asked, answered = exchanges
-    assert (asked.is_pending, asked.was_pending, asked.answer_bytes) == (True, False, 0)
-    assert (answered.is_pending, answered.was_pending) == (False, True)
-    assert answered.answer_bytes == size
+    assert asked is answered
+    assert states == [(True, False, 0), (False, True, size)]
     assert answered.answered_ms is not None
     assert answered.answered_ms - answered.received_ms == 5
-    assert asked.request is answered.request
 
 
 @pytest.mark.parametrize("is_later", [False, True])
@@ -150,7 +156,7 @@ def test_a_client_that_disconnects_before_the_answer_ends_the_exchange() -> None
     session.serve()
     assert [each.is_pending for each in exchanges] == [True]
     session.close()
-    assert [each.is_pending for each in exchanges] == [True, False]
+    assert [each.is_pending for each in exchanges] == [False, False]
     assert exchanges[-1].closing_reason == "the client disconnected before the answer"
     assert exchanges[-1].was_pending
 
@@ -178,7 +184,7 @@ def test_an_unsupported_version_of_api_versions_is_answered_in_version_0() -> No
     served.send(request_frame(ApiVersionsRequest(), 3))
     (exchange,) = exchanges
     assert (exchange.version, exchange.response_version) == (3, 0)
-    assert exchange.response_json() == {"errorCode": 35, "apiKeys": []}
+    assert LoggedRequest(1, exchange).response == {"errorCode": 35, "apiKeys": []}
 
 
 def test_a_request_without_an_answer_is_complete() -> None:
@@ -187,7 +193,7 @@ def test_a_request_without_an_answer_is_complete() -> None:
     assert served.send(request_frame(BEAT, 4)) == 0
     (exchange,) = exchanges
     assert (exchange.is_pending, exchange.answer_bytes, exchange.response) == (False, 0, None)
-    assert (exchange.response_json(), exchange.error_codes()) == ({}, [])
+    assert exchange.error_codes() == []
 
 
 def test_repeated_requests_are_observed_while_there_is_an_observer() -> None:
@@ -202,7 +208,7 @@ def test_repeated_requests_are_observed_while_there_is_an_observer() -> None:
     for _ in range(3):
         served.send(frame)
     assert len(exchanges) == len(second) == 3
-    assert len({id(each.call) for each in exchanges}) == 3
+    assert len({id(each) for each in exchanges}) == 3
     for each in (exchanges, second):
         served.gateway.unsubscribe(each.append)
         served.gateway.unsubscribe(each.append)
@@ -257,9 +263,12 @@ def test_every_error_code_of_a_response_is_found(key: int) -> None:
     spec = all_specs()[f"{row.name}Response"]
     samples = Samples(row.name, with_unknown_tags=False)
     found = 0
+    served = Served(alive)
     for _ in range(SAMPLE_COUNT):
         response = samples.draw(message_tree(spec, row.highest))
-        exchange = Exchange(NO_CALL, key, row.highest, row.highest, 1, None, 0, False, 0, response)
+        exchange = Exchange(served.context.latest_call, (), report_no_error)
+        exchange.identify(key, row.highest, 1, None)
+        exchange.end(response)
         fields = list(error_fields(response))
         for struct, name in fields:
             setattr(struct, name, 0)

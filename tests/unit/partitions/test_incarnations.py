@@ -8,7 +8,7 @@ import pytest
 
 from kafkalite.apis.data import fetch, list_offsets
 from kafkalite.gateway.call import Call
-from kafkalite.gateway.exchanges import ObservedRequest
+from kafkalite.gateway.exchanges import Exchange
 from kafkalite.partitions.fetch_sessions import FINAL_EPOCH
 from kafkalite.partitions.incarnations import IncarnationCheck
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
@@ -17,6 +17,7 @@ from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from tests.unit.data_plane import DataPlane
+from tests.unit.exchanges import report_no_error
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,8 +122,8 @@ def test_requests_are_checked_and_reported_if_the_broker_uses_partition_epochs(
     is_on: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
     data = Data(tmp_path, {"kafkalite.partition.epochs": "true"} if is_on else None)
-    observed = ObservedRequest((), lambda *_: None, 0)
     call = data.call(api, 12)
+    observed = Exchange(call, (), report_no_error)
     call = Call(call.context, api_version=12, era=call.era, observed=observed)
     answer = api.handler(call, request_)
     topics = answer.responses if api.name == "Fetch" else answer.topics

@@ -23,6 +23,7 @@ from kafkalite.server.logging import Level, Log
 from kafkalite.server.reports import LATE_LOOP_INTERVAL_S, Reports
 from kafkalite.server.settings import Settings
 from kafkalite.storage.disk_health import DiskFailure, DiskProblem
+from tests.unit.exchanges import report_no_error
 from tests.unit.nodes import node_of
 from tests.unit.server.client import METADATA_VERSION, Client
 from tests.unit.storage.logs import batch
@@ -170,8 +171,12 @@ def heartbeat(**fields: Any) -> Exchange:  # noqa: ANN401 - any fields
     """Return the exchange of a Heartbeat whose answer is pending."""
     context = ConnectionContext(node=node_of(2), listener="A", client_host="/h", client_id="me\x1b")
     call = Call(context, api_version=4, request_bytes=99)
-    exchange = Exchange(call, ApiKey.HEARTBEAT, 4, 4, 1, HeartbeatRequest(), 0, was_pending=False)
-    return exchange._replace(**fields)
+    exchange = Exchange(call, (), report_no_error).identify(
+        ApiKey.HEARTBEAT, 4, 1, HeartbeatRequest()
+    )
+    for name, value in fields.items():
+        setattr(exchange, name, value)
+    return exchange
 
 
 NOT_COORDINATOR = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalite.capture.formats.kafka_json import as_json
+from kafkalite.capture.formats.kafka_json import as_json, records_as_base64
 from kafkalite.capture.model import Direction
 from kafkalite.protocol import codec
 from tests.captures import traffic
@@ -24,7 +24,7 @@ def test_records_are_shown_by_size_unless_requested() -> None:
     result = as_json(request, 0, Direction.REQUEST, 9)
     partition = result["topicData"][0]["partitionData"][0]
     assert partition == {"index": 0, "recordsSizeInBytes": 3}
-    result = as_json(request, 0, Direction.REQUEST, 9, records=True)
+    result = as_json(request, 0, Direction.REQUEST, 9, records=records_as_base64)
     assert result["topicData"][0]["partitionData"][0] == {"index": 0, "records": "AQID"}
 
 

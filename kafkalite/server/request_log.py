@@ -1,0 +1,255 @@
+"""RequestLog: the latest requests of clients and their answers, with all their fields."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from copy import deepcopy
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kafkalite.capture.formats.kafka_json import as_json
+from kafkalite.capture.model import Direction
+from kafkalite.capture.reading.summary import scalar_fields
+from kafkalite.capture.recording.redaction import SECRETS_OF_REQUESTS, SECRETS_OF_RESPONSES
+from kafkalite.protocol.acl_operations import Entity
+from kafkalite.protocol.catalogue import ROWS
+from kafkalite.storage.batch import HEADER_SIZE, MAGIC_2, BatchView
+from kafkalite.storage.compression import CODECS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kafkalite.gateway.exchanges import Exchange
+
+DEFAULT_LOGGED_REQUESTS: Final = 10_000
+MAX_LOGGED_BYTES: Final = 64 * 1024 * 1024
+"""The maximum size of the messages in a log; a decoded message needs a multiple of its size."""
+
+_LONG_BYTES: Final = 32 * 1024
+"""The parts of longer messages may be freed when they have been answered."""
+_MAX_FIELDS: Final = 4 * 1024
+"""Messages that are longer than _LONG_BYTES and have more fields are logged without their fields.
+
+The fields of a message are copied at once, while all clients wait."""
+_MAX_BATCHES: Final = 16
+"""The maximum number of batches of a partition that are described."""
+
+
+class _Copy:
+    """The fields of messages, copied because their memory does not last."""
+
+    __slots__ = ("errors", "names", "request", "response")
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.names = {entity: _names(exchange, entity) for entity in NAMED_ENTITIES}
+        self.request = _request_fields(exchange)
+        self.response: dict[str, Any] | None = None
+        self.errors: tuple[int, ...] = ()
+
+
+class LoggedRequest(NamedTuple):
+    """A request, and its answer if there is one."""
+
+    number: int | None
+    """Requests are numbered from 1 in the order in which they end; None before the end."""
+    exchange: Exchange
+    """The exchange; without messages if their fields were copied."""
+    copy: _Copy | None = None
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """The fields of the request with Kafka's names, without secrets.
+
+        Fields with records have their size, and a description of the first batches.
+        """
+        return _request_fields(self.exchange) if self.copy is None else self.copy.request
+
+    @property
+    def response(self) -> dict[str, Any] | None:
+        """The fields of the response, as those of the request; None without a response."""
+        return _response_fields(self.exchange) if self.copy is None else self.copy.response
+
+    def error_codes(self) -> tuple[int, ...]:
+        """Return the distinct error codes of the response; none of a response with many fields."""
+        return _error_codes(self.exchange) if self.copy is None else self.copy.errors
+
+    def names(self, entity: Entity) -> tuple[str, ...]:
+        """Return the entities of a kind that the request names, of NAMED_ENTITIES.
+
+        The topics include those that it names by id, if they exist.
+        """
+        return _names(self.exchange, entity) if self.copy is None else self.copy.names[entity]
+
+
+class RequestLog:
+    """The latest requests of all clients: at most `limit`, and of at most MAX_LOGGED_BYTES."""
+
+    def __init__(self, limit: int = DEFAULT_LOGGED_REQUESTS) -> None:
+        self.limit = limit
+        self.last_number = 0
+        """The number of the last request that has ended."""
+        self.changes = 0
+        """The number of requests and of later answers that were added."""
+        self._ended: deque[Exchange] = deque()
+        self._pending: OrderedDict[Exchange, _Copy | None] = OrderedDict()
+        self._copies: dict[Exchange, _Copy] = {}
+        self._bytes = 0
+        self._watchers: list[Callable[[], None]] = []
+
+    def __len__(self) -> int:
+        return len(self._ended) + len(self._pending)
+
+    def observe(self, exchange: Exchange) -> None:
+        """Add an exchange, or the answer to one whose answer was pending."""
+        request_bytes, answer_bytes = exchange.request_bytes, exchange.answer_bytes
+        copy = self._pending.pop(exchange, None) if exchange.was_pending else None
+        if (
+            copy is not None
+            or exchange.api_key in _APIS_WITH_RECORDS
+            or request_bytes > _LONG_BYTES
+            or answer_bytes > _LONG_BYTES
+        ):
+            copy = copy or _Copy(exchange)
+        if exchange.answered_ms is None:
+            self._pending[exchange] = copy
+            if len(self._pending) > self.limit:
+                self._pending.popitem(last=False)
+        else:
+            if copy is not None:
+                copy.response, copy.errors = _response_fields(exchange), _error_codes(exchange)
+                exchange = exchange.without_messages()
+                self._copies[exchange] = copy
+            self._append(exchange, request_bytes + answer_bytes)
+        self.changes += 1
+        if self._watchers:
+            watchers, self._watchers = self._watchers, []
+            for notify in watchers:
+                notify()
+
+    def _append(self, exchange: Exchange, size_bytes: int) -> None:
+        ended = self._ended
+        ended.append(exchange)
+        self.last_number += 1
+        self._bytes += size_bytes
+        while len(ended) > self.limit or (self._bytes > MAX_LOGGED_BYTES and len(ended) > 1):
+            oldest = ended.popleft()
+            self._bytes -= oldest.request_bytes + oldest.answer_bytes
+            if self._copies:
+                self._copies.pop(oldest, None)
+
+    def clear(self) -> int:
+        """Remove all requests that have ended, and return their number."""
+        count = len(self._ended)
+        self._ended.clear()
+        self._copies.clear()
+        self._bytes = 0
+        return count
+
+    def after(self, number: int) -> Sequence[LoggedRequest]:
+        """Return the requests that ended after the one with this number, oldest first."""
+        first_number = self.last_number + 1 - len(self._ended)
+        start = max(0, number + 1 - first_number)
+        return [
+            LoggedRequest(first_number + position, exchange, self._copies.get(exchange))
+            for position, exchange in enumerate(islice(self._ended, start, None), start)
+        ]
+
+    def pending(self) -> Sequence[LoggedRequest]:
+        """Return the requests whose answers are pending, oldest first."""
+        return [LoggedRequest(None, exchange, copy) for exchange, copy in self._pending.items()]
+
+    def watch(self, notify: Callable[[], None]) -> None:
+        """Call `notify` once, when a request or an answer is added."""
+        self._watchers.append(notify)
+
+    def unwatch(self, notify: Callable[[], None]) -> None:
+        """Undo `watch`, if `notify` has not been called."""
+        if notify in self._watchers:
+            self._watchers.remove(notify)
+
+
+NAMED_ENTITIES: Final = (Entity.GROUP, Entity.TOPIC, Entity.TRANSACTIONAL_ID)
+
+_APIS_WITH_RECORDS: Final = frozenset(
+    key for key, row in ROWS.items() if row.request.records or row.response.records
+)
+"""APIs whose messages refer to memory that is reused."""
+
+
+def _request_fields(exchange: Exchange) -> dict[str, Any]:
+    message = _without_secrets(exchange.request, SECRETS_OF_REQUESTS.get(exchange.api_key))
+    size, version = exchange.request_bytes, exchange.version
+    return _fields(message, exchange.api_key, Direction.REQUEST, version, size)
+
+
+def _response_fields(exchange: Exchange) -> dict[str, Any] | None:
+    if exchange.response is None:
+        return None
+    message = _without_secrets(exchange.response, SECRETS_OF_RESPONSES.get(exchange.api_key))
+    size, version = exchange.answer_bytes, exchange.response_version
+    return _fields(message, exchange.api_key, Direction.RESPONSE, version, size)
+
+
+def _error_codes(exchange: Exchange) -> tuple[int, ...]:
+    return tuple(exchange.error_codes() or ())
+
+
+def _names(exchange: Exchange, entity: Entity) -> tuple[str, ...]:
+    found = dict.fromkeys(each for each in exchange.entities(entity) if each)
+    if entity is Entity.TOPIC:
+        topics = exchange.node.image.topics_by_id
+        for topic_id in exchange.entities(Entity.TOPIC_ID):
+            if topic_id in topics:
+                found[topics[topic_id].name] = None
+    return tuple(found)
+
+
+def _without_secrets(message: Any, overwrite: Callable[[Any], int] | None) -> Any:  # noqa: ANN401 - any message
+    """Return a message, or a copy of it whose secrets are overwritten."""
+    if overwrite is None or message is None:
+        return message
+    copied = deepcopy(message)
+    overwrite(copied)
+    return copied
+
+
+def _fields(
+    message: Any,  # noqa: ANN401 - as above
+    api_key: int,
+    direction: Direction,
+    version: int,
+    size_bytes: int,
+) -> dict[str, Any]:
+    if message is None:
+        return {}
+    if size_bytes > _LONG_BYTES and any(islice(scalar_fields(message), _MAX_FIELDS, None)):
+        return {"omitted": f"more than {_MAX_FIELDS} fields in {size_bytes} bytes"}
+    return as_json(message, api_key, direction, version, records=_described_records)
+
+
+def _described_records(name: str, records: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a buffer
+    """Return the size of records, and a description of their first batches."""
+    batches: list[dict[str, Any]] = []
+    view = memoryview(records or b"")
+    position = 0
+    while len(view) - position >= HEADER_SIZE and len(batches) < _MAX_BATCHES:
+        batch = BatchView(view[position:])
+        if batch.magic != MAGIC_2 or batch.size < HEADER_SIZE:
+            break
+        batches.append(_described_batch(batch))
+        position += batch.size
+    return {f"{name}SizeInBytes": len(view), f"{name}Batches": batches}
+
+
+def _described_batch(batch: BatchView) -> dict[str, Any]:
+    codec = CODECS.get(batch.compression)
+    return {
+        "baseOffset": batch.base_offset,
+        "recordCount": batch.record_count,
+        "compression": str(batch.compression) if codec is None else codec.name,
+        "isTransactional": batch.is_transactional,
+        "isControl": batch.is_control,
+        "producerId": batch.producer_id,
+        "producerEpoch": batch.producer_epoch,
+        "baseSequence": batch.base_sequence,
+    }

@@ -1,0 +1,149 @@
+"""The log of requests: limits, memory that is reused, secrets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkalite.protocol._generated.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+)
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
+from kafkalite.protocol.acl_operations import Entity
+from kafkalite.server import request_log
+from kafkalite.server.request_log import RequestLog
+from kafkalite.storage.batch import build_key_value_batch
+from tests.unit.exchanges import ended_exchange, pending_exchange
+
+if TYPE_CHECKING:
+    from kafkalite.gateway.exchanges import Exchange
+
+NOT_COORDINATOR = 16
+
+
+def beat(group: str, error_code: int = 0) -> Exchange:
+    request = HeartbeatRequest(group_id=group, generation_id=1, member_id="m")
+    return ended_exchange(request, 4, HeartbeatResponse(error_code=error_code))
+
+
+def test_requests_are_numbered_in_the_order_in_which_they_end() -> None:
+    log = RequestLog()
+    waiting = pending_exchange(HeartbeatRequest(group_id="first"), 4)
+    log.observe(waiting)
+    waiting.was_pending = True
+    log.observe(beat("second"))
+    assert [(each.number, each.names(Entity.GROUP)) for each in log.after(0)] == [(1, ("second",))]
+    (pending,) = log.pending()
+    assert (pending.number, pending.names(Entity.GROUP), pending.response) == (
+        None, ("first",), None,
+    )  # fmt: skip
+    assert len(log) == 2
+    waiting.end(HeartbeatResponse(error_code=NOT_COORDINATOR), 9)
+    log.observe(waiting)
+    assert [each.number for each in log.after(0)] == [1, 2]
+    (logged,) = log.after(1)
+    assert logged.error_codes() == (NOT_COORDINATOR,)
+    assert logged.response == {"throttleTimeMs": 0, "errorCode": NOT_COORDINATOR}
+    assert log.pending() == []
+    assert log.clear() == 2
+    assert (log.last_number, log.after(0)) == (2, [])
+    log.observe(beat("third"))
+    assert [each.number for each in log.after(0)] == [3]
+
+
+def test_the_oldest_requests_leave_a_full_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = RequestLog(limit=3)
+    for number in range(5):
+        log.observe(beat(f"g{number}"))
+    assert [each.number for each in log.after(0)] == [3, 4, 5]
+    assert [each.number for each in log.after(4)] == [5]
+    monkeypatch.setattr(request_log, "MAX_LOGGED_BYTES", 400)
+    log.observe(beat("large"))
+    assert [each.number for each in log.after(0)] == [5, 6]
+
+
+def test_records_are_described_and_not_kept() -> None:
+    batch = bytearray(build_key_value_batch([(b"k", b"v"), (b"k", b"w")], now_ms=5))
+    partition = ProduceRequest.PartitionProduceData(index=3, records=memoryview(batch))
+    request = ProduceRequest(
+        acks=-1,
+        topic_data=[ProduceRequest.TopicProduceData(name="orders", partition_data=[partition])],
+    )
+    log = RequestLog()
+    log.observe(ended_exchange(request, 9, ProduceResponse()))
+    size = len(batch)
+    batch[:] = bytes(size)  # the receive buffer has other bytes now
+    (logged,) = log.after(0)
+    assert logged.exchange.request is None
+    assert logged.names(Entity.TOPIC) == ("orders",)
+    assert logged.request["topicData"][0]["partitionData"] == [
+        {
+            "index": 3,
+            "recordsSizeInBytes": size,
+            "recordsBatches": [
+                {
+                    "baseOffset": 0, "recordCount": 2, "compression": "none",
+                    "isTransactional": False, "isControl": False, "producerId": -1,
+                    "producerEpoch": -1, "baseSequence": -1,
+                }
+            ],
+        }
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("records", [None, b"\x01", bytes(100)])
+def test_records_that_are_no_batches_have_a_size(records: bytes | None) -> None:
+    partition = ProduceRequest.PartitionProduceData(index=0, records=records)
+    topic = ProduceRequest.TopicProduceData(name="orders", partition_data=[partition])
+    log = RequestLog()
+    log.observe(ended_exchange(ProduceRequest(topic_data=[topic]), 9))
+    (logged,) = log.after(0)
+    assert logged.request["topicData"][0]["partitionData"] == [
+        {"index": 0, "recordsSizeInBytes": len(records or b""), "recordsBatches": []}
+    ]
+
+
+def test_secrets_are_overwritten_in_a_copy() -> None:
+    config = IncrementalAlterConfigsRequest.AlterableConfig(name="ssl.key.password", value="secret")
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=2, resource_name="t", configs=[config]
+    )
+    log = RequestLog()
+    log.observe(ended_exchange(IncrementalAlterConfigsRequest(resources=[resource]), 1))
+    (logged,) = log.after(0)
+    (written,) = logged.request["resources"]
+    assert written["configs"][0]["value"] == "******"
+    assert config.value == "secret"
+
+
+def test_the_fields_of_a_message_with_too_many_are_omitted() -> None:
+    topics = [MetadataRequest.MetadataRequestTopic(name=f"t{number}") for number in range(3_000)]
+    log = RequestLog()
+    log.observe(ended_exchange(MetadataRequest(topics=topics), 9, request_bytes=40_000))
+    log.observe(ended_exchange(MetadataRequest(topics=topics[:10]), 9, request_bytes=40_000))
+    many, few = log.after(0)
+    assert many.request == {"omitted": "more than 4096 fields in 40000 bytes"}
+    assert len(few.request["topics"]) == 10
+    assert many.exchange.request is None
+
+
+def test_a_change_is_notified_once() -> None:
+    log = RequestLog()
+    changes: list[str] = []
+
+    def first() -> None:
+        changes.append("first")
+
+    def second() -> None:
+        changes.append("second")
+
+    log.watch(first)
+    log.watch(second)
+    log.unwatch(second)
+    for _ in range(2):
+        log.observe(beat("g"))
+    log.unwatch(first)
+    assert changes == ["first"]
