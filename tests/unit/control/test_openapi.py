@@ -78,7 +78,7 @@ async def test_examples_are_accepted_and_answers_have_the_described_schema(app: 
             content = operation["requestBody"]["content"]["application/json"]
             check(content["schema"], content["example"])
             body = json.dumps(content["example"]).encode()
-        if row.answer is str:
+        if row.answer is str or row.is_stream:
             continue
         path = row.path.format_map(PATHS)
         answer = await ask(app, path, method=row.method, headers=HEADERS, body=body)
@@ -88,6 +88,7 @@ async def test_examples_are_accepted_and_answers_have_the_described_schema(app: 
         response = responses.get(f"{answer.status}", responses["default"])
         check(response["content"]["application/json"]["schema"], answer.body)
     assert refused == {
+        "ExpectRequests",  # there is no such request
         "RetireSigningKey",
         "RemoveIdentityFailure",  # the failures are removed before
         "RemoveFault",  # and the faults

@@ -65,7 +65,7 @@ def test_the_oldest_requests_leave_a_full_log(monkeypatch: pytest.MonkeyPatch) -
     assert [each.number for each in log.after(0)] == [5, 6]
 
 
-def test_records_are_described_and_not_kept() -> None:
+def test_records_are_described_and_not_retained() -> None:
     batch = bytearray(build_key_value_batch([(b"k", b"v"), (b"k", b"w")], now_ms=5))
     partition = ProduceRequest.PartitionProduceData(index=3, records=memoryview(batch))
     request = ProduceRequest(

@@ -10,11 +10,11 @@ from kafkalite.apis.data.produce import APIS
 from kafkalite.apis.transactions.verification import (
     ADDS_PARTITIONS,
     BEFORE_ABORTABLE,
-    VerificationResult,
     verify,
 )
 from kafkalite.cluster.node import NodeState
 from kafkalite.partitions.former_leader import FormerLeader
+from kafkalite.partitions.producing import VerificationResult
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import TRANSACTIONAL, BatchProducer, BatchView

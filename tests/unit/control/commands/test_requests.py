@@ -199,7 +199,7 @@ async def test_a_stream_has_each_request_when_it_ends() -> None:
     assert await anext(events) == ": requests\n\n"
     event = await anext(events)
     assert event.startswith("id: 3\nevent: request\ndata: {")
-    later = asyncio.create_task(cast("asyncio.Future[str]", anext(events)))  # type: ignore[arg-type]
+    later: asyncio.Task[str] = asyncio.create_task(anext(events))  # type: ignore[arg-type]
     await asyncio.sleep(0)
     beat(running.request_log, "a")
     assert (await later).startswith("id: 4\n")
