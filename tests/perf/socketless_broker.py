@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kafkalite.coordinator.active_shard import ActiveShard
-    from kafkalite.gateway.api import Api
     from kafkalite.groups.shard import GroupShard
     from kafkalite.protocol.message import Message
     from kafkalite.wire.session import Pieces
@@ -118,5 +117,5 @@ class SocketlessBroker:
         self._directory.close(self.cluster.partitions.logs())
 
 
-def _raise(_: Api, fault: Exception) -> None:
+def _raise(_: str, fault: Exception) -> None:
     raise fault

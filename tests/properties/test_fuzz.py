@@ -115,8 +115,8 @@ class World:
         self.cluster.open(InterBrokerCalls(self.gateway))
         self.buffers = ReceiveBuffers()
 
-    def report(self, api: Api, fault: Exception) -> None:
-        self.faults.append(f"{api.name}: {fault!r}")
+    def report(self, api_name: str, fault: Exception) -> None:
+        self.faults.append(f"{api_name}: {fault!r}")
 
     def connect(self) -> Session:
         context = ConnectionContext(node=self.node, listener="A", client_host="/127.0.0.1")
