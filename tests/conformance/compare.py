@@ -33,6 +33,8 @@ def tree_differences(
     path: str, real: Tree, emulated: Tree, sides: tuple[str, str] = SIDES
 ) -> list[str]:
     """Compare two trees of plain values."""
+    if real == emulated:
+        return []
     if isinstance(real, dict) and isinstance(emulated, dict):
         lines = []
         for name in sorted(real.keys() | emulated.keys()):
@@ -50,7 +52,7 @@ def tree_differences(
                 f"{path}[{_row_name(real_entry, index)}]", real_entry, emulated_entry, sides
             )
         ]
-    return [] if real == emulated else [_line(path, real, emulated, sides)]
+    return [_line(path, real, emulated, sides)]
 
 
 def _line(path: str, real: Tree, emulated: Tree, sides: tuple[str, str]) -> str:
