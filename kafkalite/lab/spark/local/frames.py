@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from kafkalite.lab.spark.dataframes import LocalEngineError
-from kafkalite.lab.spark.local.data_types import UNKNOWN, parse_type, quoted
+from kafkalite.lab.spark.local.data_types import UNKNOWN, duckdb_name, parse_type, quoted
 from kafkalite.lab.spark.local.expressions import (
     Column,
     Scope,
@@ -361,7 +361,10 @@ class LocalFrame:
         ]
         selects = [
             Select(
-                tuple(_column(by_name[name]) if name in by_name else "null" for name in names),
+                tuple(
+                    _column(by_name[field.name]) if field.name in by_name else _null(field.type)
+                    for field in fields
+                ),
                 f"from {step.name} s",
                 {"s": step},
             )
@@ -567,6 +570,11 @@ def _output(
         *((each, sql) for each, sql in left if each.name not in keys),
         *((each, sql) for each, sql in right if each.name not in keys),
     ]
+
+
+def _null(kind: pa.DataType) -> str:
+    """Return SQL for null, of this type if it is known: the other frame may be empty."""
+    return "null" if kind == UNKNOWN else f"null::{duckdb_name(kind)}"
 
 
 def _union_type(ours: Field | None, theirs: Field | None) -> pa.DataType:

@@ -81,6 +81,13 @@ def test_union_is_by_name(session: LocalSession, members: LocalFrame) -> None:
         members.unionByName(other)
 
 
+def test_union_with_an_empty_frame_has_the_types_of_its_columns(session: LocalSession) -> None:
+    kind = pa.list_(pa.struct([("name", pa.string())]))
+    empty = session.createDataFrame(pa.table({"topics": pa.array([], kind)}))
+    both = empty.unionByName(session.range(1), allowMissingColumns=True)
+    assert texts(both.select(f.expr("get(topics, 0).name").alias("name"))) == ["None"]
+
+
 def test_groups_and_totals(members: LocalFrame) -> None:
     count = f.count(f.lit(1)).alias("members")
     assert texts(members.groupBy("group_id").agg(count)) == ["g,2", "h,1"]
