@@ -55,7 +55,7 @@ _INSTALL_COMMANDS: Final = (
     "pip install 'kafkalite[spark]', or in kafkalite's clone pip install '.[spark]'"
 )
 _DISK_FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""Error numbers of a full disk. The text of such an error does not name the file."""
+"""Error numbers of a full disk. Like that of a large file, their text does not name the file."""
 
 
 class AuditSetting(NamedTuple):
@@ -140,7 +140,7 @@ def add_audit(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--period",
         metavar="DURATION",
-        help="length of the periods of --follow; the audits of a period begin one period earlier "
+        help="length of the periods of --follow; the tables of a period begin one period earlier "
         f"[{_DEFAULT_PERIOD}]",
     )
     _add_spark(parser)
@@ -323,6 +323,8 @@ def _failure_text(error: Exception, out: str) -> str:
 def _system_failure_text(error: OSError, out: str) -> str:
     from kafkalite.lab.spark import failures  # noqa: PLC0415 - see above
 
+    if error.errno == errno.EFBIG:
+        return f"{out}: {failures.FILE_TOO_LARGE}"
     return f"{out}: {failures.DISK_FULL}" if error.errno in _DISK_FULL_ERRORS else str(error)
 
 

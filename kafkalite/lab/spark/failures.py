@@ -11,6 +11,10 @@ DISK_FULL: Final = (
     "the disk is full: free space in the output directory and in /tmp, or choose another directory"
     " for temporary files with --conf spark.local.dir=DIR"
 )
+FILE_TOO_LARGE: Final = (
+    "a file is larger than this process or the file system allows: raise the limit that ulimit -f"
+    " shows, or choose another directory"
+)
 _MORE_HEAP: Final = (
     "give it more with --conf spark.driver.memory=4g, or run fewer tasks at once with --master"
     " 'local[1]'"
@@ -41,7 +45,15 @@ _FAILURES: Final = (
         _EXECUTOR_LOST,
     ),
     _Failure(re.compile(r"OutOfMemoryError"), OUT_OF_HEAP),
-    _Failure(re.compile(r"Python worker exited unexpectedly"), WORKER_DIED),
+    _Failure(
+        re.compile(
+            r"Python worker exited unexpectedly"
+            # A worker that ends when it starts.
+            r"|EOFException\n(?:\s+at java\.[^\n]*\n)*\s+at org\.apache\.spark\.api\.python\."
+        ),
+        WORKER_DIED,
+    ),
+    _Failure(re.compile(r"File too large"), FILE_TOO_LARGE),
     _Failure(
         re.compile(r"total size of serialized results.*is bigger than"),
         "the reports of all tasks are too large: allow more with --conf"

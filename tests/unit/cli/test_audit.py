@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from argparse import ArgumentParser
@@ -308,6 +309,12 @@ def test_connection_refused_by_java_that_was_killed_names_the_cause(
     assert text.startswith("Spark failed: the system killed Java")
 
 
-def test_full_disk_names_the_output_directory() -> None:
-    text = _failure_text(OSError(28, "No space left on device"), "out")
-    assert text.startswith("out: the disk is full: free space in the output directory")
+@pytest.mark.parametrize(
+    ("number", "cause"),
+    [
+        (errno.ENOSPC, "the disk is full: free space in the output directory"),
+        (errno.EFBIG, "a file is larger than this process or the file system allows"),
+    ],
+)
+def test_failed_write_names_the_output_directory(number: int, cause: str) -> None:
+    assert _failure_text(OSError(number, "Error writing bytes"), "out").startswith(f"out: {cause}")

@@ -14,6 +14,11 @@ LOST = (
     " exited caused by one of the running tasks) Reason: Command exited with code 137\n"
     "Driver stacktrace:"
 )
+WORKER_AT_START = (
+    "Lost task 1.0 in stage 0.0 (TID 1) (localhost executor driver): java.io.EOFException\n"
+    "\tat java.base/java.io.DataInputStream.readInt(DataInputStream.java:397)\n"
+    "\tat org.apache.spark.api.python.PythonWorkerFactory.createWorker$1(PythonWorkerFactory.scala)"
+)
 TOO_LARGE = (
     "total size of serialized results of 9 tasks (1 GiB) is bigger than spark.driver.maxResultSize"
 )
@@ -45,6 +50,12 @@ TOO_LARGE = (
             "--task-mib",
         ),
         (
+            WORKER_AT_START,
+            "a Python worker ended",
+            "--task-mib",
+        ),
+        ("OSError: [Errno 27] File too large", "a file is larger than", "ulimit -f"),
+        (
             TOO_LARGE,
             "the reports of all tasks are too large",
             "spark.driver.maxResultSize",
@@ -61,6 +72,7 @@ def test_known_failure_names_cause_and_option(text: str, cause: str, option: str
 
 def test_other_failures_are_unknown() -> None:
     assert known_failure("Path does not exist") is None
+    assert known_failure("java.io.EOFException\n\tat java.base/java.io.A.b\n\tat org.c") is None
 
 
 @pytest.mark.parametrize(
