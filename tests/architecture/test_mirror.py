@@ -174,6 +174,7 @@ TESTED_ELSEWHERE = {
     },
     "lab/spark/follow/batch.py": "tests/spark/test_follow.py",
     "lab/spark/follow/audits.py": "tests/spark/test_follow.py",
+    "lab/spark/follow/evidence.py": "tests/spark/test_periods_of_capture.py",
     "lab/spark/report/reading.py": "tests/spark/test_report.py",
     "lab/spark/report/formatting.py": "tests/unit/lab/spark/report/test_sections.py",
     # Tested by requests, through the handlers.

@@ -116,7 +116,8 @@ class DerivedTables:
         audit = AUDITS[name]
         self._reporter.step(f"audit: {name}: {audit.summary}")
         for table, frame in audit.compute(requests, self._options).items():
-            self._write(f"{AUDIT}/{table}", frame)
+            within = TABLES[table].since(frame, self._options.since_us)
+            self._write(f"{AUDIT}/{table}", within)
 
     def _write(self, folder: str, frame: DataFrame) -> list[Location]:
         where = self._staged / folder

@@ -45,6 +45,11 @@ PROBLEMS: Final = "problems"
 CONNECTIONS: Final = "connections"
 """Folders below the output folder."""
 
+EVIDENCE: Final = "-evidence.parquet"
+PLAIN_EVIDENCE: Final = f"-evidence{PLAIN}"
+"""Ends of the names of files with requests before the audited time, which audits use as evidence.
+"""
+
 _DATE: Final = pa.field("date", pa.date32(), nullable=False)
 _TASK_ROWS: Final = (1 << 14, 1 << 18)
 """Limits of the number of requests per task that reads them: as many as give each core several
@@ -149,6 +154,8 @@ class Requests:
         self.are_few = False
         """Whether the requests are few enough to process in this process, in one partition."""
         self._connection_ids: DataFrame | None = None
+        self.window = self
+        """The requests of the audited time, without evidence from before."""
         self._states: dict[str, DataFrame] = {}
         # One lock per state table, because state tables use other state tables (without cycles).
         self._locks: dict[str, threading.Lock] = {}
@@ -184,7 +191,18 @@ class Requests:
         in an object store only, where a task of an interrupted run may write to the folders.
         `tasks` reduce many requests for the local engine.
         """
-        listing = _Listing(out, committed if out.is_object else None)
+        return cls._read(spark, out, derive, committed if out.is_object else None, tasks)
+
+    @classmethod
+    def _read(
+        cls,
+        spark: SparkSession,
+        out: Location,
+        derive: Callable[[Requests, str], DataFrame] | None,
+        committed: Collection[str] | None,
+        tasks: SparkTasks | None,
+    ) -> Requests:
+        listing = _Listing(out, committed)
         folders = listing.api_folders()
         files = {key: listing.files(folder) for key, folder in folders.items()}
         are_few = _are_few(spark if tasks is None else tasks.spark, files)
@@ -219,6 +237,14 @@ class Requests:
         requests._files, requests.are_few = files, are_few
         requests._connection_ids = connection_ids
         requests._read_files, requests._tasks = rows_of, tasks
+        if any(_is_evidence(file.url) for api_files in files.values() for file in api_files):
+            window = {
+                f"{folder}/{name}"
+                for folder in (REQUESTS, PROBLEMS, CONNECTIONS)
+                for name in listing.names(folder)
+                if not _is_evidence(name)
+            }
+            requests.window = cls._read(spark, out, derive, window, tasks)
         return requests
 
     def of(self, api: str | int) -> DataFrame:
@@ -395,6 +421,10 @@ def _map_rows(rows: DataFrame, projection: Projection) -> DataFrame:
     return rows.select(*time_columns(), *columns).mapInArrow(
         projection.reduce_batches, to_schema(projection.schema)
     )
+
+
+def _is_evidence(name: str) -> bool:
+    return name.endswith((EVIDENCE, PLAIN_EVIDENCE))
 
 
 def _are_few(spark: SparkSession, files: Mapping[int, Sequence[InputFile]]) -> bool:

@@ -74,7 +74,9 @@ class KnownGroups:
 def triage_commits(requests: Requests) -> DataFrame:
     """Return all commits as `TRIAGED`."""
     known = _collect_known_groups(requests.state(EPOCHS.name), requests.state(GENERATIONS.name))
-    return TRIAGED.shape(project_commits(requests, partial(triage, known=known), _COUNT_COLUMNS))
+    return TRIAGED.shape(
+        project_commits(requests.window, partial(triage, known=known), _COUNT_COLUMNS)
+    )
 
 
 def commits_to_check(requests: Requests) -> DataFrame:

@@ -47,6 +47,7 @@ TASKS = table(
     ),
     ("writes_after_end", "bigint", "writes that it sent after its end, as a zombie"),
     ("accepted_writes_after_end", "bigint", "of these, writes that the broker accepted"),
+    times=("ended_at",),
 )
 
 GENERATIONS = table(
@@ -67,6 +68,7 @@ GENERATIONS = table(
     ("tasks_fenced", "int", "previous tasks that were fenced in between"),
     ("tasks_unfenced", "int", "previous tasks that should have been fenced but were not"),
     ("tasks_started_early", "int", "tasks that started and wrote before the leader allowed it"),
+    times=("configured_at",),
 )
 
 _ID: Final = ("transactional_id",)

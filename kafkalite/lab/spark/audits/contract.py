@@ -33,6 +33,8 @@ class AuditOptions:
     rebalance_storm_threshold: int = 5
     """A group has a rebalance storm if it has at least this many rebalances in a minute, and more
     than a restart of its clients causes."""
+    since_us: int | None = None
+    """Start of the audited time; requests before it are evidence. None for all of the capture."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,7 @@ DEPARTURES = table(
         "timestamp",
         "time of the first REBALANCE_IN_PROGRESS that it received since its last join",
     ),
+    times=("ended_at",),
 )
 
 REBALANCE_WAITS = table(
@@ -100,6 +101,7 @@ REBALANCE_WAITS = table(
     ("until", "timestamp", "time of its next JoinGroup, or end of its membership"),
     ("seconds", "double", "time between the two, for which its client processed records"),
     ("outcome", "string", "rejoined, or the cause of its departure"),
+    times=("until",),
 )
 
 _ORDER: Final = ("at_us", "start_us", "position")

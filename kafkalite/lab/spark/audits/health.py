@@ -91,6 +91,7 @@ REBALANCES = table(
             " each join and leave in this minute or the one before, of which four per client count"
         ),
     ),
+    times=("at",),
 )
 
 TRAFFIC = table(
@@ -163,7 +164,7 @@ def health(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]
         REBALANCES.name: rebalances(
             requests.state(MEMBERSHIP_REQUESTS.name), options.rebalance_storm_threshold
         ),
-        TRAFFIC.name: traffic(requests, requests.state("topics")),
+        TRAFFIC.name: traffic(requests, requests.state("topics"), options.since_us),
         CLIENTS.name: clients(sums, retries(requests)),
     }
 
@@ -308,13 +309,14 @@ def _minute(at_us: Column) -> Column:
     return (at_us - at_us % _MINUTE_US).alias(_MINUTES[-1])
 
 
-def traffic(requests: Requests, topics: DataFrame) -> DataFrame:
-    """Return bytes written and read by partition, as `TRAFFIC`."""
+def traffic(requests: Requests, topics: DataFrame, since_us: int | None) -> DataFrame:
+    """Return bytes written and read by partition since a time, as `TRAFFIC`."""
     by = ("topic", "partition")
+    in_buckets = requests.state(PARTITION_SUMS.name)
+    if since_us is not None:
+        in_buckets = in_buckets.where(f.col("bucket_us") >= since_us)
     # Joining with names after the sum handles one row per partition instead of one per request.
-    sums = with_topic_names(
-        _sum_bytes(requests.state(PARTITION_SUMS.name), *by, "topic_id"), topics
-    )
+    sums = with_topic_names(_sum_bytes(in_buckets, *by, "topic_id"), topics)
     same_topic = Window.partitionBy("topic")
     total_bytes = f.col("bytes_in") + f.col("bytes_out")
     share = f.try_divide(total_bytes, f.sum(total_bytes).over(same_topic))

@@ -105,6 +105,7 @@ GHOSTS = table(
         "boolean",
         "whether a client-generated id would have avoided the ghost",
     ),
+    times=("ended_at",),
 )
 
 TOTALS = table(
@@ -157,13 +158,14 @@ def find_ghosts(requests: Requests, options: AuditOptions) -> DataFrame:
         owned_partitions = owned_partitions.unionByName(
             classic_owned_partitions(assigned, generations, classic_intervals)
         )
-    return ghosts(
+    found = ghosts(
         with_commits_of_silent_members(requests, options.session_timeout_ms),
         owned_partitions,
         requests.state(GENERATIONS.name),
         requests.state(TIME_RANGE.name),
         options.session_timeout_ms,
     )
+    return GHOSTS.since(found, options.since_us)
 
 
 def with_commits_of_silent_members(requests: Requests, session_timeout_ms: int) -> DataFrame:

@@ -82,6 +82,7 @@ STALE = table(
     ("out_of_range_after", "bigint", "OFFSET_OUT_OF_RANGE errors afterwards"),
     ("resets_after", "bigint", "offset lookups by the client after OFFSET_OUT_OF_RANGE"),
     ("epoch_checks_after", "bigint", "OffsetForLeaderEpoch requests afterwards"),
+    times=("at",),
 )
 
 _PARTITION: Final = ("host", "client_id", "topic", "partition")

@@ -68,6 +68,7 @@ EXPIRY = table(
     ),
     ("returned_at", "timestamp", "time at which the group fetched or committed it again"),
     ("was_missing", "boolean", "whether a broker then returned no offset"),
+    times=("expires_at", "returned_at"),
 )
 
 LAG = table(
@@ -80,6 +81,7 @@ LAG = table(
     ("committed_offset", "bigint", "the last offset committed in the bucket"),
     ("high_watermark", "bigint", "the highest known high watermark by the end of the bucket"),
     ("lag", "bigint", "high watermark minus committed offset, at least 0"),
+    times=("at",),
 )
 
 EXPIRY_CANDIDATES = table(

@@ -32,6 +32,7 @@ RECREATED = table(
     ("topic_id", "string", "id of the new topic in hex; empty if unknown"),
     ("previous_partition_epoch", "int", "partition epoch of the deleted partition 0; null if none"),
     ("partition_epoch", "int", "partition epoch of the new partition 0; null if none"),
+    times=("first_seen_at",),
 )
 
 OUTDATED_REQUESTS = table(
@@ -70,6 +71,7 @@ OUTDATED_REQUESTS = table(
             "another error; null without a response"
         ),
     ),
+    times=("at",),
 )
 
 ACCEPTED: Final = "NONE"

@@ -56,6 +56,7 @@ FENCES = table(
         "boolean",
         "whether anything was written at this epoch; false for admin fencing",
     ),
+    times=("at",),
 )
 
 ZOMBIES = table(
@@ -72,6 +73,7 @@ ZOMBIES = table(
     ("fenced_by", "string", "the client that took over: host:port"),
     ("error", "smallint", "error code of the response; null without a response"),
     ("outcome", "string", "refused, accepted or unanswered"),
+    times=("at",),
 )
 
 TRANSACTIONS = table(
@@ -93,6 +95,7 @@ TRANSACTIONS = table(
     ),
     ("writes", "bigint", "number of requests in it"),
     ("seconds", "double", "time for which it was open, as far as the capture shows"),
+    times=("ended_at",),
 )
 
 _ID: Final = ("transactional_id",)

@@ -56,6 +56,7 @@ RESETS = table(
     ("reset_to", "bigint", "the new offset"),
     ("records_reread", "bigint", "number of records read again; null if unknown"),
     ("records_skipped", "bigint", "number of records skipped; null if unknown"),
+    times=("at",),
 )
 
 EPOCH_ERRORS = table(
@@ -146,7 +147,7 @@ def _errors_in(requests: Requests, api_fields: _ApiFields) -> DataFrame:
     )
     is_audited_error = f"p.error_code in ({_AUDITED_ERRORS})"
     return (
-        requests.not_plain(api_fields.api)
+        requests.window.not_plain(api_fields.api)
         # Filtered before exploding: responses with errors are rare.
         .where(
             f"exists({api_fields.response_topics},"

@@ -33,6 +33,7 @@ RETAINED_OFFSETS = table(
         "timestamp",
         "time at which it expires by KIP-211; null if the capture shows no reason for it",
     ),
+    times=("expired_at", "fetched_at"),
 )
 
 _KEY: Final = ("group_id", "topic", "partition", "at_us")

@@ -3,8 +3,8 @@
 Each period has a folder like the output of `kafkalite audit`, with the requests of the period and
 of the one before it. Its tables and its report are those of its last audit, which may not have the
 requests of the last batches. When no more requests of a period can come, it is audited for the last
-time, and its requests are deleted. So the cost of a batch depends on the traffic of two periods,
-not on the length of the capture.
+time, and its requests are deleted. The next period receives those that its audits need as evidence.
+So the cost of a batch depends on the traffic of two periods, not on the length of the capture.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from kafkalite.lab.columnar.options import DEFAULT_OPTIONS
 from kafkalite.lab.spark.audits import AUDITS
 from kafkalite.lab.spark.compaction import groups_to_merge, merge, write_merged
 from kafkalite.lab.spark.derived_tables import FOLDERS
+from kafkalite.lab.spark.follow.evidence import copy_evidence
 from kafkalite.lab.spark.follow.row_copies import (
     RowCopy,
     copy_file,
@@ -66,6 +67,8 @@ LATENESS_US: Final = 600_000_000
 """Time after the end of a period until which its requests may come; as long as a request may wait
 for its response."""
 
+_MIN_RETAINED_US: Final = 7 * 24 * 3_600_000_000
+"""Time after which brokers forget a transactional id by default, and committed offsets."""
 _MIN_PAUSE_MS: Final = 30_000
 _PAUSE_FACTOR: Final = 4
 """After audits, a pause of this many times their duration: they use at most a fifth of the time."""
@@ -172,10 +175,10 @@ class PeriodAudits:
             check()
             ends_us = (index + 1) * self.period_us
             if ends_us + LATENESS_US <= self._last_us and not is_last:
-                self._finish(period, check)
+                self._finish(index, period, check)
                 del self._periods[index]
             elif period.is_outdated and (is_last or self.now_ms() >= self._next_audit_ms):
-                self._write(period, check)
+                self._write(index, period, check)
 
     def _add(
         self,
@@ -270,7 +273,9 @@ class PeriodAudits:
 
         The last batch may be repeated, so its rows are not merged.
         """
-        earlier = [split for split in splits if _last_batch(split) < batch.number - 1]
+        earlier = [
+            split for split in splits if split.inputs and _last_batch(split) < batch.number - 1
+        ]
         groups = groups_to_merge(earlier, _MERGED_BYTES)
         task = Task(staged=folder, name=batch.token, options=DEFAULT_OPTIONS)
         merged = [
@@ -280,10 +285,13 @@ class PeriodAudits:
         replaced = {id(split) for group in groups for split in group}
         return [split for split in splits if id(split) not in replaced], merged
 
-    def _finish(self, period: _Period, check: Callable[[], None]) -> None:
-        """Audit a period for the last time, and delete its requests."""
+    def _finish(self, index: int, period: _Period, check: Callable[[], None]) -> None:
+        """Audit a period for the last time, and delete its requests but evidence for the next."""
         if period.is_outdated:
-            self._write(period, check)
+            self._write(index, period, check)
+        following = min((other for other, _ in self._open() if other > index), default=None)
+        if following is not None:
+            self._renew_evidence(following, self._period(following), period)
         if not period.manifest.audited:
             period.output.out.delete()  # it has requests of the period before only
             return
@@ -296,9 +304,47 @@ class PeriodAudits:
         )
         period.stored = period.output.commit(period.stored, done, ())
 
-    def _write(self, period: _Period, check: Callable[[], None]) -> None:
+    def _renew_evidence(self, index: int, period: _Period, earlier: _Period) -> None:
+        """Replace the evidence of a period by that in the requests of the open one before it."""
+        started_us = (index - 1) * self.period_us
+        before = [split for split in period.manifest.splits if not split.inputs]
+        token = f"{period.manifest.run:06}.{SystemEntropy().uuid4_text()[:8]}"
+        stitched = earlier.manifest.stitched
+        names = copy_evidence(
+            earlier.output.out,
+            sorted(name for split in earlier.manifest.splits for name in split.requests),
+            period.output.begin(),
+            token,
+            started_us,
+            2 * max(_MIN_RETAINED_US, self.options.retention_ms * 1_000),
+            self._read_ids(earlier, () if stitched is None else stitched.connections),
+        )
+        if not names and not before:
+            return
+        others = [split for split in period.manifest.splits if split.inputs]
+        evidence = (InputSplit(inputs=(), requests=tuple(names)),) if names else ()
+        done = replace(
+            period.manifest,
+            run=period.manifest.run + 1,
+            splits=(*others, *evidence),
+            audited="",
+        )
+        period.stored = period.output.commit(period.stored, done, names)
+
+    def _read_ids(self, period: _Period, names: Sequence[str]) -> dict[int, int]:
+        """Return the numbers of connections that have several."""
+        ids: dict[int, int] = {}
+        for name in names:
+            table = _read(period.output.out / name)
+            ids.update(zip(*(table[name].to_pylist() for name in _IDS), strict=True))
+        return ids
+
+    def _write(self, index: int, period: _Period, check: Callable[[], None]) -> None:
         """Write the tables of all audits of a period."""
         started_ms = self.now_ms()
+        earlier = max((other for other, _ in self._open() if other < index), default=None)
+        if earlier is not None:
+            self._renew_evidence(index, period, self._period(earlier))
         self.reporter.step(f"auditing the period {period.output.out.url.rpartition('/')[2]}")
         with settings_for_size(self.spark, period.size):
             period.stored = write_audits(
@@ -306,7 +352,7 @@ class PeriodAudits:
                 period.output,
                 period.stored,
                 self.audits,
-                self.options,
+                replace(self.options, since_us=(index - 1) * self.period_us),
                 _CheckedSteps(check),
             )
         write_descriptions(period.output.out, period.manifest)

@@ -89,6 +89,13 @@ class LocalSession:
         except duckdb.Error as error:
             raise LocalEngineError(str(error).partition("\n")[0]) from error
 
+    def execute(self, sql: str) -> None:
+        """Run a statement that creates a temporary table, for queries of this thread."""
+        try:
+            self._cursor().execute(sql)
+        except duckdb.Error as error:
+            raise LocalEngineError(str(error).partition("\n")[0]) from error
+
     def range(
         self,
         start: int,
@@ -176,10 +183,18 @@ class LocalSession:
             for each in schema
         ]
         columns = [_read_sql(field, stored[0][0]) for field in fields]
-        paths = ", ".join(_quoted_text(self._path(file)) for file in files)
+        paths = ", ".join(_quoted_text(self.file_name(file)) for file in files)
         return self._source(fields, columns, f"from read_parquet([{paths}])", row_count)
 
-    def _path(self, file: Location) -> str:
+    def rows_of(self, files: Iterable[Location]) -> str:
+        """Return SQL for the rows of files as stored, with `filename` and `file_row_number`."""
+        paths = ", ".join(_quoted_text(self.file_name(file)) for file in files)
+        return (
+            f"read_parquet([{paths}], filename = true, file_row_number = true,"
+            " hive_partitioning = false, union_by_name = true)"
+        )
+
+    def file_name(self, file: Location) -> str:
         """Return the name of a file in queries."""
         if not file.root:
             return file.path

@@ -38,7 +38,9 @@ ERROR_NAMES: Final = {int(code): code.name for code in ErrorCode}
 
 def errors(requests: Requests) -> DataFrame:
     """Return the errors in all responses, as `ERRORS`."""
-    tables = (_errors_of(requests, key) for key in requests.apis() if codes_sql(key) is not None)
+    tables = (
+        _errors_of(requests, key) for key in requests.window.apis() if codes_sql(key) is not None
+    )
     return union([ERRORS.empty(requests.spark), *tables])
 
 
@@ -46,7 +48,7 @@ def _errors_of(requests: Requests, key: int) -> DataFrame:
     codes = codes_sql(key)
     assert codes is not None
     return ERRORS.shape(
-        requests.not_plain(key)
+        requests.window.not_plain(key)
         .where("response_ts is not null")
         .select(
             f.col("ts").alias("at"),

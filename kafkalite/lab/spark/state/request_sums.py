@@ -93,7 +93,7 @@ def request_sums(requests: Requests, bucket_us: int) -> DataFrame:
         reduce_rows=partial(sum_requests, bucket_us=bucket_us),
         schema=_SCHEMA,
     )
-    return REQUEST_SUMS.shape(requests.project_all(projection))
+    return REQUEST_SUMS.shape(requests.window.project_all(projection))
 
 
 def sum_requests(rows: pa.Table, bucket_us: int) -> pa.Table:

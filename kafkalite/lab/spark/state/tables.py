@@ -31,6 +31,8 @@ class Table:
     about: str
     """The meaning of one row."""
     columns: tuple[Column, ...]
+    times: tuple[str, ...] = ()
+    """Columns with times; a row is about the latest of them. It may be null for what goes on."""
 
     @property
     def schema(self) -> StructType:
@@ -47,6 +49,17 @@ class Table:
                 for column in self.columns
             )
         )
+
+    def since(self, frame: DataFrame, since_us: int | None) -> DataFrame:
+        """Select the rows that are about this time or a later one; all if there is no time."""
+        if since_us is None or not self.times:
+            return frame
+        latest = (
+            f.coalesce(*map(f.unix_micros, self.times))
+            if len(self.times) == 1
+            else f.greatest(*map(f.unix_micros, self.times))
+        )
+        return frame.where(f.coalesce(latest, f.lit(since_us)) >= since_us)
 
     def empty(self, spark: SparkSession) -> DataFrame:
         """Return the table without rows."""
@@ -75,6 +88,8 @@ def in_memory_table(spark: SparkSession, rows: pa.Table, schema: StructType) -> 
     return spark.createDataFrame(rows, schema).coalesce(1)
 
 
-def table(name: str, about: str, *columns: tuple[str, str, str]) -> Table:
+def table(
+    name: str, about: str, *columns: tuple[str, str, str], times: tuple[str, ...] = ()
+) -> Table:
     """Build a table of (name, type, about) triples."""
-    return Table(name, about, tuple(Column(*column) for column in columns))
+    return Table(name, about, tuple(Column(*column) for column in columns), times)

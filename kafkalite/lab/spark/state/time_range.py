@@ -30,9 +30,9 @@ TIME_RANGE = table(
 
 def time_range(requests: Requests) -> DataFrame:
     """Return the time range of all requests and responses, as `TIME_RANGE`."""
-    ranges = requests.map_files(_SCHEMA, read_time_ranges)
+    ranges = requests.window.map_files(_SCHEMA, read_time_ranges)
     if ranges is None:
-        ranges = requests.envelopes().select(
+        ranges = requests.window.envelopes().select(
             f.unix_micros("ts").alias("first_us"),
             f.greatest(f.unix_micros("ts"), f.unix_micros("response_ts")).alias("last_us"),
         )

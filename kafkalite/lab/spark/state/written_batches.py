@@ -43,7 +43,7 @@ def written_batches(requests: Requests) -> DataFrame:
     projection = Projection(
         api_key=int(ApiKey.PRODUCE), fields=_FIELDS, reduce_rows=count_batches, schema=_SCHEMA
     )
-    return requests.project(projection).withColumn("topic_id", f.hex("topic_id"))
+    return requests.window.project(projection).withColumn("topic_id", f.hex("topic_id"))
 
 
 def count_batches(rows: pa.Table) -> pa.Table:

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 LOCAL = cast("SparkSession", SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]")))
 HOUR_US = 3_600_000_000
-FETCHES = "requests/api=Fetch/date=1970-01-01"
+DATE = "date=1970-01-01"
+WITHOUT_EVIDENCE = "ApiVersions"
+EVIDENCE = "JoinGroup"
+"""An API whose requests are all evidence."""
 
 
 class Steps(SilentReporter):
@@ -50,12 +53,16 @@ class Steps(SilentReporter):
 class Stream:
     """A stream of batches, whose audits are replaced by a list of the audited requests."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, api: str = WITHOUT_EVIDENCE
+    ) -> None:
+        self._requests = f"requests/api={api}/{DATE}"
         self.out = location(str(folder / "out"))
         self.reporter = Steps()
         self.now_ms = 0
         self.audited: list[tuple[str, list[int]]] = []
         self.engines: list[AuditEngine] = []
+        self.since_us: list[int | None] = []
         self._staged = location(str(folder / "staged"))
         self.restart()
         monkeypatch.setattr(periods, "write_audits", self._write_audits)
@@ -77,7 +84,9 @@ class Stream:
         """Take a batch of requests at these times."""
         self._staged.delete()
         columns = {"ts": pa.array(times_us, pa.timestamp("us", "UTC")), "us": list(times_us)}
-        write(self._staged / f"{FETCHES}/{number}.parquet", pa.table(columns))
+        columns["connection"] = [number + 2] * len(times_us)
+        columns["client"] = ["127.0.0.1:5"] * len(times_us)
+        write(self._staged / f"{self._requests}/{number}.parquet", pa.table(columns))
         write(self._staged / f"problems/{number}.parquet", pa.table({"batch": [number]}))
         ids = pa.table([[1, number + 2], [0, 0]], schema=CONNECTION_IDS)
         write(self._staged / f"connections/{number}.parquet", ids)
@@ -99,9 +108,16 @@ class Stream:
         )
 
     def _write_audits(
-        self, engine: AuditEngine, output: Output, stored: StoredManifest, *_: object
+        self,
+        engine: AuditEngine,
+        output: Output,
+        stored: StoredManifest,
+        _: object,
+        options: AuditOptions,
+        __: object,
     ) -> StoredManifest:
         self.engines.append(engine)
+        self.since_us.append(options.since_us)
         name = output.out.url.rpartition("/")[2]
         self.audited.append((name, self.rows_of(name)))
         self.now_ms += 10_000
@@ -271,40 +287,62 @@ def test_files_of_many_batches_are_merged(stream: Stream, monkeypatch: pytest.Mo
     assert stream.rows()[period(0)] == [*range(15), 100]
 
 
+@pytest.mark.parametrize(
+    ("api", "latest_us", "expected"),
+    [
+        (
+            WITHOUT_EVIDENCE,
+            HOUR_US + LATENESS_US,
+            {
+                period(0): [],
+                period(1): [5, 6, HOUR_US, HOUR_US + LATENESS_US],
+                period(2): [HOUR_US, HOUR_US + LATENESS_US],
+            },
+        ),
+        (
+            EVIDENCE,
+            3 * HOUR_US + LATENESS_US,
+            {
+                period(0): [],
+                period(1): [],
+                period(3): [5, 6, HOUR_US, 3 * HOUR_US + LATENESS_US],
+                period(4): [3 * HOUR_US + LATENESS_US],
+            },
+        ),
+    ],
+    ids=["without evidence", "evidence"],
+)
 def test_batch_interrupted_at_a_step_is_repeated_exactly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    api: str,
+    latest_us: int,
+    expected: dict[str, list[int]],
 ) -> None:
-    expected: dict[str, Any] = {}
-    Stream(tmp_path / "before", monkeypatch).take(0, 5, HOUR_US, is_last=True)
+    Stream(tmp_path / "before", monkeypatch, api).take(0, 5, HOUR_US, is_last=True)
     step = 0
     while True:
         shutil.copytree(tmp_path / "before", tmp_path / str(step))
-        stream = Stream(tmp_path / str(step), monkeypatch)
+        stream = Stream(tmp_path / str(step), monkeypatch, api)
         with monkeypatch.context() as patched:
             done = crash_at(patched, step)
             is_complete = True
             try:
-                stream.take(1, 6, HOUR_US + LATENESS_US)
+                stream.take(1, 6, latest_us)
             except Crash:
                 is_complete = False
         if is_complete:
             break
         stream.restart()
-        stream.take(1, 6, HOUR_US + LATENESS_US)
-        expected = expected or stream.rows()
+        stream.take(1, 6, latest_us)
         assert stream.rows() == expected, (step, done)
         for each in period(0), period(1):
             tables, report = stream.audited_files(each)
             assert len(tables) == 1, (step, done)
             assert report == f"report of {tables}", (step, done)
         shutil.rmtree(tmp_path / str(step))
-        step += 3
+        step += 3 if api == WITHOUT_EVIDENCE else 11
     assert step > 40
-    assert expected == {
-        period(0): [],
-        period(1): [5, 6, HOUR_US, HOUR_US + LATENESS_US],
-        period(2): [HOUR_US, HOUR_US + LATENESS_US],
-    }
 
 
 def test_all_periods_use_one_engine_that_reports_its_failure(stream: Stream) -> None:
@@ -336,6 +374,41 @@ def test_audits_end_at_the_step_at_which_the_stream_is_stopped(
     stream.restart()
     stream.take(0, 5)
     assert stream.audited == [(period(0), [5])]
+
+
+def test_evidence_passes_periods_without_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Stream(tmp_path, monkeypatch, EVIDENCE)
+    stream.take(0, 5, HOUR_US)
+    stream.take(1, 5 * HOUR_US)
+    stream.take(2, 6 * HOUR_US, 6 * HOUR_US + LATENESS_US)
+    last = [5 * HOUR_US, 6 * HOUR_US, 6 * HOUR_US + LATENESS_US]
+    assert stream.rows()[period(6)] == [5, HOUR_US, *last]
+    assert stream.rows()[period(5)] == []
+
+
+def test_evidence_has_the_numbers_of_connections_in_all_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Stream(tmp_path, monkeypatch, EVIDENCE)
+    stream.take(0, 5)
+    stream.take(1, 3 * HOUR_US, 3 * HOUR_US + LATENESS_US)
+    folder = stream.out / "periods" / period(3) / "requests"
+    connections = [
+        connection
+        for name in folder.walk()
+        if "-evidence" in name
+        for connection in parquet.read_table((folder / name).path, partitioning=None)[
+            "connection"
+        ].to_pylist()
+    ]
+    assert connections == [0]  # as in the table of connections, not 2
+
+
+def test_audited_time_begins_one_period_earlier(stream: Stream) -> None:
+    stream.take(0, 5 * HOUR_US)
+    assert stream.since_us == [4 * HOUR_US]
 
 
 def test_batch_without_requests_changes_nothing(stream: Stream) -> None:
