@@ -34,8 +34,9 @@ def archive_path(environ: Mapping[str, str]) -> Path | None:
 
     `environ` must have the JAVA_HOME that Spark uses, if any.
     """
-    cache, java = persistent_directory(environ), _java(environ)
-    if cache is None or java is None:
+    java = _java(environ)
+    cache = None if java is None else persistent_directory(environ)
+    if java is None or cache is None:
         return None
     jars = Path(pyspark.__file__).parent / "jars"
     digest = hashlib.sha256(pyspark.__version__.encode())
