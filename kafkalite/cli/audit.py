@@ -419,7 +419,7 @@ def _follow(session: SparkSession, job: Job, console: ConsoleReporter, period_ms
     from kafkalite.ports.clock import AdjustableClock  # noqa: PLC0415 - see above
 
     def derive(requests: Requests, name: str) -> DataFrame:
-        return STATES[name](requests, job.audit_options).cache()
+        return STATES[name].compute(requests, job.audit_options).cache()
 
     out = location(job.out) / "follow"
     audits = IncrementalAudits(session, out, job.audit_options)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.lab.spark.audits import AUDITS, STATE_TABLES, STATES, TABLES, AuditOptions
+from kafkalite.lab.spark.audits import AUDITS, STATES, TABLES, AuditOptions
 from kafkalite.lab.spark.audits.commit_checks import classify
 from kafkalite.lab.spark.audits.health import rebalances
 from kafkalite.lab.spark.audits.members import ghosts
@@ -522,11 +522,11 @@ def test_audit_tables_have_the_documented_columns(findings: Findings) -> None:
 
 
 def test_state_tables_have_the_documented_columns(findings: Findings) -> None:
-    for name, table in STATE_TABLES.items():
+    for name, state in STATES.items():
         columns = [
             (column.name, column.dataType) for column in findings.requests.state(name).schema
         ]
-        assert columns == [(column.name, column.dataType) for column in table.schema]
+        assert columns == [(column.name, column.dataType) for column in state.table.schema]
 
 
 def test_audits_of_an_empty_capture_find_nothing(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ from pyarrow import parquet
 
 from kafkalite.lab.spark import pipeline
 from kafkalite.lab.spark import requests as requests_module
-from kafkalite.lab.spark.audits import AUDITS, STATE_TABLES, TABLES, AuditOptions
+from kafkalite.lab.spark.audits import AUDITS, STATES, TABLES, AuditOptions
 from kafkalite.lab.spark.audits.commit_triage import TRIAGED
 from kafkalite.lab.spark.dataframes import local_engine
 from kafkalite.lab.spark.pipeline import Job, Outcome, audit
 from kafkalite.lab.spark.progress import SilentReporter
+from kafkalite.lab.spark.requests import Requests
 from kafkalite.lab.spark.state.heartbeats import RUNS
 from kafkalite.lab.spark.state.liveness import MEMBER_COMMITS
 from kafkalite.lab.spark.state.request_sums import REQUEST_SUMS
@@ -78,6 +79,8 @@ class Outputs:
     """The local engine."""
     tasks: Path
     """The local engine; tasks of Spark read the capture and reduce the requests."""
+    read_again: frozenset[str]
+    """Names of projections by which tasks have reduced requests that were written already."""
 
 
 PARTIAL_SUMS = {MEMBER_COMMITS.name, RUNS.name, REQUEST_SUMS.name, TRIAGED.name}
@@ -85,7 +88,7 @@ PARTIAL_SUMS = {MEMBER_COMMITS.name, RUNS.name, REQUEST_SUMS.name, TRIAGED.name}
 TO_COMPARE = [
     (table, engine)
     for table in (
-        *(f"state/{name}" for name in STATE_TABLES),
+        *(f"state/{name}" for name in STATES),
         *(f"audits/{name}" for name in TABLES),
     )
     for engine in ("local", "tasks")
@@ -105,18 +108,26 @@ def outputs(
     capture.mkdir()
     make: Callable[[Path], None] = request.param
     make(capture)
-    found = Outputs(folder / "spark", folder / "local", folder / "tasks")
+    names: set[str] = set()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "MAX_LOCAL_REQUESTS", -1)
-        expected = run(spark, capture, found.spark)
+        expected = run(spark, capture, folder / "spark")
     with local_engine() as session:
-        of_local = run(session, capture, found.local)
+        of_local = run(session, capture, folder / "local")
+    reduce_files = Requests._reduce_files
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(requests_module, "_FEW_ROWS", 0)
-        of_tasks = run(spark, capture, found.tasks)
+        patch.setattr(
+            Requests,
+            "_reduce_files",
+            lambda self, files, projection: (
+                names.add(projection.name) or reduce_files(self, files, projection)
+            ),
+        )
+        of_tasks = run(spark, capture, folder / "tasks")
     for outcome in (of_local, of_tasks):
         assert (outcome.files, outcome.requests) == (expected.files, expected.requests)
-    return found
+    return Outputs(folder / "spark", folder / "local", folder / "tasks", frozenset(names))
 
 
 class FailingReporter(SilentReporter):
@@ -137,6 +148,30 @@ def test_tables_are_equal(outputs: Outputs, table: str, engine: str) -> None:
     assert of_spark.exists() == of_engine.exists()
     if of_spark.exists():
         assert rows_of(of_engine) == rows_of(of_spark)
+
+
+def test_requests_are_reduced_by_the_tasks_that_write_them(outputs: Outputs) -> None:
+    # Other projections need the epochs of the whole capture, or shorter session timeouts.
+    assert outputs.read_again <= {""}
+    assert not (outputs.tasks / pipeline.REDUCED).exists()
+
+
+def test_requests_of_earlier_runs_are_reduced_too(
+    outputs: Outputs, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture, out = tmp_path / "capture", tmp_path / "out"
+    capture.mkdir()
+    monkeypatch.setattr(requests_module, "_FEW_ROWS", 0)
+    files = sorted((outputs.spark.parent / "capture").iterdir())
+    for some in (files[:1], files[1:]):
+        for file in some:
+            (capture / file.name).symlink_to(file.resolve())
+        run(spark, capture, out)
+    for table in sorted(TABLES):
+        of_spark = outputs.spark / "audits" / table
+        assert of_spark.exists() == (out / "audits" / table).exists()
+        if of_spark.exists():
+            assert rows_of(out / "audits" / table) == rows_of(of_spark)
 
 
 @pytest.mark.parametrize("engine", ["local", "tasks"])

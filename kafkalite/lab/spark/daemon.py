@@ -15,6 +15,7 @@ import pyspark.sql.worker.plan_data_source_read
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
+import kafkalite.lab.spark.audits
 import kafkalite.lab.spark.sources.rows
 import kafkalite.lab.spark.stages.stitching  # noqa: F401
 from kafkalite.capture.formats import pcapng

@@ -16,6 +16,7 @@ from kafkalite.lab.spark.inputs import REPORT_COLUMNS
 from kafkalite.lab.spark.memory import HEAP_SETTING, audits_at_once
 from kafkalite.lab.spark.stages.decoding import attempt_id, report_rows
 from kafkalite.lab.spark.stages.writing import write_batches
+from kafkalite.lab.spark.state.buckets import choose_bucket_ms
 from kafkalite.lab.spark.state.tables import in_memory_table
 from kafkalite.lab.spark.state.time_range import TIME_RANGE
 from kafkalite.ports.entropy import SystemEntropy
@@ -47,19 +48,14 @@ _FORMER_FOLDERS: Final = (
     "audits/offsets_spared",
 )
 """Paths of tables under the names that they had in earlier versions."""
-REDUCED: Final = f"{STATE}/reduced_requests"
-"""Path of the files that tasks of Spark write for the local engine; they are never committed."""
 FOLDERS: Final = (
     *(f"{STATE}/{name}" for name in STATES),
     *(f"{AUDIT}/{name}" for name in TABLES),
     *_FORMER_FOLDERS,
-    REDUCED,
 )
 """Paths of all state and audit tables below the output folder."""
 
 _US_PER_MS: Final = 1_000
-_MIN_BUCKETS: Final = 50
-"""Minimum number of buckets of a capture, unless buckets would be shorter than 1 ms."""
 _LOCAL_AUDITS_AT_ONCE: Final = 2
 """While DuckDB computes one audit, Python writes the queries of another."""
 _IN_MEMORY_BYTES: Final = 16 << 20
@@ -81,7 +77,7 @@ class DerivedTables:
     def state(self, requests: Requests, name: str) -> DataFrame:
         """Compute and write a state table; return the written table."""
         self._reporter.step(f"state: {name}")
-        computed = STATES[name](requests, self._options)
+        computed = STATES[name].compute(requests, self._options)
         files = self._write(f"{STATE}/{name}", computed)
         is_small = (
             sum(each.files.get_file_info(each.path).size for each in files) <= _IN_MEMORY_BYTES
@@ -136,20 +132,6 @@ class DerivedTables:
             names = [name for name in where.walk() if name.endswith(".parquet")]
         self.files[folder] = tuple(f"{folder}/{name}" for name in names)
         return [where / name for name in names]
-
-
-def choose_bucket_ms(max_ms: int, duration_ms: int) -> int:
-    """Return the length of a bucket: `max_ms`, or less if the capture would have few buckets.
-
-    A shorter length is 1, 2 or 5 times a power of ten.
-    """
-    target_ms = duration_ms // _MIN_BUCKETS
-    if target_ms >= max_ms:
-        return max_ms
-    unit_ms: int = 10 ** (len(str(max(1, target_ms))) - 1)
-    return min(
-        max_ms, unit_ms * max(step for step in (1, 2, 5) if unit_ms * step <= max(1, target_ms))
-    )
 
 
 def write_once(frame: DataFrame, where: Location, name: str) -> list[str]:

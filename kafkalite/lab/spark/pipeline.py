@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from kafkalite.lab.columnar.options import DEFAULT_OPTIONS
 from kafkalite.lab.spark import manifest, output_journal, table_descriptions
 from kafkalite.lab.spark.access_checks import check_table_access
-from kafkalite.lab.spark.audits import AUDITS, AuditOptions
+from kafkalite.lab.spark.audits import AUDITS, AuditOptions, reductions
 from kafkalite.lab.spark.compaction import groups_to_merge, merge, merge_in_task
 from kafkalite.lab.spark.connection_stitching import stitch
 from kafkalite.lab.spark.dataframes import LocalEngineError, is_local, local_engine
-from kafkalite.lab.spark.derived_tables import AUDIT, FOLDERS, REDUCED, STATE, DerivedTables
+from kafkalite.lab.spark.derived_tables import AUDIT, FOLDERS, STATE, DerivedTables
 from kafkalite.lab.spark.identity import audits_hash, decoder_hash
 from kafkalite.lab.spark.inputs import (
     REPORT_COLUMNS,
@@ -57,11 +57,12 @@ from kafkalite.lab.spark.stages.decoding import (
     Task,
     TaskReport,
 )
+from kafkalite.lab.spark.stages.reducing import Reductions
 from kafkalite.lab.spark.tuning import scan_settings, settings_for_size, single_task_settings
 from kafkalite.ports.entropy import SystemEntropy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -73,6 +74,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 REPORT: Final = "report.html"
+REDUCED: Final = "_kafkalite/reduced"
+"""Path of the requests that tasks of Spark reduced; they are deleted at the end of a run."""
 MAX_LOCAL_REQUESTS: Final = 200_000_000
 """Number of requests up to which the local engine computes the audits if Spark reads the input.
 
@@ -155,6 +158,7 @@ class _Run:
         self._stored = self._output.recover()
         self._check_manifest()
         self._audited_before = self._manifest.audited
+        self._reduced = frozenset[str]()
 
     def run(self) -> Outcome:
         source = (SparkFiles if self._job.read_with_spark else WorkerFiles)(
@@ -164,7 +168,10 @@ class _Run:
         if not listed and not (self._job.keep_removed_inputs and self._manifest.splits):
             raise NothingToAuditError(f"{' '.join(self._job.inputs)}: no files found")
         with settings_for_size(self._spark, sum(file.size for file in listed)):
-            return self._update(source, listed)
+            try:
+                return self._update(source, listed)
+            finally:
+                (self._out / REDUCED).delete()
 
     def _update(self, source: WorkerFiles | SparkFiles, listed: list[InputFile]) -> Outcome:
         plan = self._plan(listed)
@@ -233,7 +240,13 @@ class _Run:
         staged = self._output.begin()
         # Unique, because a task of an interrupted run may still write.
         name = f"{run:06}.{SystemEntropy().uuid4_text()[:8]}"
-        task = Task(staged=staged, name=name, options=self._job.options)
+        (self._out / REDUCED).delete()  # of a run that was killed
+        task = Task(
+            staged=staged,
+            name=name,
+            options=self._job.options,
+            reductions=self._reductions() if self._job.audits else None,
+        )
         new: list[InputSplit] = []
         if plan.read:
             self._files_read, self._bytes_read = (
@@ -253,6 +266,13 @@ class _Run:
             selection=_selection(self._job.options), run=run, splits=splits, stitched=stitched
         )
         self._commit(manifest_)
+        self._reduced = frozenset(path for split in (*new, stitched) for path in split.requests)
+
+    def _reductions(self) -> Reductions | None:
+        """Return how tasks reduce the requests that they write; None if there are no tasks."""
+        if is_local(self._spark):
+            return None
+        return reductions_below(self._out, self._job.audits, self._job.audit_options)
 
     def _compact(
         self, splits: Sequence[InputSplit], task: Task
@@ -295,6 +315,7 @@ class _Run:
             self._job.audits,
             self._job.audit_options,
             self._reporter,
+            self._reduced,
         )
         self._reporter.step("report")
         write_report_of_audits(self._engine, self._manifest, self._out)
@@ -357,17 +378,25 @@ def write_audits(  # noqa: PLR0917 - called by runs and streams
     audits: Sequence[str],
     options: AuditOptions,
     reporter: ProgressReporter,
+    reduced: Collection[str] = (),
 ) -> StoredManifest:
-    """Write and commit the tables of audits over the requests in `output`."""
+    """Write and commit the tables of audits over the requests in `output`.
+
+    `reduced` are the files whose requests were reduced by `reductions_below` when they were
+    written.
+    """
 
     def derive(session: SparkSession) -> DerivedTables:
         staged = output.begin()
         if not staged.is_object:  # files in a store have unique names, and a commit deletes them
             for folder in (STATE, AUDIT):  # those of an engine that failed
                 (staged / folder).delete()
-        return _derive(session, engine.spark, output, stored, audits, options, reporter)
+        return _derive(session, engine.spark, output, stored, audits, options, reporter, reduced)
 
-    derived = engine.compute("the tables", stored.manifest.rows, derive)
+    try:
+        derived = engine.compute("the tables", stored.manifest.rows, derive)
+    finally:
+        (output.out / REDUCED).delete()
     # After a change of the input, the tables of other audits are outdated.
     written = tuple(f"{folder}/" for folder in derived.files)
     others = (stored.manifest.derived or ()) if stored.manifest.audited else ()
@@ -390,11 +419,16 @@ def _derive(  # noqa: PLR0917 - called here
     audits: Sequence[str],
     options: AuditOptions,
     reporter: ProgressReporter,
+    reduced: Collection[str] = (),
 ) -> DerivedTables:
     """Compute the tables of audits with a session, and write them without a commit."""
     staged = output.begin()
     derived = DerivedTables(staged, options, reporter)
-    tasks = None if session is spark else SparkTasks(spark, staged / REDUCED)
+    tasks = (
+        None
+        if session is spark
+        else SparkTasks(spark, reductions_below(output.out, audits, options), reduced)
+    )
     requests = Requests.read(session, output.out, derived.state, stored.manifest.outputs, tasks)
     if is_local(session):
         derived.audit(requests, audits)
@@ -406,6 +440,11 @@ def _derive(  # noqa: PLR0917 - called here
         ):
             derived.audit(requests, audits)
     return derived
+
+
+def reductions_below(out: Location, audits: Iterable[str], options: AuditOptions) -> Reductions:
+    """Return the reductions of requests for audits, with files below an output folder."""
+    return Reductions(out / REDUCED, reductions(audits, options))
 
 
 def write_descriptions(out: Location, manifest_: Manifest) -> None:

@@ -23,6 +23,7 @@ from kafkalite.lab.spark.locations import find, location
 from kafkalite.lab.spark.manifest import split_evenly
 from kafkalite.lab.spark.stages.decoding import attempt_id, report_rows
 from kafkalite.lab.spark.stages.plain_requests import PLAIN
+from kafkalite.lab.spark.stages.reducing import reduce_files, writers_of
 from kafkalite.lab.spark.stages.stitching import CONNECTION_IDS
 from kafkalite.lab.spark.stages.writing import write_batches
 from kafkalite.lab.spark.state.tables import empty_table, in_memory_table
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from kafkalite.lab.spark.locations import InputFile, Location
     from kafkalite.lab.spark.stages.projection import Projection
+    from kafkalite.lab.spark.stages.reducing import Reductions
 
 REQUESTS: Final = "requests"
 PROBLEMS: Final = "problems"
@@ -102,7 +104,9 @@ class SparkTasks:
     """Tasks of Spark that reduce requests for the local engine, and write them to files."""
 
     spark: SparkSession
-    folder: Location
+    reductions: Reductions
+    reduced: Collection[str] = ()
+    """Paths below the output folder of the files whose requests have been reduced already."""
 
     def write(
         self,
@@ -111,10 +115,52 @@ class SparkTasks:
     ) -> list[Location]:
         """Write the rows that `read` returns for each partition; returns the files."""
         work = partial(
-            _write_in_task, read=read, folder=self.folder, name=SystemEntropy().uuid4_text()
+            _write_in_task,
+            read=read,
+            folder=self.reductions.folder,
+            name=SystemEntropy().uuid4_text(),
         )
         reports = indexes.mapInArrow(work, REPORT_COLUMNS).collect()
-        return [self.folder / row.report for row in reports]
+        return [self.reductions.folder / row.report for row in reports]
+
+    def reduce(
+        self, out: Location, files: Mapping[int, Sequence[InputFile]]
+    ) -> dict[tuple[str, int], list[Location]]:
+        """Reduce the files of each API that have not been reduced, in one job.
+
+        Returns the files of each projection, by its name and API.
+        """
+        reduced_urls = {(out / name).url for name in self.reduced}
+        rest = {
+            key: [file for file in of_api if file.url not in reduced_urls]
+            for key, of_api in files.items()
+        }
+        splits = [
+            [(key, url) for url in urls]
+            for key, of_api in rest.items()
+            if of_api
+            for urls in _splits(of_api, cores(self.spark))
+        ]
+        writers = writers_of(self.reduced)
+        if splits:
+            indexes = self.spark.range(0, len(splits), 1, numPartitions=len(splits))
+            name = SystemEntropy().uuid4_text()
+            work = partial(_reduce_in_task, reductions=self.reductions, name=name, splits=splits)
+            writers |= {row.report for row in indexes.mapInArrow(work, REPORT_COLUMNS).collect()}
+        return self.reductions.files(writers)
+
+
+def _reduce_in_task(
+    batches: Iterable[pa.RecordBatch],
+    reductions: Reductions,
+    name: str,
+    splits: Sequence[Sequence[tuple[int, str]]],
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            writer = f"{name}-{number}-{attempt_id()}"
+            reduce_files(reductions, writer, splits[number])
+            yield report_rows([writer])
 
 
 def _write_in_task(
@@ -151,6 +197,7 @@ class Requests:
         self._files: Mapping[int, Sequence[InputFile]] = {}
         self._read_files: Callable[[int, Sequence[str]], DataFrame] = lambda key, _: self.of(key)
         self._tasks: SparkTasks | None = None
+        self._reduced: Mapping[tuple[str, int], Sequence[Location]] = {}
         self.are_few = False
         """Whether the requests are few enough to process in this process, in one partition."""
         self._connection_ids: DataFrame | None = None
@@ -237,6 +284,8 @@ class Requests:
         requests._files, requests.are_few = files, are_few
         requests._connection_ids = connection_ids
         requests._read_files, requests._tasks = rows_of, tasks
+        if tasks is not None and not are_few:
+            requests._reduced = tasks.reduce(out, files)
         if any(_is_evidence(file.url) for api_files in files.values() for file in api_files):
             window = {
                 f"{folder}/{name}"
@@ -275,24 +324,33 @@ class Requests:
         return sum(file.size for file in files) // _task_count(rows, cores(self.spark))
 
     def project(self, projection: Projection) -> DataFrame:
-        """Return one API's requests, reduced by a projection, which runs in Python.
+        """Return one API's or all requests, reduced by a projection, which runs in Python.
 
-        Each task reduces the files that it reads. If `are_few`, this process reduces all files.
+        Each task reduces the files that it reads, unless the tasks that wrote the files have done
+        so. If `are_few`, this process reduces all files.
         """
-        if projection.api_key not in self._by_api:
+        key = projection.api_key
+        if not projection.is_of_all_apis and key not in self._by_api:
             return empty_table(self.spark, to_schema(projection.schema))
         if not self._files:
-            return _map_rows(self._by_api[projection.api_key], projection)
-        return self._reduce_files(self._files[projection.api_key], projection)
+            return _map_rows(
+                self.envelopes() if projection.is_of_all_apis else self._by_api[key], projection
+            )
+        rows = self.reduced(projection)
+        if rows is None:
+            files = self._all_files() if projection.is_of_all_apis else self._files[key]
+            rows = self._reduce_files(files, projection)
+        return _with_connection_ids(rows, self._connection_ids)
 
-    def project_all(self, projection: Projection) -> DataFrame:
-        """Return the requests of all APIs, reduced by a projection of columns that all APIs have.
-
-        Its API key is not used.
-        """
-        if not self._files:
-            return _map_rows(self.envelopes(), projection)
-        return self._reduce_files(self._all_files(), projection)
+    def reduced(self, projection: Projection) -> DataFrame | None:
+        """Return the rows that tasks have reduced already, with numbers of connections by file."""
+        files = self._reduced.get((projection.name, projection.api_key))
+        if files is None:
+            return None
+        schema = to_schema(projection.schema)
+        if not files:
+            return empty_table(self.spark, schema)
+        return self.spark.read.schema(schema).parquet(*(each.url for each in files))
 
     def map_files(
         self, schema: pa.Schema, read: Callable[[Iterable[str]], pa.Table]
@@ -329,10 +387,9 @@ class Requests:
         return self.spark.read.schema(spark_schema_).parquet(*(each.url for each in written))
 
     def _reduce_files(self, files: Sequence[InputFile], projection: Projection) -> DataFrame:
-        rows = self._map_files(
+        return self._map_files(
             files, projection.schema, projection.reduce_files, projection.reduce_splits
         )
-        return _with_connection_ids(rows, self._connection_ids)
 
     def __contains__(self, api: str) -> bool:
         """Whether the capture has requests of that API."""

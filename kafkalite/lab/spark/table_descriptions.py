@@ -9,7 +9,7 @@ import pyarrow as pa
 from kafkalite.capture.model import Direction
 from kafkalite.lab.columnar import tables
 from kafkalite.lab.columnar.decoding.schema import message_type
-from kafkalite.lab.spark.audits import AUDITS, STATE_TABLES
+from kafkalite.lab.spark.audits import AUDITS, STATES
 from kafkalite.lab.spark.stages.stitching import CONNECTION_IDS
 from kafkalite.protocol import codec
 
@@ -69,7 +69,7 @@ def describe_tables(apis: Iterable[int]) -> str:
             *_schema_section(
                 "connections", "A connection with several numbers", CONNECTION_IDS, CONNECTIONS
             ),
-            *(line for table in STATE_TABLES.values() for line in _table_section("state", table)),
+            *(line for state in STATES.values() for line in _table_section("state", state.table)),
             *(
                 line
                 for audit in AUDITS.values()

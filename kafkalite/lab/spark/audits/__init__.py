@@ -23,7 +23,7 @@ from kafkalite.lab.spark.audits.commit_triage import (
     counted_commits,
     triage_commits,
 )
-from kafkalite.lab.spark.audits.contract import Audit, AuditOptions
+from kafkalite.lab.spark.audits.contract import Audit, AuditOptions, State
 from kafkalite.lab.spark.audits.fencing import (
     CURRENT_COMMIT_COUNTS,
     FENCING,
@@ -35,13 +35,18 @@ from kafkalite.lab.spark.audits.members import (
     GHOSTS,
     MEMBERS,
     find_ghosts,
+    member_commit_reductions,
     member_commits,
 )
 from kafkalite.lab.spark.audits.metadata import METADATA
 from kafkalite.lab.spark.audits.offsets import EXPIRY_CANDIDATES, OFFSETS, expiry_candidates
 from kafkalite.lab.spark.audits.producers import PRODUCERS
 from kafkalite.lab.spark.dataframes import functions as f
-from kafkalite.lab.spark.state.accepted_offsets import ACCEPTED_OFFSETS, accepted_offsets
+from kafkalite.lab.spark.state.accepted_offsets import (
+    ACCEPTED_OFFSETS,
+    accepted_offset_reductions,
+    accepted_offsets,
+)
 from kafkalite.lab.spark.state.assignments import ASSIGNMENTS, assignments
 from kafkalite.lab.spark.state.connect import CONFIGURATIONS, configurations
 from kafkalite.lab.spark.state.epochs import EPOCHS, steps
@@ -50,6 +55,7 @@ from kafkalite.lab.spark.state.heartbeats import (
     HEARTBEATS,
     RUNS,
     distinct_heartbeats,
+    heartbeat_reductions,
     heartbeat_runs,
 )
 from kafkalite.lab.spark.state.liveness import (
@@ -59,8 +65,12 @@ from kafkalite.lab.spark.state.liveness import (
 )
 from kafkalite.lab.spark.state.partition_epochs import PARTITION_EPOCHS, partition_epochs
 from kafkalite.lab.spark.state.partition_ownership import OWNED_PARTITIONS, owned_partitions
-from kafkalite.lab.spark.state.partition_sums import PARTITION_SUMS, partition_sums
-from kafkalite.lab.spark.state.producing import WRITES, writes
+from kafkalite.lab.spark.state.partition_sums import (
+    PARTITION_SUMS,
+    partition_sum_reductions,
+    partition_sums,
+)
+from kafkalite.lab.spark.state.producing import WRITES, transactional_produce, writes
 from kafkalite.lab.spark.state.protocol_changes import (
     CLASSIC_INTERVALS,
     classic_heartbeats,
@@ -69,20 +79,29 @@ from kafkalite.lab.spark.state.protocol_changes import (
     select_with_epochs,
     select_within_intervals,
 )
-from kafkalite.lab.spark.state.request_sums import REQUEST_SUMS, request_sums
-from kafkalite.lab.spark.state.subscriptions import SUBSCRIPTIONS, subscriptions
-from kafkalite.lab.spark.state.time_range import TIME_RANGE, time_range
+from kafkalite.lab.spark.state.request_sums import (
+    REQUEST_SUMS,
+    request_sum_reductions,
+    request_sums,
+)
+from kafkalite.lab.spark.state.subscriptions import (
+    SUBSCRIPTIONS,
+    heartbeats_with_subscription,
+    subscriptions,
+)
+from kafkalite.lab.spark.state.time_range import TIME_RANGE, TIME_RANGES, time_range
 from kafkalite.lab.spark.state.topics import TASKS, TOPICS, tasks, topics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import DataFrame
 
     from kafkalite.lab.spark.requests import Requests
+    from kafkalite.lab.spark.stages.projection import Projection
     from kafkalite.lab.spark.state.tables import Table
 
-__all__ = ["AUDITS", "STATES", "STATE_TABLES", "TABLES", "AuditOptions"]
+__all__ = ["AUDITS", "STATES", "TABLES", "AuditOptions", "reductions"]
 
 
 def _owned_partitions(requests: Requests) -> DataFrame:
@@ -93,8 +112,12 @@ def _owned_partitions(requests: Requests) -> DataFrame:
 
 def _accepted_offsets(requests: Requests, options: AuditOptions) -> DataFrame:
     # A bucket is at most as long as the retention, so that no offset expires within a bucket.
-    bucket_ms = max(1, min(options.bucket_ms, options.retention_ms))
-    return accepted_offsets(requests, requests.state(TOPICS.name), bucket_ms * 1000)
+    bucket_us = _offset_bucket_ms(options) * 1000
+    return accepted_offsets(requests, requests.state(TOPICS.name), bucket_us)
+
+
+def _offset_bucket_ms(options: AuditOptions) -> int:
+    return max(1, min(options.bucket_ms, options.retention_ms))
 
 
 def _membership_requests(requests: Requests, options: AuditOptions) -> DataFrame:
@@ -164,74 +187,60 @@ def _count_commits(requests: Requests) -> DataFrame:
     )
 
 
-STATES: Final[Mapping[str, Callable[[Requests, AuditOptions], DataFrame]]] = {
-    TOPICS.name: lambda requests, _: topics(requests),
-    TASKS.name: lambda requests, _: tasks(requests),
-    RUNS.name: lambda requests, options: heartbeat_runs(requests, options.session_timeout_ms),
-    HEARTBEATS.name: lambda requests, options: distinct_heartbeats(
-        requests, options.session_timeout_ms
-    ),
-    EPOCHS.name: lambda requests, _: _epochs(requests),
-    OWNED_PARTITIONS.name: lambda requests, _: _owned_partitions(requests),
-    MEMBERSHIP_REQUESTS.name: _membership_requests,
-    MEMBER_COMMITS.name: member_commits,
-    CLASSIC_INTERVALS.name: _classic_intervals,
-    SUBSCRIPTIONS.name: _subscriptions,
-    GENERATIONS.name: lambda requests, _: _generations(requests),
-    ASSIGNMENTS.name: lambda requests, _: assignments(requests),
-    TRIAGED.name: lambda requests, _: triage_commits(requests),
-    CURRENT_COMMIT_COUNTS.name: lambda requests, _: count_plain_commits(requests),
-    CLASSIFIED.name: lambda requests, _: classify_commits(requests),
-    BY_GENERATION.name: lambda requests, _: _classify_by_generation(requests),
-    COMMIT_COUNTS.name: lambda requests, _: _count_commits(requests),
-    CONFIGURATIONS.name: lambda requests, _: configurations(requests),
-    ACCEPTED_OFFSETS.name: _accepted_offsets,
-    EXPIRY_CANDIDATES.name: expiry_candidates,
-    TIME_RANGE.name: lambda requests, _: time_range(requests),
-    REQUEST_SUMS.name: lambda requests, options: request_sums(requests, options.bucket_ms * 1000),
-    PARTITION_SUMS.name: lambda requests, options: partition_sums(
-        requests, options.bucket_ms * 1000
-    ),
-    GHOSTS.name: find_ghosts,
-    WRITES.name: lambda requests, _: writes(requests),
-    PARTITION_EPOCHS.name: lambda requests, _: partition_epochs(
-        requests, requests.state(TOPICS.name)
-    ),
-}
-"""State table → function that computes it; each table is computed once and shared by audits."""
-
-STATE_TABLES: Final[Mapping[str, Table]] = {
-    table.name: table
-    for table in (
-        TOPICS,
-        TASKS,
-        RUNS,
-        HEARTBEATS,
-        EPOCHS,
-        OWNED_PARTITIONS,
-        MEMBERSHIP_REQUESTS,
-        MEMBER_COMMITS,
-        CLASSIC_INTERVALS,
-        SUBSCRIPTIONS,
-        GENERATIONS,
-        ASSIGNMENTS,
-        TRIAGED,
-        CURRENT_COMMIT_COUNTS,
-        CLASSIFIED,
-        BY_GENERATION,
-        COMMIT_COUNTS,
-        CONFIGURATIONS,
-        ACCEPTED_OFFSETS,
-        EXPIRY_CANDIDATES,
-        TIME_RANGE,
-        REQUEST_SUMS,
-        PARTITION_SUMS,
-        GHOSTS,
-        WRITES,
-        PARTITION_EPOCHS,
+STATES: Final[Mapping[str, State]] = {
+    state.table.name: state
+    for state in (
+        State(TOPICS, lambda requests, _: topics(requests)),
+        State(TASKS, lambda requests, _: tasks(requests)),
+        State(
+            RUNS,
+            lambda requests, options: heartbeat_runs(requests, options.session_timeout_ms),
+            lambda options: heartbeat_reductions(options.session_timeout_ms),
+        ),
+        State(
+            HEARTBEATS,
+            lambda requests, options: distinct_heartbeats(requests, options.session_timeout_ms),
+        ),
+        State(EPOCHS, lambda requests, _: _epochs(requests)),
+        State(OWNED_PARTITIONS, lambda requests, _: _owned_partitions(requests)),
+        State(MEMBERSHIP_REQUESTS, _membership_requests),
+        State(MEMBER_COMMITS, member_commits, member_commit_reductions),
+        State(CLASSIC_INTERVALS, _classic_intervals),
+        State(SUBSCRIPTIONS, _subscriptions, lambda _: [heartbeats_with_subscription()]),
+        State(GENERATIONS, lambda requests, _: _generations(requests)),
+        State(ASSIGNMENTS, lambda requests, _: assignments(requests)),
+        State(TRIAGED, lambda requests, _: triage_commits(requests)),
+        State(CURRENT_COMMIT_COUNTS, lambda requests, _: count_plain_commits(requests)),
+        State(CLASSIFIED, lambda requests, _: classify_commits(requests)),
+        State(BY_GENERATION, lambda requests, _: _classify_by_generation(requests)),
+        State(COMMIT_COUNTS, lambda requests, _: _count_commits(requests)),
+        State(CONFIGURATIONS, lambda requests, _: configurations(requests)),
+        State(
+            ACCEPTED_OFFSETS,
+            _accepted_offsets,
+            lambda options: accepted_offset_reductions(_offset_bucket_ms(options) * 1000),
+        ),
+        State(EXPIRY_CANDIDATES, expiry_candidates),
+        State(TIME_RANGE, lambda requests, _: time_range(requests), lambda _: [TIME_RANGES]),
+        State(
+            REQUEST_SUMS,
+            lambda requests, options: request_sums(requests, options.bucket_ms * 1000),
+            lambda options: request_sum_reductions(options.bucket_ms * 1000),
+        ),
+        State(
+            PARTITION_SUMS,
+            lambda requests, options: partition_sums(requests, options.bucket_ms * 1000),
+            lambda options: partition_sum_reductions(options.bucket_ms * 1000),
+        ),
+        State(GHOSTS, find_ghosts),
+        State(WRITES, lambda requests, _: writes(requests), lambda _: [transactional_produce()]),
+        State(
+            PARTITION_EPOCHS,
+            lambda requests, _: partition_epochs(requests, requests.state(TOPICS.name)),
+        ),
     )
 }
-"""Descriptions of the state tables."""
+"""The state tables by name; each is computed once and shared by audits."""
 
 AUDITS: Final[Mapping[str, Audit]] = {
     audit.name: audit for audit in (FENCING, MEMBERS, OFFSETS, METADATA, PRODUCERS, HEALTH)
@@ -242,3 +251,13 @@ TABLES: Final[Mapping[str, Table]] = {
     table.name: table for audit in AUDITS.values() for table in audit.tables
 }
 """Descriptions of the audits' tables."""
+
+
+def reductions(audits: Iterable[str], options: AuditOptions) -> tuple[Projection, ...]:
+    """Return the projections of requests that audits read, if these depend only on the options."""
+    chosen = [AUDITS[name] for name in audits]
+    states = dict.fromkeys(name for audit in chosen for name in audit.reduced_states)
+    return (
+        *(each for name in (TIME_RANGE.name, *states) for each in STATES[name].reductions(options)),
+        *{each.name: each for audit in chosen for each in audit.reductions}.values(),
+    )

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
     from kafkalite.lab.spark.requests import Requests
+    from kafkalite.lab.spark.stages.projection import Projection
     from kafkalite.lab.spark.state.tables import Table
 
 _MINUTE_MS: Final = 60_000
@@ -37,6 +38,24 @@ class AuditOptions:
     """Start of the audited time; requests before it are evidence. None for all of the capture."""
 
 
+def _no_reductions(_: AuditOptions) -> Sequence[Projection]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A state table that audits share: its description, and how it is computed."""
+
+    table: Table
+    compute: Callable[[Requests, AuditOptions], DataFrame] = field(repr=False)
+    reductions: Callable[[AuditOptions], Sequence[Projection]] = field(
+        default=_no_reductions, repr=False
+    )
+    """Returns the projections of requests that it reads and that depend only on the options.
+
+    Tasks that write requests reduce them by these, so that they are not read again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Audit:
     """One audit: its name, its summary, and the tables that it computes."""
@@ -47,3 +66,7 @@ class Audit:
     """Descriptions of its tables."""
     compute: Callable[[Requests, AuditOptions], Mapping[str, DataFrame]] = field(repr=False)
     """Returns its tables by name."""
+    reduced_states: tuple[str, ...] = ()
+    """Names of the state tables with reductions that it reads, itself or for other states."""
+    reductions: tuple[Projection, ...] = ()
+    """Further projections of requests that it reads."""

@@ -24,6 +24,7 @@ from kafkalite.lab.spark.audits.contract import Audit, AuditOptions
 from kafkalite.lab.spark.audits.fencing_rules import ACCEPT, REFUSE, RULE_COLUMNS, UNDECIDABLE
 from kafkalite.lab.spark.dataframes import functions as f
 from kafkalite.lab.spark.state.epochs import EPOCHS
+from kafkalite.lab.spark.state.heartbeats import RUNS
 from kafkalite.lab.spark.state.protocol_changes import (
     CLASSIC_INTERVALS,
     may_migrate,
@@ -275,5 +276,6 @@ FENCING = Audit(
     "offset commits that each fencing rule refuses, and which of them came from zombies",
     (TOTALS, CASES),
     fencing,
+    (RUNS.name,),
 )
 """The audit `fencing`."""

@@ -8,6 +8,7 @@ from kafkalite.lab.spark.audits.contract import Audit, AuditOptions
 from kafkalite.lab.spark.dataframes import Window
 from kafkalite.lab.spark.dataframes import functions as f
 from kafkalite.lab.spark.state.errors import ERROR_NAMES, errors
+from kafkalite.lab.spark.state.heartbeats import RUNS
 from kafkalite.lab.spark.state.liveness import CLASSIC, JOIN, LEAVE, MEMBERSHIP_REQUESTS
 from kafkalite.lab.spark.state.metadata_views import host
 from kafkalite.lab.spark.state.partition_sums import PARTITION_SUMS
@@ -21,7 +22,7 @@ from kafkalite.lab.spark.state.request_sums import (
 )
 from kafkalite.lab.spark.state.tables import table
 from kafkalite.lab.spark.state.topics import with_topic_names
-from kafkalite.lab.spark.state.written_batches import written_batches
+from kafkalite.lab.spark.state.written_batches import WRITTEN_BATCHES, written_batches
 from kafkalite.protocol import codec
 from kafkalite.protocol.error_codes import ErrorCode
 
@@ -379,5 +380,7 @@ HEALTH = Audit(
     "latency, errors, rebalance storms, retries, hot partitions and slow clients",
     (LATENCY, LOAD, ERRORS, REBALANCES, TRAFFIC, CLIENTS),
     health,
+    (RUNS.name, PARTITION_SUMS.name, REQUEST_SUMS.name),
+    (WRITTEN_BATCHES,),
 )
 """The audit `health`."""

@@ -26,6 +26,7 @@ from kafkalite.lab.spark.dataframes import Window, shared
 from kafkalite.lab.spark.dataframes import functions as f
 from kafkalite.lab.spark.state.assignments import ASSIGNMENTS, assigned_to_owned_partitions
 from kafkalite.lab.spark.state.generations import GENERATIONS
+from kafkalite.lab.spark.state.heartbeats import RUNS
 from kafkalite.lab.spark.state.liveness import (
     IDENTITY,
     JOIN,
@@ -34,6 +35,7 @@ from kafkalite.lab.spark.state.liveness import (
     MEMBERSHIP_REQUESTS,
     OFFSET_COMMIT,
     SYNC_GROUP,
+    commits_of_members_projection,
     distinct_commits_of_members,
     ends_membership,
     identity,
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from kafkalite.lab.spark.requests import Requests
+    from kafkalite.lab.spark.stages.projection import Projection
 
 LOST_RESPONSE: Final = "lost response"
 NO_HEARTBEAT: Final = "no heartbeat"
@@ -190,7 +193,14 @@ def member_commits(requests: Requests, options: AuditOptions) -> DataFrame:
         shortest = f.min("request.session_timeout_ms").alias("shortest_ms")
         for row in requests.of(JOIN_GROUP).agg(shortest).where("shortest_ms >= 0").collect():
             timeout_ms = min(timeout_ms, row.shortest_ms)
-    return distinct_commits_of_members(requests, timeout_ms * 1000)
+    # The tasks that write requests do not know a shorter timeout.
+    name = MEMBER_COMMITS.name if timeout_ms == options.session_timeout_ms else ""
+    return distinct_commits_of_members(requests, timeout_ms * 1000, name)
+
+
+def member_commit_reductions(options: AuditOptions) -> list[Projection]:
+    """Return the projection of `member_commits` if no member has a shorter timeout."""
+    return [commits_of_members_projection(options.session_timeout_ms * 1000, MEMBER_COMMITS.name)]
 
 
 def classic_owned_partitions(
@@ -479,5 +489,6 @@ MEMBERS = Audit(
     "why members left their groups, which rebalances waited for them, and ghost members",
     (GHOSTS, TOTALS, DEPARTURES, REBALANCE_WAITS),
     members,
+    (RUNS.name, MEMBER_COMMITS.name),
 )
 """The audit `members`."""

@@ -20,7 +20,7 @@ from kafkalite.lab.spark.audits.partition_epochs import (
 )
 from kafkalite.lab.spark.dataframes import Window, shared, union
 from kafkalite.lab.spark.dataframes import functions as f
-from kafkalite.lab.spark.state.high_watermarks import all_high_watermarks
+from kafkalite.lab.spark.state.high_watermarks import NO_HIGH_WATERMARKS, all_high_watermarks
 from kafkalite.lab.spark.state.metadata_views import host, max_epochs, views
 from kafkalite.lab.spark.state.partition_epochs import PARTITION_EPOCHS
 from kafkalite.lab.spark.state.tables import table
@@ -112,11 +112,19 @@ def metadata(requests: Requests, options: AuditOptions) -> Mapping[str, DataFram
         resets.RESETS.name: resets.resets(
             errors,
             resets.listed_offsets(requests),
-            all_high_watermarks(requests, topics),
+            _high_watermarks(requests, topics, errors),
             options.effect_window_ms * 1000,
         ),
         resets.EPOCH_ERRORS.name: resets.epoch_errors(errors),
     }
+
+
+def _high_watermarks(requests: Requests, topics: DataFrame, errors: DataFrame) -> DataFrame:
+    """Return all high watermarks; none if no fetch was out of range, because all are many."""
+    is_out_of_range = f.col("error") == ErrorCode.OFFSET_OUT_OF_RANGE
+    if errors.where(is_out_of_range).isEmpty():
+        return NO_HIGH_WATERMARKS.empty(requests.spark)
+    return all_high_watermarks(requests, topics)
 
 
 def stale_partitions(view_rows: DataFrame, epochs: DataFrame) -> DataFrame:

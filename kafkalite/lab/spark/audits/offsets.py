@@ -20,8 +20,10 @@ from kafkalite.lab.spark.dataframes import functions as f
 from kafkalite.lab.spark.dataframes import shared, union
 from kafkalite.lab.spark.state.accepted_offsets import ACCEPTED_OFFSETS
 from kafkalite.lab.spark.state.group_presence import empty_intervals
+from kafkalite.lab.spark.state.heartbeats import RUNS
 from kafkalite.lab.spark.state.high_watermarks import high_watermarks
 from kafkalite.lab.spark.state.liveness import CLASSIC, MEMBERSHIP_REQUESTS
+from kafkalite.lab.spark.state.partition_sums import PARTITION_SUMS
 from kafkalite.lab.spark.state.subscriptions import SUBSCRIPTIONS
 from kafkalite.lab.spark.state.tables import table
 from kafkalite.lab.spark.state.time_range import TIME_RANGE
@@ -374,5 +376,6 @@ OFFSETS = Audit(
     "committed offsets that expire, groups that rewind because of it, and consumer lag",
     (EXPIRY, RETAINED_OFFSETS, LAG),
     offsets,
+    (RUNS.name, SUBSCRIPTIONS.name, ACCEPTED_OFFSETS.name, PARTITION_SUMS.name),
 )
 """The audit `offsets`."""

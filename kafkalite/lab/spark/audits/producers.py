@@ -271,5 +271,6 @@ PRODUCERS = Audit(
     "takeovers of transactional ids, writes by fenced producers, and open transactions",
     (FENCES, ZOMBIES, TRANSACTIONS, connect.TASKS, connect.GENERATIONS),
     producers,
+    (WRITES.name,),
 )
 """The audit `producers`."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kafkalite.lab.columnar.options import Options
     from kafkalite.lab.spark.locations import Location
     from kafkalite.lab.spark.manifest import Piece
+    from kafkalite.lab.spark.stages.reducing import Reductions
     from kafkalite.lab.spark.stages.typed import TypedRows
 
 REQUESTS: Final = "requests/"
@@ -87,6 +88,8 @@ class Task:
     name: str
     """Prefix of output file names."""
     options: Options
+    reductions: Reductions | None = None
+    """Reductions of the requests for the audits of this run."""
     progress: Callable[[int, int], None] | None = None
     """Called with the number of finished files and bytes."""
 
@@ -145,7 +148,8 @@ class TaskDecoder:
     """Decodes the files of one task and writes the tables."""
 
     def __init__(self, task: Task, name: str, attempt_id: int) -> None:
-        self.tables = TableWriter(task.staged, f"{task.name}-{name}-{attempt_id}")
+        writer = f"{task.name}-{name}-{attempt_id}"
+        self.tables = TableWriter(task.staged, writer, task.reductions)
         # One table per API, so that readers of one API need not filter.
         self._options = replace(task.options, by_api=True)
         self._inputs: list[str] = []

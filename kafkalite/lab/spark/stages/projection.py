@@ -35,7 +35,8 @@ _TIME_COLUMNS: Final = {
     "position": "offset",
 }
 """Column → path in a request, for the columns of the time of a request and its response."""
-_TIMESTAMPS: Final = ("start_us", "end_us")
+_NARROW: Final = 1 << 16
+_TIMESTAMPS: Final = ("ts", "response_ts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +49,23 @@ class Projection:
     reduce_rows: Callable[[pa.Table], pa.Table]
     """Receives the columns of `column_types` of any requests in any order; returns `schema`."""
     schema: pa.Schema
+    name: str = ""
+    """Name by which tasks that write requests may reduce them; empty for a projection that needs
+    to know the state of the whole capture."""
+    is_of_all_apis: bool = False
+    """Whether it reduces the requests of all APIs, by columns that all have."""
 
-    def reduce_requests(self, rows: pa.Table) -> pa.Table:
-        """Reduce typed requests; columns that are not needed may be missing."""
-        columns = {name: self._column(rows, path) for name, path in self._paths.items()}
-        for name in _TIMESTAMPS:
-            columns[name] = _to_us(columns[name])
-        return self._reduce(pa.table(columns))
+    def reduce_requests(
+        self, rows: pa.Table, columns: dict[str, pa.Array] | None = None
+    ) -> pa.Table:
+        """Reduce typed requests; columns that are not needed may be missing.
+
+        `columns` has the columns that other projections have read from the same requests.
+        """
+        known = {} if columns is None else columns
+        return self._reduce(
+            pa.table({name: self._known(rows, path, known) for name, path in self.paths.items()})
+        )
 
     def reduce_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Reduce batches of the columns of `column_types`, each by itself."""
@@ -87,24 +98,32 @@ class Projection:
             file = parquet.ParquetFile(stream)
             for group in range(file.num_row_groups):
                 yield file.read_row_group(
-                    group, columns=list(self._paths.values()), use_threads=False
+                    group, columns=list(self.paths.values()), use_threads=False
                 )
 
     @property
-    def _paths(self) -> Mapping[str, str]:
+    def paths(self) -> Mapping[str, str]:
+        """Column → path in a request, with the columns of the time."""
         return {**_TIME_COLUMNS, **self.fields}
+
+    def _known(self, rows: pa.Table, path: str, known: dict[str, pa.Array]) -> pa.Array:
+        if path not in known:
+            column = self._column(rows, path)
+            known[path] = _to_us(column) if path in _TIMESTAMPS else column
+        return known[path]
 
     def _column(self, rows: pa.Table, path: str) -> pa.Array:
         first, *names = path.split(".")
         type_ = type_at(self.api_key, path)
         if first not in rows.column_names:
             return pa.nulls(rows.num_rows, type_)
-        column = rows[first].combine_chunks()
+        column = rows[first]
         for name in names:
             if column.type.get_field_index(name) < 0:
                 return pa.nulls(rows.num_rows, type_)
             column = pc.struct_field(column, name)
-        return column.cast(type_)
+        # Only here, because the chunks of a whole request would have to be copied.
+        return column.combine_chunks().cast(type_)
 
 
 def type_at(api_key: int, path: str) -> pa.DataType:
@@ -143,7 +162,7 @@ def find_repeats(
     """
     member_codes = row_codes(rows, member)
     columns = [np.asarray(rows[name].combine_chunks()) for name in order]
-    row_order = np.lexsort((*reversed(columns), member_codes))
+    row_order = np.lexsort((*reversed(columns), _narrow(member_codes)))
     value_codes = row_codes(rows, equal_columns)[row_order]
     is_repeat = (
         (np.diff(member_codes[row_order]) == 0)
@@ -159,13 +178,28 @@ def find_repeats(
 
 def row_codes(rows: pa.Table, names: Sequence[str]) -> Ints:
     """Return a number per row; rows with equal columns have equal numbers; null equals null."""
-    numbers = np.zeros(rows.num_rows, np.int64)
-    for name in names:
-        encoded = pc.dictionary_encode(rows[name].combine_chunks(), null_encoding="encode")
-        # Numbered again for each column, so that numbers stay below the number of rows.
-        pairs = numbers * max(1, len(encoded.dictionary)) + np.asarray(encoded.indices)
-        numbers = np.asarray(pc.dictionary_encode(pa.array(pairs)).indices).astype(np.int64)
+    return combine_codes([encode(rows[name].combine_chunks()) for name in names])
+
+
+def encode(column: pa.Array) -> tuple[Ints, int]:
+    """Return a number per value, and the number of different values; null is a value."""
+    encoded = pc.dictionary_encode(column, null_encoding="encode")
+    return np.asarray(encoded.indices).astype(np.int64), len(encoded.dictionary)
+
+
+def combine_codes(columns: Sequence[tuple[Ints, int]]) -> Ints:
+    """Return a number per row from numbers per value, and the number of values, of some columns."""
+    numbers, _ = columns[0]
+    for values, value_count in columns[1:]:
+        if value_count > 1:
+            # Numbered again for each column, so that numbers stay below the number of rows.
+            numbers, _ = encode(pa.array(numbers * value_count + values))
     return numbers
+
+
+def _narrow(numbers: Ints) -> npt.NDArray[Any]:
+    """Return numbers in a type of 16 bits if they fit, which numpy sorts several times faster."""
+    return numbers.astype(np.uint16) if numbers.max(initial=0) < _NARROW else numbers
 
 
 class Partitions(NamedTuple):

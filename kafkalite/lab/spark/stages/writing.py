@@ -9,6 +9,7 @@ Files of failed task attempts are never in the journal.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Self
 
@@ -17,13 +18,15 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from kafkalite.lab.spark.stages.plain_requests import PLAIN, is_plain
+from kafkalite.lab.spark.stages.reducing import Reducer
 from kafkalite.protocol import codec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
 
     from kafkalite.lab.spark.locations import Location
+    from kafkalite.lab.spark.stages.reducing import Reductions
 
 GROUP_BYTES: Final = 16 << 20
 """Size of a row group: rows are buffered up to this size."""
@@ -45,6 +48,8 @@ class _File:
     buffered: list[pa.RecordBatch] = field(default_factory=list)
     buffered_bytes: int = 0
     buffered_rows: int = 0
+    reduce: Callable[[pa.Table], None] | None = None
+    """Called with each row group."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         self.buffered.append(batch)
@@ -70,7 +75,10 @@ class _File:
                 ],
                 column_encoding=dict.fromkeys(delta_encoded, _DELTA_ENCODING),
             )
-        self.writer.write_table(pa.Table.from_batches(self.buffered, self.schema))
+        rows = pa.Table.from_batches(self.buffered, self.schema)
+        self.writer.write_table(rows)
+        if self.reduce is not None:
+            self.reduce(rows)
         self.buffered.clear()
         self.buffered_bytes = self.buffered_rows = 0
 
@@ -85,9 +93,13 @@ class _File:
 class TableWriter:
     """Parquet files of one task attempt, by table."""
 
-    def __init__(self, folder: Location, name: str) -> None:
-        """Write files with the prefix `name` to the tables' folders below `folder`."""
+    def __init__(self, folder: Location, name: str, reductions: Reductions | None = None) -> None:
+        """Write files with the prefix `name` to the tables' folders below `folder`.
+
+        `reductions` reduce the requests that are written.
+        """
         self._folder = folder
+        self._reducer = None if reductions is None else Reducer(reductions, name)
         self._name = name
         self._open: dict[tuple[str, str], _File] = {}
         self._parts = 0
@@ -114,15 +126,21 @@ class TableWriter:
             table = f"requests/api={codec.api_name(key)}/date={day}"
             mask = is_plain(key, rows)
             if mask.all():
-                self.write(table, rows, PLAIN)
+                self.write(table, rows, PLAIN, key)
             else:
-                self.write(table, rows.filter(pa.array(mask)), PLAIN)
-                self.write(table, rows.filter(pa.array(~mask)))
+                self.write(table, rows.filter(pa.array(mask)), PLAIN, key)
+                self.write(table, rows.filter(pa.array(~mask)), api_key=key)
 
-    def write(self, table: str, batch: pa.RecordBatch, end: str = ".parquet") -> None:
+    def write(
+        self,
+        table: str,
+        batch: pa.RecordBatch,
+        end: str = ".parquet",
+        api_key: int | None = None,
+    ) -> None:
         """Write rows of a table to a file with a name that ends with `end`.
 
-        All batches of a table must have the same schema.
+        All batches of a table must have the same schema. Requests have an API key.
         """
         if not batch.num_rows:
             return
@@ -135,12 +153,16 @@ class TableWriter:
             self._parts += 1
             self.written.append(name)
             file = self._open[table, end] = _File(self._folder / name, batch.schema)
+            if self._reducer is not None and api_key is not None:
+                file.reduce = partial(self._reducer.reduce, api_key)
         file.write(batch)
 
     def close(self) -> None:
         """Write buffered rows and close all files."""
         while self._open:
             self._open.popitem()[1].close()
+        if self._reducer is not None:
+            self._reducer.close()
 
 
 def write_batches(batches: Iterable[pa.RecordBatch], file: Location) -> bool:

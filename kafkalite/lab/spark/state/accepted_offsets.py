@@ -16,9 +16,16 @@ import pyarrow.compute as pc
 from kafkalite.lab.spark.dataframes import Window
 from kafkalite.lab.spark.dataframes import functions as f
 from kafkalite.lab.spark.requests import api_key
-from kafkalite.lab.spark.stages.projection import Projection, is_valid, row_codes
+from kafkalite.lab.spark.stages.projection import (
+    Projection,
+    combine_codes,
+    encode,
+    is_valid,
+)
+from kafkalite.lab.spark.state.buckets import bucket_us_of_part
 from kafkalite.lab.spark.state.commits import (
     by_partition,
+    commit_projections,
     outcomes,
     project_commits,
     with_outcomes,
@@ -28,9 +35,14 @@ from kafkalite.lab.spark.state.topics import with_topic_names
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
     from pyspark.sql import DataFrame
 
     from kafkalite.lab.spark.requests import Requests
+
+    Ints = npt.NDArray[np.int64]
 
 ACCEPTED_OFFSETS = table(
     "accepted_offsets",
@@ -47,6 +59,8 @@ ACCEPTED_OFFSETS = table(
 
 _PARTITION: Final = ("group_id", "topic", "topic_id", "partition")
 _BITS: Final = 62
+_OTHERS: Final = "other_commits"
+"""Name of the projections of commits that are transactional or not entirely accepted."""
 
 
 def accepted_offsets(requests: Requests, topics: DataFrame, bucket_us: int) -> DataFrame:
@@ -56,17 +70,17 @@ def accepted_offsets(requests: Requests, topics: DataFrame, bucket_us: int) -> D
     count if the transaction is aborted. A commit whose retention time is shorter than a bucket has
     a separate bucket.
     """
-    fully_accepted = requests.project(_projection(bucket_us)).withColumn(
-        "topic_id", f.hex("topic_id")
-    )
+    is_short = f"retention_ms >= 0 and retention_ms * 1000 < {bucket_us}"
+    bucket = f.expr(f"case when {is_short} then at_us else at_us - at_us % {bucket_us} end")
+    fully_accepted = requests.project(
+        _projection(partial(last_per_bucket, bucket_us=bucket_us))
+    ).withColumns({"topic_id": f.hex("topic_id"), "bucket_us": bucket})
     other_requests = with_outcomes(
-        project_commits(requests, transactional_or_not_accepted, pa.schema([]))
+        project_commits(requests, transactional_or_not_accepted, pa.schema([]), _OTHERS)
     )
     effective = by_partition(
         _with_effective_time(other_requests, _transaction_ends(requests)), topics
     )
-    is_short = f"retention_ms >= 0 and retention_ms * 1000 < {bucket_us}"
-    bucket = f.expr(f"case when {is_short} then at_us else at_us - at_us % {bucket_us} end")
     others = (
         effective.where(f.col("error") == ErrorCode.NONE)
         .withColumn("bucket_us", bucket)
@@ -74,13 +88,13 @@ def accepted_offsets(requests: Requests, topics: DataFrame, bucket_us: int) -> D
             {
                 "topic_id": f.lit(None).cast("string"),
                 "first_us": f.col("at_us"),
-                "sequence": f.expr(_sequence(bucket_us)),
                 "is_simple": f.expr("member_id = ''"),
             }
         )
     )
     by_bucket = (
         fully_accepted.unionByName(others.select(*fully_accepted.columns))
+        .withColumn("sequence", f.expr(_sequence(bucket_us)))
         .groupBy(*_PARTITION, "bucket_us")
         .agg(
             f.min("first_us").alias("first_us"),
@@ -110,21 +124,30 @@ _FIELDS: Final = {
 }
 
 
-def _projection(bucket_us: int) -> Projection:
+def accepted_offset_reductions(max_bucket_us: int) -> list[Projection]:
+    """Return the projections of `accepted_offsets` before the length of a bucket is known."""
+    return [
+        _projection(partial(last_in_part, max_bucket_us=max_bucket_us)),
+        *commit_projections(transactional_or_not_accepted, pa.schema([]), _OTHERS),
+    ]
+
+
+def _projection(reduce_rows: Callable[[pa.Table], pa.Table]) -> Projection:
     columns = {
         **dict.fromkeys(("group_id", "topic"), pa.string()),
         "topic_id": pa.binary(),
         "partition": pa.int32(),
         **dict.fromkeys(
-            ("bucket_us", "first_us", "at_us", "sequence", "committed_offset", "retention_ms"),
+            ("first_us", "at_us", "position", "committed_offset", "retention_ms"),
             pa.int64(),
         ),
         "is_simple": pa.bool_(),
     }
     return Projection(
+        name=ACCEPTED_OFFSETS.name,
         api_key=api_key("OffsetCommit"),
         fields=_FIELDS,
-        reduce_rows=partial(last_per_bucket, bucket_us=bucket_us),
+        reduce_rows=reduce_rows,
         schema=pa.schema(list(columns.items())),
     )
 
@@ -137,47 +160,79 @@ def transactional_or_not_accepted(rows: pa.Table) -> pa.Table:
     return rows.filter(pa.array(~is_accepted & is_valid(rows["end_us"])))
 
 
-def last_per_bucket(rows: pa.Table, bucket_us: int) -> pa.Table:
-    """Return each partition's last commit in each bucket, among entirely accepted commits."""
+def last_in_part(rows: pa.Table, max_bucket_us: int) -> pa.Table:
+    """Return the last accepted commits of some requests in buckets that divide the capture's."""
+    return last_per_bucket(rows, bucket_us_of_part(rows, max_bucket_us), max_bucket_us)
+
+
+def last_per_bucket(
+    rows: pa.Table, bucket_us: int, separate_below_us: int | None = None
+) -> pa.Table:
+    """Return each partition's last commit in each bucket, among entirely accepted commits.
+
+    A commit whose retention time is shorter than `separate_below_us`, by default a bucket, has a
+    separate bucket.
+    """
     is_accepted, _, _ = outcomes(rows["response_topics"])
-    accepted = rows.filter(pa.array(is_accepted & is_valid(rows["end_us"])))
+    accepted = _in_order(rows.filter(pa.array(is_accepted & is_valid(rows["end_us"]))))
     at_us = np.asarray(accepted["end_us"])
     retention_ms = np.asarray(pc.fill_null(accepted["retention_ms"], -1))
-    is_short = (retention_ms >= 0) & (retention_ms * 1000 < bucket_us)
+    is_short = (retention_ms >= 0) & (retention_ms * 1000 < (separate_below_us or bucket_us))
     bucket = np.where(is_short, at_us, at_us - at_us % bucket_us)
-    position_range = 1 << (_BITS - bucket_us.bit_length())
-    sequence = (at_us - bucket) * position_range + np.asarray(accepted["position"]) % position_range
     topic_lists = accepted["request_topics"].combine_chunks()
     topics = pc.list_flatten(topic_lists)
     partitions = pc.struct_field(topics, "partitions")
-    of_partition = pc.list_parent_indices(partitions)
-    of_topic = pc.list_parent_indices(topic_lists).take(of_partition)
+    topic = np.asarray(pc.list_parent_indices(partitions))
+    request = np.asarray(pc.list_parent_indices(topic_lists))[topic]
     partition = pc.list_flatten(partitions)
-    by_request = pa.table(
+    index = pc.struct_field(partition, "partition_index")
+    # Numbers of values are combined per request and per topic, of which there are fewer.
+    of_request = combine_codes(
+        [encode(accepted["group_id"].combine_chunks()), encode(pa.array(bucket))]
+    )
+    of_topic = combine_codes(
+        [encode(pc.struct_field(topics, name)) for name in ("name", "topic_id")]
+    )
+    codes = combine_codes(
+        [
+            (of_request[request], 1 + of_request.max(initial=0)),
+            (of_topic[topic], 1 + of_topic.max(initial=0)),
+            encode(index),
+        ]
+    )
+    first, last = _ends(codes)
+    return pa.table(
         {
-            "group_id": accepted["group_id"],
-            "bucket_us": bucket,
-            "at_us": at_us,
-            "sequence": sequence,
-            "retention_ms": retention_ms,
-            "is_simple": pc.equal(pc.fill_null(accepted["member_id"], ""), ""),
+            "group_id": accepted["group_id"].take(pa.array(request[last])),
+            "topic": pc.struct_field(topics, "name").take(pa.array(topic[last])),
+            "topic_id": pc.struct_field(topics, "topic_id").take(pa.array(topic[last])),
+            "partition": index.take(pa.array(last)),
+            "first_us": at_us[request[first]],
+            "at_us": at_us[request[last]],
+            "position": np.asarray(accepted["position"])[request[last]],
+            "committed_offset": pc.struct_field(partition, "committed_offset").take(pa.array(last)),
+            "retention_ms": retention_ms[request[last]],
+            "is_simple": pc.equal(pc.fill_null(accepted["member_id"], ""), "").take(
+                pa.array(request[last])
+            ),
         }
     )
-    by_partition_ = by_request.take(of_topic)
-    for name, column in (
-        ("topic", pc.struct_field(topics, "name").take(of_partition)),
-        ("topic_id", pc.struct_field(topics, "topic_id").take(of_partition)),
-        ("partition", pc.struct_field(partition, "partition_index")),
-        ("committed_offset", pc.struct_field(partition, "committed_offset")),
-    ):
-        by_partition_ = by_partition_.append_column(name, column)
-    bucket_codes = row_codes(by_partition_, (*_PARTITION, "bucket_us"))
-    order = np.lexsort((np.asarray(by_partition_["sequence"]), bucket_codes))
-    ends = np.flatnonzero(np.diff(bucket_codes[order], append=-1))
-    begins = np.append(0, ends + 1)[:-1]
-    return by_partition_.take(pa.array(order[ends])).append_column(
-        "first_us", by_partition_["at_us"].take(pa.array(order[begins]))
-    )
+
+
+def _in_order(rows: pa.Table) -> pa.Table:
+    """Return requests in the order of their responses, in which files have nearly all of them."""
+    at_us, position = (np.asarray(rows[name]) for name in ("end_us", "position"))
+    order = np.lexsort((position, at_us))
+    return rows if (np.diff(order) == 1).all() else rows.take(pa.array(order))
+
+
+def _ends(codes: Ints) -> tuple[Ints, Ints]:
+    """Return the indexes of the first and the last row of each code."""
+    rows = np.arange(len(codes))
+    first, last = (np.empty(1 + codes.max(initial=-1), np.int64) for _ in range(2))
+    # The last assignment to an element counts.
+    first[codes[::-1]], last[codes] = rows[::-1], rows
+    return first, last
 
 
 def _with_effective_time(requests: DataFrame, ends: DataFrame) -> DataFrame:

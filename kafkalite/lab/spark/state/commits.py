@@ -75,20 +75,37 @@ def commits(requests: Requests) -> DataFrame:
 
 
 def project_commits(
-    requests: Requests, reduce_rows: Callable[[pa.Table], pa.Table], added: pa.Schema
+    requests: Requests,
+    reduce_rows: Callable[[pa.Table], pa.Table],
+    added: pa.Schema,
+    name: str = "",
 ) -> DataFrame:
     """Return commits as `COMMITS`, filtered by `reduce_rows` where they are read.
 
     `reduce_rows` receives tables of one API at a time, with `request_topics` and `response_topics`
     as the API has them. It may add columns; `added` has their types.
     """
-    tables = []
+    projections = commit_projections(reduce_rows, added, name)
+    return union(
+        _to_commits(requests.project(projection), kind)
+        for projection, kind in zip(projections, _KINDS, strict=True)
+    )
+
+
+def commit_projections(
+    reduce_rows: Callable[[pa.Table], pa.Table], added: pa.Schema, name: str
+) -> list[Projection]:
+    """Return the projections of `project_commits`, one of each API."""
+    projections = []
     for kind in _KINDS:
         key, fields = api_key(kind.api), {**_FIELDS, **kind.fields}
         schema = pa.schema([*column_types(key, fields).items(), *added])
-        projection = Projection(api_key=key, fields=fields, reduce_rows=reduce_rows, schema=schema)
-        tables.append(_to_commits(requests.project(projection), kind))
-    return union(tables)
+        projections.append(
+            Projection(
+                name=name, api_key=key, fields=fields, reduce_rows=reduce_rows, schema=schema
+            )
+        )
+    return projections
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,10 +175,13 @@ def distinct_heartbeats(requests: Requests, session_timeout_ms: int) -> DataFram
 
 def heartbeat_runs(requests: Requests, session_timeout_ms: int) -> DataFrame:
     """Return heartbeats as `RUNS`, without repetitions within the files of one task."""
-    timeout_us = session_timeout_ms * 1000
-    return _combine_protocols(
-        (kind, requests.project(_projection(kind, timeout_us))) for kind in _KINDS
-    )
+    projections = zip(_KINDS, heartbeat_reductions(session_timeout_ms), strict=True)
+    return _combine_protocols((kind, requests.project(each)) for kind, each in projections)
+
+
+def heartbeat_reductions(session_timeout_ms: int) -> list[Projection]:
+    """Return the projections of `heartbeat_runs`, one of each protocol."""
+    return [_projection(kind, session_timeout_ms * 1000) for kind in _KINDS]
 
 
 def _combine_protocols(kinds: Iterable[tuple[_Kind, DataFrame]]) -> DataFrame:
@@ -245,6 +248,7 @@ def _projection(kind: _Kind, timeout_us: int) -> Projection:
     key = api_key(kind.api)
     fields = {**_FIELDS, "assigned": kind.assigned, "owned": kind.owned}
     return Projection(
+        name=RUNS.name,
         api_key=key,
         fields=fields,
         reduce_rows=partial(without_repeats, timeout_us=timeout_us),

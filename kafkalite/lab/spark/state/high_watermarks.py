@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.lab.spark.dataframes import functions as f
-from kafkalite.lab.spark.state.partition_sums import PARTITION_SUMS, partition_sums
+from kafkalite.lab.spark.state.partition_sums import PARTITION_SUMS, partition_sums_by_time
 from kafkalite.lab.spark.state.tables import table
 from kafkalite.lab.spark.state.topics import with_topic_names
 from kafkalite.protocol.error_codes import ErrorCode
@@ -25,6 +25,14 @@ HIGH_WATERMARKS = table(
 )
 
 LATEST: Final = -1
+NO_HIGH_WATERMARKS: Final = table(
+    "all_high_watermarks",
+    "The high watermark in one response",
+    ("topic", "string", "the topic's name; its id in hex if the capture has no name for it"),
+    ("partition", "int", "the partition"),
+    ("at_us", "bigint", "time of the response in microseconds since the Unix epoch"),
+    ("high_watermark", "bigint", "the high watermark"),
+)
 
 
 def high_watermarks(requests: Requests, topics: DataFrame, bucket_us: int) -> DataFrame:
@@ -45,7 +53,7 @@ def high_watermarks(requests: Requests, topics: DataFrame, bucket_us: int) -> Da
 def all_high_watermarks(requests: Requests, topics: DataFrame) -> DataFrame:
     """Return every high watermark: (topic, partition, at_us, high_watermark)."""
     written_and_read = (
-        partition_sums(requests, bucket_us=1)
+        partition_sums_by_time(requests)
         .where("high_watermark is not null")
         .withColumnRenamed("bucket_us", "at_us")
         .select("at_us", "topic", "topic_id", "partition", "high_watermark")

@@ -284,14 +284,36 @@ def commits_of_members(requests: Requests) -> DataFrame:
     return _of_classic_members(rows.withColumn("protocol", f.lit(None)))
 
 
-def distinct_commits_of_members(requests: Requests, timeout_us: int) -> DataFrame:
+def distinct_commits_of_members(requests: Requests, timeout_us: int, name: str = "") -> DataFrame:
     """Return the OffsetCommit requests of members without repetitions, as `MEMBER_COMMITS`.
 
     `timeout_us` is the shortest session timeout: merged commits are at most this far apart, so that
-    they hide no silence.
+    they hide no silence. `name` is that of the projection.
     """
+    member = f.col("member_id")
+    constant = {
+        "protocol": None,
+        "api": OFFSET_COMMIT,
+        "action": STAY,
+        "has_assignments": False,
+        "may_leave_ghost": False,
+        "joined_consumer_group": False,
+        "session_timeout_ms": None,
+        "rebalance_timeout_ms": None,
+        "leave_reason": None,
+    }
+    return _with_session_facts(
+        requests.project(commits_of_members_projection(timeout_us, name)).withColumns(
+            {"request_member_id": member, **{name: f.lit(each) for name, each in constant.items()}}
+        )
+    )
+
+
+def commits_of_members_projection(timeout_us: int, name: str) -> Projection:
+    """Return the projection of `distinct_commits_of_members`."""
     key = api_key(OFFSET_COMMIT)
-    projection = Projection(
+    return Projection(
+        name=name,
         api_key=key,
         fields=_COMMIT_FIELDS,
         reduce_rows=partial(without_repeated_commits, timeout_us=timeout_us),
@@ -307,23 +329,6 @@ def distinct_commits_of_members(requests: Requests, timeout_us: int) -> DataFram
                 ("last_end_us", pa.int64()),
             ]
         ),
-    )
-    member = f.col("member_id")
-    constant = {
-        "protocol": None,
-        "api": OFFSET_COMMIT,
-        "action": STAY,
-        "has_assignments": False,
-        "may_leave_ghost": False,
-        "joined_consumer_group": False,
-        "session_timeout_ms": None,
-        "rebalance_timeout_ms": None,
-        "leave_reason": None,
-    }
-    return _with_session_facts(
-        requests.project(projection).withColumns(
-            {"request_member_id": member, **{name: f.lit(each) for name, each in constant.items()}}
-        )
     )
 
 

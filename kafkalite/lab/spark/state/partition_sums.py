@@ -18,11 +18,14 @@ from kafkalite.lab.spark.stages.projection import (
     is_valid,
     row_codes,
 )
+from kafkalite.lab.spark.state.buckets import bucket_us_of_part
 from kafkalite.lab.spark.state.tables import table
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
     from pyspark.sql import DataFrame
 
@@ -56,21 +59,54 @@ _SCHEMA: Final = pa.schema(
 
 def partition_sums(requests: Requests, bucket_us: int) -> DataFrame:
     """Return the sums of all Produce and Fetch requests, as `PARTITION_SUMS`."""
-    produced, fetched = (
-        requests.project(
-            Projection(
-                api_key=int(key),
-                fields=fields,
-                reduce_rows=partial(reduce_rows, bucket_us=bucket_us),
-                schema=_SCHEMA,
-            )
+    return _sum_up(requests, PARTITION_SUMS.name, bucket_us)
+
+
+def partition_sums_by_time(requests: Requests) -> DataFrame:
+    """Return the sums for each microsecond, as `PARTITION_SUMS`."""
+    return _sum_up(requests, "", 1)
+
+
+def partition_sum_reductions(max_bucket_us: int) -> list[Projection]:
+    """Return the projections of `partition_sums` before the length of a bucket is known."""
+    return _projections(
+        PARTITION_SUMS.name, lambda reduce_rows: partial(sum_part, reduce_rows, max_bucket_us)
+    )
+
+
+def _projections(
+    name: str,
+    in_buckets: Callable[[Callable[..., pa.Table]], Callable[[pa.Table], pa.Table]],
+) -> list[Projection]:
+    return [
+        Projection(
+            name=name,
+            api_key=int(key),
+            fields=fields,
+            reduce_rows=in_buckets(reduce_rows),
+            schema=_SCHEMA,
         )
         for key, fields, reduce_rows in (
             (ApiKey.PRODUCE, _PRODUCE_FIELDS, sum_produced),
             (ApiKey.FETCH, _FETCH_FIELDS, sum_fetched),
         )
+    ]
+
+
+def sum_part(reduce_rows: Callable[..., pa.Table], max_bucket_us: int, rows: pa.Table) -> pa.Table:
+    """Return the sums over some requests, in buckets that divide those of the capture."""
+    return reduce_rows(rows, bucket_us=bucket_us_of_part(rows, max_bucket_us))
+
+
+def _sum_up(requests: Requests, name: str, bucket_us: int) -> DataFrame:
+    produced, fetched = map(
+        requests.project,
+        _projections(name, lambda reduce_rows: partial(reduce_rows, bucket_us=bucket_us)),
     )
-    rows = produced.unionByName(fetched).withColumn("topic_id", f.hex("topic_id"))
+    start = f.col("bucket_us") - f.col("bucket_us") % bucket_us
+    rows = produced.unionByName(fetched).withColumns(
+        {"topic_id": f.hex("topic_id"), "bucket_us": start}
+    )
     return PARTITION_SUMS.shape(
         rows.groupBy(*_BY).agg(
             *(f.sum(name).alias(name) for name in ("bytes_in", "bytes_out")),

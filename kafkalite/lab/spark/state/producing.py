@@ -138,9 +138,17 @@ def _add_partitions_requests(requests: Requests) -> DataFrame:
 
 def _produce_requests(requests: Requests) -> DataFrame:
     """Return Produce requests, with the producer from the header of their first batch."""
+    return requests.project(transactional_produce()).withColumns(
+        {"api": f.lit("Produce"), "is_end": f.lit(False), "is_commit": f.lit(None)}
+    )
+
+
+def transactional_produce() -> Projection:
+    """Return the projection of Produce requests with a transactional id."""
     key = api_key("Produce")
     kinds = column_types(key, _PRODUCE_FIELDS)
-    projection = Projection(
+    return Projection(
+        name=WRITES.name,
         api_key=key,
         fields=_PRODUCE_FIELDS,
         reduce_rows=transactional_writes,
@@ -152,9 +160,6 @@ def _produce_requests(requests: Requests) -> DataFrame:
                 ("error", pa.int16()),
             ]
         ),
-    )
-    return requests.project(projection).withColumns(
-        {"api": f.lit("Produce"), "is_end": f.lit(False), "is_commit": f.lit(None)}
     )
 
 

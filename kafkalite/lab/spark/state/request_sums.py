@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 from kafkalite.lab.spark.dataframes import Window
 from kafkalite.lab.spark.dataframes import functions as f
 from kafkalite.lab.spark.stages.projection import Projection
+from kafkalite.lab.spark.state.buckets import bucket_us_of_part
 from kafkalite.lab.spark.state.tables import table
 from kafkalite.lab.spark.state.windows import ordered_rows
 from kafkalite.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
     from pyspark.sql import Column, DataFrame
@@ -87,13 +88,30 @@ _ROUNDING_LIMITS: Final = _EXACT_LATENCY * 10 ** np.arange(14, dtype=np.int64)
 
 def request_sums(requests: Requests, bucket_us: int) -> DataFrame:
     """Return the sums over all requests, as `REQUEST_SUMS`; each task has its own sums."""
-    projection = Projection(
+    sums = requests.window.project(_projection(partial(sum_requests, bucket_us=bucket_us)))
+    start = f.col("bucket_us") - f.col("bucket_us") % bucket_us
+    return REQUEST_SUMS.shape(sums.withColumn("bucket_us", start))
+
+
+def request_sum_reductions(max_bucket_us: int) -> list[Projection]:
+    """Return the projection of `request_sums` before the length of a bucket is known."""
+    return [_projection(partial(sum_part, max_bucket_us=max_bucket_us))]
+
+
+def _projection(reduce_rows: Callable[[pa.Table], pa.Table]) -> Projection:
+    return Projection(
+        name=REQUEST_SUMS.name,
         api_key=int(ApiKey.API_VERSIONS),  # any: all APIs have these fields
         fields=_FIELDS,
-        reduce_rows=partial(sum_requests, bucket_us=bucket_us),
+        reduce_rows=reduce_rows,
         schema=_SCHEMA,
+        is_of_all_apis=True,
     )
-    return REQUEST_SUMS.shape(requests.window.project_all(projection))
+
+
+def sum_part(rows: pa.Table, max_bucket_us: int) -> pa.Table:
+    """Return the sums over some requests, in buckets that divide those of the capture."""
+    return sum_requests(rows, bucket_us_of_part(rows, max_bucket_us))
 
 
 def sum_requests(rows: pa.Table, bucket_us: int) -> pa.Table:

@@ -101,14 +101,7 @@ _NO_TOPIC: Final = ""
 
 def _from_heartbeats(requests: Requests) -> DataFrame:
     """Return subscriptions of consumer group members; a regular expression overrides names."""
-    key = api_key("ConsumerGroupHeartbeat")
-    projection = Projection(
-        api_key=key,
-        fields=_HEARTBEAT_FIELDS,
-        reduce_rows=with_subscription,
-        schema=pa.schema([*column_types(key, _HEARTBEAT_FIELDS).items()]),
-    )
-    sent_subscriptions = requests.project(projection).withColumns(
+    sent_subscriptions = requests.project(heartbeats_with_subscription()).withColumns(
         {
             "member_id": f.expr("coalesce(nullif(response_member_id, ''), request_member_id)"),
             "at_us": f.coalesce("end_us", "start_us"),
@@ -135,6 +128,18 @@ _HEARTBEAT_FIELDS: Final = {
     "regex": "request.subscribed_topic_regex",
     "error": "response.error_code",
 }
+
+
+def heartbeats_with_subscription() -> Projection:
+    """Return the projection of heartbeats that state a subscription."""
+    key = api_key("ConsumerGroupHeartbeat")
+    return Projection(
+        name=SUBSCRIPTIONS.name,
+        api_key=key,
+        fields=_HEARTBEAT_FIELDS,
+        reduce_rows=with_subscription,
+        schema=pa.schema([*column_types(key, _HEARTBEAT_FIELDS).items()]),
+    )
 
 
 def with_subscription(rows: pa.Table) -> pa.Table:

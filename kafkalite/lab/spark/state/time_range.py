@@ -6,11 +6,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
 from kafkalite.lab.spark.dataframes import functions as f
 from kafkalite.lab.spark.locations import location
+from kafkalite.lab.spark.stages.projection import Projection
 from kafkalite.lab.spark.state.tables import table
+from kafkalite.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +33,9 @@ TIME_RANGE = table(
 
 def time_range(requests: Requests) -> DataFrame:
     """Return the time range of all requests and responses, as `TIME_RANGE`."""
-    ranges = requests.window.map_files(_SCHEMA, read_time_ranges)
+    ranges = requests.window.reduced(TIME_RANGES)
+    if ranges is None:
+        ranges = requests.window.map_files(_SCHEMA, read_time_ranges)
     if ranges is None:
         ranges = requests.window.envelopes().select(
             f.unix_micros("ts").alias("first_us"),
@@ -41,6 +46,29 @@ def time_range(requests: Requests) -> DataFrame:
 
 _SCHEMA: Final = pa.schema([("first_us", pa.int64()), ("last_us", pa.int64())])
 _TIMES: Final = ("ts", "response_ts")
+
+
+def time_range_of(rows: pa.Table) -> pa.Table:
+    """Return the time range of some requests, one row; none without requests."""
+    if not rows.num_rows:
+        return _SCHEMA.empty_table()
+    last_us = pc.max(pc.coalesce(rows["end_us"], rows["start_us"]))
+    return pa.table(
+        {
+            "first_us": [pc.min(rows["start_us"]).as_py()],
+            "last_us": [max(last_us.as_py(), pc.max(rows["start_us"]).as_py())],
+        }
+    )
+
+
+TIME_RANGES: Final = Projection(
+    name=TIME_RANGE.name,
+    api_key=int(ApiKey.API_VERSIONS),  # any: all APIs have the columns of the time
+    fields={},
+    reduce_rows=time_range_of,
+    schema=_SCHEMA,
+    is_of_all_apis=True,
+)
 
 
 def read_time_ranges(urls: Iterable[str]) -> pa.Table:

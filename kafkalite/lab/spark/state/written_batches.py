@@ -40,10 +40,7 @@ def written_batches(requests: Requests) -> DataFrame:
 
     `batch` has the producer id, the epoch and the base sequence. Each task has its own rows.
     """
-    projection = Projection(
-        api_key=int(ApiKey.PRODUCE), fields=_FIELDS, reduce_rows=count_batches, schema=_SCHEMA
-    )
-    return requests.window.project(projection).withColumn("topic_id", f.hex("topic_id"))
+    return requests.window.project(WRITTEN_BATCHES).withColumn("topic_id", f.hex("topic_id"))
 
 
 def count_batches(rows: pa.Table) -> pa.Table:
@@ -66,3 +63,12 @@ def count_batches(rows: pa.Table) -> pa.Table:
     ).filter(pa.array(is_idempotent))
     _, firsts, times = np.unique(row_codes(batches, _BY), return_index=True, return_counts=True)
     return batches.take(pa.array(firsts)).append_column("times", pa.array(times, pa.int64()))
+
+
+WRITTEN_BATCHES: Final = Projection(
+    name="written_batches",
+    api_key=int(ApiKey.PRODUCE),
+    fields=_FIELDS,
+    reduce_rows=count_batches,
+    schema=_SCHEMA,
+)

@@ -47,8 +47,9 @@ def test_archive_belongs_to_one_java(tmp_path: Path) -> None:
 
 def test_without_java_or_cache_there_is_no_archive(tmp_path: Path) -> None:
     assert archive_path(environ(tmp_path, tmp_path / "missing")) is None
-    (tmp_path / "cache").write_text("a file")
-    assert archive_path(environ(tmp_path, java(tmp_path / "one"))) is None
+    (tmp_path / "file").write_text("")
+    without_cache = {"XDG_CACHE_HOME": str(tmp_path / "file")}
+    assert archive_path(environ(tmp_path, java(tmp_path / "one")) | without_cache) is None
 
 
 def test_stored_archive_replaces_those_of_other_versions(tmp_path: Path) -> None:

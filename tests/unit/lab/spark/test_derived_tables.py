@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.lab.spark.derived_tables import (
-    choose_bucket_ms,
-    load_into_memory,
-    write_once,
-)
+from kafkalite.lab.spark.derived_tables import load_into_memory, write_once
 from kafkalite.lab.spark.locations import location
 
 if TYPE_CHECKING:
@@ -19,20 +15,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCHEMA = "group_id string, at timestamp, names array<string>"
-
-
-@pytest.mark.parametrize(
-    ("duration_ms", "bucket_ms"),
-    [(0, 1), (60, 1), (5_000, 100), (9_999, 100), (60_000, 1_000), (400_000, 5_000)],
-)
-def test_short_capture_has_short_buckets(duration_ms: int, bucket_ms: int) -> None:
-    assert choose_bucket_ms(10_000, duration_ms) == bucket_ms
-
-
-def test_bucket_is_not_longer_than_configured() -> None:
-    assert choose_bucket_ms(10_000, 86_400_000) == 10_000
-    assert choose_bucket_ms(30, 1_000) == 20
-    assert choose_bucket_ms(3, 150) == 3
 
 
 @pytest.mark.spark

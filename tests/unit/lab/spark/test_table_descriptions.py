@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.lab.columnar import tables
-from kafkalite.lab.spark.audits import STATE_TABLES, TABLES
+from kafkalite.lab.spark.audits import STATES, TABLES
 from kafkalite.lab.spark.table_descriptions import ENVELOPE, describe_tables
 
 TEXT = describe_tables([8, 3])
@@ -17,11 +17,12 @@ def part(heading: str) -> str:
 
 @pytest.mark.parametrize(
     ("folder", "name"),
-    [*(("audits", name) for name in TABLES), *(("state", name) for name in STATE_TABLES)],
+    [*(("audits", name) for name in TABLES), *(("state", name) for name in STATES)],
 )
 def test_every_column_is_described(folder: str, name: str) -> None:
     text = part(f"{folder}/{name}")
-    for column in {**TABLES, **STATE_TABLES}[name].columns:
+    table = TABLES[name] if folder == "audits" else STATES[name].table
+    for column in table.columns:
         assert f"| `{column.name}` | {column.type} | {column.about} |" in text
 
 
