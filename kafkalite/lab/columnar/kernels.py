@@ -80,7 +80,9 @@ class _KernelCache(_FunctionCache):  # type: ignore[misc]  # numba has no types
     def load_overload(self, sig: object, target_context: object) -> Any:  # noqa: ANN401
         """Return the cached kernel for a signature; None if it cannot be read."""
         try:
-            return super().load_overload(sig, target_context)
+            # Without numba's own step before this, which prepares it to compile: 0.5 s.
+            with self._guard_against_spurious_io_errors():
+                return self._load_overload(sig, target_context)
         except Exception:  # noqa: BLE001 - a broken pickle can raise any exception
             with suppress(OSError):
                 self.flush()
