@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from itables.utils import read_package_file
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from kafkalite.lab.spark.report.formatting import escape_unprintable
 
@@ -47,10 +46,20 @@ def render(
         sections=sections,
         summary=summary,
         problems=problems,
-        plotly_js=get_plotlyjs().replace("</script", "<\\/script"),
-        tables_js=read_package_file("html/dt_bundle.js"),
-        tables_css=read_package_file("html/dt_bundle.css"),
+        plotly_js=_package_file("plotly", "package_data/plotly.min.js").replace(
+            "</script", "<\\/script"
+        ),
+        tables_js=_package_file("itables", "html/dt_bundle.js"),
+        tables_css=_package_file("itables", "html/dt_bundle.css"),
     )
+
+
+def _package_file(package: str, name: str) -> str:
+    """Return a file of a package, without importing the package, which takes 0.1 s or more."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+    return (Path(spec.origin).parent / name).read_text(encoding="utf-8")
 
 
 def cell(value: object) -> str:
