@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from kafkalite.lab.spark.stages.projection import Projection
+
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 RECORDED = Path(__file__).parents[1] / "captures"
@@ -115,15 +117,14 @@ def outputs(
     with local_engine() as session:
         of_local = run(session, capture, folder / "local")
     reduce_files = Requests._reduce_files
+
+    def noted(requests: Requests, files: Any, projection: Projection) -> Any:  # noqa: ANN401
+        names.add(projection.name)
+        return reduce_files(requests, files, projection)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(requests_module, "_FEW_ROWS", 0)
-        patch.setattr(
-            Requests,
-            "_reduce_files",
-            lambda self, files, projection: (
-                names.add(projection.name) or reduce_files(self, files, projection)
-            ),
-        )
+        patch.setattr(Requests, "_reduce_files", noted)
         of_tasks = run(spark, capture, folder / "tasks")
     for outcome in (of_local, of_tasks):
         assert (outcome.files, outcome.requests) == (expected.files, expected.requests)

@@ -31,7 +31,7 @@ def test_report_shows_rows_of_the_tables(
     requests = Requests.of_tables(
         spark,
         typed_tables(stage.exchanges),
-        derive=lambda every, name: STATES[name](every, options),
+        derive=lambda every, name: STATES[name].compute(every, options),
     )
     out = tmp_path / "out"
     for name in ("members", "health"):

@@ -81,6 +81,15 @@ class _Listing:
             if self.committed is None or f"{folder}/{name}" in self.committed
         ]
 
+    def window(self) -> set[str]:
+        """Return the paths of the files that are not evidence from before the audited time."""
+        return {
+            f"{folder}/{name}"
+            for folder in (REQUESTS, PROBLEMS, CONNECTIONS)
+            for name in self.names(folder)
+            if not _is_evidence(name)
+        }
+
     def api_folders(self) -> dict[int, Location]:
         """Return the folders of requests by API."""
         names = {name.split("/")[0] for name in self.names(REQUESTS) if name.startswith("api=")}
@@ -281,19 +290,11 @@ class Requests:
         if envelopes is not None:
             envelopes = _with_connection_ids(envelopes, connection_ids).drop("api")
         requests = cls(spark, _LazyTables(folders, rows_of), problems, derive, envelopes)
-        requests._files, requests.are_few = files, are_few
-        requests._connection_ids = connection_ids
-        requests._read_files, requests._tasks = rows_of, tasks
-        if tasks is not None and not are_few:
-            requests._reduced = tasks.reduce(out, files)
+        requests._files, requests.are_few, requests._tasks = files, are_few, tasks
+        requests._connection_ids, requests._read_files = connection_ids, rows_of
+        requests._reduced = {} if tasks is None or are_few else tasks.reduce(out, files)
         if any(_is_evidence(file.url) for api_files in files.values() for file in api_files):
-            window = {
-                f"{folder}/{name}"
-                for folder in (REQUESTS, PROBLEMS, CONNECTIONS)
-                for name in listing.names(folder)
-                if not _is_evidence(name)
-            }
-            requests.window = cls._read(spark, out, derive, window, tasks)
+            requests.window = cls._read(spark, out, derive, listing.window(), tasks)
         return requests
 
     def of(self, api: str | int) -> DataFrame:

@@ -65,7 +65,7 @@ def laid_out(
 
     def derive(requests: Requests, name: str) -> DataFrame:
         url = str(folder / "state" / name)
-        made = STATES[name](requests, options)
+        made = STATES[name].compute(requests, options)
         made.write.parquet(url)
         return spark.read.schema(made.schema).parquet(url)
 

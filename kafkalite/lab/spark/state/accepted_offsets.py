@@ -20,6 +20,7 @@ from kafkalite.lab.spark.stages.projection import (
     Projection,
     combine_codes,
     encode,
+    flatten_partitions,
     is_valid,
 )
 from kafkalite.lab.spark.state.buckets import bucket_us_of_part
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kafkalite.lab.spark.requests import Requests
+    from kafkalite.lab.spark.stages.projection import Partitions
 
     Ints = npt.NDArray[np.int64]
 
@@ -179,43 +181,45 @@ def last_per_bucket(
     retention_ms = np.asarray(pc.fill_null(accepted["retention_ms"], -1))
     is_short = (retention_ms >= 0) & (retention_ms * 1000 < (separate_below_us or bucket_us))
     bucket = np.where(is_short, at_us, at_us - at_us % bucket_us)
-    topic_lists = accepted["request_topics"].combine_chunks()
-    topics = pc.list_flatten(topic_lists)
-    partitions = pc.struct_field(topics, "partitions")
-    topic = np.asarray(pc.list_parent_indices(partitions))
-    request = np.asarray(pc.list_parent_indices(topic_lists))[topic]
-    partition = pc.list_flatten(partitions)
-    index = pc.struct_field(partition, "partition_index")
-    # Numbers of values are combined per request and per topic, of which there are fewer.
-    of_request = combine_codes(
-        [encode(accepted["group_id"].combine_chunks()), encode(pa.array(bucket))]
-    )
-    of_topic = combine_codes(
-        [encode(pc.struct_field(topics, name)) for name in ("name", "topic_id")]
-    )
-    codes = combine_codes(
-        [
-            (of_request[request], 1 + of_request.max(initial=0)),
-            (of_topic[topic], 1 + of_topic.max(initial=0)),
-            encode(index),
-        ]
-    )
-    first, last = _ends(codes)
+    committed = flatten_partitions(accepted["request_topics"], "partitions")
+    groups = accepted["group_id"].combine_chunks()
+    first, last = _ends(_partition_codes(encode(groups), encode(pa.array(bucket)), committed))
+    request, topic = committed.row[last], pa.array(committed.topic[last])
+    partition = committed.partition.take(pa.array(last))
+    is_simple = pc.equal(pc.fill_null(accepted["member_id"], ""), "")
     return pa.table(
         {
-            "group_id": accepted["group_id"].take(pa.array(request[last])),
-            "topic": pc.struct_field(topics, "name").take(pa.array(topic[last])),
-            "topic_id": pc.struct_field(topics, "topic_id").take(pa.array(topic[last])),
-            "partition": index.take(pa.array(last)),
-            "first_us": at_us[request[first]],
-            "at_us": at_us[request[last]],
-            "position": np.asarray(accepted["position"])[request[last]],
-            "committed_offset": pc.struct_field(partition, "committed_offset").take(pa.array(last)),
-            "retention_ms": retention_ms[request[last]],
-            "is_simple": pc.equal(pc.fill_null(accepted["member_id"], ""), "").take(
-                pa.array(request[last])
-            ),
+            "group_id": groups.take(pa.array(request)),
+            "topic": pc.struct_field(committed.topics, "name").take(topic),
+            "topic_id": pc.struct_field(committed.topics, "topic_id").take(topic),
+            "partition": pc.struct_field(partition, "partition_index"),
+            "first_us": at_us[committed.row[first]],
+            "at_us": at_us[request],
+            "position": np.asarray(accepted["position"])[request],
+            "committed_offset": pc.struct_field(partition, "committed_offset"),
+            "retention_ms": retention_ms[request],
+            "is_simple": is_simple.take(pa.array(request)),
         }
+    )
+
+
+def _partition_codes(
+    groups: tuple[Ints, int], buckets: tuple[Ints, int], committed: Partitions
+) -> Ints:
+    """Return a number per committed partition; equal ones of a group and bucket have equal numbers.
+
+    Numbers of values are combined per request and per topic first, of which there are fewer.
+    """
+    of_request = combine_codes([groups, buckets])
+    of_topic = combine_codes(
+        [encode(pc.struct_field(committed.topics, name)) for name in ("name", "topic_id")]
+    )
+    return combine_codes(
+        [
+            (of_request[committed.row], 1 + of_request.max(initial=0)),
+            (of_topic[committed.topic], 1 + of_topic.max(initial=0)),
+            encode(pc.struct_field(committed.partition, "partition_index")),
+        ]
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -47,7 +47,7 @@ PROJECTIONS = (
 )
 
 
-def rows(reductions: Reductions, written: list[str]) -> dict[str, list[dict[str, object]]]:
+def rows(reductions: Reductions, written: list[str]) -> dict[str, list[dict[str, Any]]]:
     return {
         name: sorted(
             (row for file in files for row in parquet.read_table(file.path).to_pylist()),
