@@ -76,7 +76,8 @@ class ControlApp:
         self.app = Starlette(
             routes=[
                 Route(path.replace("}", ":path}"), partial(self._answer, served), methods=[*served])
-                for path, served in by_path.items()
+                # A field at the end of a path matches the rest of longer paths, too.
+                for path, served in sorted(by_path.items(), key=_number_of_names, reverse=True)
             ],
             middleware=[
                 Middleware(
@@ -96,8 +97,10 @@ class ControlApp:
         try:
             command = await _command(row, request)
             if row.pieces is not None:
-                pieces = row.pieces(command, self._broker)
-                return StreamingResponse(_in_turns(pieces), media_type=row.media_type)
+                pieces = _in_turns(row.pieces(command, self._broker))
+                # An error in the first piece still has a status.
+                first = await anext(pieces, "")
+                return StreamingResponse(_with_first(first, pieces), media_type=row.media_type)
             answer = await command.perform(self._broker)
             status = (
                 row.status if isinstance(row.status, int) else row.status.of(self._broker, answer)
@@ -134,6 +137,10 @@ async def _command(row: Row, request: Request) -> Any:  # noqa: ANN401 - a comma
     return read(row.kind, query, title, fixed=fixed, noun="parameter")
 
 
+def _number_of_names(path_and_rows: tuple[str, object]) -> int:
+    return path_and_rows[0].count("/")
+
+
 def _not_found(error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 404)
 
@@ -159,6 +166,12 @@ async def _in_turns(pieces: Iterable[str] | AsyncIterator[str]) -> AsyncIterator
         await asyncio.sleep(0)
         if piece:
             yield piece
+
+
+async def _with_first(first: str, pieces: AsyncIterator[str]) -> AsyncIterator[str]:
+    yield first
+    async for piece in pieces:
+        yield piece
 
 
 async def _json_body(request: Request) -> object:

@@ -32,6 +32,7 @@ from kafkalite.testing.client_settings import (
     client_context,
     client_settings,
 )
+from kafkalite.testing.data import BrokerData
 from kafkalite.testing.faults import BrokerFaults
 from kafkalite.testing.identity import BrokerIdentity
 from kafkalite.testing.nodes import BrokerNodes
@@ -65,7 +66,7 @@ T = TypeVar("T")
 _SHUTDOWN_GRACE_S = 0.2
 
 
-class Broker:
+class Broker(BrokerData):
     """A Kafka cluster for the duration of a `with` or `async with` block.
 
     It listens on 127.0.0.1. Its data is removed at the end unless `data_directory` is given.

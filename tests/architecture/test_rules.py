@@ -135,6 +135,8 @@ OWN_TIME = {
     "server/connection.py": "limits how long a closing socket waits for its last bytes",
     "server/tls_transport.py": "limits how long a client may take for its TLS handshake",
     "server/node_servers.py": "limits how long the process waits for connections at its end",
+    "control/commands/records.py": "limits how long a command waits for records of real clients",
+    "testing/data.py": "limits how long a test waits for records of real clients",
     "control/commands/requests.py": "limits how long a command waits for requests of real clients",
 }
 """Modules that may use the event loop's or the system's time → the reason."""

@@ -19,8 +19,9 @@ from kafkalite.docker.tools.arguments import (
     bootstrap_addresses,
     key_values,
 )
-from kafkalite.docker.tools.partitioning import partition_count, partition_of_key
+from kafkalite.docker.tools.partitioning import partition_count
 from kafkalite.docker.tools.running import run_tool
+from kafkalite.protocol.key_partition import partition_of_key
 
 if TYPE_CHECKING:
     from argparse import Namespace

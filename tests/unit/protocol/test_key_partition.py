@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.docker.tools.partitioning import murmur2, partition_of_key
+from kafkalite.protocol.key_partition import murmur2, partition_of_key
 
 
 @pytest.mark.parametrize(

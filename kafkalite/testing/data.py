@@ -1,0 +1,184 @@
+"""BrokerData: topics and records of a broker, for a test without a client library."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kafkalite.config.typed_json import read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from kafkalite.control.command_table import Command
+    from kafkalite.control.commands.records import ReadRecords
+    from kafkalite.control.commands.topics import TopicStatus
+    from kafkalite.control.topic_records import Isolation, TopicRecord
+    from kafkalite.server.broker import Broker
+
+T = TypeVar("T")
+
+_MAX_RECORDS = 1_000_000
+
+
+class BrokerData:
+    """Creates topics, writes and reads records; usable from any thread but the broker's."""
+
+    def _running_broker(self) -> Broker:
+        raise NotImplementedError
+
+    def _perform(self, command: Command[T], /) -> T:
+        raise NotImplementedError
+
+    def _run_on_loop(self, work: Coroutine[None, None, T]) -> T:
+        raise NotImplementedError
+
+    def create_topic(
+        self, name: str, partitions: int | None = None, config: Mapping[str, str] | None = None
+    ) -> TopicStatus:
+        """Create a topic, and return it with its partitions.
+
+        The number of partitions is by default that of `num.partitions`. Raises ValueError, with
+        Kafka's error, if the broker refuses the topic.
+        """
+        from kafkalite.control.commands.topics import CreateTopic  # noqa: PLC0415 - rarely used
+
+        given = {"name": name, "partitions": partitions, "config": dict(config or {}) or None}
+        return self._perform(_command(CreateTopic, given, "a topic"))
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its records; raises ValueError for an unknown topic."""
+        from kafkalite.control.commands.topics import DeleteTopic  # noqa: PLC0415 - as above
+
+        self._perform(DeleteTopic(name))
+
+    def topic(self, name: str) -> TopicStatus:
+        """Return a topic with its partitions and their offsets; raises ValueError if unknown."""
+        from kafkalite.control.commands.topics import ShowTopic  # noqa: PLC0415 - as above
+
+        return self._perform(ShowTopic(name))
+
+    def topics(self) -> list[str]:
+        """Return the names of all topics, without Kafka's internal ones."""
+        from kafkalite.control.commands.topics import ListTopics  # noqa: PLC0415 - as above
+
+        return [each.name for each in self._perform(ListTopics()).topics if not each.internal]
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | str | None,
+        *,
+        key: bytes | str | None = None,
+        headers: Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | None]] = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> int:
+        """Write a record to a topic, and return its offset.
+
+        Without `partition`, it is written to the partition that Java's producer selects for the
+        key, and to partition 0 without a key. `timestamp` is in milliseconds since the Unix epoch,
+        by default the broker's time. Raises ValueError, with Kafka's error, if it is refused.
+        """
+        from kafkalite.control.topic_records import produce  # noqa: PLC0415 - as above
+        from kafkalite.storage.record_format import NewRecord  # noqa: PLC0415 - as above
+
+        broker = self._running_broker()
+        pairs = headers.items() if hasattr(headers, "items") else headers
+        record = NewRecord(
+            _bytes_of(key),
+            _bytes_of(value),
+            broker.clock.now_ms() if timestamp is None else timestamp,
+            tuple((name, _bytes_of(content)) for name, content in pairs),
+        )
+        (position,) = self._run_on_loop(produce(broker, topic, [record], partition))
+        return position.offset
+
+    def records(
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        start: int = 0,
+        isolation: Isolation = "read_committed",
+        limit: int = _MAX_RECORDS,
+    ) -> list[TopicRecord]:
+        """Return the records of a topic, or of one partition, by partition and offset.
+
+        `start` is the first offset in each partition. With "read_uncommitted", records of open and
+        aborted transactions are included. Raises ValueError for an unknown topic.
+        """
+        return self._found(topic, partition, start, isolation, limit, count=0, wait_ms=0)
+
+    def wait_for_records(
+        self,
+        topic: str,
+        count: int = 1,
+        *,
+        where: Callable[[TopicRecord], bool] | None = None,
+        timeout: float = 5.0,
+        partition: int | None = None,
+        start: int = 0,
+        isolation: Isolation = "read_committed",
+    ) -> list[TopicRecord]:
+        """Return the records of a topic when there are `count`, of those that `where` accepts.
+
+        Raises AssertionError after `timeout` seconds, with the number of records that were found.
+        """
+        from time import monotonic  # noqa: PLC0415 - the test waits in real time
+
+        deadline = monotonic() + timeout
+        expected = count
+        while True:
+            remaining = max(0.0, deadline - monotonic())
+            records = self._found(
+                topic,
+                partition,
+                start,
+                isolation,
+                _MAX_RECORDS,
+                count=expected,
+                wait_ms=round(remaining * 1000),
+            )
+            found = records if where is None else [each for each in records if where(each)]
+            if len(found) >= count:
+                return found
+            if monotonic() >= deadline:
+                accepted = "" if where is None else f", {len(found)} of which `where` accepts"
+                raise AssertionError(
+                    f"expected {count} records in topic {topic!r} within {timeout:g} s; "
+                    f"it has {len(records)}{accepted}"
+                )
+            expected = len(records) + 1
+
+    def _found(  # noqa: PLR0917 - as above
+        self,
+        topic: str,
+        partition: int | None,
+        start: int,
+        isolation: str,
+        limit: int,
+        count: int,
+        wait_ms: int,
+    ) -> list[TopicRecord]:
+        from kafkalite.control.commands.records import ReadRecords  # noqa: PLC0415 - as above
+
+        given = {
+            "topic": topic,
+            "partition": partition,
+            "start": start,
+            "isolation": isolation,
+            "limit": limit,
+            "count": count,
+            "wait_ms": wait_ms,
+        }
+        command: ReadRecords = _command(ReadRecords, given, "records")
+        return self._run_on_loop(command.found(self._running_broker()))
+
+
+def _command(kind: type[T], given: Mapping[str, Any], title: str) -> T:
+    """Return a command with these fields, of which None is like a missing one."""
+    return read(kind, {name: value for name, value in given.items() if value is not None}, title)
+
+
+def _bytes_of(content: bytes | str | None) -> bytes | None:
+    return content.encode() if isinstance(content, str) else content

@@ -1,0 +1,43 @@
+"""Topics and records of a broker, from the test's own thread."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from kafkalite.testing import Broker
+
+
+def test_topics_and_records() -> None:
+    with Broker() as broker:
+        created = broker.create_topic("orders", 2, {"retention.ms": "-1"})
+        assert created == broker.topic("orders")
+        assert broker.topics() == ["orders"]
+        assert broker.produce("orders", "v", key="d", headers={"h": "x"}, timestamp=7) == 0
+        assert broker.produce("orders", None, partition=1) == 1
+        first, second = broker.records("orders")
+        assert (first.partition, first.key, first.value, first.timestamp_ms) == (1, b"d", b"v", 7)
+        assert first.headers == (("h", b"x"),)
+        assert second.value is None
+        assert broker.records("orders", 1, start=1) == [second]
+        assert broker.records("orders", limit=1) == [first]
+        broker.delete_topic("orders")
+        assert broker.topics() == []
+        with pytest.raises(ValueError, match="there is no topic 'orders'"):
+            broker.records("orders")
+
+
+def test_a_test_waits_for_records() -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        broker.produce("orders", "skipped")
+        writer = threading.Thread(target=lambda: broker.produce("orders", "expected"))
+        writer.start()
+        (found,) = broker.wait_for_records("orders", where=lambda each: each.value == b"expected")
+        writer.join()
+        assert found.offset == 1
+        assert len(broker.wait_for_records("orders", 2)) == 2
+        with pytest.raises(AssertionError, match=r"expected 3 records .* it has 2$"):
+            broker.wait_for_records("orders", 3, timeout=0)
+        with pytest.raises(AssertionError, match="it has 2, 0 of which `where` accepts"):
+            broker.wait_for_records("orders", where=lambda each: each.offset > 5, timeout=0.01)
