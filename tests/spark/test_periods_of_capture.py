@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 MIN_REQUESTS = 20
 """Only periods with more requests are in the capture; in others, members send heartbeats only."""
 COMPARED = (2, 4)
-"""Positions of the periods that are compared, beside the last one."""
+"""Positions of the periods that are compared, in addition to the last one."""
 OPTIONS = AuditOptions(bucket_ms=50)
 
 
