@@ -20,7 +20,7 @@ from kafkalite.cli.argument_types import whole_number
 from kafkalite.cli.broker_options import add_former_flag
 from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, exit_with_error
 from kafkalite.cli.streams import open_closed_streams, try_print
-from kafkalite.ports.units import NANOSECONDS_PER_MILLISECOND
+from kafkalite.ports.units import MICROSECONDS_PER_MILLISECOND, NANOSECONDS_PER_MILLISECOND
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -47,7 +47,6 @@ _LOCAL_MASTER: Final = "local[*]"
 _COMPRESSED: Final = (".gz", ".zst", ".xz", ".parquet")
 _COMPRESSION_RATIO: Final = 8
 _MIB: Final = 1 << 20
-_US_PER_MS: Final = 1_000
 _MS_PER_S: Final = 1_000
 _TABLES_ONLY: Final = "requests"
 _STDERR: Final = 2
@@ -443,7 +442,9 @@ def _follow(session: SparkSession, job: Job, console: ConsoleReporter, period_ms
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, stop)
     now_ms = AdjustableClock().now_ms
-    periods = PeriodAudits(session, out, job.audit_options, console, now_ms, period_ms * _US_PER_MS)
+    periods = PeriodAudits(
+        session, out, job.audit_options, console, now_ms, period_ms * MICROSECONDS_PER_MILLISECOND
+    )
     capture = FollowedCapture(
         inputs=job.inputs,
         out=out,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from kafkalite.capture.reading.messages import error_name
 from kafkalite.config.typed_json import About, JsonError, quote, read_name
 from kafkalite.gateway.fault_rules import (
-    MAX_NAME_CHARACTERS,
     MAX_NODE,
     api_keys_by_name,
     error_codes_by_name,
+    name_field,
 )
 from kafkalite.protocol import codec
 from kafkalite.protocol.acl_operations import Entity
@@ -34,10 +34,6 @@ _BATCH_FIELDS: Final = (
 _MAX_SHOWN_VALUES: Final = 3
 
 
-def _name(text: str, metavar: str = "ID") -> About:
-    return About(text, max_length=MAX_NAME_CHARACTERS, metavar=metavar)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFilter:
     """The requests to which all fields that are set apply."""
@@ -51,11 +47,11 @@ class RequestFilter:
             metavar="NAME",
         ),
     ] = None
-    client_id: Annotated[str | None, _name("client id of the request [all]")] = None
-    group: Annotated[str | None, _name("group that the request names [all]")] = None
-    topic: Annotated[str | None, _name("topic that the request names [all]", "NAME")] = None
+    client_id: Annotated[str | None, name_field("client id of the request [all]")] = None
+    group: Annotated[str | None, name_field("group that the request names [all]")] = None
+    topic: Annotated[str | None, name_field("topic that the request names [all]", "NAME")] = None
     transactional_id: Annotated[
-        str | None, _name("transactional id that the request names [all]")
+        str | None, name_field("transactional id that the request names [all]")
     ] = None
     error: Annotated[
         ErrorCode | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from kafkalite.control.command_table import CommandError, running_cluster
+from kafkalite.control.command_table import CommandError, running_cluster, sentence
 from kafkalite.control.internal_requests import answer_of
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol.error_codes import ErrorCode
@@ -122,8 +122,8 @@ async def _append(broker: Broker, cluster: Cluster, topic: str, index: int, batc
     answer = await answer_of(broker, request, node)
     row = answer.responses[0].partition_responses[0]
     if row.error_code:
-        code = ErrorCode(row.error_code)
-        raise CommandError(f"{topic}-{index}: {code.name}: {row.error_message or code.message}")
+        error = KafkaError(ErrorCode(row.error_code), row.error_message)
+        raise CommandError(f"{topic}-{index}: {sentence(error)}")
     return int(row.base_offset)
 
 

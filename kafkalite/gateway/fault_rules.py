@@ -69,7 +69,8 @@ def _read_disconnect(where: str, value: object) -> Disconnect:
     raise JsonError(f'{where} must be true, "before" or "after", not {quote(value)}')
 
 
-def _name(text: str, metavar: str = "ID") -> About:
+def name_field(text: str, metavar: str = "ID") -> About:
+    """Return the description of a field with a name in a request."""
     return About(text, max_length=MAX_NAME_CHARACTERS, metavar=metavar)
 
 
@@ -95,20 +96,22 @@ class Match:
             metavar="NAME",
         ),
     ] = None
-    client_id: Annotated[str | None, _name("client id of the request")] = None
-    group: Annotated[str | None, _name("group that the request names")] = None
-    topic: Annotated[str | None, _name("topic that the request names", "NAME")] = None
+    client_id: Annotated[str | None, name_field("client id of the request")] = None
+    group: Annotated[str | None, name_field("group that the request names")] = None
+    topic: Annotated[str | None, name_field("topic that the request names", "NAME")] = None
     partition: Annotated[
         int | None,
         About("partition that the request names", minimum=0, maximum=MAX_PARTITION, metavar="N"),
     ] = None
     """The index of a partition, of `topic` if that is set."""
-    transactional_id: Annotated[str | None, _name("transactional id that the request names")] = None
+    transactional_id: Annotated[
+        str | None, name_field("transactional id that the request names")
+    ] = None
     node: Annotated[
         int | None,
         About("node that receives the request", minimum=0, maximum=MAX_NODE, metavar="ID"),
     ] = None
-    listener: Annotated[str | None, _name("listener that receives the request", "NAME")] = None
+    listener: Annotated[str | None, name_field("listener that receives the request", "NAME")] = None
     """The name of a listener in upper case."""
 
     def __post_init__(self) -> None:

@@ -60,7 +60,7 @@ COMMANDS = Family(
 '''
 
 FIELD = """\
-    tag: Annotated[str | None, _name("made-up tag of the request", "TAG")] = None
+    tag: Annotated[str | None, name_field("made-up tag of the request", "TAG")] = None
 
     def __post_init__(self) -> None:
         if self.listener is not None:

@@ -158,6 +158,11 @@ def _address_hint(client: str) -> str:
     return ""
 
 
+def line_of(entry: Entry) -> str:
+    """Return an entry of the history as one line, with its subject."""
+    return _entry_line(_described(entry), is_unfiltered=True)
+
+
 def _entry_line(entry: HistoryEntry, *, is_unfiltered: bool) -> str:
     name = entry.group or entry.transactional_id or entry.topic or entry.client
     subject = f" {name}" if is_unfiltered else ""

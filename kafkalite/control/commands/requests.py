@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from kafkalite.capture.reading.messages import error_name
 from kafkalite.config.typed_json import About, JsonError, to_json
 from kafkalite.control.command_table import CommandError, Family, Row, Status, Words
+from kafkalite.control.commands import explain
 from kafkalite.control.request_filter import RequestFilter, check_fields, field_differences
 from kafkalite.ports.texts import count_text
 from kafkalite.ports.times import iso_of
@@ -112,8 +113,12 @@ class RequestList:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _SelectedRequests(RequestFilter):
-    """The requests that a command selects, and the time that it waits for one."""
+class ListRequests(RequestFilter):
+    """Return requests of clients, with their answers; begin to log them if they are not logged.
+
+    The log has the latest 10,000 requests, or as many as `--request-log` says. Without
+    `--request-log`, it begins with the first command about requests.
+    """
 
     wait_ms: Annotated[
         int,
@@ -134,7 +139,13 @@ class _SelectedRequests(RequestFilter):
         ),
     ] = 100
 
-    async def selected(self, log: RequestLog) -> Sequence[LoggedRequest]:
+    async def perform(self, broker: Broker) -> RequestList:
+        """Return the selected requests."""
+        log = broker.request_log
+        found = [recorded(each) async for each in _in_turns(await self._selected(log))]
+        return RequestList(log.last_number, len(log), tuple(found))
+
+    async def _selected(self, log: RequestLog) -> Sequence[LoggedRequest]:
         """Return the requests of the log; wait for the first of them if there is none."""
         deadline = asyncio.get_running_loop().time() + self.wait_ms / 1000
         since = self.since
@@ -146,25 +157,10 @@ class _SelectedRequests(RequestFilter):
                 return found[-self.limit :]
             since = max(since, last_number)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListRequests(_SelectedRequests):
-    """Return requests of clients, with their answers; begin to log them if they are not logged.
-
-    The log has the latest 10,000 requests, or as many as `--request-log` says. Without
-    `--request-log`, it begins with the first command about requests.
-    """
-
-    async def perform(self, broker: Broker) -> RequestList:
-        """Return the selected requests."""
-        log = broker.request_log
-        found = [recorded(each) async for each in _in_turns(await self.selected(log))]
-        return RequestList(log.last_number, len(log), tuple(found))
-
     async def json_pieces(self, broker: Broker) -> AsyncIterator[str]:
         """Yield the JSON text of the answer, one request at a time."""
         log = broker.request_log
-        found = await self.selected(log)
+        found = await self._selected(log)
         yield f'{{"last_number":{log.last_number},"logged":{len(log)},"requests":['
         for number, each in enumerate(found):
             yield ("," if number else "") + _dumps(to_json(recorded(each)))
@@ -191,7 +187,7 @@ class StreamRequests(RequestFilter):
         yield ": requests\n\n"
         while True:
             changes, ended = log.changes, log.after(number)
-            for each in ended:
+            async for each in _in_turns(ended):
                 assert each.number is not None
                 number = each.number
                 if self.matches(each):
@@ -376,9 +372,7 @@ class ExpectRequests(RequestFilter):
             for entry in broker.history.latest(_MAX_HISTORY_LINES)
             if entry.at_ms >= earliest_ms
         ]
-        for entry in entries:
-            name = entry.group or entry.transactional_id or entry.topic or entry.client
-            yield f"  explain: {iso_of(entry.at_ms)} {name} {entry.kind}: {entry.text}"
+        yield from (f"  explain: {explain.line_of(entry)}" for entry in entries)
 
 
 @dataclass(frozen=True, slots=True)

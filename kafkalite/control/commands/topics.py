@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 from kafkalite.config.typed_json import About, quote
-from kafkalite.control.command_table import CommandError, Family, Row, running_cluster
+from kafkalite.control.command_table import CommandError, Family, Row, running_cluster, sentence
 from kafkalite.control.internal_requests import answer_of
 from kafkalite.control.topic_records import UnknownTopicError, topic_of
 from kafkalite.metadata.image import ConfigResource, ResourceType
@@ -14,6 +14,7 @@ from kafkalite.metadata.topic_names import invalid_name_reason
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import uuid_to_text
 
 if TYPE_CHECKING:
@@ -157,8 +158,7 @@ class DeleteTopic:
 
 def _check(error_code: int, message: str | None) -> None:
     if error_code:
-        code = ErrorCode(error_code)
-        raise CommandError(f"{code.name}: {(message or code.message).removesuffix('.')}")
+        raise CommandError(sentence(KafkaError(ErrorCode(error_code), message)))
 
 
 def _listed(image: TopicImage) -> ListedTopic:

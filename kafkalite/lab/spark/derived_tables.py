@@ -20,6 +20,7 @@ from kafkalite.lab.spark.state.buckets import choose_bucket_ms
 from kafkalite.lab.spark.state.tables import in_memory_table
 from kafkalite.lab.spark.state.time_range import TIME_RANGE
 from kafkalite.ports.entropy import SystemEntropy
+from kafkalite.ports.units import MICROSECONDS_PER_MILLISECOND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,7 +56,6 @@ FOLDERS: Final = (
 )
 """Paths of all state and audit tables below the output folder."""
 
-_US_PER_MS: Final = 1_000
 _LOCAL_AUDITS_AT_ONCE: Final = 2
 """While DuckDB computes one audit, Python writes the queries of another."""
 _IN_MEMORY_BYTES: Final = 16 << 20
@@ -91,7 +91,7 @@ class DerivedTables:
     def audit(self, requests: Requests, names: Iterable[str]) -> None:
         """Compute and write the tables of audits, in parallel: planning a query uses one core."""
         for row in requests.state(TIME_RANGE.name).where("first_us is not null").collect():
-            duration_ms = (row.last_us - row.first_us) // _US_PER_MS
+            duration_ms = (row.last_us - row.first_us) // MICROSECONDS_PER_MILLISECOND
             bucket_ms = choose_bucket_ms(self._options.bucket_ms, duration_ms)
             self._options = replace(self._options, bucket_ms=bucket_ms)
         workers = (

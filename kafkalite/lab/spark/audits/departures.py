@@ -30,6 +30,7 @@ from kafkalite.lab.spark.state.windows import (
     rows_before_current,
     rows_up_to_current,
 )
+from kafkalite.ports.units import MICROSECONDS_PER_MILLISECOND
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ _POLL_TIMEOUT_REASON: Final = "consumer poll timeout has expired."
 """The reason in the LeaveGroup of Kafka's Java client when `max.poll.interval.ms` has passed."""
 _NOTABLE_WAIT_US: Final = 3_000_000
 """Clients learn of a rebalance by a heartbeat, by default every 3 s."""
-_US_PER_MS: Final = 1_000
 
 DEPARTURES = table(
     "departures",
@@ -198,21 +198,22 @@ def _cause() -> Column:
     is_ended = f.col("error").isin(*map(int, ENDED_CODES))
     is_others = f.col("client_id") != f.col("last.client_id")
     silent_us = f.col("at_us") - f.col("renewed_us")
-    session_end_us = f.col("renewed_us") + f.col("timeout_ms") * _US_PER_MS
+    session_end_us = f.col("renewed_us") + f.col("timeout_ms") * MICROSECONDS_PER_MILLISECOND
     rejoin_end_us = f.coalesce(
-        "missed_us", f.col("asked_us") + f.col("rebalance_timeout_ms") * _US_PER_MS
+        "missed_us",
+        f.col("asked_us") + f.col("rebalance_timeout_ms") * MICROSECONDS_PER_MILLISECOND,
     )
     # A member that joined must also send SyncGroup within the rebalance timeout.
     is_unsynced = f.expr(
         f"joined_us is not null and not has_synced"
-        f" and at_us - joined_us >= rebalance_timeout_ms * {_US_PER_MS}"
+        f" and at_us - joined_us >= rebalance_timeout_ms * {MICROSECONDS_PER_MILLISECOND}"
     )
     is_asked = f.col("asked_us").isNotNull()
     missed = (f.col("protocol") == CLASSIC) & f.col("last.seen_us").isNotNull()
     return f.when(
         f.coalesce(is_ended, f.lit(False)),
         f.when(
-            silent_us >= f.col("timeout_ms") * _US_PER_MS,
+            silent_us >= f.col("timeout_ms") * MICROSECONDS_PER_MILLISECOND,
             f.when(
                 missed & is_asked & (rejoin_end_us < session_end_us), MISSED_REBALANCE
             ).otherwise(SESSION_TIMEOUT),
@@ -258,12 +259,15 @@ def departures(ends: DataFrame, ghost_rows: DataFrame) -> DataFrame:
             "client_id": f.coalesce("last.client_id", "client_id"),
             "last_seen": f.timestamp_micros(f.coalesce("last.seen_us", "start_us")),
             "ended_at": f.timestamp_micros(ended_us),
-            "silent_ms": (ended_us - f.col("renewed_us")).cast("bigint") / _US_PER_MS,
+            "silent_ms": (ended_us - f.col("renewed_us")).cast("bigint")
+            / MICROSECONDS_PER_MILLISECOND,
             "session_timeout_ms": f.col("timeout_ms"),
             "asked_to_rejoin_at": f.timestamp_micros("asked_us"),
         }
     )
-    silent_ms = (f.unix_micros("ended_at") - f.unix_micros("last_seen")) / _US_PER_MS
+    silent_ms = (
+        f.unix_micros("ended_at") - f.unix_micros("last_seen")
+    ) / MICROSECONDS_PER_MILLISECOND
     unnoticed = ghost_rows.withColumns({"cause": f.col("end_reason"), "silent_ms": silent_ms}).join(
         noticed.select("group_id", "member_id", "last_seen"),
         ["group_id", "member_id", "last_seen"],
@@ -292,7 +296,7 @@ def rebalance_waits(ends: DataFrame) -> DataFrame:
                 "client_id": f.col("last.client_id"),
                 "asked_at": f.timestamp_micros("asked_us"),
                 "until": f.timestamp_micros(until_us),
-                "seconds": waited_us / (_US_PER_MS * 1_000),
+                "seconds": waited_us / (MICROSECONDS_PER_MILLISECOND * 1_000),
                 "outcome": f.coalesce("cause", f.lit(REJOINED)),
             }
         )

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from kafkalite.ports.units import MICROSECONDS_PER_MILLISECOND
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _MIN_BUCKETS: Final = 50
 """Minimum number of buckets of a capture, unless buckets would be shorter than 1 ms."""
-_US_PER_MS: Final = 1_000
 
 
 def choose_bucket_ms(max_ms: int, duration_ms: int) -> int:
@@ -34,10 +35,13 @@ def bucket_us_of_part(rows: pa.Table, max_us: int) -> int:
     It is a power of ten in milliseconds. `max_us` is the maximum length of a bucket.
     """
     if not rows.num_rows:
-        return _US_PER_MS
+        return MICROSECONDS_PER_MILLISECOND
     start_us = np.asarray(rows["start_us"])
-    target_ms = int(start_us.max() - start_us.min()) // _US_PER_MS // _MIN_BUCKETS
+    target_ms = int(start_us.max() - start_us.min()) // MICROSECONDS_PER_MILLISECOND // _MIN_BUCKETS
     length_ms = 1
-    while 10 * length_ms <= target_ms and max_us % (10 * length_ms * _US_PER_MS) == 0:
+    while (
+        10 * length_ms <= target_ms
+        and max_us % (10 * length_ms * MICROSECONDS_PER_MILLISECOND) == 0
+    ):
         length_ms *= 10
-    return length_ms * _US_PER_MS
+    return length_ms * MICROSECONDS_PER_MILLISECOND
