@@ -56,18 +56,14 @@ class Access:
     login: Login | None = None
 
     @property
-    def hint(self) -> str:
-        """A question that helps the user if a broker closes the connection or does not answer."""
-        return _HINTS[self.tls is not None, self.login is not None]
+    def tls_question(self) -> str:
+        """A question that helps the user if the broker may expect the other choice of TLS."""
+        return "does it support TLS?" if self.tls else "does it require TLS?"
 
-
-_HINTS: Final = {
-    (False, False): "does it require TLS or a password?",
-    (False, True): "does it require TLS, or no password?",
-    (True, False): "does it support TLS? does it require a password?",
-    (True, True): "does it support TLS? does it support passwords?",
-}
-"""Keys: whether the client uses TLS, and whether it logs in."""
+    @property
+    def login_question(self) -> str:
+        """A question that helps the user if the broker may expect the other choice of a login."""
+        return "does it support passwords?" if self.login else "does it require a password?"
 
 
 PLAINTEXT: Final = Access()

@@ -67,6 +67,8 @@ class KafkaClient:
         self._response_timeout_s = response_timeout_s
         self._access = access
         self._connections: dict[Address, Connection] = {}
+        self._admitting: set[Address] = set()
+        """Addresses at which a broker has answered with this access; shared with copies."""
         # One lock per address: an address that does not answer must not block the others.
         self._connect_locks: defaultdict[Address, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -93,9 +95,11 @@ class KafkaClient:
 
     def copy(self) -> KafkaClient:
         """Return another client of the same cluster, without connections yet."""
-        return KafkaClient(
+        copied = KafkaClient(
             self._bootstrap, self._access, response_timeout_s=self._response_timeout_s
         )
+        copied._admitting = self._admitting
+        return copied
 
     async def check_reachable(self) -> None:
         """Check that a broker answers; raises UnreachableError if none does."""
@@ -187,7 +191,7 @@ class KafkaClient:
         connection = await self._connection(address)
         try:
             async with asyncio.timeout(self._response_timeout_s):
-                return await connection.ask(request, client_versions)
+                response = await connection.ask(request, client_versions)
         except DisconnectedError:
             if connection is not cached:
                 raise
@@ -198,6 +202,9 @@ class KafkaClient:
                 f"the broker at {address} does not answer within "
                 f"{self._response_timeout_s or 0:g} s"
             ) from error
+        if connection.is_admitted:
+            self._admitting.add(address)
+        return response
 
     async def send(
         self,
@@ -222,7 +229,11 @@ class KafkaClient:
             if connection is None or connection.is_lost:
                 timeout_s = min(SETUP_TIMEOUT_S, self._response_timeout_s or SETUP_TIMEOUT_S)
                 connection = await Connection.open(
-                    address, self._access, timeout_s=timeout_s, with_versions=True
+                    address,
+                    self._access,
+                    timeout_s=timeout_s,
+                    with_versions=True,
+                    is_admitted=address in self._admitting,
                 )
                 self._connections[address] = connection
             return connection

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 SETUP_TIMEOUT_S: Final = 10.0
 """Maximum seconds until a connection is set up; the same as in Java."""
+CLOSED_REASON: Final = "the connection was closed"
+"""The reason of the loss of a connection if no other reason is known."""
 FIRST_VERSION: Final = 0
 """The version of ApiVersions that every broker supports."""
 
@@ -93,7 +95,9 @@ _APIS_BEFORE_LOGIN: Final = frozenset(
 class Connection(asyncio.Protocol):
     """One connection to one broker, which answers requests in order."""
 
-    def __init__(self, address: Address, access: Access = PLAINTEXT) -> None:
+    def __init__(
+        self, address: Address, access: Access = PLAINTEXT, *, is_admitted: bool = False
+    ) -> None:
         self.address = address
         self._access = access
         self._exchanges = Exchanges()
@@ -106,9 +110,12 @@ class Connection(asyncio.Protocol):
         """The versions that the broker supports, if they were requested when it was opened."""
         self.is_lost = False
         """Whether the connection was closed by either side."""
-        self._is_admitted = False
-        """Whether the broker has answered a request that no client sends before its login."""
-        self.loss_reason = "the connection was closed"
+        self._has_answered = is_admitted
+        """Whether the broker has answered a request, so that it expects no other choice of TLS."""
+        self.is_admitted = is_admitted
+        """Whether the broker has answered a request that no client sends before its login, on this
+        connection or an earlier one."""
+        self.loss_reason = CLOSED_REASON
 
     @classmethod
     async def open(
@@ -118,25 +125,27 @@ class Connection(asyncio.Protocol):
         *,
         timeout_s: float = SETUP_TIMEOUT_S,
         with_versions: bool = False,
+        is_admitted: bool = False,
     ) -> Self:
         """Connect, request the supported versions if `with_versions` is set, and log in.
 
-        Raises UnreachableError if this fails.
+        `is_admitted` is that of an earlier connection with the same access. Raises UnreachableError
+        if this fails.
         """
-        connection = cls(address, access)
+        connection = cls(address, access, is_admitted=is_admitted)
         try:
             async with asyncio.timeout(timeout_s):
                 await connect(lambda: connection, address, access.tls)
                 await connection._set_up(with_versions=with_versions)
         except TimeoutError as error:
-            hint = f" ({access.hint})" if access.tls else ""
+            hint = f" ({access.tls_question})" if access.tls else ""
             raise UnreachableError(
                 f"no broker answers at {address} within {timeout_s:g} s{hint}"
             ) from error
         except InvalidAddressError as error:
             raise UnreachableError(f"no broker can be at {address}") from error
         except ConnectError as error:
-            hint = f" ({access.hint})" if error.may_be_access_problem else ""
+            hint = f" ({access.tls_question})" if error.may_be_access_problem else ""
             raise UnreachableError(f"no broker answers at {address}: {error}{hint}") from error
         except LoginError as error:
             raise UnreachableError(f"{address}: {error}") from error
@@ -204,7 +213,8 @@ class Connection(asyncio.Protocol):
         except codec.PARSE_ERRORS as error:
             self.close()
             raise self._not_a_broker_error() from error
-        self._is_admitted |= api_key_of(request) not in _APIS_BEFORE_LOGIN
+        self._has_answered = True
+        self.is_admitted |= api_key_of(request) not in _APIS_BEFORE_LOGIN
         return response
 
     def _no_answer_error(self, request: Message, version: int) -> UnreachableError:
@@ -216,10 +226,15 @@ class Connection(asyncio.Protocol):
             case OSError() as error if not isinstance(error, (ConnectionError, ssl.SSLEOFError)):
                 return UnreachableError(f"the broker at {self.address} is gone: {reason_of(error)}")
         title = f"{codec.api_name(api_key_of(request))} v{version}"
-        hint = "" if self._is_admitted else f"{self._access.hint} "
+        questions = []
+        if not self._has_answered:
+            questions.append(self._access.tls_question)
+        if not self.is_admitted and api_key_of(request) != ApiKey.API_VERSIONS:
+            questions.append(self._access.login_question)
+        hint = " ".join((*questions, "its log may have the reason"))
         return DisconnectedError(
             f"the broker at {self.address} closed the connection instead of answering {title} "
-            f"({hint}its log may have the reason)"
+            f"({hint})"
         )
 
     def _not_a_broker_error(self) -> UnreachableError:

@@ -285,16 +285,61 @@ async def test_invalid_version_ranges_are_ignored() -> None:
             await client.ask(address, REQUEST, KNOWN)
 
 
-async def test_errors_have_a_hint_about_tls_and_passwords() -> None:
-    async with listening(close_connection) as address:
-        async with KafkaClient([address], Access(ssl.create_default_context())) as client:
-            with pytest.raises(
-                UnreachableError, match=r"does it support TLS\? does it require a pass"
-            ):
-                await client.check_reachable()
-        async with KafkaClient([address], Access(login=Login("PLAIN", "u", "p"))) as client:
-            with pytest.raises(UnreachableError, match="does it require TLS, or no password"):
-                await client.check_reachable()
+@pytest.mark.parametrize(
+    ("access", "question"),
+    [
+        (Access(), "does it require TLS?"),
+        (Access(ssl.create_default_context()), "does it support TLS?"),
+        (Access(login=Login("PLAIN", "u", "p")), "does it require TLS?"),
+    ],
+)
+async def test_only_tls_can_be_the_cause_before_the_first_answer(
+    access: Access, question: str
+) -> None:
+    """A broker that requires a password answers ApiVersions without one."""
+    async with listening(close_connection) as address, KafkaClient([address], access) as client:
+        with pytest.raises(UnreachableError) as closed:
+            await client.check_reachable()
+    assert question in str(closed.value)
+    assert "password" not in str(closed.value)
+
+
+@pytest.mark.parametrize(
+    ("access", "question"),
+    [
+        (Access(), "does it require a password?"),
+        (Access(login=Login("PLAIN", "u", "p")), "does it support passwords?"),
+    ],
+)
+async def test_only_the_login_can_be_the_cause_after_the_versions(
+    access: Access, question: str
+) -> None:
+    broker = ScriptedBroker()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await broker.serve_one(reader, writer)  # ApiVersions only
+        await close_connection(reader, writer)
+
+    async with listening(serve) as address, KafkaClient([address], access) as client:
+        with pytest.raises(UnreachableError) as closed:
+            await client.ask(address, REQUEST, KNOWN)
+    assert question in str(closed.value)
+    assert "TLS" not in str(closed.value)
+
+
+async def test_access_is_not_the_cause_at_a_broker_that_has_answered() -> None:
+    broker = ScriptedBroker()
+    is_open = True
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await (broker.serve(reader, writer) if is_open else close_connection(reader, writer))
+
+    async with listening(serve) as address, KafkaClient([address]) as client:
+        await client.ask(address, REQUEST, KNOWN)
+        is_open = False
+        with pytest.raises(UnreachableError) as closed:
+            await client.copy().check_reachable()
+    assert str(closed.value).endswith("answering ApiVersions v0 (its log may have the reason)")
 
 
 async def test_a_request_without_a_response_is_sent() -> None:

@@ -61,7 +61,7 @@ async def test_a_lost_connection_resolves_pending_and_later_requests() -> None:
             await connection.call(REQUEST, 1)
         assert str(lost.value).endswith(
             "closed the connection instead of answering FindCoordinator v1 "
-            "(does it require TLS or a password? its log may have the reason)"
+            "(does it require TLS? does it require a password? its log may have the reason)"
         )
         assert connection.is_lost
         late = connection.send(b"", 1)

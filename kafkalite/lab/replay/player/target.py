@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkalite.client.connection import UnreachableError
+from kafkalite.client.connection import DisconnectedError, UnreachableError
 from kafkalite.client.exchanges import supported_versions
+from kafkalite.lab.replay.player.timeouts import STAND_IN_HINT
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol.api_keys import ApiKey
@@ -59,8 +60,11 @@ class Target:
 
         Raises UnreachableError.
         """
-        versions = await client.ask(bootstrap, ApiVersionsRequest(), _WITHOUT_SOFTWARE_NAME)
-        cluster = await client.metadata(at=bootstrap)
+        try:
+            versions = await client.ask(bootstrap, ApiVersionsRequest(), _WITHOUT_SOFTWARE_NAME)
+            cluster = await client.metadata(at=bootstrap)
+        except DisconnectedError as error:
+            raise UnreachableError(f"{error}; {STAND_IN_HINT}") from error
         nodes = {row.node_id: Address(row.host, row.port) for row in cluster.brokers}
         return cls(client, bootstrap, nodes, supported_versions(versions))
 

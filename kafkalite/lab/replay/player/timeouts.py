@@ -6,9 +6,9 @@ lost connections, a separate request checks whether the target is reachable.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from kafkalite.client.connection import UnreachableError
+from kafkalite.client.connection import CLOSED_REASON, UnreachableError
 from kafkalite.ports.units import NANOSECONDS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from kafkalite.capture.model import Exchange
 
+STAND_IN_HINT: Final = "a stand-in closes the connection if its capture has no response"
+"""A cause that a target cannot state: Kafka's protocol has no field for it."""
 DEFAULT_TIMEOUT_S = 5.0
 _SHORT_TIMEOUT_S = 1.0
 """The timeout after a previous timeout."""
@@ -77,7 +79,8 @@ class ResponseTimeouts:
         """Count a lost connection; raises TargetUnavailableError if the target is unavailable."""
         self._lost_connection_count += 1
         if self._lost_connection_count % _LOST_CONNECTIONS_PER_CHECK == 0:
-            failure = f"{reason}, on {self._lost_connection_count} connections in a row"
+            hint = f" ({STAND_IN_HINT})" if reason == CLOSED_REASON else ""
+            failure = f"{reason}, on {self._lost_connection_count} connections in a row{hint}"
             await self._check_target(failure, is_final=self._lost_connection_count >= _MAX_FAILURES)
 
     async def _check_target(self, failure: str, *, is_final: bool) -> None:

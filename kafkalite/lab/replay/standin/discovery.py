@@ -3,7 +3,8 @@
 The number, order and connections of these requests depend on the timing of a client's threads.
 Therefore they are matched by content instead of position. A request gets the recorded answers
 to the same request of the same client, in order; the last one is repeated. If there are none, it
-gets the answers to the most similar requests.
+gets the answers to the most similar requests. ApiVersions is answered in every version, because a
+broker supports all of them, and tools that check whether a broker answers choose one of their own.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from kafkalite.capture.reading.messages import api_name, parse_request
 from kafkalite.lab.replay.standin.recorded_answers import NoRecordedAnswerError
 from kafkalite.lab.replay.standin.request_matching import Similarity, request_key
+from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import keys_where
 from kafkalite.protocol.errors import ProtocolViolation
 
@@ -91,3 +93,5 @@ def _request_keys(header: Header | Exchange, request: Message) -> Iterator[Hasha
     yield api_version, content
     yield header.client_id, api_version
     yield api_version
+    if header.api_key == ApiKey.API_VERSIONS:
+        yield header.api_key

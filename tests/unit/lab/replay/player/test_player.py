@@ -10,6 +10,7 @@ import pytest
 
 from kafkalite.capture.model import Direction
 from kafkalite.client.client import KafkaClient
+from kafkalite.client.connection import CLOSED_REASON
 from kafkalite.lab import replay as package
 from kafkalite.lab.replay.comparison.findings import Severity
 from kafkalite.lab.replay.comparison.refusals import BEYOND_LOOK_AHEAD, NOT_SERVED
@@ -25,6 +26,7 @@ from kafkalite.lab.replay.player.run import (
 )
 from kafkalite.lab.replay.player.steps import MAX_STEPS_AHEAD, steps
 from kafkalite.lab.replay.player.target import Target
+from kafkalite.lab.replay.player.timeouts import STAND_IN_HINT
 from kafkalite.lab.replay.report import FailOn
 from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
@@ -255,6 +257,40 @@ async def test_connection_closed_by_the_target_is_reported_and_reopened() -> Non
     assert report.equal == 1
 
 
+async def test_a_strict_stand_in_without_a_response_is_named_as_the_cause(tmp_path: Path) -> None:
+    """The connection works, so neither TLS nor a password is in doubt."""
+    tools, clients, heartbeats = (tmp_path / name for name in ("tools", "clients", "heartbeats"))
+    request = HeartbeatRequest(group_id="g", member_id="m")
+    async with Broker(capture=tools) as broker:
+        # As a replay begins.
+        bootstrap = Address.parse(broker.bootstrap_servers)
+        async with KafkaClient([bootstrap]) as client:
+            await Target.discover(client, bootstrap)
+    async with Broker(capture=heartbeats) as broker:
+        bootstrap = Address.parse(broker.bootstrap_servers)
+        async with KafkaClient([bootstrap]) as client:
+            for _ in range(30):
+                await client.ask(bootstrap, request, Versions(4, 4))
+    async with Broker(capture=clients) as broker:
+        bootstrap = Address.parse(broker.bootstrap_servers)
+        async with KafkaClient([bootstrap]) as client:
+            await client.metadata(client_versions=Versions(13, 13))
+
+    async with Broker(replay=clients) as broker:
+        with pytest.raises(ReplayError) as unavailable:
+            await replay_async([clients], to=broker.bootstrap_servers)
+    assert str(unavailable.value).endswith(
+        "closed the connection instead of answering Metadata v12 (does it require a password? its "
+        "log may have the reason); a stand-in closes the connection if its capture has no response"
+    )
+    async with Broker(replay=tools) as broker:
+        report = await replay_async([heartbeats], to=broker.bootstrap_servers)
+    assert report.abort_reason == (
+        "the connection was closed, on 30 connections in a row "
+        "(a stand-in closes the connection if its capture has no response)"
+    )
+
+
 def long_poll() -> FetchRequest:
     row = FetchRequest.FetchPartition(partition=0, partition_max_bytes=1000)
     topic = FetchRequest.FetchTopic(topic="orders", partitions=[row])
@@ -311,7 +347,8 @@ async def test_target_with_malformed_responses_is_unavailable(sent: bytes, reaso
             ReplayOptions(timeout_s=5),
         )
         report = await player.play(steps(builder.events, lambda _: None))
-    assert report.abort_reason == f"{reason}, on 10 connections in a row"
+    hint = f" ({STAND_IN_HINT})" if reason == CLOSED_REASON else ""
+    assert report.abort_reason == f"{reason}, on 10 connections in a row{hint}"
     assert report.failed(FailOn.NONE)
     assert {found.target for found in report.findings} == {reason}
 

@@ -10,11 +10,16 @@ import pytest
 from kafkalite.capture.reading.messages import parse_response, request_header
 from kafkalite.lab.replay.standin.discovery import DiscoveryAnswers
 from kafkalite.lab.replay.standin.recorded_answers import NoRecordedAnswerError
+from kafkalite.protocol._generated.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest, MetadataResponse
 from tests.unit.frames import request_content
 from tests.unit.lab.replay.recording import Recording
 
 if TYPE_CHECKING:
+    from kafkalite.capture.model import Exchange
     from kafkalite.protocol.message import Message
 
 VERSION = 12
@@ -38,14 +43,20 @@ def ask(
     version: int = VERSION,
 ) -> str | None:
     """Return the cluster id of the response, None for no response."""
-    header = request_header(
-        request_content(request, version, correlation_id=1, client_id=client_id.encode())
-    )
-    found = answers.next(header, request)
+    found = find(answers, request, version, client_id=client_id)
     if found.response is None:
         return None
     response: MetadataResponse = parse_response(found)
     return response.cluster_id
+
+
+def find(
+    answers: DiscoveryAnswers, request: Message, version: int, *, client_id: str = "client"
+) -> Exchange:
+    header = request_header(
+        request_content(request, version, correlation_id=1, client_id=client_id.encode())
+    )
+    return answers.next(header, request)
 
 
 def test_equal_requests_get_the_recorded_responses_and_then_the_last_again() -> None:
@@ -101,6 +112,15 @@ def test_request_of_another_version_has_no_answer() -> None:
         NoRecordedAnswerError, match="no request of this API and version was recorded"
     ):
         ask(answers, metadata_request("a"), version=VERSION - 1)
+
+
+def test_versions_are_answered_in_every_version() -> None:
+    recording = Recording()
+    recorded = recording.add(ApiVersionsRequest(), ApiVersionsResponse(), 3)
+    recording.add(metadata_request("a"), metadata_response("a"), VERSION)
+    answers = DiscoveryAnswers(recording.exchanges)
+
+    assert [find(answers, ApiVersionsRequest(), version) for version in (0, 4)] == [recorded] * 2
 
 
 def test_malformed_request_is_skipped() -> None:
