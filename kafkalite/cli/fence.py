@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from kafkalite.cli.cluster_options import add_cluster_options, cluster_access
 from kafkalite.cli.output import (
     FAILED_STATUS,
     USAGE_STATUS,
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from kafkalite.client.fencing import FencingResult
-    from kafkalite.server.addresses import Address
 
-_DEFAULT_BOOTSTRAP = "localhost:9092"
 _DEFAULT_TIMEOUT = "30s"
 _MAX_TIMEOUT_MS = 2**31 - 1
 
@@ -38,19 +37,13 @@ def add_fence(parser: ArgumentParser) -> None:
         help="transactional id; an unknown id is created, as in Kafka",
     )
     parser.add_argument(
-        "--bootstrap-server",
-        action="append",
-        metavar="HOST:PORT",
-        help="address of a broker, of kafkalite or of Kafka; repeatable, or separated by commas "
-        f"[{_DEFAULT_BOOTSTRAP}]",
-    )
-    parser.add_argument(
         "--timeout",
         metavar="DURATION",
         default=_DEFAULT_TIMEOUT,
         help="time limit, such as 10s; also the transaction timeout of each id until its next "
         f"producer sets another [{_DEFAULT_TIMEOUT}]",
     )
+    add_cluster_options(parser)
 
 
 def fence(arguments: Namespace) -> None:
@@ -64,11 +57,13 @@ def fence(arguments: Namespace) -> None:
     open_closed_streams()
     try:
         timeout_ms = _timeout_ms(arguments.timeout)
-        bootstrap = _addresses(arguments.bootstrap_server or [_DEFAULT_BOOTSTRAP])
+        cluster = cluster_access(arguments)
     except ValueError as error:
         exit_with_error(USAGE_STATUS, str(error))
     try:
-        results = asyncio.run(fence_producers(bootstrap, arguments.ids, timeout_ms))
+        results = asyncio.run(
+            fence_producers(cluster.bootstrap, arguments.ids, timeout_ms, cluster.access)
+        )
     except UnreachableError as error:
         exit_with_error(FAILED_STATUS, str(error))
     for result in results:
@@ -92,15 +87,3 @@ def _timeout_ms(text: str) -> int:
     if not 0 < timeout_ms <= _MAX_TIMEOUT_MS:
         raise ValueError(f"--timeout {text!r} is not between 1ms and {_MAX_TIMEOUT_MS}ms")
     return timeout_ms
-
-
-def _addresses(texts: list[str]) -> list[Address]:
-    from kafkalite.server.addresses import Address, AddressError  # noqa: PLC0415 - see above
-
-    found = []
-    for text in ",".join(texts).split(","):
-        address = Address.parse(text.strip())
-        if address.listener is not None or not address.host or not address.port:
-            raise AddressError(f"{text!r} is not the address of a broker: write HOST:PORT")
-        found.append(address)
-    return found

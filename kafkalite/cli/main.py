@@ -13,12 +13,14 @@ from kafkalite import __version__
 from kafkalite.cli import (
     audit,
     capture,
+    cluster_options,
     completion,
     diff,
     fence,
     replay,
     serve,
     show,
+    topic,
 )
 from kafkalite.cli.output import USAGE_STATUS
 
@@ -57,6 +59,12 @@ class FixedWidthHelp(argparse.HelpFormatter):
 
 COMMANDS = (
     ("serve", "Run a broker until a signal stops it.", serve.add_options, serve.serve),
+    (
+        "topic",
+        "List, create, describe and delete topics of any Kafka cluster.",
+        topic.add_topic,
+        cluster_options.run_action,
+    ),
     (
         "fence-producers",
         "Fence the producers of transactional ids, and abort their open transactions.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from kafkalite.client.access import PLAINTEXT
+from kafkalite.client.bootstrap import bootstrap_addresses
 from kafkalite.client.client import KafkaClient
 from kafkalite.client.connection import UnreachableError
 from kafkalite.client.epochs import Epochs, OffsetAndEpochs, TopicPartition
@@ -27,7 +28,6 @@ from kafkalite.client.position_check import PositionCheck
 from kafkalite.client.retries import DEFAULT_BACKOFF, Backoff, Retries
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.server.addresses import Address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kafkalite.client.cluster_metadata import PartitionMetadata
     from kafkalite.client.records import ConsumerRecord
     from kafkalite.ports.clock import Clock
+    from kafkalite.server.addresses import Address
 
 OffsetReset = Literal["earliest", "latest", "none"]
 
@@ -93,7 +94,7 @@ class PartitionConsumer:
         self._limits = limits
         self._timeout_ms = timeout_ms
         self._backoff = backoff
-        addresses = [Address.parse(each) for each in bootstrap_servers.split(",")]
+        addresses = bootstrap_addresses(bootstrap_servers)
         self._client = KafkaClient(addresses, access, response_timeout_s=request_timeout_ms / 1_000)
         self.metadata = Metadata(self._client, self._clock, backoff, metadata_max_age_ms)
         """The cached metadata."""

@@ -1,27 +1,50 @@
-"""Exceptions of the producer and the consumer."""
+"""Exceptions of the producer, of the consumer and of the functions for administration."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.ports.similar_names import similar_names_hint
+from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from kafkalite.client.epochs import Epochs, OffsetAndEpochs, TopicPartition
-    from kafkalite.protocol.error_codes import ErrorCode
+
+_MAX_NAME_LENGTH: Final = 249
 
 
 class ClientError(Exception):
-    """The base class of the exceptions of `Producer` and `PartitionConsumer`."""
+    """The base class of the exceptions of this package, except for `UnreachableError`."""
 
 
 class BrokerError(ClientError):
     """A broker refused a request, and a retry would not help."""
 
-    def __init__(self, code: ErrorCode, context: str) -> None:
-        super().__init__(f"{context}: {code.message} ({code.name})")
+    def __init__(self, code: ErrorCode, context: str, message: str | None = None) -> None:
         self.code = code
         """The error code of the response."""
+        self.reason = message or code.message
+        """The message of the broker, else the one that Kafka has for the code."""
+        super().__init__(f"{context}: {self.reason} ({code.name})")
+
+
+def raise_refusal(row: Any, context: str) -> None:  # noqa: ANN401 - rows of many responses
+    """Raise BrokerError if a response, or a row of it, has an error."""
+    if row.error_code:
+        message = getattr(row, "error_message", None)
+        raise BrokerError(ErrorCode(row.error_code), context, message)
+
+
+class UnknownNameError(ClientError):
+    """A topic, a group or a transactional id that the cluster does not have."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str] = ()) -> None:
+        hint = similar_names_hint(name, known)
+        super().__init__(f"there is no {kind} {name[:_MAX_NAME_LENGTH]!r}{hint}")
+        self.name = name
+        """The unknown name."""
 
 
 class TimedOutError(ClientError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
 
 from kafkalite.client.access import PLAINTEXT
+from kafkalite.client.bootstrap import bootstrap_addresses
 from kafkalite.client.client import KafkaClient
 from kafkalite.client.connection import UnreachableError
 from kafkalite.client.errors import BrokerError, TimedOutError
@@ -16,7 +17,6 @@ from kafkalite.ports.clock import AdjustableClock
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.versions import Versions
-from kafkalite.server.addresses import Address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,7 @@ class Producer:
         self._timeout_ms = timeout_ms
         self._request_timeout_ms = request_timeout_ms
         self._backoff = backoff
-        addresses = [Address.parse(each) for each in bootstrap_servers.split(",")]
+        addresses = bootstrap_addresses(bootstrap_servers)
         self._client = KafkaClient(addresses, access, response_timeout_s=request_timeout_ms / 1_000)
         self.metadata = Metadata(self._client, self._clock, backoff, metadata_max_age_ms)
         """The cached metadata."""

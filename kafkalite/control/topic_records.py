@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from kafkalite.control.command_table import CommandError, running_cluster, sentence
 from kafkalite.control.internal_requests import answer_of
+from kafkalite.ports.similar_names import similar_names_hint
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -67,10 +68,7 @@ def topic_of(cluster: Cluster, name: str) -> TopicImage:
     topics = cluster.metadata.image.topics
     if name in topics:
         return topics[name]
-    from difflib import get_close_matches  # noqa: PLC0415 - for mistakes only
-
-    similar = get_close_matches(name[:249], list(topics)[:10_000], n=3)
-    hint = f"; similar names are {', '.join(similar)}" if similar else ""
+    hint = similar_names_hint(name, topics)
     raise UnknownTopicError(f"there is no topic {name[:249]!r}{hint}")
 
 

@@ -6,21 +6,17 @@ import argparse
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from kafkalite import __version__
-from kafkalite.client.access import PLAINTEXT, Access, Login
-from kafkalite.config.keys import broker_keys
+from kafkalite.client.access import PLAINTEXT, Access
+from kafkalite.client.access_properties import AccessPropertiesError, access_of_text
+from kafkalite.client.bootstrap import bootstrap_addresses
 from kafkalite.config.releases import DEFAULT
-from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.docker.files import ImageFiles
-from kafkalite.security.listener_security import ListenerSecurity
-from kafkalite.security.sasl.jaas import JaasError, parse_jaas
-from kafkalite.security.sasl.users import PASSWORD_MECHANISMS
-from kafkalite.server.addresses import Address, AddressError
+from kafkalite.server.addresses import AddressError
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kafkalite.config.definitions import Value
+    from kafkalite.server.addresses import Address
 
 FAILED_STATUS: Final = 1
 
@@ -64,97 +60,27 @@ def add_bootstrap_options(parser: ToolParser, *more_names: str, config: str | No
     parser.add_argument(*names, dest="client_config", metavar="FILE")
 
 
-def bootstrap_addresses(text: str | None) -> list[Address]:
+def addresses_of(text: str | None) -> list[Address]:
     """Return the addresses in a list such as `kafka:9092,PLAINTEXT://other:9092`; ToolError."""
     if not text:
         raise ToolError("--bootstrap-server is missing: name a broker, as HOST:PORT")
-    addresses = []
-    for item in text.split(","):
-        try:
-            address = Address.parse(item.strip())
-        except AddressError as error:
-            raise ToolError(f"--bootstrap-server: {error}") from None
-        if not address.host or not address.port:
-            raise ToolError(f"--bootstrap-server: {item!r} is not HOST:PORT")
-        addresses.append(Address(address.host, address.port))
-    return addresses
-
-
-class _ClientProperties:
-    """The settings in a properties file of a client, with the defaults of a broker's."""
-
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self._values = values
-
-    def get(self, key: str) -> Value:
-        definition = broker_keys()[key]
-        text = self._values.get(key)
-        return definition.default if text is None else definition.parse(text)
+    try:
+        return bootstrap_addresses(text)
+    except AddressError as error:
+        raise ToolError(f"--bootstrap-server: {error}") from None
 
 
 def access_from(path: str | None, environment: Mapping[str, str]) -> Access:
     """Return the access in a properties file of a client, PLAINTEXT without a file; ToolError."""
     if path is None:
         return PLAINTEXT
-    import javaproperties  # noqa: PLC0415 - rarely used
-
     text = ImageFiles.of(environment).read_argument(path)
     if text is None:
         raise ToolError(f"cannot read {path}")
     try:
-        values: dict[str, str] = javaproperties.loads(text)
-    except (ValueError, javaproperties.InvalidUEscapeError) as error:
-        raise ToolError(f"{path}: {error}") from None
-    name = values.get("security.protocol", "PLAINTEXT").strip().upper()
-    protocol = SecurityProtocol.__members__.get(name)
-    if protocol is None:
-        raise ToolError(
-            f"{path}: security.protocol is one of "
-            f"{', '.join(SecurityProtocol.__members__)}, not {name!r}"
-        )
-    tls = _tls_context(values, protocol, path) if protocol.uses_tls else None
-    return Access(tls, _login(values, path) if protocol.uses_sasl else None)
-
-
-def _tls_context(
-    values: Mapping[str, str], protocol: SecurityProtocol, path: str
-) -> ssl.SSLContext:
-    import ssl  # noqa: PLC0415 - rarely used
-
-    from kafkalite.security.key_stores import (  # noqa: PLC0415 - as above
-        KeyStoreError,
-        read_trust_store,
-    )
-
-    def read_file(name: str) -> bytes:
-        with open(name, "rb") as file:  # noqa: PTH123 - Path adds nothing here
-            return file.read()
-
-    if any(key.startswith("ssl.keystore.") for key in values):
-        raise ToolError(f"{path}: client certificates (ssl.keystore.*) are not supported here")
-    try:
-        security = ListenerSecurity("", protocol, _ClientProperties(values))
-        context = ssl.create_default_context(cadata=read_trust_store(security, read_file))
-    except (KeyStoreError, OSError, ValueError) as error:
+        return access_of_text(text)
+    except AccessPropertiesError as error:
         raise ToolError(f"{path}: {error}") from error
-    check = values.get("ssl.endpoint.identification.algorithm", "https").strip()
-    context.check_hostname = bool(check)
-    return context
-
-
-def _login(values: Mapping[str, str], path: str) -> Login:
-    mechanism = values.get("sasl.mechanism", "").strip().upper()
-    if mechanism not in PASSWORD_MECHANISMS:
-        raise ToolError(
-            f"{path}: sasl.mechanism is one of {', '.join(PASSWORD_MECHANISMS)}, not {mechanism!r}"
-        )
-    try:
-        options = parse_jaas(values.get("sasl.jaas.config", "")).options
-        return Login(mechanism, options["username"], options["password"])
-    except (JaasError, KeyError):
-        raise ToolError(
-            f"{path}: sasl.jaas.config has no module with username and password"
-        ) from None
 
 
 def key_values(texts: Sequence[str] | None, option: str) -> Iterator[tuple[str, str]]:

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.client.client import KafkaClient
 from kafkalite.client.consumer import PartitionConsumer
 from kafkalite.client.epochs import TopicPartition
-from kafkalite.client.errors import ClientError
+from kafkalite.client.topics import created_partition_count
 from kafkalite.docker.tools.arguments import (
     ToolError,
     ToolParser,
     access_from,
     add_bootstrap_options,
-    bootstrap_addresses,
+    addresses_of,
     key_values,
 )
-from kafkalite.docker.tools.partitioning import partition_count
 from kafkalite.docker.tools.running import run_tool
 
 if TYPE_CHECKING:
@@ -40,8 +39,6 @@ def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) ->
         output = _Output(dict(key_values(parsed.property, "--property")))
         try:
             asyncio.run(_consume(parsed, environment, output))
-        except ClientError as error:
-            raise ToolError(str(error)) from error
         finally:
             _report(output.count)
         return 0
@@ -104,10 +101,10 @@ class _Output:
 
 async def _consume(parsed: Namespace, environment: Mapping[str, str], output: _Output) -> None:
     """Write records until the requested number is reached, or none arrives in time."""
-    addresses = bootstrap_addresses(parsed.bootstrap_server)
+    addresses = addresses_of(parsed.bootstrap_server)
     access = access_from(parsed.client_config, environment)
     async with KafkaClient(addresses, access) as client:
-        count = await partition_count(client, parsed.topic)
+        count = await created_partition_count(client, parsed.topic)
     indexes = range(count) if parsed.partition is None else (parsed.partition,)
     partitions = [TopicPartition(parsed.topic, index) for index in indexes]
     is_from_start = parsed.from_beginning or parsed.offset == "earliest"

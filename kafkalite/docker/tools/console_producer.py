@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 from kafkalite.client.client import KafkaClient
 from kafkalite.client.epochs import TopicPartition
-from kafkalite.client.errors import ClientError
 from kafkalite.client.producer import Producer
 from kafkalite.client.records import ProducerRecord
+from kafkalite.client.topics import created_partition_count
 from kafkalite.docker.tools.arguments import (
     ToolError,
     ToolParser,
     access_from,
     add_bootstrap_options,
-    bootstrap_addresses,
+    addresses_of,
     key_values,
 )
-from kafkalite.docker.tools.partitioning import partition_count
 from kafkalite.docker.tools.running import run_tool
 from kafkalite.protocol.key_partition import partition_of_key
 
@@ -92,31 +91,28 @@ def _records(
 
 async def _send(parsed: Namespace, environment: Mapping[str, str], separator: bytes | None) -> None:
     """Send the lines as they arrive; raises ToolError."""
-    addresses = bootstrap_addresses(parsed.bootstrap_server)
+    addresses = addresses_of(parsed.bootstrap_server)
     access = access_from(parsed.client_config, environment)
     async with KafkaClient(addresses, access) as client:
-        count = await partition_count(client, parsed.topic)
+        count = await created_partition_count(client, parsed.topic)
     bootstrap = ",".join(map(str, addresses))
     position, rest = 0, b""
-    try:
-        async with Producer(
-            bootstrap, acks=_ACKS[parsed.request_required_acks], access=access
-        ) as producer:
-            while data := await asyncio.to_thread(_read_available):
-                *lines, rest = (rest + data).split(b"\n")
-                await _send_records(
-                    producer,
-                    parsed.topic,
-                    count,
-                    list(_records(lines, separator, position)),
-                    position,
-                )
-                position += len(lines)
-            if rest:
-                last = list(_records([rest], separator, position))
-                await _send_records(producer, parsed.topic, count, last, position)
-    except ClientError as error:
-        raise ToolError(str(error)) from error
+    async with Producer(
+        bootstrap, acks=_ACKS[parsed.request_required_acks], access=access
+    ) as producer:
+        while data := await asyncio.to_thread(_read_available):
+            *lines, rest = (rest + data).split(b"\n")
+            await _send_records(
+                producer,
+                parsed.topic,
+                count,
+                list(_records(lines, separator, position)),
+                position,
+            )
+            position += len(lines)
+        if rest:
+            last = list(_records([rest], separator, position))
+            await _send_records(producer, parsed.topic, count, last, position)
 
 
 def _read_available() -> bytes:

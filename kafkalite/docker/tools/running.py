@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from kafkalite.client.client import KafkaClient
 from kafkalite.client.connection import UnreachableError
+from kafkalite.client.errors import ClientError
 from kafkalite.docker.tools.arguments import (
     FAILED_STATUS,
     ToolError,
     access_from,
-    bootstrap_addresses,
+    addresses_of,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def run_tool(name: str, command: Callable[[], int]) -> int:
     """Run a tool; print the reason of a failure as one line, and return the exit status."""
     try:
         return command()
-    except (ToolError, UnreachableError) as error:
+    except (ToolError, ClientError, UnreachableError) as error:
         print(f"{name}: {error}", file=sys.stderr)  # noqa: T201 - the output of a program
         return FAILED_STATUS
     except BrokenPipeError:
@@ -44,7 +45,7 @@ def run_tool(name: str, command: Callable[[], int]) -> int:
 
 def run_with_client(parsed: Namespace, environment: Mapping[str, str], command: Command) -> int:
     """Run a command with a client of the cluster that the options name; return its status."""
-    addresses = bootstrap_addresses(parsed.bootstrap_server)
+    addresses = addresses_of(parsed.bootstrap_server)
     access = access_from(parsed.client_config, environment)
 
     async def run() -> int:

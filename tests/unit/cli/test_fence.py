@@ -88,7 +88,6 @@ def test_failed_id_is_reported_and_other_ids_are_fenced(
         (["t", "--timeout", "99w"], 2, "is not between 1ms and"),
         (["t", "--bootstrap-server", "here"], 2, "'here' is not an address"),
         (["t", "--bootstrap-server", "here:0"], 2, "write HOST:PORT"),
-        (["t", "--bootstrap-server", "A://here:1"], 2, "write HOST:PORT"),
         (["t", "--bootstrap-server", "127.0.0.1:1"], 1, "no broker answers at 127.0.0.1:1: "),
     ],
 )
