@@ -358,19 +358,12 @@ def test_leader_changes_cover_several_segments() -> None:
     assert len(partition.log.segments) > 1
 
 
-def test_crash_at_any_step_of_a_leader_change_is_completed_or_undone() -> None:
+def test_crash_or_loss_of_power_at_any_step_of_a_leader_change_is_completed_or_undone() -> None:
     for fail_at in crashes():
         files, changes = crashed(fail_at)
+        for loss in POWER_LOSSES[1:3]:
+            check_changes(loss.after(files.disk), changes, changes.flushed)
         check_changes(files.disk, changes, changes.acknowledged)
-
-
-@pytest.mark.parametrize("loss", [POWER_LOSSES[1], POWER_LOSSES[2]])
-def test_loss_of_power_at_any_step_of_a_leader_change_is_completed_or_undone(
-    loss: PowerLoss,
-) -> None:
-    for fail_at in crashes():
-        files, changes = crashed(fail_at)
-        check_changes(loss.after(files.disk), changes, changes.flushed)
 
 
 def test_refused_step_of_a_leader_change_is_completed_or_undone_by_the_next_start() -> None:
