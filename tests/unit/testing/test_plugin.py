@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -9,20 +10,35 @@ from pathlib import Path
 
 import pytest
 
+from kafkalite.testing.plugin import _running_broker
+
 pytest_plugins = "pytester"
 
 PLUGIN = "kafkalite.testing.plugin"
 ROOT = Path(__file__).parents[3]
 
 
+def loading() -> tuple[str, ...]:
+    """Return the options that load the plugin; pytest has done so if kafkalite is installed."""
+    installed = any(each.value == PLUGIN for each in entry_points(group="pytest11"))
+    return () if installed else ("-p", PLUGIN)
+
+
 def run(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *options: str
 ) -> pytest.RunResult:
-    # pytest has loaded the plugin because kafkalite is installed.
-    installed = any(each.value == PLUGIN for each in entry_points(group="pytest11"))
-    load = () if installed else ("-p", PLUGIN)
+    """Run pytest in a process with this plugin and without others, which take longer to load."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    return pytester.runpytest_subprocess("-p", "no:randomly", *load, *options)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    return pytester.runpytest_subprocess("-p", PLUGIN, *options)
+
+
+def test_pytest_loads_the_plugin_with_others(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    result = pytester.runpytest_subprocess(*loading(), "--help")
+    result.stdout.fnmatch_lines(["*--kafkalite-topic=*", "*--hypothesis-profile=*"])
 
 
 def test_there_is_a_broker_for_each_test_and_one_for_the_session(
@@ -96,12 +112,21 @@ def test_brokers_have_an_identity_provider(
     ],
 )
 def test_an_invalid_option_is_a_usage_error(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, option: str, reason: str
+    pytester: pytest.Pytester, option: str, reason: str
+) -> None:
+    config = pytester.parseconfig(*loading(), option)
+    message = re.escape(f"the broker of this fixture cannot start: {reason}")
+    with pytest.raises(pytest.fail.Exception, match=message), _running_broker(config):
+        pass
+
+
+def test_a_usage_error_is_one_line_without_a_traceback(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytester.makepyfile("def test_broker(kafkalite): pass")
-    result = run(pytester, monkeypatch, option)
+    result = run(pytester, monkeypatch, "--kafkalite-brokers=0")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"the broker of this fixture cannot start: {reason}*"])
+    result.stdout.fnmatch_lines(["the broker of this fixture cannot start: --kafkalite-brokers: *"])
     result.stdout.no_fnmatch_line("*plugin.py*")
 
 
