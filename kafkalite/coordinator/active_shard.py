@@ -86,6 +86,7 @@ class ActiveShard(Generic[M]):
         "_replay_all",
         "_serde",
         "_timers",
+        "_watchers",
         "_window",
         "leader_id",
         "machine",
@@ -107,11 +108,13 @@ class ActiveShard(Generic[M]):
         window: CommitWindow,
         drop_shard: Callable[[ActiveShard[M], KafkaError], None],
         batches_writes: bool = True,
+        watchers: Sequence[Callable[[], None]] = (),
     ) -> None:
         """Connect a machine to its log.
 
         `drop_shard(shard, error)` unloads the shard with this error and loads it again. Without
-        `batches_writes`, no write joins a pending batch until an append has succeeded.
+        `batches_writes`, no write joins a pending batch until an append has succeeded. The
+        `watchers` are called after each change of the machine.
         """
         self.partition = partition
         self.leader_id = leader_id
@@ -123,6 +126,7 @@ class ActiveShard(Generic[M]):
         self._carry_out = carry_out
         self._replay_all = replay_all
         self._window = window
+        self._watchers = watchers
         self._drop_shard = drop_shard
         self._batches_writes = batches_writes
         self._batch: PendingBatch | None = None
@@ -204,6 +208,8 @@ class ActiveShard(Generic[M]):
             self._prepare_write()
         end_offset = self._log.append_marker(marker, self._clock.now_ms())
         self.machine.end_transaction(marker.producer_id, is_commit=marker.is_commit)
+        for watcher in self._watchers:
+            watcher()
         return end_offset
 
     def is_in_transaction(self, producer: HasProducer) -> bool:
@@ -231,6 +237,8 @@ class ActiveShard(Generic[M]):
             # Last, because carrying out an intent may cause another decision on this shard.
             for intent in result.intents:
                 self._carry_out(intent)
+        for watcher in self._watchers:
+            watcher()
         if isinstance(answer, KafkaError):
             raise answer
         return answer
@@ -265,6 +273,8 @@ class ActiveShard(Generic[M]):
                 pass
             except Exception as fault:  # noqa: BLE001 - the other effects must still happen
                 batch.error = fault
+        for watcher in self._watchers:
+            watcher()
         return None
 
     def read(self, query: Callable[[M, int], R]) -> R:

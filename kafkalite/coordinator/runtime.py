@@ -95,6 +95,15 @@ class CoordinatorRuntime(Generic[M]):
         self.unreadable: dict[int, Exception] = {}
         """Partition whose log cannot be interpreted → reason; it has no coordinator."""
         self._shard_cache: dict[str, ActiveShard[M]] = {}
+        self._watchers: list[Callable[[], None]] = []
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Call `watcher` after each change of a machine; it must neither raise nor change one."""
+        self._watchers.append(watcher)
+
+    def unwatch(self, watcher: Callable[[], None]) -> None:
+        """Stop calling a watcher."""
+        self._watchers.remove(watcher)
 
     def set_unreachable_nodes(self, node_ids: frozenset[int]) -> None:
         """Unload the shards of nodes that no other node reaches, and load those of other nodes.
@@ -212,6 +221,7 @@ class CoordinatorRuntime(Generic[M]):
             window=self.window,
             drop_shard=self._drop_shard,
             batches_writes=batches_writes,
+            watchers=self._watchers,
         )
         try:
             shard.load()

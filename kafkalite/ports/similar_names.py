@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_MAX_NAMES: Final = 10_000
+_MAX_NAMES: Final = 500
+"""The event loop waits while names are compared, for milliseconds."""
 _MAX_LENGTH: Final = 249
 _MAX_SIMILAR: Final = 3
 
@@ -15,7 +16,8 @@ _MAX_SIMILAR: Final = 3
 def similar_names_hint(name: str, known: Iterable[str]) -> str:
     """Return the end of a sentence about an unknown name, with at most three similar names.
 
-    It is empty without a similar name. At most 10,000 names are compared.
+    It is empty without a similar name. Only the first 500 names are compared, because that takes
+    long.
     """
     from difflib import get_close_matches  # noqa: PLC0415 - for mistakes only
     from itertools import islice  # noqa: PLC0415 - as above

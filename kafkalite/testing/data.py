@@ -1,4 +1,4 @@
-"""BrokerData: topics and records of a broker, for a test without a client library."""
+"""BrokerData: topics, records and groups of a broker, for a test without a client library."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kafkalite.control.command_table import Command
     from kafkalite.control.commands.records import ReadRecords
     from kafkalite.control.commands.topics import TopicStatus
+    from kafkalite.control.group_status import GroupStatus, ListedGroup
     from kafkalite.control.topic_records import Isolation, TopicRecord
     from kafkalite.server.broker import Broker
 
@@ -21,7 +22,10 @@ _MAX_RECORDS = 1_000_000
 
 
 class BrokerData:
-    """Creates topics, writes and reads records; usable from any thread but the broker's."""
+    """Creates topics, writes and reads records, shows groups.
+
+    The methods are usable from any thread but the broker's.
+    """
 
     def _running_broker(self) -> Broker:
         raise NotImplementedError
@@ -149,6 +153,66 @@ class BrokerData:
                     f"it has {len(records)}{accepted}"
                 )
             expected = len(records) + 1
+
+    def groups(self) -> list[ListedGroup]:
+        """Return the groups of all types by id, with their states and numbers of members."""
+        from kafkalite.control.commands.groups import ListGroups  # noqa: PLC0415 - as above
+
+        return list(self._perform(ListGroups()).groups)
+
+    def group(self, group_id: str) -> GroupStatus:
+        """Return a group with its members, its committed offsets and its lag.
+
+        Raises ValueError, with similar names, for an unknown group.
+        """
+        from kafkalite.control.commands.groups import ShowGroup  # noqa: PLC0415 - as above
+
+        return self._perform(ShowGroup(group_id))
+
+    def delete_group(self, group_id: str) -> None:
+        """Delete a group with its offsets; raises ValueError for one that has members."""
+        from kafkalite.control.commands.groups import DeleteGroup  # noqa: PLC0415 - as above
+
+        self._perform(DeleteGroup(group_id))
+
+    def committed(self, group_id: str) -> dict[tuple[str, int], int]:
+        """Return the committed offsets of a group by topic and partition."""
+        offsets = self.group(group_id).offsets
+        return {
+            (each.topic, each.partition): each.offset for each in offsets if each.offset is not None
+        }
+
+    def lag(self, group_id: str) -> dict[tuple[str, int], int | None]:
+        """Return the lag of a group by topic and partition, as Kafka's tools count it.
+
+        The lag of an assigned partition without a committed offset is None.
+        """
+        return {(each.topic, each.partition): each.lag for each in self.group(group_id).offsets}
+
+    def wait_for_group(
+        self,
+        group_id: str,
+        *,
+        state: str | None = None,
+        members: int | None = None,
+        timeout: float = 5.0,
+    ) -> GroupStatus:
+        """Return a group when it has this state and this number of members.
+
+        A group that does not exist has the state "Dead". Without `state` and `members`, waits until
+        the group exists. Raises AssertionError after `timeout` seconds, with the group and its
+        latest history.
+        """
+        from kafkalite.control.commands.groups import ShowGroup  # noqa: PLC0415 - as above
+
+        given = {
+            "group": group_id,
+            "state": state,
+            "members": members,
+            "wait_ms": round(timeout * 1000),
+        }
+        command: ShowGroup = _command(ShowGroup, given, "a group")
+        return self._run_on_loop(command.expected(self._running_broker()))
 
     def _found(  # noqa: PLR0917 - as above
         self,

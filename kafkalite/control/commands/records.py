@@ -258,6 +258,7 @@ COMMANDS = Family(
             "GET",
             _PATH,
             not_found=UnknownTopicError,
+            pieces=lambda command, broker: command.json_pieces(broker),
         ),
         Row(
             ProduceRecords,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.groups.consumer.target import preferred_assignor
 from kafkalite.groups.modern import describe as modern
 from kafkalite.protocol._generated.messages.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
@@ -22,21 +21,22 @@ _CONSUMER_MEMBER = 1
 
 
 def describe_group(
-    group: ConsumerGroup, image: MetadataImage, default_assignor: str
+    group: ConsumerGroup, image: MetadataImage, assignor: str
 ) -> ConsumerGroupDescribeResponse.DescribedGroup:
     """Describe a group and its members; deleted topics are omitted."""
     return modern.describe_group(
         ConsumerGroupDescribeResponse.DescribedGroup,
         group,
         group.state_name(),
-        lambda member_id: _describe_member(group, member_id, image),
-        assignor_name=preferred_assignor(group.members.values(), default_assignor),
+        lambda member_id: describe_member(group, member_id, image),
+        assignor_name=assignor,
     )
 
 
-def _describe_member(
+def describe_member(
     group: ConsumerGroup, member_id: MemberId, image: MetadataImage
 ) -> ConsumerGroupDescribeResponse.Member:
+    """Describe a member with its partitions; deleted topics are omitted."""
     member, current = group.members[member_id], group.current_of(member_id)
     # Partitions that are pending revocation still belong to the member.
     held: dict[bytes, list[int]] = {}

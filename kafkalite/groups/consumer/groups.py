@@ -39,6 +39,7 @@ from kafkalite.groups.consumer.sessions import (
     ConsumerSessionExpiry,
     ConsumerSessions,
 )
+from kafkalite.groups.consumer.target import preferred_assignor
 from kafkalite.groups.migration.downgrade import Downgrade
 from kafkalite.groups.modern.admission import (
     check_holds_instance,
@@ -310,12 +311,13 @@ class ConsumerGroups:
 
     def describe(self, group_id: GroupId) -> ConsumerGroupDescribeResponse.DescribedGroup:
         """Describe a group; raises KafkaError(GROUP_ID_NOT_FOUND) if none of this type exists."""
-        directory = self._directory
-        return describe_group(
-            find_group(directory.groups, group_id, ConsumerGroup),
-            directory.image,
-            assignor_names(directory.config.list("group.consumer.assignors"))[0],
-        )
+        group = find_group(self._directory.groups, group_id, ConsumerGroup)
+        return describe_group(group, self._directory.image, self.assignor_of(group))
+
+    def assignor_of(self, group: ConsumerGroup) -> str:
+        """Return the assignor that most members of a group request, or the default."""
+        default = assignor_names(self._directory.config.list("group.consumer.assignors"))[0]
+        return preferred_assignor(group.members.values(), default)
 
     # Timers.
 

@@ -22,14 +22,15 @@ def describe_group(
         ShareGroupDescribeResponse.DescribedGroup,
         group,
         group.state_name(),
-        lambda member_id: _describe_member(group, member_id, image),
+        lambda member_id: describe_member(group, member_id, image),
         assignor_name=SIMPLE_ASSIGNOR,
     )
 
 
-def _describe_member(
+def describe_member(
     group: ShareGroup, member_id: MemberId, image: MetadataImage
 ) -> ShareGroupDescribeResponse.Member:
+    """Describe a member with its partitions; deleted topics are omitted."""
     member, current = group.members[member_id], group.current_of(member_id)
     return ShareGroupDescribeResponse.Member(
         member_id=member_id,

@@ -32,7 +32,7 @@ def describe_group(group: StreamsGroup, assignor: str) -> Described.DescribedGro
         Described.DescribedGroup,
         group,
         group.state_name(),
-        lambda member_id: _member(group, member_id),
+        lambda member_id: describe_member(group, member_id),
         topology=_topology(group),
         assignor_name=assignor,
     )
@@ -88,7 +88,8 @@ def _topics(topics: Iterable[InternalTopic]) -> list[Described.TopicInfo]:
     ]
 
 
-def _member(group: StreamsGroup, member_id: MemberId) -> Described.Member:
+def describe_member(group: StreamsGroup, member_id: MemberId) -> Described.Member:
+    """Describe a member with its tasks."""
     member, current = group.members[member_id], group.current_of(member_id)
     target = group.target.get(member_id)
     endpoint = member.user_endpoint

@@ -212,10 +212,14 @@ class StreamsGroups:
     ) -> StreamsGroupDescribeResponse.DescribedGroup:
         """Describe a group; raises KafkaError(GROUP_ID_NOT_FOUND) if none of this type exists."""
         group = find_group(self._directory.groups, group_id, StreamsGroup)
-        described = describe_group(group, self._settings.of(group).assignor)
+        described = describe_group(group, self.assignor_of(group))
         if includes_description:
             attach_description(described, group)
         return described
+
+    def assignor_of(self, group: StreamsGroup) -> str:
+        """Return the assignor of a group's next assignment."""
+        return self._settings.of(group).assignor
 
     def store_description(
         self, request: StreamsGroupTopologyDescriptionUpdateRequest, now_ms: int

@@ -21,6 +21,7 @@ from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings
 from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.control.asgi_client import ask
+from tests.unit.control.group_members import Members
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -31,7 +32,7 @@ HEADERS = {"content-type": "application/json"}
 DOCUMENT: dict[str, Any] = json.loads(json.dumps(openapi_document()))
 PATHS = {
     "fault_id": "f1", "node_id": "4", "client_id": "a", "key_id": "k", "failure_id": "i1",
-    "topic": "orders",
+    "topic": "orders", "group": "shop",
 }  # fmt: skip
 """An id for each field in a path; the examples add all but the key, whose id is random."""
 
@@ -49,11 +50,17 @@ async def app() -> AsyncIterator[Starlette]:
         listen=("SASL_PLAINTEXT://127.0.0.1:0",),
         brokers=2,
         topics={"t": 1},
-        config={"default.replication.factor": "2", "kafkalite.client.telemetry": "true"},
+        config={
+            "default.replication.factor": "2",
+            "kafkalite.client.telemetry": "true",
+            "offsets.topic.num.partitions": "1",
+            "offsets.retention.minutes": "2147483647",  # an example advances the clock
+        },
     )
     provider = IdentityProvider("http://127.0.0.1:1", clock, SeededEntropy())
     broker = Broker(settings, clock=clock, identity=provider)
     await broker.start()
+    await Members(broker).commit("shop", 1, topic="t")
     yield ControlApp(broker, Log(Level.ERROR, "json", io.StringIO()), None).app
     await broker.stop(grace_s=0)
 

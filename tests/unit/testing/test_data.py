@@ -1,4 +1,4 @@
-"""Topics and records of a broker, from the test's own thread."""
+"""Topics, records and groups of a broker, from the test's own thread."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import threading
 
 import pytest
 
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
 from kafkalite.testing import Broker
+from tests.conformance.raw import RawClient
 
 
 def test_topics_and_records() -> None:
@@ -41,3 +44,35 @@ def test_a_test_waits_for_records() -> None:
             broker.wait_for_records("orders", 3, timeout=0)
         with pytest.raises(AssertionError, match="it has 2, 0 of which `where` accepts"):
             broker.wait_for_records("orders", where=lambda each: each.offset > 5, timeout=0.01)
+
+
+def test_groups_are_shown_and_expected() -> None:
+    config = {"offsets.topic.num.partitions": 1}
+    with Broker(topics={"orders": 1}, config=config) as broker:
+        assert broker.groups() == []
+        broker.produce("orders", "v")
+        with pytest.raises(AssertionError, match="'shop' to exist within 0 s: there is no group"):
+            broker.wait_for_group("shop", timeout=0)
+        client = RawClient(int(broker.bootstrap_servers.rpartition(":")[2]))
+        client.call(FindCoordinatorRequest(coordinator_keys=["shop"]), 4)
+        commit_as_simple_consumer(client, "shop", "orders", 0)
+        group = broker.wait_for_group("shop", state="Empty", members=0)
+        assert group == broker.group("shop")
+        assert [repr(each) for each in broker.groups()] == [
+            "<classic group 'shop' Empty, members: 0>"
+        ]
+        assert broker.committed("shop") == {("orders", 0): 0}
+        assert broker.lag("shop") == {("orders", 0): 1}
+        broker.delete_group("shop")
+        assert broker.wait_for_group("shop", state="Dead").coordinator is None
+        with pytest.raises(ValueError, match="there is no group 'shop'"):
+            broker.lag("shop")
+        with pytest.raises(ValueError, match="members must be a whole number from 0"):
+            broker.wait_for_group("shop", members=-1)
+        client.close()
+
+
+def commit_as_simple_consumer(client: RawClient, group: str, topic: str, offset: int) -> None:
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition(committed_offset=offset)
+    rows = OffsetCommitRequest.OffsetCommitRequestTopic(name=topic, partitions=[partition])
+    client.call(OffsetCommitRequest(group_id=group, topics=[rows]), 8)

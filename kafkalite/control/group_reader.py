@@ -1,0 +1,412 @@
+"""Groups, read from the state of their coordinators."""
+
+from __future__ import annotations
+
+import asyncio
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkalite.control.command_table import CommandError, running_cluster
+from kafkalite.control.group_status import (
+    DEAD,
+    GroupMember,
+    GroupOffset,
+    GroupStatus,
+    ListedGroup,
+    TopicPartitions,
+)
+from kafkalite.control.internal_requests import answer_of
+from kafkalite.control.turns import in_turns, sorted_in_turns
+from kafkalite.groups.classic.group import ClassicGroup
+from kafkalite.groups.classic.membership import subscribed_topics
+from kafkalite.groups.consumer.describe import describe_member as describe_consumer
+from kafkalite.groups.consumer.group import ConsumerGroup, topics_of
+from kafkalite.groups.group import GroupType, OffsetAndMetadata
+from kafkalite.groups.migration.consumer_protocol import parse_assignment
+from kafkalite.groups.share.describe import describe_member as describe_share_member
+from kafkalite.groups.share.group import ShareGroup
+from kafkalite.groups.share.simple_assignor import SIMPLE_ASSIGNOR
+from kafkalite.groups.streams.describe import describe_member as describe_streams_member
+from kafkalite.groups.streams.group import StreamsGroup
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.ports.similar_names import similar_names_hint
+from kafkalite.protocol._generated.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from kafkalite.cluster.cluster import Cluster
+    from kafkalite.coordinator.active_shard import ActiveShard
+    from kafkalite.groups.classic.member import ClassicMember
+    from kafkalite.groups.group import Group
+    from kafkalite.groups.shard import GroupShard
+    from kafkalite.metadata.image import MetadataImage
+    from kafkalite.protocol._generated.messages.streams_group_describe import (
+        StreamsGroupDescribeResponse,
+    )
+    from kafkalite.server.broker import Broker
+
+_CONSUMER: Final = 1
+"""The type of a member that uses the consumer protocol, in ConsumerGroupDescribe."""
+_NO_EPOCH: Final = -1
+_OFFSETS_PER_TURN: Final = 500
+_UNKNOWN: Final = -1
+
+
+class UnknownGroupError(CommandError):
+    """There is no group with this id."""
+
+
+class FoundGroup(NamedTuple):
+    """A group and the shard of its coordinator."""
+
+    group: Group
+    shard: ActiveShard[GroupShard]
+
+    @property
+    def members(self) -> Mapping[str, object]:
+        """The members by id."""
+        group = self.group
+        if isinstance(group, ClassicGroup):
+            return group.soft.members
+        assert isinstance(group, ConsumerGroup | ShareGroup | StreamsGroup)
+        return group.members
+
+
+def find_group(cluster: Cluster, group_id: str) -> FoundGroup:
+    """Return a group.
+
+    Raises UnknownGroupError with similar names, and CommandError if no node coordinates the group.
+    """
+    groups = cluster.groups
+    if OFFSETS_TOPIC in cluster.metadata.image.topics:
+        try:
+            shard = groups.shard_for(group_id)
+        except KafkaError as error:
+            raise CommandError(
+                f"group {group_id[:249]!r} has no coordinator: no node leads partition "
+                f"{groups.partition_for(group_id)} of {OFFSETS_TOPIC}, or it cannot be read"
+            ) from error
+        group = shard.machine.group(group_id)
+        if group is not None:
+            return FoundGroup(group, shard)
+    known = (each.group.group_id for shard in groups.shards() for each in _groups_of(shard))
+    raise UnknownGroupError(
+        f"there is no group {group_id[:249]!r}{similar_names_hint(group_id, known)}"
+    )
+
+
+def _groups_of(shard: ActiveShard[GroupShard]) -> Iterator[FoundGroup]:
+    """Yield the groups that a shard has now."""
+    return (FoundGroup(each, shard) for each in tuple(shard.machine.directory.groups.values()))
+
+
+async def list_groups(broker: Broker) -> list[ListedGroup]:
+    """Return all groups by id."""
+    cluster = running_cluster(broker)
+    await _end_sessions(cluster)
+    listed = [
+        _listed(each)
+        for shard in cluster.groups.shards()
+        async for each in in_turns(_groups_of(shard))
+    ]
+    return [each async for each in sorted_in_turns(listed, attrgetter("group_id"))]
+
+
+def _listed(found: FoundGroup) -> ListedGroup:
+    group = found.group
+    return ListedGroup(
+        group_id=group.group_id,
+        type=group.group_type.value,
+        protocol_type=group.protocol_type,
+        state=group.state_name(),
+        coordinator=found.shard.leader_id,
+        members=len(found.members),
+    )
+
+
+async def describe_group(broker: Broker, group_id: str) -> GroupStatus:
+    """Return a group with its members and offsets; raises the errors of `find_group`.
+
+    A group with few members and offsets is described at one moment.
+    """
+    cluster = running_cluster(broker)
+    await _end_sessions(cluster)
+    found = find_group(cluster, group_id)
+    group, shard = found
+    state, epoch, assignment_epoch = group.state_name(), *_epochs(group)
+    protocol = _protocol(group, shard.machine)
+    image = cluster.metadata.image
+    # Members may join and leave while those of a large group are described.
+    described = [_described(group, each, image) async for each in in_turns(tuple(found.members))]
+    members = [each for each in described if each is not None]
+    if group.group_type is GroupType.SHARE:
+        offsets = await _share_offsets(broker, group_id, shard.leader_id)
+    else:
+        offsets = await _committed_offsets(cluster, shard.machine, group_id, members)
+    return GroupStatus(
+        group_id=group_id,
+        type=group.group_type.value,
+        protocol_type=group.protocol_type,
+        protocol=protocol,
+        state=state,
+        epoch=epoch,
+        assignment_epoch=assignment_epoch,
+        coordinator=shard.leader_id,
+        members=tuple(sorted(members, key=attrgetter("member_id"))),
+        offsets=tuple(offsets),
+    )
+
+
+def state_of(cluster: Cluster, group_id: str) -> tuple[str, int]:
+    """Return the state of a group and the number of its members.
+
+    A group that does not exist is Dead. Raises CommandError if no node coordinates the group.
+    """
+    try:
+        found = find_group(cluster, group_id)
+    except UnknownGroupError:
+        return DEAD, 0
+    return found.group.state_name(), len(found.members)
+
+
+async def _end_sessions(cluster: Cluster) -> None:
+    """Let sessions end whose time is over, as requests about groups do."""
+    is_done = asyncio.Event()
+    if cluster.clock.after_due_calls(is_done.set) is not None:
+        await is_done.wait()
+
+
+def _epochs(group: Group) -> tuple[int, int | None]:
+    """Return the epoch of a group and of its target assignment."""
+    if isinstance(group, ClassicGroup):
+        return group.soft.generation_id, None
+    assert isinstance(group, ConsumerGroup | ShareGroup | StreamsGroup)
+    return group.epoch, group.target_epoch
+
+
+def _protocol(group: Group, machine: GroupShard) -> str:
+    if isinstance(group, ClassicGroup):
+        return group.soft.protocol_name or ""
+    if isinstance(group, ConsumerGroup):
+        return machine.consumer.assignor_of(group)
+    if isinstance(group, StreamsGroup):
+        return machine.streams.assignor_of(group)
+    return SIMPLE_ASSIGNOR
+
+
+# Members
+
+
+def _described(group: Group, member_id: str, image: MetadataImage) -> GroupMember | None:
+    """Return a member; None if it has left."""
+    if isinstance(group, ClassicGroup):
+        classic = group.soft.members.get(member_id)
+        return None if classic is None else _classic_member(group, classic)
+    if isinstance(group, ConsumerGroup) and member_id in group.members:
+        return _consumer_member(group, member_id, image)
+    if isinstance(group, ShareGroup) and member_id in group.members:
+        return _share_member(group, member_id, image)
+    if isinstance(group, StreamsGroup) and member_id in group.members:
+        return _streams_member(group, member_id, image)
+    return None
+
+
+def _classic_member(group: ClassicGroup, member: ClassicMember) -> GroupMember:
+    assigned: Mapping[str, frozenset[int]] = {}
+    subscribed: frozenset[str] = frozenset()
+    try:
+        if member.assignment and group.protocol_type == "consumer":
+            assigned = parse_assignment(member.assignment).partitions
+        if member.protocols and group.protocol_type == "consumer":
+            subscribed = subscribed_topics(member.protocols[0][1])
+    except ValueError:
+        pass  # the leader has assigned something else
+    return GroupMember(
+        member_id=member.member_id,
+        instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        protocol=GroupType.CLASSIC.value,
+        epoch=group.soft.generation_id,
+        subscription=tuple(sorted(subscribed)),
+        assignment=_partitions(assigned.items()),
+    )
+
+
+def _consumer_member(group: ConsumerGroup, member_id: str, image: MetadataImage) -> GroupMember:
+    member = describe_consumer(group, member_id, image)
+    is_classic = member.member_type != _CONSUMER
+    return GroupMember(
+        member_id=member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        protocol=(GroupType.CLASSIC if is_classic else GroupType.CONSUMER).value,
+        epoch=member.member_epoch,
+        subscription=tuple(sorted(topics_of(group.members[member_id], group.resolved_regexes))),
+        assignment=_partitions(
+            (each.topic_name, each.partitions) for each in member.assignment.topic_partitions
+        ),
+    )
+
+
+def _share_member(group: ShareGroup, member_id: str, image: MetadataImage) -> GroupMember:
+    member = describe_share_member(group, member_id, image)
+    return GroupMember(
+        member_id=member_id,
+        instance_id=None,
+        client_id=member.client_id,
+        host=member.client_host,
+        protocol=GroupType.SHARE.value,
+        epoch=member.member_epoch,
+        subscription=tuple(member.subscribed_topic_names),
+        assignment=_partitions(
+            (each.topic_name, each.partitions) for each in member.assignment.topic_partitions
+        ),
+    )
+
+
+def _streams_member(group: StreamsGroup, member_id: str, image: MetadataImage) -> GroupMember:
+    member = describe_streams_member(group, member_id)
+    subtopologies = {} if group.topology is None else group.topology.subtopologies
+    inputs: dict[str, set[int]] = {}
+    for task in member.assignment.active_tasks:
+        spec = subtopologies.get(task.subtopology_id)
+        for topic in () if spec is None else spec.inputs():
+            count = len(image.topics[topic].partitions) if topic in image.topics else 0
+            existing = (each for each in task.partitions if each < count)
+            inputs.setdefault(topic, set()).update(existing)
+    return GroupMember(
+        member_id=member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        protocol=GroupType.STREAMS.value,
+        epoch=member.member_epoch,
+        subscription=tuple(
+            sorted({topic for each in subtopologies.values() for topic in each.inputs()})
+        ),
+        assignment=_partitions(inputs.items()),
+        active_tasks=_tasks(member.assignment.active_tasks),
+        standby_tasks=_tasks(member.assignment.standby_tasks),
+        warmup_tasks=_tasks(member.assignment.warmup_tasks),
+    )
+
+
+def _tasks(tasks: Iterable[StreamsGroupDescribeResponse.TaskIds]) -> tuple[str, ...]:
+    """Return tasks as Kafka Streams names them: subtopology and partition."""
+    return tuple(f"{each.subtopology_id}_{index}" for each in tasks for index in each.partitions)
+
+
+def _partitions(by_topic: Iterable[tuple[str, Iterable[int]]]) -> tuple[TopicPartitions, ...]:
+    found = (TopicPartitions(topic, tuple(sorted(indexes))) for topic, indexes in by_topic)
+    return tuple(sorted((each for each in found if each.partitions), key=attrgetter("topic")))
+
+
+# Offsets
+
+
+async def _committed_offsets(
+    cluster: Cluster, machine: GroupShard, group_id: str, members: Iterable[GroupMember]
+) -> list[GroupOffset]:
+    """Return the committed offsets, and the assigned partitions without one."""
+    owners: dict[str, dict[int, str]] = {}
+    assigned = (
+        (each.topic, partition, member.member_id)
+        for member in members
+        for each in member.assignment
+        for partition in each.partitions
+    )
+    async for topic, partition, member_id in in_turns(assigned):
+        owners.setdefault(topic, {})[partition] = member_id
+    stored = machine.offsets.of_group(group_id)
+    topics = tuple({*stored, *owners})
+    offsets: list[GroupOffset] = []
+    async for topic in sorted_in_turns(topics, str):
+        committed, owners_by_index = stored.get(topic, {}), owners.get(topic, {})
+        async for index in sorted_in_turns(tuple({*committed, *owners_by_index}), int):
+            offset, owner = committed.get(index), owners_by_index.get(index)
+            offsets.append(_offset(cluster, topic, index, offset, owner))
+            if len(offsets) % _OFFSETS_PER_TURN == 0:
+                await asyncio.sleep(0)
+    return offsets
+
+
+def _offset(
+    cluster: Cluster,
+    topic: str,
+    partition: int,
+    committed: OffsetAndMetadata | None,
+    member_id: str | None,
+) -> GroupOffset:
+    end_offset = _end_offset(cluster, topic, partition)
+    if committed is None:
+        return GroupOffset(topic, partition, None, None, "", None, end_offset, None, member_id)
+    epoch = committed.leader_epoch
+    return GroupOffset(
+        topic=topic,
+        partition=partition,
+        offset=committed.offset,
+        leader_epoch=None if epoch == _NO_EPOCH else epoch,
+        metadata=committed.metadata,
+        committed_ms=committed.commit_timestamp_ms,
+        end_offset=end_offset,
+        lag=None if end_offset is None else end_offset - committed.offset,
+        member_id=member_id,
+    )
+
+
+def _end_offset(cluster: Cluster, topic: str, index: int) -> int | None:
+    """Return the high watermark, which ListOffsets returns; None without a leader."""
+    image = cluster.metadata.image.topics.get(topic)
+    hosted = cluster.partitions.topic(topic)
+    if image is None or hosted is None or not 0 <= index < len(image.partitions):
+        return None
+    if image.partitions[index].leader < 0:
+        return None
+    try:
+        partition = hosted.partition(index)
+    except KafkaError:
+        return None
+    return None if partition is None else partition.high_watermark
+
+
+async def _share_offsets(broker: Broker, group_id: str, node_id: int) -> list[GroupOffset]:
+    """Return the start offsets of a share group as DescribeShareGroupOffsets does."""
+    cluster = running_cluster(broker)
+    request = DescribeShareGroupOffsetsRequest(
+        groups=[
+            DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(
+                group_id=group_id, topics=None
+            )
+        ]
+    )
+    (described,) = (await answer_of(broker, request, cluster.nodes[node_id])).groups
+    offsets: list[GroupOffset] = []
+    rows = [
+        (topic.topic_name, each)
+        for topic in described.topics
+        for each in topic.partitions
+        if each.error_code == ErrorCode.NONE
+    ]
+    async for topic, each in sorted_in_turns(rows, lambda row: (row[0], row[1].partition_index)):
+        is_known = each.start_offset != _UNKNOWN
+        offsets.append(
+            GroupOffset(
+                topic=topic,
+                partition=each.partition_index,
+                offset=each.start_offset if is_known else None,
+                leader_epoch=each.leader_epoch if is_known else None,
+                metadata="",
+                committed_ms=None,
+                end_offset=_end_offset(cluster, topic, each.partition_index),
+                lag=None if each.lag == _UNKNOWN else each.lag,
+                member_id=None,
+            )
+        )
+    return offsets

@@ -1,0 +1,83 @@
+"""Long answers, which are built a few entries at a time, so that other tasks run meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from heapq import merge
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from kafkalite.config.typed_json import fields_of, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+
+T = TypeVar("T")
+
+_ENTRIES_PER_TURN: Final = 100
+_SORTED_PER_TURN: Final = 2_000
+
+
+async def in_turns(entries: Iterable[T], per_turn: int = _ENTRIES_PER_TURN) -> AsyncIterator[T]:
+    """Yield entries, and let other tasks run after each `per_turn` of them.
+
+    Fewer entries are yielded without a pause.
+    """
+    for number, each in enumerate(entries, 1):
+        yield each
+        if number % per_turn == 0:
+            await asyncio.sleep(0)
+
+
+async def sorted_in_turns(entries: Iterable[T], key: Callable[[T], Any]) -> AsyncIterator[T]:
+    """Yield entries by their keys, and let other tasks run meanwhile, also while they are sorted.
+
+    `entries` must not change meanwhile.
+    """
+    chunks = []
+    for chunk in _chunks(entries, _SORTED_PER_TURN):
+        chunk.sort(key=key)
+        chunks.append(chunk)
+        if len(chunk) == _SORTED_PER_TURN:
+            await asyncio.sleep(0)
+    async for each in in_turns(merge(*chunks, key=key)):
+        yield each
+
+
+async def json_pieces(answer: Any) -> AsyncIterator[str]:  # noqa: ANN401 - any dataclass
+    """Yield the JSON text of an answer, with few entries of its lists in each piece.
+
+    Entries that the caller does not refer to are freed one by one, because to free very many at
+    once takes long.
+    """
+    contents = {each.name: getattr(answer, each.name) for each in fields_of(type(answer))}
+    del answer
+    separator = "{"
+    for name in tuple(contents):
+        content = contents.pop(name)
+        yield f"{separator}{_dumps(name)}:"
+        separator = ","
+        if not isinstance(content, tuple):
+            yield _dumps(to_json(content))
+            continue
+        entries = deque(content)
+        del content
+        yield "["
+        comma = ""
+        while chunk := [entries.popleft() for _ in range(min(len(entries), _ENTRIES_PER_TURN))]:
+            yield comma + _dumps(to_json(chunk))[1:-1]
+            comma = ","
+        yield "]"
+    yield "}"
+
+
+def _chunks(entries: Iterable[T], size: int) -> Iterator[list[T]]:
+    iterator = iter(entries)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
