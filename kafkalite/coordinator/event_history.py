@@ -18,6 +18,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kafkalite.coordinator.contract import SUBJECTS
+from kafkalite.coordinator.member_clients import MemberClient, MemberClients
+from kafkalite.ports.watchers import Watchers
 from kafkalite.protocol.acl_operations import Entity
 
 if TYPE_CHECKING:
@@ -73,6 +75,8 @@ class Entry(NamedTuple):
     """When it first happened, in milliseconds since the Unix epoch by the broker's clock."""
     at_ms: int
     """When it last happened."""
+    members: tuple[MemberClient, ...] = ()
+    """The clients of the members that the text and the facts of a group's event name."""
 
 
 _Subject: TypeAlias = tuple[Entity, str]
@@ -83,9 +87,11 @@ _by_number = attrgetter("number")
 class _SubjectEntries:
     """The entries of one subject."""
 
-    __slots__ = ("others", "refusals", "size")
+    __slots__ = ("last_number", "members", "others", "refusals", "size")
 
     def __init__(self) -> None:
+        self.last_number = 0
+        self.members = MemberClients()
         self.refusals: dict[_TextKey, tuple[Entry, int]] = {}
         self.others: dict[_TextKey, tuple[Entry, int]] = {}
         self.size = 0
@@ -107,6 +113,7 @@ class EventHistory:
         "_number",
         "_removed_first",
         "_subjects",
+        "watchers",
     )  # fmt: skip
 
     def __init__(
@@ -125,6 +132,12 @@ class EventHistory:
         """Clients, and subjects that have only refusals."""
         self._number = 0
         self._bytes = 0
+        self.watchers = Watchers()
+
+    @property
+    def last_number(self) -> int:
+        """The number of the latest entry."""
+        return self._number
 
     def add(self, event: Event, now_ms: int) -> None:
         """Store an event that happened at `now_ms`; at a limit, the oldest entries are removed."""
@@ -138,6 +151,7 @@ class EventHistory:
         is_removed_first = is_refusal or event.subject_kind is Entity.CLIENT
         entries = self._find_or_create_entries(subject, is_removed_first=is_removed_first)
         by_text = entries.refusals if is_refusal else entries.others
+        members = self._members(entries, event.subject_kind, text, facts, is_refusal=is_refusal)
         times, first_ms = 1, now_ms
         earlier = by_text.pop(text_key, None)
         if earlier is not None:
@@ -160,12 +174,34 @@ class EventHistory:
             times,
             first_ms,
             now_ms,
+            members,
         )
         by_text[text_key] = (entry, size)
+        entries.last_number = entry.number
         entries.size += size
         self._bytes += size
         while self._bytes > self._max_bytes and self._subject_count() > 1:
             self._remove_oldest_subject(subject)
+        self.watchers.notify()
+
+    def _members(
+        self,
+        entries: _SubjectEntries,
+        kind: Entity,
+        text: str,
+        facts: Mapping[str, Fact],
+        *,
+        is_refusal: bool,
+    ) -> tuple[MemberClient, ...]:
+        """Return the clients of the members that an event of a group names."""
+        if kind is not Entity.GROUP:
+            return ()
+        # Any client can be refused with a member id that it made up.
+        if not is_refusal:
+            size = entries.members.learn(facts)
+            entries.size += size
+            self._bytes += size
+        return entries.members.named_in(text, facts)
 
     def about(
         self, name: str, limit: int = 2 * MAX_ENTRIES, *, of: Entity = Entity.GROUP
@@ -184,6 +220,16 @@ class EventHistory:
         for entries in (*self._subjects.values(), *self._removed_first.values()):
             entries_of_all += entries.entries()
         return _last_entries(sorted(entries_of_all, key=_by_number), limit)
+
+    def after(self, number: int) -> Sequence[Entry]:
+        """Return the entries of all subjects with larger numbers, in the order of numbers."""
+        found: list[Entry] = []
+        for subjects in (self._subjects, self._removed_first):
+            for entries in reversed(subjects.values()):
+                if entries.last_number <= number:
+                    break
+                found += (each for each in entries.entries() if each.number > number)
+        return sorted(found, key=_by_number)
 
     def names(self, of: Entity) -> Sequence[str]:
         """Return the ids of all subjects of a kind that have entries, sorted."""

@@ -11,6 +11,7 @@ from kafkalite.capture.formats.kafka_json import as_json
 from kafkalite.capture.model import Direction
 from kafkalite.capture.reading.summary import scalar_fields
 from kafkalite.capture.recording.redaction import SECRETS_OF_REQUESTS, SECRETS_OF_RESPONSES
+from kafkalite.ports.watchers import Watchers
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.catalogue import ROWS
 from kafkalite.storage.batch import HEADER_SIZE, MAGIC_2, BatchView
@@ -88,13 +89,12 @@ class RequestLog:
         self.limit = limit
         self.last_number = 0
         """The number of the last request that has ended."""
-        self.changes = 0
-        """The number of requests and of later answers that were added."""
+        self.watchers = Watchers()
+        """Are notified of each request and each later answer that is added."""
         self._ended: deque[Exchange] = deque()
         self._pending: OrderedDict[Exchange, _Copy | None] = OrderedDict()
         self._copies: dict[Exchange, _Copy] = {}
         self._bytes = 0
-        self._watchers: list[Callable[[], None]] = []
 
     def __len__(self) -> int:
         return len(self._ended) + len(self._pending)
@@ -120,11 +120,7 @@ class RequestLog:
                 exchange = exchange.without_messages()
                 self._copies[exchange] = copy
             self._append(exchange, request_bytes + answer_bytes)
-        self.changes += 1
-        if self._watchers:
-            watchers, self._watchers = self._watchers, []
-            for notify in watchers:
-                notify()
+        self.watchers.notify()
 
     def _append(self, exchange: Exchange, size_bytes: int) -> None:
         ended = self._ended
@@ -157,15 +153,6 @@ class RequestLog:
     def pending(self) -> Sequence[LoggedRequest]:
         """Return the requests whose answers are pending, oldest first."""
         return [LoggedRequest(None, exchange, copy) for exchange, copy in self._pending.items()]
-
-    def watch(self, notify: Callable[[], None]) -> None:
-        """Call `notify` once, when a request or an answer is added."""
-        self._watchers.append(notify)
-
-    def unwatch(self, notify: Callable[[], None]) -> None:
-        """Undo `watch`, if `notify` has not been called."""
-        if notify in self._watchers:
-            self._watchers.remove(notify)
 
 
 NAMED_ENTITIES: Final = (Entity.GROUP, Entity.TOPIC, Entity.TRANSACTIONAL_ID)

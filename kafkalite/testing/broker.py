@@ -250,14 +250,16 @@ class Broker(BrokerData):
         transactional_id: str | None = None,
         topic: str | None = None,
         client: str | None = None,
+        since: str | None = None,
     ) -> list[Entry]:
         """Return the history of a group, a transactional id, a topic or a client, or of all.
 
         A client is an address, such as "127.0.0.1". The result has the latest `limit` entries,
         oldest first. Each has a `kind`, such as "refused" or "rebalance", a `text`, and its
-        `facts`. Raises ValueError if more than one of the four is given.
+        `facts`. `since` selects those of the last "15m", or another duration, or from a time on,
+        such as "2026-03-01T12:00:00Z". Raises ValueError if more than one of the four is given.
         """
-        command = Explain(group, transactional_id, topic, client, limit)
+        command = Explain(group, transactional_id, topic, client, limit, since)
 
         async def perform() -> list[Entry]:
             return list(command.entries(broker))

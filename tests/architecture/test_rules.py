@@ -139,6 +139,7 @@ OWN_TIME = {
     "control/commands/groups.py": "limits how long a command waits for a group of real clients",
     "testing/data.py": "limits how long a test waits for records of real clients",
     "control/commands/requests.py": "limits how long a command waits for requests of real clients",
+    "control/waiting.py": "limits how long a command waits, and when idle streams send something",
 }
 """Modules that may use the event loop's or the system's time → the reason."""
 

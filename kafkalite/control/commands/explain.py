@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
-from kafkalite.config.typed_json import About
+from kafkalite.config.typed_json import About, to_json
 from kafkalite.control.command_table import CommandError, Family, Row, Words
+from kafkalite.control.waiting import changed, keep_alive_deadline
 from kafkalite.coordinator.contract import SUBJECTS
 from kafkalite.coordinator.event_history import MAX_ENTRIES
-from kafkalite.ports.times import iso_of
+from kafkalite.ports.times import duration_ms, instant_ms, iso_of
 from kafkalite.protocol.acl_operations import Entity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
     from kafkalite.coordinator.event_history import Entry
+    from kafkalite.coordinator.member_clients import MemberClient
     from kafkalite.server.broker import Broker
 
 MAX_EXPLAIN_ENTRIES = 10_000
 DEFAULT_EXPLAIN_ENTRIES = 2 * MAX_ENTRIES
+
+
+_KIND_WIDTH: Final = 12
+_SUBJECT_WIDTH: Final = 20
+_MAX_SUBJECT_WIDTH: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class NamedMember:
+    """A member of a group, and its client."""
+
+    member_id: Annotated[str, About("Member id.")]
+    client_id: Annotated[str, About("Client id.")]
+    client_host: Annotated[str, About("Address of the client.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +70,10 @@ class HistoryEntry:
     first_iso: Annotated[str, About("The same time in ISO 8601, UTC.")]
     at_ms: Annotated[int, About("Time of the last of them, in milliseconds since the Unix epoch.")]
     at_iso: Annotated[str, About("The same time in ISO 8601, UTC.")]
+    members: Annotated[
+        tuple[NamedMember, ...],
+        About("The clients of the members that the text and the facts name, at most 20."),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +91,28 @@ class Explanation:
     entries: Annotated[tuple[HistoryEntry, ...], About("The latest entries, at most `limit`.")]
 
 
-@dataclass(frozen=True, slots=True)
-class Explain:
-    """Return the history of a group, a transactional id, a topic or a client, or of all of them.
+def _read_since(text: str) -> str:
+    """Return a text that `--since` takes; raises ValueError for another one."""
+    _since_ms(text, 0)
+    return text
 
-    A client is an address, such as 127.0.0.1.
-    """
+
+def _since_ms(text: str, now_ms: int) -> int:
+    """Return the time that is named, or that was a duration ago; raises ValueError."""
+    if "-" in text:
+        return instant_ms(text)
+    try:
+        return now_ms - duration_ms(text)
+    except ValueError as error:
+        raise ValueError(
+            f"{text[:40]!r} is neither a duration, such as 15m, nor a time, such as "
+            "2026-03-01T12:00:00Z"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _EntryFilter:
+    """Selects entries of the history."""
 
     AT_MOST_ONE: ClassVar = tuple(each.value for each in SUBJECTS)
 
@@ -95,21 +133,47 @@ class Explain:
             metavar="NUMBER",
         ),
     ] = DEFAULT_EXPLAIN_ENTRIES
+    since: Annotated[
+        str | None,
+        About(
+            "only entries of the last 15m, or another duration, by the broker's clock, or from a "
+            "time on, such as 2026-03-01T12:00:00Z [all]",
+            parse=_read_since,
+            metavar="TIME",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         if sum(getattr(self, name) is not None for name in self.AT_MOST_ONE) > 1:
             raise CommandError(
                 "explain takes one group, one transactional id, one topic or one client"
             )
+        if self.since is not None:
+            _read_since(self.since)
 
     def entries(self, broker: Broker) -> Sequence[Entry]:
         """Return the entries of the history; those of an unknown id are none."""
         limit = max(0, min(self.limit, MAX_EXPLAIN_ENTRIES))
+        found = self._entries_of_subject(broker, limit)
+        if self.since is None:
+            return found
+        first_ms = _since_ms(self.since, broker.clock.now_ms())
+        return [each for each in found if each.at_ms >= first_ms]
+
+    def _entries_of_subject(self, broker: Broker, limit: int) -> Sequence[Entry]:
         for kind in SUBJECTS:
             name = getattr(self, kind.value)
             if name is not None:
                 return broker.history.about(name, limit, of=kind)
         return broker.history.latest(limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Explain(_EntryFilter):
+    """Return the history of a group, a transactional id, a topic or a client, or of all of them.
+
+    A client is an address, such as 127.0.0.1.
+    """
 
     async def perform(self, broker: Broker) -> Explanation:
         """Return the history."""
@@ -125,10 +189,40 @@ class Explain:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class FollowHistory(_EntryFilter):
+    """Send entries of the history, and each further one, as server-sent events.
+
+    The stream begins with the entries that `GET /v1/explain` returns. It ends when the client
+    disconnects. An event that is repeated is sent again.
+    """
+
+    async def perform(self, broker: Broker) -> HistoryEntry:
+        """Raise CommandError: the stream has no end."""
+        del broker
+        raise CommandError("a stream of entries has no end: read /v1/explain/stream")
+
+    async def events(self, broker: Broker) -> AsyncIterator[str]:
+        """Yield the events; a client that reads slowly misses those that leave the history."""
+        history = broker.history
+        yield ": history\n\n"
+        entries = self.entries(broker)
+        while True:
+            changes, number = history.watchers.changes, history.last_number
+            for entry in entries:
+                data = json.dumps(to_json(_described(entry)), ensure_ascii=False)
+                yield f"id: {entry.number}\nevent: entry\ndata: {data}\n\n"
+            if not await changed(history.watchers, changes, keep_alive_deadline()):
+                yield ": no entry\n\n"  # fails if the client has disconnected
+            entries = [each for each in history.after(number) if self._is_about_subject(each)]
+
+    def _is_about_subject(self, entry: Entry) -> bool:
+        return all(getattr(self, name) in {None, getattr(entry, name)} for name in self.AT_MOST_ONE)
+
+
 def _described(entry: Entry) -> HistoryEntry:
-    return HistoryEntry(
-        **entry._asdict(), first_iso=iso_of(entry.first_ms), at_iso=iso_of(entry.at_ms)
-    )
+    values = entry._asdict() | {"members": tuple(NamedMember(*each) for each in entry.members)}
+    return HistoryEntry(**values, first_iso=iso_of(entry.first_ms), at_iso=iso_of(entry.at_ms))
 
 
 def _lines(found: Explanation, given: Mapping[str, object]) -> list[str]:
@@ -137,7 +231,17 @@ def _lines(found: Explanation, given: Mapping[str, object]) -> list[str]:
     )
     if not found.entries:
         return [f"no entries about {_subject_text(subject)}"]
-    return [_entry_line(entry, is_unfiltered=subject is None) for entry in found.entries]
+    return _entry_lines(found.entries, is_unfiltered=subject is None)
+
+
+def _entry_lines(entries: Sequence[HistoryEntry], *, is_unfiltered: bool) -> list[str]:
+    """Return entries as lines with aligned columns."""
+    subject_width = min(
+        max(len(_subject_of(each)) for each in entries) if is_unfiltered else 0, _MAX_SUBJECT_WIDTH
+    )
+    kind_width = max(len(each.kind) for each in entries) + 1
+    members = _short_names(member for each in entries for member in each.members)
+    return [_entry_line(each, subject_width, kind_width, members) for each in entries]
 
 
 def _subject_text(subject: tuple[str, str] | None) -> str:
@@ -160,19 +264,90 @@ def _address_hint(client: str) -> str:
 
 def line_of(entry: Entry) -> str:
     """Return an entry of the history as one line, with its subject."""
-    return _entry_line(_described(entry), is_unfiltered=True)
+    (line,) = _entry_lines([_described(entry)], is_unfiltered=True)
+    return line
 
 
-def _entry_line(entry: HistoryEntry, *, is_unfiltered: bool) -> str:
-    name = entry.group or entry.transactional_id or entry.topic or entry.client
-    subject = f" {name}" if is_unfiltered else ""
+def _followed_line(entry: HistoryEntry, given: Mapping[str, object]) -> str:
+    """Return an entry as one line that is aligned with the lines of other entries."""
+    is_unfiltered = not given.keys() & set(_EntryFilter.AT_MOST_ONE)
+    subject_width = _SUBJECT_WIDTH if is_unfiltered else 0
+    return _entry_line(entry, subject_width, _KIND_WIDTH, _short_names(entry.members))
+
+
+def _subject_of(entry: HistoryEntry) -> str:
+    return entry.group or entry.transactional_id or entry.topic or entry.client or ""
+
+
+def _entry_line(
+    entry: HistoryEntry, subject_width: int, kind_width: int, names: Mapping[str, str]
+) -> str:
+    subject = f" {_subject_of(entry):<{subject_width}}" if subject_width else ""
     repeated = f" ({entry.times} times since {entry.first_iso})" if entry.times > 1 else ""
-    return f"{entry.at_iso}{subject} {entry.kind}: {entry.text}{repeated}"
+    text = _named_text(entry.text, names)
+    return f"{entry.at_iso}{subject} {f'{entry.kind}:':<{kind_width}} {text}{repeated}"
 
+
+def _named_text(text: str, names: Mapping[str, str]) -> str:
+    """Return a text whose member ids are replaced by the names of the members."""
+    if not names:
+        return text
+    longest_first = sorted(names, key=len, reverse=True)
+    ids = "|".join(map(re.escape, longest_first))
+    return re.sub(rf"(?<![\w+/-])(?:{ids})(?![\w+/-])", lambda match: names[match[0]], text)
+
+
+def _short_names(members: Iterable[NamedMember | MemberClient]) -> dict[str, str]:
+    """Return client id, host and the beginning of the member id, by member id."""
+    known = {each.member_id: each for each in members}
+    ids = {member_id: _distinctive(member) for member_id, member in known.items()}
+    length = _ID_LENGTH
+    while len({each[:length] for each in ids.values()}) < len(set(ids.values())):
+        length += _ID_LENGTH // 2
+    return {
+        member_id: f"{member.client_id}@{member.client_host} ({_shortened(ids[member_id], length)})"
+        for member_id, member in known.items()
+    }
+
+
+def _distinctive(member: NamedMember | MemberClient) -> str:
+    """Return the part of a member id that differs from those of the client's other members.
+
+    The id of a classic member begins with the client id or the instance id, followed by a UUID.
+    """
+    match = _UUID_AT_END.search(member.member_id)
+    return member.member_id if match is None else match[0]
+
+
+def _shortened(member_id: str, length: int) -> str:
+    # An ellipsis in place of a few characters would be no shorter.
+    return member_id if len(member_id) <= length + _ID_LENGTH // 2 else f"{member_id[:length]}…"
+
+
+_ID_LENGTH: Final = 8
+_UUID_AT_END: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 _ABOUT = "Show the history of groups, transactional ids, topics and clients, with reasons."
 
 COMMANDS = Family(
-    (Row(Explain, Explanation, "GET", "/v1/explain", (Words("explain"),), _lines),),
+    (
+        Row(Explain, Explanation, "GET", "/v1/explain", (Words("explain"),), _lines),
+        Row(
+            FollowHistory,
+            HistoryEntry,
+            "GET",
+            "/v1/explain/stream",
+            (
+                Words(
+                    "explain",
+                    "print further entries when they are made, until Ctrl-C",
+                    flag="follow",
+                ),
+            ),
+            lambda entry, given: [_followed_line(entry, given)],
+            pieces=lambda command, broker: command.events(broker),
+            media_type="text/event-stream",
+        ),
+    ),
     {"explain": _ABOUT},
 )

@@ -12,6 +12,7 @@ from kafkalite.config.typed_json import About, JsonError, to_json
 from kafkalite.control.command_table import CommandError, Family, Row, Status, Words
 from kafkalite.control.commands import explain
 from kafkalite.control.request_filter import RequestFilter, check_fields, field_differences
+from kafkalite.control.waiting import changed, keep_alive_deadline
 from kafkalite.ports.texts import count_text
 from kafkalite.ports.times import iso_of
 from kafkalite.protocol import codec
@@ -150,10 +151,10 @@ class ListRequests(RequestFilter):
         deadline = asyncio.get_running_loop().time() + self.wait_ms / 1000
         since = self.since
         while True:
-            changes, last_number = log.changes, log.last_number
+            changes, last_number = log.watchers.changes, log.last_number
             requests = _requests(log, since)
             found = [each async for each in _in_turns(requests) if self.matches(each)]
-            if found or not await _changed(log, changes, deadline):
+            if found or not await changed(log.watchers, changes, deadline):
                 return found[-self.limit :]
             since = max(since, last_number)
 
@@ -186,14 +187,14 @@ class StreamRequests(RequestFilter):
         number = self.since or log.last_number
         yield ": requests\n\n"
         while True:
-            changes, ended = log.changes, log.after(number)
+            changes, ended = log.watchers.changes, log.after(number)
             async for each in _in_turns(ended):
                 assert each.number is not None
                 number = each.number
                 if self.matches(each):
                     data = _dumps(to_json(recorded(each)))
                     yield f"id: {number}\nevent: request\ndata: {data}\n\n"
-            if not ended and not await _changed(log, changes, _soon()):
+            if not ended and not await changed(log.watchers, changes, keep_alive_deadline()):
                 yield ": no request\n\n"  # fails if the client has disconnected
 
 
@@ -307,7 +308,7 @@ class ExpectRequests(RequestFilter):
         ended: list[LoggedRequest] = []
         since = self.since
         while True:
-            changes, last_number = log.changes, log.last_number
+            changes, last_number = log.watchers.changes, log.last_number
             requests, pending = log.after(since), log.pending()
             ended += [each async for each in _in_turns(requests) if self._is_met_by(each)]
             found = ended + [each async for each in _in_turns(pending) if self._is_met_by(each)]
@@ -316,7 +317,7 @@ class ExpectRequests(RequestFilter):
             if is_over or (count >= self._minimum and not waits_for_more):
                 return found
             since = max(since, last_number)
-            if not await _changed(log, changes, deadline):
+            if not await changed(log.watchers, changes, deadline):
                 return found
 
     async def _nearest(self, log: RequestLog) -> list[NearMiss]:
@@ -468,31 +469,6 @@ async def _in_turns(requests: Iterable[LoggedRequest]) -> AsyncIterator[LoggedRe
         if position % _REQUESTS_PER_TURN == 0:
             await asyncio.sleep(0)
         yield each
-
-
-async def _changed(log: RequestLog, changes: int, deadline: float) -> bool:
-    """Wait until the log has more changes than these; return False at the deadline."""
-    if log.changes != changes:
-        return True
-    if asyncio.get_running_loop().time() >= deadline:
-        return False
-    event = asyncio.Event()
-    log.watch(event.set)
-    try:
-        async with asyncio.timeout_at(deadline):
-            await event.wait()
-    except TimeoutError:
-        return False
-    finally:
-        log.unwatch(event.set)
-    return True
-
-
-def _soon() -> float:
-    return asyncio.get_running_loop().time() + _KEEP_ALIVE_S
-
-
-_KEEP_ALIVE_S: Final = 15
 
 
 def _dumps(value: object) -> str:

@@ -304,6 +304,7 @@ async def test_the_history_of_groups_is_returned() -> None:
             "first_iso": "1970-01-01T00:00:01.000Z",
             "at_ms": 2_000,
             "at_iso": "1970-01-01T00:00:02.000Z",
+            "members": [],
         }
     ]
     fencing = Event("g", "fenced", "epoch 3 is fenced", {}, Entity.TRANSACTIONAL_ID)

@@ -17,6 +17,7 @@ from kafkalite.coordinator.event_history import (
     MAX_TEXT_LENGTH,
     EventHistory,
 )
+from kafkalite.coordinator.member_clients import MemberClient
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 
@@ -243,3 +244,47 @@ def test_byte_count_returns_to_zero(notes: list[tuple[str, str, str, Any]]) -> N
     for entry in history.latest():
         fresh.add(Event(entry.group or "", entry.kind, entry.text, entry.facts), entry.at_ms)
     assert history.bytes == fresh.bytes
+
+
+def test_entries_name_the_clients_of_members() -> None:
+    history = EventHistory()
+    client = {"client_id": "svc", "client_host": "/10.0.0.1"}
+    history.add(event(text="m1 joined", member_id="m1", **client), 0)
+    history.add(event(kind="rebalance", text="group epoch 1 → 2: member m1 joined"), 1)
+    history.add(event("other", text="m1 joined"), 2)
+    assert [entry.members for entry in history.latest()] == [
+        (MemberClient("m1", "svc", "10.0.0.1"),),
+        (MemberClient("m1", "svc", "10.0.0.1"),),
+        (),
+    ]
+
+
+def test_a_refusal_does_not_say_who_a_member_is() -> None:
+    history = EventHistory()
+    stranger = {"member_id": "m1", "client_id": "other", "client_host": "/10.0.0.9"}
+    history.add(event(kind="refused", text="unknown member m1", **stranger), 0)
+    history.add(event(text="m1 joined"), 1)
+    refused, joined = history.about("g")
+    assert [member.client_id for member in refused.members] == ["other"]
+    assert joined.members == ()
+
+
+def test_members_are_counted_and_removed_with_their_group() -> None:
+    history = EventHistory(max_subjects=1)
+    history.add(event(text="m1 joined", member_id="m1", client_id="svc", client_host="h"), 0)
+    history.add(event("other", text="m1 joined"), 1)
+    (entry,) = history.latest()
+    alone = EventHistory()
+    alone.add(event("other", text="m1 joined"), 1)
+    assert (entry.members, history.bytes) == ((), alone.bytes)
+
+
+def test_entries_after_a_number_are_those_of_all_subjects() -> None:
+    history = EventHistory()
+    for number, group in enumerate(("a", "b", "a", "c")):
+        history.add(event(group, text=f"{number}"), number)
+    history.add(event("b", "refused", "4"), 4)
+    history.add(Event("127.0.0.1", "closed", "5", {}, Entity.CLIENT), 5)
+    assert [entry.text for entry in history.after(2)] == ["2", "3", "4", "5"]
+    assert [entry.text for entry in history.after(history.last_number - 1)] == ["5"]
+    assert history.after(history.last_number) == []

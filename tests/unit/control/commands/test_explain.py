@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from kafkalite.control.command_table import CommandError
-from kafkalite.control.commands.explain import Explain
+from kafkalite.control.commands.explain import COMMANDS, Explain, FollowHistory
 from kafkalite.coordinator.contract import Event
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.ports.clock import AdjustableClock
@@ -54,3 +55,79 @@ async def test_the_history_of_a_topic_is_returned() -> None:
     explanation = await Explain(topic="t").perform(running)
     assert [entry.text for entry in explanation.entries] == ["epoch 3"]
     assert (explanation.groups, explanation.topics) == (("t",), ("t",))
+
+
+UUID = "8773c7fd-3435-41ad-acbe-4e7b239f8ee2"
+
+
+async def lines(running: Broker, **given: object) -> list[str]:
+    (row, _) = COMMANDS.rows
+    return list(row.lines(await Explain(**given).perform(running), given))  # type: ignore[arg-type]
+
+
+def join(running: Broker, member_id: str, client_id: str, group: str = "shop") -> None:
+    facts = {"member_id": member_id, "client_id": client_id, "client_host": "/10.0.0.1"}
+    running.history.add(Event(group, "joined", f"member {member_id} joined", facts), 0)
+
+
+async def test_lines_name_the_clients_of_members_and_are_aligned() -> None:
+    running = broker()
+    join(running, "QlNiaT/8Th637V9vYeMTig", "svc-0")
+    join(running, f"svc-1-{UUID}", "svc-1")
+    join(running, "m3", "svc-2", "s")
+    text = f"epoch 1 → 2: QlNiaT/8Th637V9vYeMTig, svc-1-{UUID}"
+    running.history.add(Event("shop", "rebalance", text, {}), 0)
+    time = "1970-01-01T00:00:00.000Z"
+    first, second = "svc-0@10.0.0.1 (QlNiaT/8…)", "svc-1@10.0.0.1 (8773c7fd…)"
+    assert await lines(running) == [
+        f"{time} shop joined:    member {first} joined",
+        f"{time} shop joined:    member {second} joined",
+        f"{time} s    joined:    member svc-2@10.0.0.1 (m3) joined",
+        f"{time} shop rebalance: epoch 1 → 2: {first}, {second}",
+    ]
+
+
+async def test_shortened_ids_are_different() -> None:
+    running = broker()
+    for each in ("abcdefgh-1111-2222", "abcdefgh-1111-3333", "abcdefgh-1112-3333"):
+        join(running, each, "svc")
+    assert [line.partition("svc@10.0.0.1 ")[2] for line in await lines(running)] == [
+        "(abcdefgh-1111-2222) joined",
+        "(abcdefgh-1111-3333) joined",
+        "(abcdefgh-1112-3333) joined",
+    ]
+
+
+async def test_entries_can_begin_at_a_time() -> None:
+    running = broker()
+    for time_ms in (0, 400, 900):
+        running.history.add(Event("g", "joined", f"{time_ms}", {}), time_ms)
+    last = await Explain(since="600ms").perform(running)
+    assert [entry.text for entry in last.entries] == ["400", "900"]
+    last = await Explain("g", since="1970-01-01T00:00:00.900Z").perform(running)
+    assert [entry.text for entry in last.entries] == ["900"]
+    with pytest.raises(ValueError, match="'soon' is neither a duration, such as 15m, nor a time"):
+        Explain(since="soon")
+
+
+async def test_a_stream_has_the_entries_and_those_that_follow() -> None:
+    running = broker()
+    for group in ("a", "b", "a"):
+        running.history.add(Event(group, "joined", f"{group} joined", {}), 0)
+    events = FollowHistory(group="a", limit=1).events(running)
+    assert await anext(events) == ": history\n\n"
+    assert _entry(await anext(events))["number"] == 3
+    running.history.add(Event("b", "left", "b left", {}), 0)
+    running.history.add(Event("a", "refused", "stale", {}), 0)
+    running.history.add(Event("a", "refused", "stale", {}), 0)
+    repeated = _entry(await anext(events))
+    assert (repeated["number"], repeated["times"]) == (6, 2)
+    with pytest.raises(CommandError, match="no end"):
+        await FollowHistory().perform(running)
+
+
+def _entry(event: str) -> dict[str, object]:
+    number, kind, data = event.splitlines()[:3]
+    entry: dict[str, object] = json.loads(data.removeprefix("data: "))
+    assert (number, kind) == (f"id: {entry['number']}", "event: entry")
+    return entry
