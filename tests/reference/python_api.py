@@ -156,7 +156,7 @@ RETURNED_ONLY = {
 """Classes whose objects are attributes or results: their constructors are not public."""
 
 INTERNAL = {
-    "Access": {"hint"},
+    "Access": {"login_question", "tls_question"},
     "Backoff": {"delay_ms"},
     "ClusterMetadata": {"parse"},
     "Metadata": {
