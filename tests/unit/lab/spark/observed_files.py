@@ -92,32 +92,26 @@ class _Handler(fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no ty
     copy_file = delete_dir_contents = delete_root_dir_contents = open_append_stream = _not_needed
 
 
-class _NewFile(io.RawIOBase):
+class _NewFile(io.FileIO):
     def __init__(self, observe: Callable[[], None], path: str) -> None:
+        super().__init__(path, "wb")
         self._observe = observe
-        self._file = DISK.open_output_stream(path, buffer_size=None)
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return int(self._file.tell())
+        self._is_empty = True
 
     def write(self, data: Any) -> int:  # noqa: ANN401 - a buffer
         content = bytes(data)
         half = len(content) // 2
-        is_first = not self.tell()
-        self._file.write(content[:half])
-        if is_first:
+        super().write(content[:half])
+        if self._is_empty:
             self._observe()
-        self._file.write(content[half:])
+            self._is_empty = False
+        super().write(content[half:])
         return len(content)
 
     def close(self) -> None:
         if not self.closed:
-            super().close()
             self._observe()
-            self._file.close()
+            super().close()
 
 
 class _NewObject(io.BytesIO):

@@ -59,8 +59,8 @@ def recover(folder: Path, root: str, observe: Callable[[], None]) -> Committed:
     stored = Output(out, TABLES, FOLDERS, REPORT).recover()
     names = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     tables = {name for name in names if not name.startswith("_kafkalite/") and "/" in name}
-    kept = (f"{manifest.PARTS}/", STAGING)
-    internal = {name for name in names if name.startswith(kept)}
+    folders = (f"{manifest.PARTS}/", STAGING)
+    internal = {name for name in names if name.startswith(folders)}
     committed = stored.manifest.files
     assert tables == {name for name in committed if not name.startswith("_kafkalite/")}
     assert internal == {*stored.parts}
