@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import deque
 from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -13,6 +12,9 @@ from kafkalite.config.typed_json import fields_of, to_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+
+    from kafkalite.control.command_table import Command
+    from kafkalite.server.broker import Broker
 
 T = TypeVar("T")
 
@@ -46,6 +48,19 @@ async def sorted_in_turns(entries: Iterable[T], key: Callable[[T], Any]) -> Asyn
         yield each
 
 
+def drain(entries: list[T]) -> Iterator[T]:
+    """Yield the entries of a list, and remove each: to free very many at once takes long."""
+    entries.reverse()
+    while entries:
+        yield entries.pop()
+
+
+async def answer_pieces(command: Command[Any], broker: Broker) -> AsyncIterator[str]:
+    """Perform a command, and yield the JSON text of its answer in pieces; see `Row.pieces`."""
+    async for piece in json_pieces(await command.perform(broker)):
+        yield piece  # no variable refers to the answer, so it is freed in pieces, too
+
+
 async def json_pieces(answer: Any) -> AsyncIterator[str]:  # noqa: ANN401 - any dataclass
     """Yield the JSON text of an answer, with few entries of its lists in each piece.
 
@@ -62,13 +77,11 @@ async def json_pieces(answer: Any) -> AsyncIterator[str]:  # noqa: ANN401 - any 
         if not isinstance(content, tuple):
             yield _dumps(to_json(content))
             continue
-        entries = deque(content)
+        entries = list(content)
         del content
         yield "["
-        comma = ""
-        while chunk := [entries.popleft() for _ in range(min(len(entries), _ENTRIES_PER_TURN))]:
-            yield comma + _dumps(to_json(chunk))[1:-1]
-            comma = ","
+        for number, chunk in enumerate(_chunks(drain(entries), _ENTRIES_PER_TURN)):
+            yield ("," if number else "") + _dumps(to_json(chunk))[1:-1]
         yield "]"
     yield "}"
 

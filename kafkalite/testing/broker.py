@@ -11,7 +11,6 @@ import atexit
 import os
 import threading
 from concurrent.futures import CancelledError
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from kafkalite.config.options import CONTROL_TLS, CONTROL_TOKEN
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
     from kafkalite.lab.replay.standin.preparation import Match, OnMiss
     from kafkalite.security.sasl.users import User
     from kafkalite.telemetry.metrics import ClientMetrics
-    from kafkalite.transactions.state import Transaction
 
 T = TypeVar("T")
 
@@ -285,21 +283,6 @@ class Broker(BrokerData):
         if status.problem is not None:
             raise ModuleNotFoundError(status.problem)
         return status.clients
-
-    def transactions(self) -> list[Transaction]:
-        """Return the state of every transactional id, sorted by id.
-
-        Each `Transaction` has its `state`, such as TransactionState.ONGOING, the `partitions` of
-        the open transaction, the `producer_id` and the `producer_epoch`, and more.
-        """
-
-        async def perform() -> list[Transaction]:
-            shards = () if cluster is None else cluster.transactions.shards()
-            transactions = (each for shard in shards for each in shard.machine.transactions())
-            return sorted(transactions, key=attrgetter("transactional_id"))
-
-        cluster = self._running_broker().cluster
-        return self._run_on_loop(perform())
 
     def move_leader(
         self, topic: str, partition: int, leader: int, *, unclean: bool = False

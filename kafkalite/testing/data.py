@@ -1,4 +1,4 @@
-"""BrokerData: topics, records and groups of a broker, for a test without a client library."""
+"""BrokerData: topics, records, groups and transactions, for a test without a client library."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kafkalite.control.commands.topics import TopicStatus
     from kafkalite.control.group_status import GroupStatus, ListedGroup
     from kafkalite.control.topic_records import Isolation, TopicRecord
+    from kafkalite.control.transaction_reader import TransactionStatus
     from kafkalite.server.broker import Broker
 
 T = TypeVar("T")
@@ -22,7 +23,7 @@ _MAX_RECORDS = 1_000_000
 
 
 class BrokerData:
-    """Creates topics, writes and reads records, shows groups.
+    """Creates topics, writes and reads records, shows groups and transactions.
 
     The methods are usable from any thread but the broker's.
     """
@@ -213,6 +214,17 @@ class BrokerData:
         }
         command: ShowGroup = _command(ShowGroup, given, "a group")
         return self._run_on_loop(command.expected(self._running_broker()))
+
+    def transactions(self) -> list[TransactionStatus]:
+        """Return every transactional id, sorted, with its current or last transaction.
+
+        Each has its `state`, such as TransactionState.ONGOING, the `partitions` of the open
+        transaction, its `age_ms` and `timeout_ms`, the `producer_id`, the `producer_epoch` and the
+        client of the producer.
+        """
+        from kafkalite.control.transaction_reader import list_transactions  # noqa: PLC0415 - as above
+
+        return self._run_on_loop(list_transactions(self._running_broker()))
 
     def _found(  # noqa: PLR0917 - as above
         self,

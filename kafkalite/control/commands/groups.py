@@ -18,15 +18,13 @@ from kafkalite.control.group_reader import (
 )
 from kafkalite.control.group_status import DEAD, EMPTY, STATES, GroupList, GroupStatus, dead_group
 from kafkalite.control.internal_requests import answer_of
-from kafkalite.control.turns import json_pieces
+from kafkalite.control.turns import answer_pieces
 from kafkalite.ports.texts import count_text
 from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from kafkalite.server.broker import Broker
 
 MAX_WAIT_MS: Final = 10 * 60 * 1000
@@ -148,23 +146,18 @@ class DeleteGroup:
         return DeletedGroup(self.group)
 
 
-async def _pieces(command: ListGroups | ShowGroup, broker: Broker) -> AsyncIterator[str]:
-    async for piece in json_pieces(await command.perform(broker)):
-        yield piece  # no variable refers to the answer, see json_pieces
-
-
 _PATH, _PATH_OF_ONE = "/v1/groups", "/v1/groups/{group}"
 
 COMMANDS = Family(
     (
-        Row(ListGroups, GroupList, "GET", _PATH, pieces=_pieces),
+        Row(ListGroups, GroupList, "GET", _PATH, pieces=answer_pieces),
         Row(
             ShowGroup,
             GroupStatus,
             "GET",
             _PATH_OF_ONE,
             not_found=UnknownGroupError,
-            pieces=_pieces,
+            pieces=answer_pieces,
         ),
         Row(DeleteGroup, DeletedGroup, "DELETE", _PATH_OF_ONE, not_found=UnknownGroupError),
     )
