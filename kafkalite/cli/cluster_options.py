@@ -63,9 +63,9 @@ def add_cluster_options(parser: ArgumentParser) -> None:
     add_access_options(parser)
 
 
-def add_json_option(parser: ArgumentParser) -> None:
+def add_json_option(parser: ArgumentParser, text: str = "print JSON") -> None:
     """Add the option for an output as JSON."""
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help=text)
 
 
 def add_actions(parser: ArgumentParser, actions: Iterable[Action]) -> None:
@@ -154,13 +154,16 @@ def _access(arguments: Namespace) -> Access:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print lines; raises SystemExit with status 0 if the output has no reader any more."""
-    text = "".join(f"{line}\n" for line in lines)
-    if text and not print_output(text):
-        raise SystemExit(0)
+    """Print lines; see `print_text`."""
+    print_text("".join(f"{line}\n" for line in lines))
 
 
 def print_json(shape: object) -> None:
-    """Print a value as JSON; raises SystemExit with status 0 as `print_lines` does."""
-    if not print_output(as_json(shape)):
+    """Print a value as JSON; see `print_text`."""
+    print_text(as_json(shape))
+
+
+def print_text(text: str) -> None:
+    """Print a text; raises SystemExit with status 0 if the output has no reader any more."""
+    if text and not print_output(text):
         raise SystemExit(0)

@@ -15,14 +15,17 @@ from kafkalite.cli import (
     capture,
     cluster_options,
     completion,
+    consume,
     diff,
     fence,
+    produce,
     replay,
     serve,
     show,
     topic,
 )
 from kafkalite.cli.output import USAGE_STATUS
+from kafkalite.cli.streams import discard_output, end_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,6 +67,18 @@ COMMANDS = (
         "List, create, describe and delete topics of any Kafka cluster.",
         topic.add_topic,
         cluster_options.run_action,
+    ),
+    (
+        "produce",
+        "Write lines of the standard input as records to any Kafka cluster.",
+        produce.add_produce,
+        produce.produce,
+    ),
+    (
+        "consume",
+        "Print the records of a topic of any Kafka cluster.",
+        consume.add_consume,
+        consume.consume,
     ),
     (
         "fence-producers",
@@ -140,7 +155,19 @@ def new_parser(given: Sequence[str] | None = None) -> CommandParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command in `arguments`, by default the arguments of the process."""
+    """Run the command in `arguments`, by default the arguments of the process.
+
+    As with Java's tools, an output whose reader has ended is no error.
+    """
+    try:
+        _run(arguments)
+    except BrokenPipeError:
+        discard_output()
+    finally:
+        end_output()
+
+
+def _run(arguments: Sequence[str] | None) -> None:
     parser = new_parser(sys.argv[1:] if arguments is None else arguments)
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from contextlib import suppress
 
 _STANDARD_DESCRIPTORS = range(3)
 
@@ -45,9 +46,47 @@ def write_stdout(text: str) -> OSError | None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        _open_null_device(sys.stdout.fileno())  # the rest is flushed at exit
+        discard_output()
         return error
     return None
+
+
+def write_stdout_bytes(data: bytes) -> bool:
+    """Print bytes to stdout; return False if the output has no reader.
+
+    On a terminal, control characters within lines are escaped. Raises OSError for other errors.
+    """
+    if sys.stdout.isatty():
+        lines = data.decode(errors="backslashreplace").split("\n")
+        data = "\n".join(map(printable, lines)).encode()
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        discard_output()
+        return False
+    return True
+
+
+def end_output() -> None:
+    """Flush stdout before the process ends; what has no reader any more is discarded.
+
+    Python would print an error and exit with status 120.
+    """
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
+    except (OSError, ValueError):
+        pass  # Python reports it at the end; ValueError: the stream is closed
+
+
+def discard_output() -> None:
+    """Let stdout, whose reader has ended, be the null device."""
+    # A stream of a test has no descriptor.
+    with suppress(OSError, ValueError):
+        _open_null_device(sys.stdout.fileno())
 
 
 def printable(text: str) -> str:

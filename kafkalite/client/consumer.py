@@ -18,6 +18,8 @@ from kafkalite.client.errors import (
 from kafkalite.client.fetch_round import FetchRound
 from kafkalite.client.fetches import (
     LIST_OFFSETS_VERSIONS,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
     FetchedPosition,
     FetchLimits,
     list_offsets_request,
@@ -35,11 +37,18 @@ if TYPE_CHECKING:
 
     from kafkalite.client.access import Access
     from kafkalite.client.cluster_metadata import PartitionMetadata
+    from kafkalite.client.group_offsets import Membership
     from kafkalite.client.records import ConsumerRecord
     from kafkalite.ports.clock import Clock
     from kafkalite.server.addresses import Address
 
 OffsetReset = Literal["earliest", "latest", "none"]
+Isolation = Literal["read_uncommitted", "read_committed"]
+
+ISOLATION_LEVELS: Final = {
+    "read_uncommitted": READ_UNCOMMITTED,
+    "read_committed": READ_COMMITTED,
+}
 
 _TIMESTAMPS: Final = {"earliest": -2, "latest": -1}
 """Policy → the timestamp of ListOffsets."""
@@ -55,6 +64,8 @@ class PartitionConsumer:
     - `group_id`: the group whose offsets `commit` and `committed` use.
     - `auto_offset_reset`: the position of a partition without a committed offset, or whose records
       were deleted: "earliest", "latest" or "none", which raises an exception.
+    - `isolation`: "read_uncommitted", or "read_committed" without the records of open and aborted
+      transactions.
     - `access`: TLS and login.
     - `limits`: limits of Fetch requests.
     - `timeout_ms`: maximum time of `commit`, `committed` and `position`, with their retries, and
@@ -77,6 +88,7 @@ class PartitionConsumer:
         *,
         group_id: str | None = None,
         auto_offset_reset: OffsetReset = "latest",
+        isolation: Isolation = "read_uncommitted",
         access: Access = PLAINTEXT,
         limits: FetchLimits = _DEFAULT_LIMITS,
         timeout_ms: int = 30_000,
@@ -89,6 +101,11 @@ class PartitionConsumer:
             raise ValueError(
                 f'auto_offset_reset is "earliest", "latest" or "none", not {auto_offset_reset!r}'
             )
+        if isolation not in ISOLATION_LEVELS:
+            raise ValueError(
+                f"isolation is one of {', '.join(ISOLATION_LEVELS)}, not {isolation!r}"
+            )
+        self._isolation_level = ISOLATION_LEVELS[isolation]
         self._auto_offset_reset = auto_offset_reset
         self._clock = AdjustableClock() if clock is None else clock
         self._limits = limits
@@ -169,6 +186,10 @@ class PartitionConsumer:
 
     # --- committed offsets ---------------------------------------------------------------------
 
+    def set_membership(self, membership: Membership) -> None:
+        """Let commits be those of a member of the group; raises RuntimeError without a group id."""
+        self._checked_group().membership = membership
+
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndEpochs] | None = None) -> None:
         """Commit offsets with their epochs, by default the positions of all assigned partitions.
 
@@ -223,7 +244,9 @@ class PartitionConsumer:
             except TimedOutError:
                 return []
             fetched = await self._positions_to_fetch(retries)
-            fetch_round = FetchRound(self._client, self.metadata, fetched, retries)
+            fetch_round = FetchRound(
+                self._client, self.metadata, fetched, retries, self._isolation_level
+            )
             await fetch_round.run(self._limits)
             self._positions |= fetch_round.positions
             for partition in fetch_round.positions:
@@ -302,7 +325,9 @@ class PartitionConsumer:
         retries: Retries,
     ) -> OffsetAndEpochs | None:
         """Return the first or last offset with its epochs; None if the leader refuses for now."""
-        request = list_offsets_request(partition, known, _TIMESTAMPS[self._auto_offset_reset])
+        request = list_offsets_request(
+            partition, known, _TIMESTAMPS[self._auto_offset_reset], self._isolation_level
+        )
         try:
             response = await self._client.ask(
                 leader, request, LIST_OFFSETS_VERSIONS, timeout_s=retries.request_timeout_s

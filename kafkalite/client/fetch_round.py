@@ -10,6 +10,7 @@ from kafkalite.client.errors import BrokerError, InvalidPartitionEpochError, Log
 from kafkalite.client.fetches import (
     EPOCH_END_VERSIONS,
     FETCH_VERSIONS,
+    READ_UNCOMMITTED,
     EpochEnd,
     Meaning,
     Reason,
@@ -45,8 +46,10 @@ class FetchRound:
         metadata: Metadata,
         fetched: Mapping[TopicPartition, FetchedPosition],
         retries: Retries,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> None:
         """Create a round; `retries` limits the time of its requests."""
+        self._isolation_level = isolation_level
         self._client = client
         self._retries = retries
         self._metadata = metadata
@@ -105,7 +108,7 @@ class FetchRound:
         if leader is None:
             self.needs_refresh = True
             return
-        request = fetch_request(fetched, limits, max_wait_ms)
+        request = fetch_request(fetched, limits, max_wait_ms, self._isolation_level)
         try:
             response = await self._client.ask(
                 leader, request, FETCH_VERSIONS, timeout_s=self._retries.request_timeout_s
@@ -122,7 +125,7 @@ class FetchRound:
         match meaning_of(answer, position):
             case Meaning.RECORDS:
                 records, self.positions[partition] = decode_batches(
-                    partition, answer.records, position, answer.partition_epoch
+                    partition, answer.records, position, answer.partition_epoch, answer.aborted
                 )
                 self.records += records
             case Meaning.RETRY:

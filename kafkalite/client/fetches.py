@@ -20,14 +20,18 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kafkalite.client.cluster_metadata import PartitionMetadata
 
-FETCH_VERSIONS: Final = Versions(12, 18)
-"""Versions with tagged fields; from 12 on, a broker compares the leader epoch of the position."""
-LIST_OFFSETS_VERSIONS: Final = Versions(6, 11)
-EPOCH_END_VERSIONS: Final = Versions(3, 4)
+FETCH_VERSIONS: Final = Versions(4, 18)
+"""Versions with batches; from 12 on, a broker compares the leader epoch of the position."""
+LIST_OFFSETS_VERSIONS: Final = Versions(1, 11)
+EPOCH_END_VERSIONS: Final = Versions(1, 4)
+"""Versions whose response has a leader epoch."""
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+"""Isolation levels as numbers."""
 _CONSUMER: Final = -1
 
 
@@ -46,6 +50,13 @@ class EpochEnd(NamedTuple):
     end_offset: int
 
 
+class AbortedTransaction(NamedTuple):
+    """An aborted transaction: its producer, and the offset of its first record."""
+
+    producer_id: int
+    first_offset: int
+
+
 class FetchAnswer(NamedTuple):
     """The answer for one partition."""
 
@@ -54,6 +65,8 @@ class FetchAnswer(NamedTuple):
     records: bytes
     diverging: EpochEnd | None
     """The end of the leader epoch of the position, if the log ends before the position."""
+    aborted: Sequence[AbortedTransaction] = ()
+    """The aborted transactions with records in the answer, if only committed ones are fetched."""
 
 
 class Meaning(Enum):
@@ -88,7 +101,10 @@ class FetchedPosition(NamedTuple):
 
 
 def fetch_request(
-    fetched: Mapping[TopicPartition, FetchedPosition], limits: FetchLimits, max_wait_ms: int
+    fetched: Mapping[TopicPartition, FetchedPosition],
+    limits: FetchLimits,
+    max_wait_ms: int,
+    isolation_level: int = READ_UNCOMMITTED,
 ) -> FetchRequest:
     """Return a request without a fetch session."""
     topics: dict[str, FetchRequest.FetchTopic] = {}
@@ -109,6 +125,7 @@ def fetch_request(
         max_wait_ms=max_wait_ms,
         min_bytes=1,
         max_bytes=limits.max_bytes,
+        isolation_level=isolation_level,
         topics=list(topics.values()),
     )
 
@@ -134,12 +151,19 @@ def fetch_answers(
                     row.incarnation_epoch,
                     bytes(row.records or b""),
                     None if end is None else EpochEnd(end.epoch, end.end_offset),
+                    tuple(
+                        AbortedTransaction(each.producer_id, each.first_offset)
+                        for each in row.aborted_transactions or ()
+                    ),
                 )
                 yield partition, answer
 
 
 def list_offsets_request(
-    partition: TopicPartition, metadata: PartitionMetadata, timestamp: int
+    partition: TopicPartition,
+    metadata: PartitionMetadata,
+    timestamp: int,
+    isolation_level: int = READ_UNCOMMITTED,
 ) -> ListOffsetsRequest:
     """Return a request for the first offset of a partition (-2) or the last (-1)."""
     row = ListOffsetsRequest.ListOffsetsPartition(
@@ -148,7 +172,7 @@ def list_offsets_request(
         timestamp=timestamp,
     )
     topic = ListOffsetsRequest.ListOffsetsTopic(name=partition.topic, partitions=[row])
-    return ListOffsetsRequest(replica_id=_CONSUMER, topics=[topic])
+    return ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=isolation_level, topics=[topic])
 
 
 def epoch_end_request(

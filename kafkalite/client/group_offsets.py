@@ -2,48 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkalite.client.connection import UnreachableError
+from kafkalite.client.coordinator_requests import GROUP, CoordinatorRequests
 from kafkalite.client.epochs import Epochs, OffsetAndEpochs, TopicPartition
-from kafkalite.client.errors import BrokerError, InvalidPartitionEpochError, TimedOutError
-from kafkalite.client.exchanges import error_text
+from kafkalite.client.errors import BrokerError, InvalidPartitionEpochError
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from kafkalite.client.client import KafkaClient
     from kafkalite.client.metadata import Metadata
     from kafkalite.client.retries import Retries
-    from kafkalite.protocol.message import Message
-    from kafkalite.server.addresses import Address
 
-    # Request → the error of its response, NONE if there is none.
-    FindError = Callable[[Any], ErrorCode]
-
-_COMMIT_VERSIONS: Final = Versions(8, 9)
-_FETCH_VERSIONS: Final = Versions(8, 9)
-"""Versions with tagged fields, in which topics have names and requests have several groups."""
-_GROUP_KEY_TYPE: Final = 0
+_COMMIT_VERSIONS: Final = Versions(2, 9)
+_FETCH_VERSIONS: Final = Versions(2, 9)
+"""Versions in which topics have names; from 8 on, requests have several groups."""
 _NO_OFFSET: Final = -1
-_COORDINATOR_ERRORS: Final = frozenset(
-    (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-)
+
+
+class Membership(NamedTuple):
+    """A member of a group and its generation; neither for a client outside of the group."""
+
+    member_id: str = ""
+    generation: int = -1
+
+
+NO_MEMBERSHIP: Final = Membership()
 
 
 class GroupOffsets:
     """The committed offsets of one group."""
 
     def __init__(self, client: KafkaClient, metadata: Metadata, group_id: str) -> None:
-        self._client = client
-        self._metadata = metadata
+        self.membership = NO_MEMBERSHIP
+        """The member whose commits these are."""
         self._group_id = group_id
-        self._coordinator: Address | None = None
-        self._lookups = 0
+        self._requests = CoordinatorRequests(
+            client, group_id, GROUP, lambda lookup: metadata.addresses(lookup)[0]
+        )
 
     async def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndEpochs], retries: Retries
@@ -53,8 +54,8 @@ class GroupOffsets:
         Raises InvalidPartitionEpochError if the coordinator knows a newer partition epoch,
         BrokerError for other errors, TimedOutError.
         """
-        response = await self._ask(
-            self._commit_request(offsets), _COMMIT_VERSIONS, _commit_error, retries
+        response = await self._requests.ask(
+            self._commit_request(offsets), _COMMIT_VERSIONS, retries, _commit_error
         )
         invalid: dict[TopicPartition, int] = {}
         for topic in response.topics:
@@ -84,6 +85,8 @@ class GroupOffsets:
             )
         return OffsetCommitRequest(
             group_id=self._group_id,
+            generation_id_or_member_epoch=self.membership.generation,
+            member_id=self.membership.member_id,
             topics=[
                 OffsetCommitRequest.OffsetCommitRequestTopic(name=topic, partitions=partitions)
                 for topic, partitions in rows.items()
@@ -100,17 +103,10 @@ class GroupOffsets:
         indexes: dict[str, list[int]] = {}
         for topic, index in partitions:
             indexes.setdefault(topic, []).append(index)
-        group = OffsetFetchRequest.OffsetFetchRequestGroup(
-            group_id=self._group_id,
-            topics=[
-                OffsetFetchRequest.OffsetFetchRequestTopics(name=topic, partition_indexes=rows)
-                for topic, rows in indexes.items()
-            ],
-        )
-        request = OffsetFetchRequest(groups=[group])
-        response = await self._ask(request, _FETCH_VERSIONS, _fetch_error, retries)
+        request = offset_fetch_request(self._group_id, indexes)
+        response = await self._requests.ask(request, _FETCH_VERSIONS, retries, _fetch_error)
         committed: dict[TopicPartition, OffsetAndEpochs] = {}
-        for topic in response.groups[0].topics:
+        for topic in fetched_group(response).topics:
             for row in topic.partitions:
                 partition = TopicPartition(topic.name, row.partition_index)
                 if row.error_code:
@@ -121,55 +117,6 @@ class GroupOffsets:
                     committed[partition] = OffsetAndEpochs(row.committed_offset, *epochs)
         return committed
 
-    async def _ask(
-        self, request: Message, versions: Versions, find_error: FindError, retries: Retries
-    ) -> Any:  # noqa: ANN401 - any response class
-        """Return the response of the coordinator, after retries for retriable errors."""
-        while True:
-            try:
-                address = self._coordinator or await self._find_coordinator(retries)
-                response = await self._client.ask(
-                    address, request, versions, timeout_s=retries.request_timeout_s
-                )
-            except UnreachableError as error:
-                self._coordinator = None
-                reason = str(error)
-            except _CoordinatorError as error:
-                code = error.code
-                if not code.retriable:
-                    raise BrokerError(code, f"group {self._group_id!r}") from None
-                reason = error_text(code)
-            else:
-                code = find_error(response)
-                if not code:
-                    return response
-                if not code.retriable:
-                    raise BrokerError(code, f"group {self._group_id!r}")
-                if code in _COORDINATOR_ERRORS:
-                    self._coordinator = None
-                reason = error_text(code)
-            if not await retries.wait():
-                raise TimedOutError(f"group {self._group_id!r}: {reason}")
-
-    async def _find_coordinator(self, retries: Retries) -> Address:
-        address = self._metadata.addresses(self._lookups)[0]
-        self._lookups += 1
-        found = await self._client.find_coordinator(
-            self._group_id, _GROUP_KEY_TYPE, at=address, timeout_s=retries.request_timeout_s
-        )
-        if found.error:
-            raise _CoordinatorError(found.error)
-        self._coordinator = found.address
-        return found.address
-
-
-class _CoordinatorError(Exception):
-    """FindCoordinator was answered with an error."""
-
-    def __init__(self, code: ErrorCode) -> None:
-        super().__init__(code.name)
-        self.code = code
-
 
 def _commit_error(response: Any) -> ErrorCode:  # noqa: ANN401 - an OffsetCommitResponse
     """Return a retriable error of a partition; other errors differ between partitions."""
@@ -178,5 +125,30 @@ def _commit_error(response: Any) -> ErrorCode:  # noqa: ANN401 - an OffsetCommit
 
 
 def _fetch_error(response: Any) -> ErrorCode:  # noqa: ANN401 - an OffsetFetchResponse
-    (group,) = response.groups
-    return ErrorCode(group.error_code)
+    return ErrorCode(fetched_group(response).error_code)
+
+
+def offset_fetch_request(
+    group_id: str, indexes: Mapping[str, Sequence[int]] | None
+) -> OffsetFetchRequest:
+    """Return a request for committed offsets, in all versions with names of topics.
+
+    `indexes` has the partitions by topic; None means all that have an offset.
+    """
+    single = OffsetFetchRequest.OffsetFetchRequestTopic
+    grouped = OffsetFetchRequest.OffsetFetchRequestTopics
+    rows = None if indexes is None else [(name, list(each)) for name, each in indexes.items()]
+    group = OffsetFetchRequest.OffsetFetchRequestGroup(
+        group_id=group_id,
+        topics=None if rows is None else [grouped(name=a, partition_indexes=b) for a, b in rows],
+    )
+    return OffsetFetchRequest(
+        group_id=group_id,
+        topics=None if rows is None else [single(name=a, partition_indexes=b) for a, b in rows],
+        groups=[group],
+    )
+
+
+def fetched_group(response: Any) -> Any:  # noqa: ANN401 - an OffsetFetchResponse
+    """Return the part of a response with the error and the topics of its only group."""
+    return response.groups[0] if response.groups else response

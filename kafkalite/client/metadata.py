@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kafkalite.ports.clock import Clock
     from kafkalite.server.addresses import Address
 
-_VERSIONS: Final = Versions(9, 12)
-"""Versions of Metadata with tagged fields, in which topics can be requested by name."""
+_VERSIONS: Final = Versions(4, 12)
+"""Versions of Metadata in which topics can be requested by name; from 9 on, with tagged fields."""
 DEFAULT_MAX_AGE_MS: Final = 300_000
 _NOTHING_REQUIRED: Final[dict[TopicPartition, RequiredMetadata]] = {}
 

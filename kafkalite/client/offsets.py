@@ -6,6 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.client.epochs import TopicPartition
+from kafkalite.client.fetches import READ_UNCOMMITTED
+from kafkalite.ports.times import instant_ms
 from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.versions import Versions
@@ -21,7 +23,9 @@ LATEST: Final = -1
 """Timestamps that stand for the first offset of a partition and for the end of it."""
 NO_OFFSET: Final = -1
 
-_VERSIONS: Final = Versions(1, 7)
+_WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
+_MAX_DIGITS: Final = 18
+_VERSIONS: Final = Versions(1, 11)
 _CLIENT_REPLICA: Final = -1
 
 
@@ -35,10 +39,15 @@ class ListedOffset(NamedTuple):
 
 
 async def end_offsets(
-    client: KafkaClient, partitions: Iterable[TopicPartition]
+    client: KafkaClient,
+    partitions: Iterable[TopicPartition],
+    isolation_level: int = READ_UNCOMMITTED,
 ) -> dict[TopicPartition, int]:
-    """Return the high watermarks of partitions; those without a leader are omitted."""
-    found = await list_offsets(client, dict.fromkeys(partitions, LATEST))
+    """Return the high watermarks of partitions, or with READ_COMMITTED the last stable offsets.
+
+    Partitions without a leader are omitted.
+    """
+    found = await list_offsets(client, dict.fromkeys(partitions, LATEST), isolation_level)
     return {partition: each.offset for partition, each in found.items() if not each.error}
 
 
@@ -51,7 +60,9 @@ async def first_offsets(
 
 
 async def list_offsets(
-    client: KafkaClient, timestamps: Mapping[TopicPartition, int]
+    client: KafkaClient,
+    timestamps: Mapping[TopicPartition, int],
+    isolation_level: int = READ_UNCOMMITTED,
 ) -> dict[TopicPartition, ListedOffset]:
     """Return the first offset of each partition whose record is not older than the timestamp.
 
@@ -62,7 +73,7 @@ async def list_offsets(
         return {}
     leaders = await _leaders(client, timestamps)
     answers = await asyncio.gather(
-        *(_ask(client, address, rows) for address, rows in leaders.items())
+        *(_ask(client, address, rows, isolation_level) for address, rows in leaders.items())
     )
     return {partition: found for answer in answers for partition, found in answer.items()}
 
@@ -84,7 +95,10 @@ async def _leaders(
 
 
 async def _ask(
-    client: KafkaClient, leader: Address, timestamps: Mapping[TopicPartition, int]
+    client: KafkaClient,
+    leader: Address,
+    timestamps: Mapping[TopicPartition, int],
+    isolation_level: int,
 ) -> dict[TopicPartition, ListedOffset]:
     rows: dict[str, list[ListOffsetsRequest.ListOffsetsPartition]] = {}
     for (topic, index), timestamp in timestamps.items():
@@ -94,7 +108,9 @@ async def _ask(
         ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=partitions)
         for topic, partitions in rows.items()
     ]
-    request = ListOffsetsRequest(replica_id=_CLIENT_REPLICA, topics=topics)
+    request = ListOffsetsRequest(
+        replica_id=_CLIENT_REPLICA, isolation_level=isolation_level, topics=topics
+    )
     response = await client.ask(leader, request, _VERSIONS)
     return {
         TopicPartition(topic.name, row.partition_index): ListedOffset(
@@ -103,3 +119,59 @@ async def _ask(
         for topic in response.topics
         for row in topic.partitions
     }
+
+
+class OffsetTarget(NamedTuple):
+    """The offset that is looked for in each partition: a number, or that of a time."""
+
+    offset: int | None = None
+    timestamp_ms: int = EARLIEST
+    """`EARLIEST`, `LATEST`, or milliseconds since the Unix epoch."""
+
+    @classmethod
+    def parse(cls, text: str) -> OffsetTarget:
+        """Return the target that `earliest`, `latest`, a number or an ISO 8601 time stands for.
+
+        Raises ValueError.
+        """
+        if text in _WORDS:
+            return cls(timestamp_ms=_WORDS[text])
+        if text.isascii() and text.isdigit():
+            if len(text) > _MAX_DIGITS:
+                raise ValueError(f"{text[:40]!r} is too large for an offset")
+            return cls(offset=int(text))
+        try:
+            return cls(timestamp_ms=instant_ms(text))
+        except ValueError:
+            raise ValueError(
+                f"{text[:40]!r} is not earliest, latest, an offset or a time: write it as "
+                "2026-03-01T12:00:00Z"
+            ) from None
+
+
+async def target_offsets(
+    client: KafkaClient,
+    partitions: Iterable[TopicPartition],
+    target: OffsetTarget,
+    isolation_level: int = READ_UNCOMMITTED,
+) -> dict[TopicPartition, int]:
+    """Return the offset of a target in each partition; those without a leader are omitted.
+
+    A number is limited to the offsets of the partition. A time after all records is its end.
+    """
+    listed = list(partitions)
+    ends = await end_offsets(client, listed, isolation_level)
+    if target.offset is not None:
+        starts = await first_offsets(client, listed)
+        return {each: limited(target.offset, starts[each], ends[each]) for each in starts}
+    found = await list_offsets(client, dict.fromkeys(listed, target.timestamp_ms), isolation_level)
+    return {
+        each: ends[each] if row.offset == NO_OFFSET else row.offset
+        for each, row in found.items()
+        if not row.error and each in ends
+    }
+
+
+def limited(offset: int, start: int, end: int) -> int:
+    """Return the offset, or the nearest one from `start` to `end`."""
+    return min(max(offset, start), end)

@@ -11,12 +11,14 @@ from kafkalite.client.connection import UnreachableError
 from kafkalite.client.errors import BrokerError, TimedOutError
 from kafkalite.client.exchanges import error_text
 from kafkalite.client.metadata import DEFAULT_MAX_AGE_MS, Metadata
+from kafkalite.client.producer_transaction import ProducerTransaction
 from kafkalite.client.records import ProducerRecord, encode_batch
 from kafkalite.client.retries import DEFAULT_BACKOFF, Backoff, Retries
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.versions import Versions
+from kafkalite.storage.compression import CODEC_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,13 +30,15 @@ if TYPE_CHECKING:
 
 Acks = Literal["all", 1, 0]
 
-_PRODUCE_VERSIONS: Final = Versions(9, 13)
+_PRODUCE_VERSIONS: Final = Versions(3, 13)
+_TRANSACTION_VERSIONS: Final = Versions(3, 11)
+"""Later versions add partitions to a transaction by themselves (KIP-890)."""
 _ACKS: Final = {"all": -1, 1: 1, 0: 0}
 _NO_OFFSET: Final = -1
 
 
 class ProducedBatch(NamedTuple):
-    """A batch in the log: the partition and the offsets of its records; -1 with acks=0."""
+    """A batch in the log: the partition and the offsets of its records; -1 if they are unknown."""
 
     partition: TopicPartition
     first_offset: int
@@ -46,6 +50,8 @@ class Producer:
 
     - `bootstrap_servers`: addresses of any brokers of the cluster, as `host:port,…`.
     - `acks`: "all" waits for all in-sync replicas, 1 for the leader, 0 for no broker.
+    - `compression`: "none", "gzip", "snappy", "lz4" or "zstd".
+    - `transactional_id`: sends all records in transactions of this id, between `begin` and `end`.
     - `access`: TLS and login.
     - `timeout_ms`: maximum time of a `send`, with its retries.
     - `request_timeout_ms`: maximum time of one request.
@@ -54,7 +60,8 @@ class Producer:
     - `clock`: the clock for timestamps and waiting times; None for the system's.
 
     The producer is interested in all partitions of its topics: it rejects metadata that is older
-    for one of them. It is not idempotent, so a retry after a lost response can write a batch twice.
+    for one of them. Without a transactional id it is not idempotent, so a retry after a lost
+    response can write a batch twice.
     """
 
     def __init__(
@@ -62,6 +69,8 @@ class Producer:
         bootstrap_servers: str,
         *,
         acks: Acks = "all",
+        compression: str = "none",
+        transactional_id: str | None = None,
         access: Access = PLAINTEXT,
         timeout_ms: int = 30_000,
         request_timeout_ms: int = 10_000,
@@ -71,7 +80,14 @@ class Producer:
     ) -> None:
         if acks not in _ACKS:
             raise ValueError(f'acks is "all", 1 or 0, not {acks!r}')
+        if compression not in CODEC_NUMBERS:
+            raise ValueError(
+                f"compression is one of {', '.join(CODEC_NUMBERS)}, not {compression!r}"
+            )
+        if transactional_id is not None and acks != "all":
+            raise ValueError('a producer with a transactional id has acks "all"')
         self._acks = _ACKS[acks]
+        self._compression = compression
         self._clock = AdjustableClock() if clock is None else clock
         self._timeout_ms = timeout_ms
         self._request_timeout_ms = request_timeout_ms
@@ -80,6 +96,11 @@ class Producer:
         self._client = KafkaClient(addresses, access, response_timeout_s=request_timeout_ms / 1_000)
         self.metadata = Metadata(self._client, self._clock, backoff, metadata_max_age_ms)
         """The cached metadata."""
+        self._transaction = (
+            None
+            if transactional_id is None
+            else ProducerTransaction(self._client, transactional_id)
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -91,6 +112,22 @@ class Producer:
         traceback: TracebackType | None,
     ) -> None:
         await self._client.__aexit__(kind, error, traceback)
+
+    async def begin(self) -> None:
+        """Begin a transaction; raises BrokerError, TimedOutError, or RuntimeError without an id."""
+        await self._checked_transaction().begin(self._retries())
+
+    async def end(self, *, commits: bool) -> None:
+        """Commit or abort the transaction; raises as `begin` does."""
+        await self._checked_transaction().end(self._retries(), commits=commits)
+
+    def _checked_transaction(self) -> ProducerTransaction:
+        if self._transaction is None:
+            raise RuntimeError("the producer has no transactional id")
+        return self._transaction
+
+    def _retries(self) -> Retries:
+        return Retries(self._clock, self._backoff, self._timeout_ms)
 
     async def send(
         self,
@@ -111,8 +148,24 @@ class Producer:
         batch is sent again. Raises BrokerError for other errors, TimedOutError after `timeout_ms`,
         ValueError without records.
         """
-        data = encode_batch(records, self._clock.now_ms())
-        retries = Retries(self._clock, self._backoff, self._timeout_ms)
+        retries = self._retries()
+        producer = None
+        if self._transaction is not None:
+            await self._transaction.add(partition, retries)
+            producer = self._transaction.next_batch(partition, len(records))
+        now_ms = self._clock.now_ms()
+        data = encode_batch(records, now_ms, compression=self._compression, producer=producer)
+        try:
+            offset = await self._write(partition, data, retries)
+        except BrokerError:
+            if self._transaction is not None:
+                self._transaction.withdraw(partition, len(records))
+            raise
+        last = offset if offset == _NO_OFFSET else offset + len(records) - 1
+        return ProducedBatch(partition, offset, last)
+
+    async def _write(self, partition: TopicPartition, data: bytes, retries: Retries) -> int:
+        """Send a batch until it is acknowledged, and return its first offset; -1 if unknown."""
         self.metadata.add_topic(partition.topic)
         if self.metadata.must_refresh and not await self.metadata.refresh(retries.deadline_ms):
             raise TimedOutError(f"cannot produce to {partition}: {self.metadata.failure}")
@@ -123,9 +176,9 @@ class Producer:
             except UnreachableError as error:
                 reason = str(error)
             else:
-                if not code:
-                    last = offset if offset == _NO_OFFSET else offset + len(records) - 1
-                    return ProducedBatch(partition, offset, last)
+                # The first attempt of a retried batch may be in the log, at an unknown offset.
+                if not code or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+                    return offset
                 if not code.retriable:
                     raise BrokerError(code, f"cannot produce to {partition}")
                 reason = error_text(code)
@@ -149,15 +202,18 @@ class Producer:
         topic = ProduceRequest.TopicProduceData(
             name=partition.topic, topic_id=known.topic_id, partition_data=[row]
         )
+        transaction = self._transaction
+        versions = _PRODUCE_VERSIONS if transaction is None else _TRANSACTION_VERSIONS
         request = ProduceRequest(
+            transactional_id=None if transaction is None else transaction.transactional_id,
             acks=self._acks,
             timeout_ms=min(self._request_timeout_ms, retries.remaining_ms),
             topic_data=[topic],
         )
         timeout_s = retries.request_timeout_s
         if not self._acks:
-            await self._client.send(leader, request, _PRODUCE_VERSIONS, timeout_s=timeout_s)
+            await self._client.send(leader, request, versions, timeout_s=timeout_s)
             return ErrorCode.NONE, _NO_OFFSET
-        response = await self._client.ask(leader, request, _PRODUCE_VERSIONS, timeout_s=timeout_s)
+        response = await self._client.ask(leader, request, versions, timeout_s=timeout_s)
         result = response.responses[0].partition_responses[0]
         return ErrorCode(result.error_code), result.base_offset

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalite.client.epochs import OffsetAndEpochs, TopicPartition
 from kafkalite.client.errors import CorruptBatchError
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.batch import build_batch, split_batches
+from kafkalite.storage.batch import NO_PRODUCER, TRANSACTIONAL, build_batch, split_batches
+from kafkalite.storage.compression import CODEC_NUMBERS
 from kafkalite.storage.record_format import Headers, MalformedRecordsError, NewRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkalite.storage.batch import BatchView
+    from kafkalite.client.fetches import AbortedTransaction
+    from kafkalite.storage.batch import BatchProducer, BatchView
 
 
 class ProducerRecord(NamedTuple):
@@ -40,8 +42,17 @@ class ConsumerRecord(NamedTuple):
     """The epoch of the leader that wrote the record; -1 if it is unknown."""
 
 
-def encode_batch(records: Sequence[ProducerRecord], now_ms: int) -> bytes:
-    """Return records as one batch; raises ValueError if there are none."""
+def encode_batch(
+    records: Sequence[ProducerRecord],
+    now_ms: int,
+    *,
+    compression: str = "none",
+    producer: BatchProducer | None = None,
+) -> bytes:
+    """Return records as one batch; raises ValueError if there are none.
+
+    `producer` is that of a transaction.
+    """
     if not records:
         raise ValueError("a batch has at least one record")
     return build_batch(
@@ -53,18 +64,26 @@ def encode_batch(records: Sequence[ProducerRecord], now_ms: int) -> bytes:
                 record.headers,
             )
             for record in records
-        ]
+        ],
+        attributes=CODEC_NUMBERS[compression] | (0 if producer is None else TRANSACTIONAL),
+        producer=NO_PRODUCER if producer is None else producer,
     )
 
 
 def decode_batches(
-    partition: TopicPartition, data: bytes, position: OffsetAndEpochs, partition_epoch: int
+    partition: TopicPartition,
+    data: bytes,
+    position: OffsetAndEpochs,
+    partition_epoch: int,
+    aborted: Sequence[AbortedTransaction] = (),
 ) -> tuple[list[ConsumerRecord], OffsetAndEpochs]:
     """Return the records from a position on, and the position after them.
 
     `partition_epoch` is that of the Fetch response with these batches. The new position has it, and
-    the largest leader epoch of the old position and the batches. Raises CorruptBatchError.
+    the largest leader epoch of the old position and the batches. Records of the transactions
+    `aborted` are left out. Raises CorruptBatchError.
     """
+    filtered = _AbortedProducers(aborted)
     records: list[ConsumerRecord] = []
     offset, leader_epoch = position.offset, position.leader_epoch
     try:
@@ -73,13 +92,32 @@ def decode_batches(
                 continue
             if not batch.has_valid_crc():
                 raise CorruptBatchError(f"{partition}: wrong checksum at {batch.base_offset}")
-            if not batch.is_control:
+            if not filtered.contains(batch) and not batch.is_control:
                 records += _records_of(partition, batch, position.offset)
             offset = batch.last_offset + 1
             leader_epoch = max(leader_epoch, batch.leader_epoch)
     except (KafkaError, MalformedRecordsError) as error:
         raise CorruptBatchError(f"{partition}: {error}") from error
     return records, OffsetAndEpochs(offset, leader_epoch, partition_epoch)
+
+
+class _AbortedProducers:
+    """The producers whose records are aborted, batch by batch."""
+
+    def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
+        self._pending = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
+        self._producer_ids: set[int] = set()
+
+    def contains(self, batch: BatchView) -> bool:
+        """Return whether the next batch belongs to an aborted transaction."""
+        if not self._pending and not self._producer_ids:
+            return False
+        while self._pending and self._pending[-1].first_offset <= batch.last_offset:
+            self._producer_ids.add(self._pending.pop().producer_id)
+        if batch.is_control:
+            # A marker ends the transaction of its producer; the next one may be committed.
+            self._producer_ids.discard(batch.producer_id)
+        return batch.is_transactional and batch.producer_id in self._producer_ids
 
 
 def _records_of(

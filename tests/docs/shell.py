@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 BOOTSTRAP = "localhost:9092"
 CONTROL = "http://127.0.0.1:9097"
 _SERVERS = ("kafkalite serve", "kafkalite capture")
+_CLUSTER_COMMAND = re.compile(
+    r"kafkalite (?:(?:topic|group|transaction) \w+|produce|consume|fence-producers)\b"
+)
+"""Commands to any cluster, whose address is that of the broker unless a line has another."""
 _TIMEOUT_S = 120.0
 
 
@@ -86,8 +90,9 @@ def run_line(line: str, workspace: Path, broker: Broker) -> str:
     if line.startswith("curl") and shutil.which("curl") is None:
         return ""
     command = line.replace(BOOTSTRAP, broker.bootstrap_servers).replace(CONTROL, broker.control_url)
-    if line.startswith("kafkalite fence-producers") and "--bootstrap-server" not in line:
-        command += f" --bootstrap-server {broker.bootstrap_servers}"
+    if "--bootstrap-server" not in line:
+        option = f"--bootstrap-server {broker.bootstrap_servers}"
+        command = _CLUSTER_COMMAND.sub(rf"\g<0> {option}", command)
     completed = subprocess.run(
         ["sh", "-c", command],
         cwd=workspace,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from base64 import b64decode, b64encode
-from binascii import Error as Base64Error
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, cast
 
@@ -14,6 +12,7 @@ from kafkalite.control.command_table import Family, Row
 from kafkalite.control.topic_records import UnknownTopicError, produce, read
 from kafkalite.ports.times import iso_of
 from kafkalite.storage.record_format import NewRecord
+from kafkalite.storage.record_text import bytes_of, text_and_base64
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -209,8 +208,8 @@ class ProduceRecords:
 
 
 def _answer(record: TopicRecord) -> RecordAnswer:
-    key, key_base64 = _texts_of(record.key)
-    value, value_base64 = _texts_of(record.value)
+    key, key_base64 = text_and_base64(record.key)
+    value, value_base64 = text_and_base64(record.value)
     return RecordAnswer(
         topic=record.topic,
         partition=record.partition,
@@ -221,7 +220,7 @@ def _answer(record: TopicRecord) -> RecordAnswer:
         key_base64=key_base64,
         value=value,
         value_base64=value_base64,
-        headers=tuple(Header(name, *_texts_of(content)) for name, content in record.headers),
+        headers=tuple(Header(name, *text_and_base64(content)) for name, content in record.headers),
         producer_id=record.producer_id,
         producer_epoch=record.producer_epoch,
         transactional=record.is_transactional,
@@ -229,22 +228,10 @@ def _answer(record: TopicRecord) -> RecordAnswer:
     )
 
 
-def _texts_of(content: bytes | None) -> tuple[str | None, str | None]:
-    """Return bytes as text if they are UTF-8, else in base64."""
-    if content is None:
-        return None, None
-    try:
-        return content.decode(), None
-    except UnicodeDecodeError:
-        return None, b64encode(content).decode("ascii")
-
-
 def _bytes_of(name: str, text: str | None, base64: str | None) -> bytes | None:
-    if base64 is None:
-        return None if text is None else text.encode()
     try:
-        return b64decode(base64, validate=True)
-    except (Base64Error, ValueError) as error:
+        return bytes_of(text, base64)
+    except ValueError as error:
         raise JsonError(f"{name}_base64 is not base64: {error}") from error
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal
 
+from kafkalite.cli.standard_input import input_lines
 from kafkalite.client.client import KafkaClient
-from kafkalite.client.epochs import TopicPartition
 from kafkalite.client.producer import Producer
+from kafkalite.client.record_sender import NumberedRecord, RecordSender
 from kafkalite.client.records import ProducerRecord
 from kafkalite.client.topics import created_partition_count
 from kafkalite.docker.tools.arguments import (
@@ -20,15 +20,12 @@ from kafkalite.docker.tools.arguments import (
     key_values,
 )
 from kafkalite.docker.tools.running import run_tool
-from kafkalite.protocol.key_partition import partition_of_key
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from io import BufferedReader
 
 _PROPERTIES: Final = ("parse.key", "key.separator")
-_READ_BYTES: Final = 65_536
 _ACKS: Final[Mapping[str, Literal["all", 1, 0]]] = {"all": "all", "-1": "all", "1": 1, "0": 0}
 
 
@@ -73,20 +70,19 @@ def _key_separator(parsed: Namespace) -> bytes | None:
 
 def _records(
     lines: Iterable[bytes], separator: bytes | None, position: int
-) -> Iterator[ProducerRecord]:
+) -> Iterator[NumberedRecord]:
     """Yield a record for each line; raises ToolError for a line without a key.
 
     `position` is the number of lines before these.
     """
     for number, line in enumerate(lines, position + 1):
-        text = line.rstrip(b"\r")
-        if separator is None:
-            yield ProducerRecord(text)
-            continue
-        key, found, value = text.partition(separator)
-        if not found:
-            raise ToolError(f"No key separator found on line number {number}")
-        yield ProducerRecord(value, key)
+        key: bytes | None = None
+        value = line
+        if separator is not None:
+            key, found, value = line.partition(separator)
+            if not found:
+                raise ToolError(f"No key separator found on line number {number}")
+        yield NumberedRecord(number, ProducerRecord(value, key))
 
 
 async def _send(parsed: Namespace, environment: Mapping[str, str], separator: bytes | None) -> None:
@@ -95,38 +91,11 @@ async def _send(parsed: Namespace, environment: Mapping[str, str], separator: by
     access = access_from(parsed.client_config, environment)
     async with KafkaClient(addresses, access) as client:
         count = await created_partition_count(client, parsed.topic)
-    bootstrap = ",".join(map(str, addresses))
-    position, rest = 0, b""
     async with Producer(
-        bootstrap, acks=_ACKS[parsed.request_required_acks], access=access
+        ",".join(map(str, addresses)), acks=_ACKS[parsed.request_required_acks], access=access
     ) as producer:
-        while data := await asyncio.to_thread(_read_available):
-            *lines, rest = (rest + data).split(b"\n")
-            await _send_records(
-                producer,
-                parsed.topic,
-                count,
-                list(_records(lines, separator, position)),
-                position,
-            )
+        sender = RecordSender(producer, parsed.topic, count)
+        position = 0
+        async for lines in input_lines():
+            await sender.send(list(_records(lines, separator, position)))
             position += len(lines)
-        if rest:
-            last = list(_records([rest], separator, position))
-            await _send_records(producer, parsed.topic, count, last, position)
-
-
-def _read_available() -> bytes:
-    """Return the bytes that the standard input has, at least one; none at its end."""
-    return cast("BufferedReader", sys.stdin.buffer).read1(_READ_BYTES)
-
-
-async def _send_records(
-    producer: Producer, topic: str, count: int, records: Sequence[ProducerRecord], position: int
-) -> None:
-    """Send records: those without a key to the partitions in turn."""
-    by_partition: dict[int, list[ProducerRecord]] = {}
-    for number, record in enumerate(records, position):
-        partition = number % count if record.key is None else partition_of_key(record.key, count)
-        by_partition.setdefault(partition, []).append(record)
-    for partition, batch in by_partition.items():
-        await producer.send_batch(TopicPartition(topic, partition), batch)

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
+from kafkalite.cli.streams import discard_output, end_output
 from kafkalite.client.client import KafkaClient
 from kafkalite.client.connection import UnreachableError
 from kafkalite.client.errors import ClientError
@@ -28,11 +29,20 @@ _RESPONSE_TIMEOUT_S = 30.0
 def run_tool(name: str, command: Callable[[], int]) -> int:
     """Run a tool; print the reason of a failure as one line, and return the exit status."""
     try:
+        return _run(name, command)
+    finally:
+        end_output()
+
+
+def _run(name: str, command: Callable[[], int]) -> int:
+    try:
         return command()
     except (ToolError, ClientError, UnreachableError) as error:
         print(f"{name}: {error}", file=sys.stderr)  # noqa: T201 - the output of a program
         return FAILED_STATUS
     except BrokenPipeError:
+        # Java's tools ignore an output without a reader.
+        discard_output()
         return 0
     except OSError as error:
         reason = (error.strerror or str(error)).lower()

@@ -84,15 +84,26 @@ def encode_assignment(
 ) -> bytes:
     """Encode an assignment by topic id for a consumer; deleted topics are omitted."""
     topics = image.topics_by_id
-    topic_partitions = [
-        _Topic(topic=topics[topic_id].name, partitions=sorted(indexes))
+    by_name = {
+        topics[topic_id].name: indexes
         for topic_id, indexes in partitions.items()
         if topic_id in topics
+    }
+    return encode_named_assignment(by_name, version)
+
+
+def encode_named_assignment(partitions: Mapping[str, Iterable[int]], version: int) -> bytes:
+    """Encode an assignment by the names of topics for a consumer."""
+    rows = [
+        _Topic(topic=name, partitions=sorted(indexes))
+        for name, indexes in sorted(partitions.items())
     ]
-    topic_partitions.sort(key=lambda each: each.topic)
-    return codec.encode_value(
-        ConsumerProtocolAssignment(assigned_partitions=topic_partitions), version
-    )
+    return codec.encode_value(ConsumerProtocolAssignment(assigned_partitions=rows), version)
+
+
+def encode_subscription(topics: Iterable[str], version: int) -> bytes:
+    """Encode the subscription of a consumer with eager rebalancing."""
+    return codec.encode_value(ConsumerProtocolSubscription(topics=sorted(topics)), version)
 
 
 def by_topic_id(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -73,3 +74,17 @@ def test_characters_that_the_encoding_lacks_are_escaped() -> None:
         check=True,
     )
     assert completed.stdout == b"\\xc4pfel \\u2026 \n"
+
+
+@pytest.mark.parametrize("arguments", [["completion", "bash"], ["serve", "--help"]])
+def test_output_without_a_reader_ends_silently(arguments: list[str]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "kafkalite", *arguments],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ORDERS, AUDIT = TopicPartition("orders", 0), TopicPartition("audit", 0)
 NODES = {node_id: Address("node", 9000 + node_id) for node_id in (1, 2, 3)}
-VERSIONS = Versions(9, 12)
+VERSIONS = Versions(4, 12)
 
 
 class SkippingClock(ManualClock):

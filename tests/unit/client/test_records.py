@@ -6,8 +6,12 @@ import pytest
 
 from kafkalite.client.epochs import OffsetAndEpochs
 from kafkalite.client.errors import CorruptBatchError
+from kafkalite.client.fetches import AbortedTransaction
 from kafkalite.client.records import ConsumerRecord, ProducerRecord, decode_batches, encode_batch
 from kafkalite.storage.batch import (
+    NO_PRODUCER,
+    TRANSACTIONAL,
+    BatchProducer,
     BatchView,
     ControlKind,
     ControlMarker,
@@ -89,3 +93,45 @@ def test_a_damaged_batch_is_rejected() -> None:
     without_length[8:12] = bytes(4)
     with pytest.raises(CorruptBatchError, match="a batch of length 0"):
         decode_batches(ORDERS, bytes(without_length), OffsetAndEpochs(0), 0)
+
+
+def test_aborted_transactions_are_left_out() -> None:
+    first, second = BatchProducer(1, 0, 0), BatchProducer(2, 0, 0)
+
+    def record(value: bytes, offset: int, producer: BatchProducer = NO_PRODUCER) -> bytes:
+        attributes = 0 if producer is NO_PRODUCER else TRANSACTIONAL
+        return build_batch(
+            [NewRecord(None, value, 0)],
+            base_offset=offset,
+            attributes=attributes,
+            producer=producer,
+        )
+
+    def marker(kind: ControlKind, offset: int, producer: BatchProducer) -> bytes:
+        batch = bytearray(
+            build_control_batch(
+                ControlMarker(kind, 0),
+                producer_id=producer.producer_id,
+                producer_epoch=0,
+                now_ms=0,
+            )
+        )
+        batch[:8] = offset.to_bytes(8, "big")
+        return bytes(batch)
+
+    data = b"".join((
+        record(b"aborted", 0, first),
+        record(b"committed", 1, second),
+        record(b"plain", 2),
+        marker(ControlKind.ABORT, 3, first),
+        record(b"next of first", 4, first),
+        marker(ControlKind.COMMIT, 5, second),
+        marker(ControlKind.COMMIT, 6, first),
+    ))  # fmt: skip
+    records, position = decode_batches(
+        ORDERS, data, OffsetAndEpochs(0), -1, [AbortedTransaction(1, 0)]
+    )
+    assert [each.value for each in records] == [b"committed", b"plain", b"next of first"]
+    assert position.offset == 7
+    records, _ = decode_batches(ORDERS, data, OffsetAndEpochs(0), -1)
+    assert len(records) == 4

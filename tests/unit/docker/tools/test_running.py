@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,3 +57,20 @@ def test_client_logs_in(
         listed = tools.ask("kafka-topics", "--list", "--command-config", str(path))
         assert listed == (0, [], "")
         assert tools.ask("kafka-topics", "--list").status == 1
+
+
+def test_output_without_a_reader_ends_silently(broker: Broker) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    program = (
+        "import sys; from kafkalite.docker.programs import run_program; "
+        "sys.exit(run_program('kafka-topics', sys.argv[1:], {}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--list", "--bootstrap-server", broker.bootstrap_servers],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
