@@ -27,6 +27,13 @@ _ISOLATIONS: Final = ("read_committed", "read_uncommitted")
 def add_consume(parser: ArgumentParser) -> None:
     """Add the options of `kafkalite consume`."""
     parser.add_argument("topic", metavar="TOPIC", help="name of the topic")
+    _add_selection(parser)
+    _add_end(parser)
+    _add_form(parser)
+    add_cluster_options(parser)
+
+
+def _add_selection(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--from",
         dest="start",
@@ -42,10 +49,27 @@ def add_consume(parser: ArgumentParser) -> None:
         help="read this partition only; repeatable [all]",
     )
     parser.add_argument(
+        "--where",
+        action="append",
+        metavar="FIELD=TEXT",
+        help="print a record only if its key, value, partition, offset or header.NAME has this "
+        "text, or with FIELD~TEXT contains it; repeatable",
+    )
+    parser.add_argument(
+        "--isolation",
+        choices=_ISOLATIONS,
+        default=_ISOLATIONS[0],
+        help="read_uncommitted prints the records of open and aborted transactions, too "
+        "[read_committed]",
+    )
+    parser.add_argument(
         "--group",
         metavar="ID",
         help="join this group, and commit what was printed [no group]",
     )
+
+
+def _add_end(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--follow",
         action="store_true",
@@ -60,13 +84,9 @@ def add_consume(parser: ArgumentParser) -> None:
         help="with --follow, end with status 1 if no record arrives for this time, such as 10s "
         "[wait without limit]",
     )
-    parser.add_argument(
-        "--where",
-        action="append",
-        metavar="FIELD=TEXT",
-        help="print a record only if its key, value, partition, offset or header.NAME has this "
-        "text, or with FIELD~TEXT contains it; repeatable",
-    )
+
+
+def _add_form(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         choices=_FORMATS,
@@ -79,14 +99,6 @@ def add_consume(parser: ArgumentParser) -> None:
         metavar="TEXT",
         help="print the key and this text before the value [values only]",
     )
-    parser.add_argument(
-        "--isolation",
-        choices=_ISOLATIONS,
-        default=_ISOLATIONS[0],
-        help="read_uncommitted prints the records of open and aborted transactions, too "
-        "[read_committed]",
-    )
-    add_cluster_options(parser)
 
 
 def consume(arguments: Namespace) -> None:

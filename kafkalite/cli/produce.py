@@ -61,7 +61,7 @@ def add_produce(parser: ArgumentParser) -> None:
         "--acks",
         choices=tuple(_ACKS),
         default="all",
-        help="who acknowledges: all in-sync replicas, the leader, or nobody [all]",
+        help="acknowledgements: of all in-sync replicas, of the leader (1), or none (0) [all]",
     )
     parser.add_argument(
         "--compression", choices=_COMPRESSIONS, default="none", help="codec of batches [none]"

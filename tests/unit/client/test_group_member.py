@@ -56,7 +56,7 @@ async def test_members_share_partitions_and_the_rest_gets_those_of_one_that_leav
             await first.leave()
 
 
-async def test_member_that_the_group_has_removed_joins_anew() -> None:
+async def test_member_that_the_group_has_removed_joins_again() -> None:
     clock = ManualClock(0)
     with Broker(topics={"orders": 1}) as broker:
         async with member_of(broker, clock) as member:
