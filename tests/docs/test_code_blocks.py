@@ -14,7 +14,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import jsonschema
 import pytest
 import yaml
 
@@ -31,7 +30,7 @@ from tests.docs.blocks import (
     blocks_of,
     output_after,
 )
-from tests.docs.schemas import schema_named
+from tests.docs.schemas import validate
 from tests.docs.shell import (
     BOOTSTRAP,
     CONTROL,
@@ -218,7 +217,7 @@ def test_yaml_follows_its_schema(block: Block) -> None:
     document = yaml.safe_load(block.text)
     if block.kind is Kind.GITHUB_WORKFLOW:
         document["on"] = document.pop(True)  # YAML 1.1 reads `on` as a boolean
-    jsonschema.validate(document, schema_named(_SCHEMAS[block.kind]))
+    validate(document, _SCHEMAS[block.kind])
 
 
 @for_blocks(Kind.COMMAND)

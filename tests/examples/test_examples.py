@@ -9,14 +9,13 @@ import sys
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-import jsonschema
 import pytest
 import yaml
 
 from kafkalite.testing import Broker
 from tests.architecture.source import ROOT
 from tests.clients.client_libraries import kafkajs_program
-from tests.docs.schemas import schema_named
+from tests.docs.schemas import validate
 from tests.oracle.requirements import program, required
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def test_configuration_file_matches_its_schema(name: str, schema: str) -> None:
     content: Any = yaml.safe_load((EXAMPLES / name).read_text(encoding="utf-8"))
     if True in content:  # YAML 1.1 reads the key `on` as a boolean
         content["on"] = content.pop(True)
-    jsonschema.validate(content, schema_named(schema))
+    validate(content, schema)
 
 
 def test_configurations_of_ci_are_those_of_the_guide() -> None:

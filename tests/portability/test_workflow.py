@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-import jsonschema
 import yaml
 
-from tests.docs.schemas import schema_named
+from tests.docs.schemas import validate
 from tests.packaging.interpreters import VERSIONS
 from tests.portability.test_core import CORE, ROOT
 
@@ -18,7 +17,7 @@ JOBS = yaml.safe_load(TEXT)["jobs"]
 def test_the_workflow_matches_its_schema() -> None:
     # In YAML 1.1, the key `on` is the boolean true.
     workflow = {"on" if key is True else key: value for key, value in yaml.safe_load(TEXT).items()}
-    jsonschema.validate(workflow, schema_named("github-workflows.json"))
+    validate(workflow, "github-workflows.json")
 
 
 def test_it_runs_each_version_of_python() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-import jsonschema
 import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
@@ -18,7 +17,7 @@ from kafkalite.docker.own_variables import variables
 from kafkalite.docker.start import plan_from
 from kafkalite.server.logging import Level, Log
 from tests.architecture.source import ROOT
-from tests.docs.schemas import schema_named
+from tests.docs.schemas import validate
 from tests.unit.docker.image import DOCKER
 from tests.unit.docker.recipes import RECIPES, Machine, Recipe, Service
 
@@ -84,7 +83,7 @@ def texts(service: Service) -> Iterator[str]:
 
 @for_recipes
 def test_recipe_matches_the_compose_specification(recipe: Recipe) -> None:
-    jsonschema.validate(recipe.content, schema_named("compose-spec.json"))
+    validate(recipe.content, "compose-spec.json")
 
 
 @for_recipes
