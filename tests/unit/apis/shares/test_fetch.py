@@ -14,6 +14,7 @@ from kafkalite.partitions.replicas import Leader, ReplicaView
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.shares import sessions
 from kafkalite.shares.state import ShareKey
 from kafkalite.storage.batch import TRANSACTIONAL, BatchProducer, BatchView
 from kafkalite.storage.transaction_marker import TransactionMarker
@@ -358,8 +359,11 @@ def test_the_longest_waiting_fetch_is_served_first(wire: ShareCluster) -> None:
     assert "".join(served) == members * 3
 
 
-def test_a_hundred_thousand_partitions_may_be_named_only_once(wire: ShareCluster) -> None:
-    rows = [ShareFetchRequest.FetchPartition(partition_index=index) for index in range(1, 100_001)]
+def test_the_partitions_of_all_sessions_are_limited(
+    wire: ShareCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "MAX_PARTITIONS", 2_500)
+    rows = [ShareFetchRequest.FetchPartition(partition_index=index) for index in range(1, 1_001)]
     topics = [ShareFetchRequest.FetchTopic(topic_id=wire.topic_id, partitions=rows)]
     codes = [errors(wire.fetch(FIRST, member, topics=topics, max_wait_ms=1))[0] for member in "ab"]
     assert codes == [0, 0]
