@@ -427,7 +427,7 @@ class MigrationHistory(RuleBasedStateMachine):
 
 
 MigrationHistory.TestCase.settings = settings(
-    max_examples=examples(60),
+    max_examples=examples(40),
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

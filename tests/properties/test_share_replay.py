@@ -264,7 +264,7 @@ class ShareHistory(RuleBasedStateMachine):
 
 
 ShareHistory.TestCase.settings = settings(
-    max_examples=examples(80),
+    max_examples=examples(50),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

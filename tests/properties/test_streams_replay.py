@@ -320,7 +320,7 @@ class StreamsHistory(RuleBasedStateMachine):
 
 
 StreamsHistory.TestCase.settings = settings(
-    max_examples=examples(60),
+    max_examples=examples(40),
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

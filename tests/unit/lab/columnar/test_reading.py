@@ -81,7 +81,7 @@ def test_columnar_reader_equals_scalar_reader_for_damaged_captures(
 @pytest.mark.parametrize("name", [*damage.HARMLESS, *damage.LOSSY])
 def test_readers_are_equal_for_many_seeds(tmp_path: Path, name: str) -> None:
     apply_damage = {**damage.HARMLESS, **damage.LOSSY}[name]
-    for seed in range(25):
+    for seed in range(10):
         packets = traffic.packets(traffic.clean(Random(seed), connections=2, count=8))
         data = damage.capture_file(apply_damage(packets, Random(seed)))
         by_columns, by_rows = read_both(data, tmp_path / "some.pcapng", 1 << 16)

@@ -88,7 +88,7 @@ _IN_ORDER = ("segmented", _TINY_SEGMENTS, "coalesced", "without acknowledgements
 @pytest.mark.parametrize("name", [None, *_IN_ORDER, "without handshake", "late start"])
 def test_parts_equal_the_whole_for_damaged_captures(name: str | None) -> None:
     cut = 0
-    for seed in range(25):
+    for seed in range(10):
         packets = traffic.packets(traffic.clean(Random(seed), connections=3, count=10))
         if name is not None:
             packets = damage.DAMAGES[name](packets, Random(seed))
@@ -96,7 +96,7 @@ def test_parts_equal_the_whole_for_damaged_captures(name: str | None) -> None:
         parts = split_file(data, 10_000)
         cut += len(parts) > 1
         assert contents(data, parts) == contents(data, [None]), seed
-    assert cut > 10
+    assert cut > 4
 
 
 @pytest.mark.parametrize(
