@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # The broker's num.partitions, for clients that create topics by a Metadata request.
 PARTITIONS = 6
-RECORDS = 10_000
+RECORDS = 4_000
 
 
 @dataclass(slots=True)
