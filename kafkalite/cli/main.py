@@ -18,11 +18,13 @@ from kafkalite.cli import (
     consume,
     diff,
     fence,
+    group,
     produce,
     replay,
     serve,
     show,
     topic,
+    transaction,
 )
 from kafkalite.cli.output import USAGE_STATUS
 from kafkalite.cli.streams import discard_output, end_output
@@ -79,6 +81,18 @@ COMMANDS = (
         "Print the records of a topic of any Kafka cluster.",
         consume.add_consume,
         consume.consume,
+    ),
+    (
+        "group",
+        "List, describe, reset and delete groups of any Kafka cluster.",
+        group.add_group,
+        cluster_options.run_action,
+    ),
+    (
+        "transaction",
+        "List, describe and abort transactions of any Kafka cluster.",
+        transaction.add_transaction,
+        cluster_options.run_action,
     ),
     (
         "fence-producers",

@@ -53,8 +53,9 @@ def table_lines(
     *,
     minimum_widths: Sequence[int] = (),
     gap: str = _GAP,
+    uses_colours: bool = True,
 ) -> Iterator[str]:
-    """Yield the lines of a table: the header in bold, then the rows.
+    """Yield the lines of a table: the header, on a terminal in bold, then the rows.
 
     A number is at the right of its column, a text at the left; None is shown as `-`. Control
     characters are escaped. Without `rows`, there is only the header.
@@ -67,8 +68,9 @@ def table_lines(
     are_right = [
         any(isinstance(cell, int) for cell in column) for column in zip(*cells, strict=True)
     ] or [False] * len(header)
-    yield in_colour(_line(texts[0], widths, are_right, gap), "bold")
-    shows_colours = has_colours()
+    shows_colours = uses_colours and has_colours()
+    title = _line(texts[0], widths, are_right, gap)
+    yield in_colour(title, "bold") if shows_colours else title
     for row, line in zip(rows, texts[1:], strict=True):
         shown = _line(line, widths, are_right, gap)
         if shows_colours:

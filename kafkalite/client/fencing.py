@@ -68,11 +68,18 @@ async def fence_producers(
             raise UnreachableError(
                 f"no broker answers at {addresses} within {timeout_ms} ms"
             ) from None
-        fencings = [
-            _ProducerFencing(client, transactional_id, timeout_ms)
-            for transactional_id in dict.fromkeys(transactional_ids)
-        ]
-        return list(await asyncio.gather(*(fencing.fence() for fencing in fencings)))
+        return await fence_with(client, transactional_ids, timeout_ms)
+
+
+async def fence_with(
+    client: KafkaClient, transactional_ids: Sequence[str], timeout_ms: int
+) -> list[FencingResult]:
+    """Fence the producers of these ids as `fence_producers` does, with a client."""
+    fencings = [
+        _ProducerFencing(client, transactional_id, timeout_ms)
+        for transactional_id in dict.fromkeys(transactional_ids)
+    ]
+    return list(await asyncio.gather(*(fencing.fence() for fencing in fencings)))
 
 
 class _ProducerFencing:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kafkalite.client.retries import Retries
 
 _COMMIT_VERSIONS: Final = Versions(2, 9)
-_FETCH_VERSIONS: Final = Versions(2, 9)
+FETCH_VERSIONS: Final = Versions(2, 9)
 """Versions in which topics have names; from 8 on, requests have several groups."""
 _NO_OFFSET: Final = -1
 
@@ -104,7 +104,7 @@ class GroupOffsets:
         for topic, index in partitions:
             indexes.setdefault(topic, []).append(index)
         request = offset_fetch_request(self._group_id, indexes)
-        response = await self._requests.ask(request, _FETCH_VERSIONS, retries, _fetch_error)
+        response = await self._requests.ask(request, FETCH_VERSIONS, retries, _fetch_error)
         committed: dict[TopicPartition, OffsetAndEpochs] = {}
         for topic in fetched_group(response).topics:
             for row in topic.partitions:

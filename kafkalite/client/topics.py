@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkalite.client.controller import ask_controller
+from kafkalite.client.brokers import ask_controller
 from kafkalite.client.errors import BrokerError, UnknownNameError, raise_refusal
 from kafkalite.client.retries import DEFAULT_BACKOFF, Retries
 from kafkalite.config.layers import ConfigSource

@@ -109,6 +109,10 @@ class Members:
         beat = ShareGroupHeartbeatRequest(group_id=group, member_id=member, member_epoch=epoch)
         await self.ask(beat)
 
+    async def leave_share(self, group: str, member: str) -> None:
+        beat = ShareGroupHeartbeatRequest(group_id=group, member_id=member, member_epoch=-1)
+        await self.ask(beat)
+
     async def join_streams(self, group: str, member: str) -> None:
         subtopology = StreamsGroupHeartbeatRequest.Subtopology(
             subtopology_id="0", source_topics=[TOPIC]

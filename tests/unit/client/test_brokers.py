@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from kafkalite.client.controller import ask_controller
+from kafkalite.client.brokers import ask_controller
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataResponse
 from kafkalite.protocol.versions import Versions
