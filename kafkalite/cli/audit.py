@@ -12,7 +12,7 @@ import os
 import re
 import signal
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
@@ -40,6 +40,9 @@ SIGNAL_STATUS_BASE = 128
 
 MAX_LOCAL_BYTES: Final = 100_000_000
 """Below this size, the audits take less time than starting Spark."""
+
+MAX_INTERPRETED_BYTES: Final = 1_000_000
+"""Below this size, reading takes less time than loading what compiles the readers' loops."""
 
 _AUTO, _LOCAL, _SPARK = "auto", "local", "spark"
 _DEFAULT_PERIOD: Final = "1h"
@@ -242,7 +245,7 @@ def _choose_engine(arguments: Namespace) -> Callable[[], Outcome | None]:
         # Invalid input is reported before output is written and before an engine starts.
         size = _input_size(job, master, is_following=arguments.follow)
         if _is_for_local_engine(arguments, job, size):
-            return partial(_run_locally, job)
+            return partial(_run_locally, job, size)
     except ValueError as error:
         exit_with_error(USAGE_STATUS, str(error))
     return partial(_run_with_spark, master, conf, job, size, period_ms)
@@ -271,14 +274,16 @@ def _is_for_local_engine(arguments: Namespace, job: Job, size: int | None) -> bo
     return arguments.engine == _LOCAL or (is_small and not reasons and not remote)
 
 
-def _run_locally(job: Job) -> Outcome:
+def _run_locally(job: Job, size: int | None) -> Outcome:
+    from kafkalite.lab.columnar.kernels import interpreted_kernels  # noqa: PLC0415 - as below
     from kafkalite.lab.spark.dataframes import LocalEngineError, local_engine  # noqa: PLC0415
     from kafkalite.lab.spark.pipeline import audit as run  # noqa: PLC0415
     from kafkalite.lab.spark.progress import ConsoleReporter  # noqa: PLC0415
     from kafkalite.ports.clock import AdjustableClock  # noqa: PLC0415 - see above
 
     try:
-        with local_engine() as session:
+        is_tiny = size is not None and size < MAX_INTERPRETED_BYTES
+        with local_engine() as session, interpreted_kernels() if is_tiny else nullcontext():
             return run(session, job, ConsoleReporter(sys.stderr, AdjustableClock().now_ms))
     except LocalEngineError as error:
         exit_with_error(FAILED_STATUS, f"the local engine failed: {error}; try --engine spark")

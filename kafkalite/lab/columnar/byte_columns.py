@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kafkalite.lab.columnar.kernels import kernel
+from kafkalite.lab.columnar.kernels import interpreted_as, kernel
 
 if TYPE_CHECKING:
     from kafkalite.lab.columnar.arrays import Bytes, Ints, Mask
@@ -59,4 +59,15 @@ def copy_ranges(data: Bytes, starts: Ints, sizes: Ints, out: Bytes) -> bool:
         for index in range(size):
             out[np.uint64(out_position + index)] = data[np.uint64(start + index)]
         out_position += size
+    return True
+
+
+@interpreted_as(copy_ranges)
+def _copy_ranges(data: Bytes, starts: Ints, sizes: Ints, out: Bytes) -> bool:
+    used = 0
+    for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
+        if start < 0 or size < 0 or start + size > len(data) or used + size > len(out):
+            return False
+        out[used : used + size] = data[start : start + size]
+        used += size
     return True

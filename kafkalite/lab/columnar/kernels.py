@@ -1,10 +1,12 @@
 """Compilation and caching of kernels: loops over bytes and numbers.
 
 A kernel is a function of numbers and arrays. numba compiles it at the first call and caches it on
-disk. Kernels call kernels of other modules and contain constants of other packages. So the cache
-key is a hash of all these sources. The sources of this package are copied to a directory with the
-hash in its name, and numba writes its files there. This works if the package is read-only or in a
-zip file, as on Spark executors. Processes that compile at the same time write the same files.
+disk. For small captures, kernels are interpreted instead.
+
+Kernels call kernels of other modules and contain constants of other packages. So the cache key is a
+hash of all these sources. The sources of this package are copied to a directory with the hash in
+its name, and numba writes its files there. This works if the package is read-only or in a zip file,
+as on Spark executors. Processes that compile at the same time write the same files.
 
 If the cache cannot be read or written, for example on a full disk, kernels are compiled again.
 
@@ -19,20 +21,19 @@ import itertools
 import os
 import shutil
 import tempfile
-from contextlib import suppress
-from functools import cache
+from contextlib import contextmanager
+from functools import cache, cached_property, update_wrapper
 from importlib.resources import files
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-import numba
 import numpy as np
-from numba.core import caching
 
 from kafkalite.ports.cache import is_private, persistent_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kafkalite.lab.columnar.arrays import Bytes
 
@@ -48,50 +49,97 @@ _CONSTANT_PACKAGES: Final = (
 """Other packages whose constants are compiled into kernels."""
 
 _int64: Any = np.int64
-_compile: Any = numba.njit
 
 F = TypeVar("F", bound="Callable[..., object]")
 
 
+class Kernel:
+    """A function that is compiled at its first call, or interpreted in `interpreted_kernels`."""
+
+    is_interpreted = False
+    """Whether kernels are interpreted in this process."""
+
+    def __init__(self, function: Callable[..., object], *, is_inlined: bool) -> None:
+        update_wrapper(self, function)
+        self._function = self._interpreted = function
+        self._is_inlined = is_inlined
+
+    def __call__(self, *arguments: object) -> object:
+        """Call the function, compiled or interpreted."""
+        return (self._interpreted if Kernel.is_interpreted else self.compiled)(*arguments)
+
+    @cached_property
+    def compiled(self) -> Any:  # noqa: ANN401 - numba has no types
+        """The function that numba compiles. It calls those of other kernels."""
+        # Without numba, kernels are interpreted. Its import takes as long as a small capture.
+        from kafkalite.lab.columnar.compilation import compiled_function  # noqa: PLC0415
+
+        function = self._function
+        variables = {
+            name: value.compiled if isinstance(value, Kernel) else value
+            for name in _global_names(function.__code__)
+            if (value := function.__globals__.get(name, self)) is not self
+        }
+        return compiled_function(
+            _with_globals(function, variables), _cached_path(function), is_inlined=self._is_inlined
+        )
+
+    def interpreted_as(self, function: F) -> F:
+        """Let another function, which does the same faster, be interpreted in place of this one."""
+        self._interpreted = function
+        return function
+
+
+@contextmanager
+def interpreted_kernels() -> Iterator[None]:
+    """Interpret kernels within this block, in all threads, instead of compiling them.
+
+    That is 500 times slower, but needs no numba. To load it and its cached code takes 0.8 s of CPU
+    time, and to compile kernels 25 s.
+    """
+    with np.errstate(over="ignore"):  # as in compiled code
+        Kernel.is_interpreted = True
+        try:
+            yield
+        finally:
+            Kernel.is_interpreted = False
+
+
 def kernel(function: F) -> F:
-    """Return a function that is compiled on its first call."""
-    directory = kernel_directory()
-    if directory is not None:
-        path = directory.joinpath(*_path_in_package(function.__module__)).with_suffix(".py")
-        function.__code__ = function.__code__.replace(co_filename=str(path))
-    # Kernels allocate no arrays, so reference counting is off; it would take most of the time.
-    compiled = _compile(function, _nrt=False)
-    if directory is not None:
-        compiled._cache = _KernelCache(function)  # noqa: SLF001 - as `cache=True` does
-    return cast("F", compiled)
+    """Return a function that is compiled at its first call."""
+    return cast("F", Kernel(function, is_inlined=False))
 
 
 def inlined(function: F) -> F:
     """Return a function that is compiled into each kernel that calls it, because a call is slow."""
-    return cast("F", _compile(function, _nrt=False, inline="always"))
+    return cast("F", Kernel(function, is_inlined=True))
 
 
-_FunctionCache: Any = caching.FunctionCache
+def interpreted_as(compiled: Callable[..., object]) -> Callable[[F], F]:
+    """Return a decorator for a function that is interpreted in place of a kernel."""
+    assert isinstance(compiled, Kernel)
+    return compiled.interpreted_as
 
 
-class _KernelCache(_FunctionCache):  # type: ignore[misc]  # numba has no types
-    """The cache of a kernel; after an error the kernel is compiled again."""
+def _global_names(code: CodeType) -> set[str]:
+    """Return the names of global variables that a function may use."""
+    nested = (each for each in code.co_consts if isinstance(each, CodeType))
+    return {*code.co_names}.union(*map(_global_names, nested))
 
-    def load_overload(self, sig: object, target_context: object) -> Any:  # noqa: ANN401
-        """Return the cached kernel for a signature; None if it cannot be read."""
-        try:
-            # Without numba's own step before this, which prepares it to compile: 0.5 s.
-            with self._guard_against_spurious_io_errors():
-                return self._load_overload(sig, target_context)
-        except Exception:  # noqa: BLE001 - a broken pickle can raise any exception
-            with suppress(OSError):
-                self.flush()
-            return None
 
-    def save_overload(self, sig: object, data: object) -> None:
-        """Cache a compiled kernel, if possible."""
-        with suppress(OSError):
-            super().save_overload(sig, data)
+def _with_globals(function: Callable[..., object], variables: dict[str, object]) -> FunctionType:
+    copied = FunctionType(
+        function.__code__, {"__name__": function.__module__, **variables}, function.__name__
+    )
+    return cast("FunctionType", update_wrapper(copied, function))
+
+
+def _cached_path(function: Callable[..., object]) -> Path | None:
+    """Return the path of a function's source in the cache directory of the kernels."""
+    directory = kernel_directory()
+    if directory is None:
+        return None
+    return directory.joinpath(*_path_in_package(function.__module__)).with_suffix(".py")
 
 
 @cache
@@ -153,6 +201,8 @@ def _write_sources(temporary: Path, sources: list[tuple[str, bytes]], directory:
             raise
 
 
+_INT64: Final = [_int64(value) for value in range(256)]
+
 # -- numbers at a position -----------------------------------------------------------------
 # An unsigned position avoids numba's check for negative indexes.
 
@@ -161,6 +211,12 @@ def _write_sources(temporary: Path, sources: list[tuple[str, bytes]], directory:
 def peek_u8(data: Bytes, position: int) -> int:
     """Return an unsigned byte."""
     value: int = _int64(data[np.uint64(position)])
+    return value
+
+
+@interpreted_as(peek_u8)
+def _peek_u8(data: Bytes, position: int) -> int:
+    value: int = _INT64[data[position]]
     return value
 
 

@@ -15,6 +15,7 @@ import pytest
 from kafkalite.cli.audit import (
     COUNTS,
     DURATIONS,
+    MAX_INTERPRETED_BYTES,
     MAX_LOCAL_BYTES,
     _failure_text,
     _input_size,
@@ -22,10 +23,13 @@ from kafkalite.cli.audit import (
     _job,
     _print_outcome,
     _root_cause,
+    _run_locally,
     _selection_text,
     add_audit,
 )
 from kafkalite.cli.main import main
+from kafkalite.lab.columnar.kernels import Kernel
+from kafkalite.lab.spark import pipeline
 from kafkalite.lab.spark.pipeline import Outcome
 
 if TYPE_CHECKING:
@@ -120,6 +124,20 @@ def test_small_local_captures_need_no_spark(
 ) -> None:
     arguments = _arguments("in", "--out", "out", *options)
     assert _is_for_local_engine(arguments, _job(arguments), size) is is_local
+
+
+@pytest.mark.parametrize(
+    ("size", "is_interpreted"),
+    [(0, True), (MAX_INTERPRETED_BYTES - 1, True), (MAX_INTERPRETED_BYTES, False), (None, False)],
+)
+def test_nothing_is_compiled_for_the_smallest_captures(
+    monkeypatch: pytest.MonkeyPatch, size: int | None, *, is_interpreted: bool
+) -> None:
+    modes: list[bool] = []
+    monkeypatch.setattr(pipeline, "audit", lambda *_: modes.append(Kernel.is_interpreted))
+    _run_locally(_job(_arguments("in", "--out", "out")), size)
+    assert modes == [is_interpreted]
+    assert not Kernel.is_interpreted
 
 
 def test_stores_need_spark() -> None:

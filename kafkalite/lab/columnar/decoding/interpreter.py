@@ -40,6 +40,7 @@ from kafkalite.lab.columnar.decoding.primitives import (
 )
 from kafkalite.lab.columnar.kernels import (
     inlined,
+    interpreted_as,
     kernel,
     peek_i16,
     peek_i32,
@@ -276,6 +277,13 @@ def _copy(data: Bytes, start: int, stop: int, target: Bytes, shift: int) -> int:
         target[np.uint64(position + shift)] = byte
         all_bits |= byte
     return all_bits
+
+
+@interpreted_as(_copy)
+def _copy_slice(data: Bytes, start: int, stop: int, target: Bytes, shift: int) -> int:
+    copied = data[start:stop]
+    target[start + shift : stop + shift] = copied
+    return int(np.bitwise_or.reduce(copied))
 
 
 @kernel

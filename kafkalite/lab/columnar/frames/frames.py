@@ -13,7 +13,13 @@ import numpy as np
 
 from kafkalite.capture.reading.framing import LENGTH_BYTES, MAX_FRAME_BYTES
 from kafkalite.capture.reading.reassembly import MAX_WAIT_NS
-from kafkalite.lab.columnar.kernels import inlined, kernel, peek_u8, peek_u32
+from kafkalite.lab.columnar.kernels import (
+    inlined,
+    interpreted_as,
+    kernel,
+    peek_u8,
+    peek_u32,
+)
 from kafkalite.lab.columnar.segments.connection_state import (
     BEGIN_SEQ,
     BOTH_FINISHED,
@@ -133,6 +139,16 @@ def _copy(  # noqa: PLR0917
     for position in range(skipped, size):
         out[np.uint64(out_end + position - skipped)] = data[np.uint64(start + position)]
     return out_end + size - skipped, skip - skipped
+
+
+@interpreted_as(_copy)
+def _copy_slice(  # noqa: PLR0917
+    data: Bytes, start: int, size: int, skip: int, out: Bytes, out_end: int
+) -> tuple[int, int]:
+    skipped = min(skip, size)
+    end = out_end + size - skipped
+    out[out_end:end] = data[start + skipped : start + size]
+    return end, skip - skipped
 
 
 @kernel

@@ -8,14 +8,13 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from types import FunctionType
-from typing import Any
+from random import Random
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import kafkalite
 from kafkalite.lab.columnar import byte_columns, kernels
-from kafkalite.lab.columnar.arrays import byte_array
 from kafkalite.lab.columnar.decoding import interpreter
 from kafkalite.lab.columnar.exchanges import pairing
 from kafkalite.lab.columnar.exchanges.typed_exchanges import decode_pairs
@@ -24,7 +23,12 @@ from kafkalite.lab.columnar.frames import frames, headers
 from kafkalite.lab.columnar.options import Options, Table
 from kafkalite.lab.columnar.reading import read_file
 from kafkalite.lab.columnar.segments import flows, packets
+from kafkalite.protocol import codec
+from tests.captures import damage, traffic
 from tests.perf.big_capture import write
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PACKAGE = Path(kafkalite.__file__).parent
 TESTS_OF_KERNELS = (
@@ -73,7 +77,7 @@ def test_each_kernel_is_compiled_for_one_signature(tmp_path: Path) -> None:
         key = pairs["api_key"][0].as_py()
         for some in (pairs, pairs.slice(1), pairs.slice(0, 0)):
             decode_pairs(key, some)
-    assert {each.__name__: len(each.signatures) for each in ENTRIES} == {
+    assert {each.__name__: len(each.compiled.signatures) for each in ENTRIES} == {
         each.__name__: 1 for each in ENTRIES
     }
 
@@ -91,20 +95,6 @@ def test_kernels_work_without_a_cache_directory(
         assert (folder / name).read_bytes() == (PACKAGE / "lab/columnar" / name).read_bytes()
 
 
-def new_peek_kernel(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401 - a dispatcher
-    """Return a kernel as a new process would."""
-    monkeypatch.setattr(kernels, "kernel_directory", lambda: folder)
-    known: Any = kernels.peek_u8
-    return kernels.kernel(FunctionType(known.py_func.__code__, vars(kernels)))
-
-
-def cache_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = kernels.kernel_directory.__wrapped__()
-    assert folder is not None
-    return folder
-
-
 def test_full_disk_leaves_no_partial_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def is_full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -118,36 +108,11 @@ def test_full_disk_leaves_no_partial_cache(tmp_path: Path, monkeypatch: pytest.M
 def test_cache_that_others_can_write_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache_in(tmp_path, monkeypatch).chmod(0o777)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = kernels.kernel_directory.__wrapped__()
+    assert folder is not None
+    folder.chmod(0o777)
     assert kernels.kernel_directory.__wrapped__() is None
-
-
-@pytest.mark.parametrize("kind", ["nbi", "nbc"])
-@pytest.mark.parametrize("junk", [b"", b"\x80junk", bytes(100)])
-def test_kernel_with_corrupt_cache_is_compiled_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, junk: bytes
-) -> None:
-    folder = cache_in(tmp_path, monkeypatch)
-    data = byte_array(bytes([3, 5]))
-    assert new_peek_kernel(folder, monkeypatch)(data, 1) == 5
-    (cached,) = folder.rglob(f"*.{kind}")
-    cached.write_bytes(junk)
-    assert new_peek_kernel(folder, monkeypatch)(data, 1) == 5
-    repaired = new_peek_kernel(folder, monkeypatch)
-    assert repaired(data, 1) == 5
-    assert sum(repaired.stats.cache_hits.values()) == 1
-
-
-def test_kernel_works_if_the_cache_cannot_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def is_full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    folder = cache_in(tmp_path, monkeypatch)
-    monkeypatch.setattr("os.replace", is_full)
-    assert new_peek_kernel(folder, monkeypatch)(byte_array(bytes([3, 5])), 0) == 3
-    assert not [*folder.rglob("*.nb?")]
 
 
 @pytest.mark.endurance
@@ -185,3 +150,30 @@ def test_kernels_from_a_zip_file_are_cached(tmp_path: Path) -> None:
         caches.append({str(each) for each in (tmp_path / "cache").rglob("*.nbc")})
     assert caches[0]
     assert caches[0] == caches[1]
+
+
+def read_everything(data: bytes) -> list[tuple[Table, pa.RecordBatch]]:
+    """Return all rows of a capture, with the typed requests of each API."""
+    found = list(read_file(data, "capture", Options(tables=frozenset(Table), by_api=True)))
+    return found + [
+        (table, typed)
+        for table, batch in found
+        if table is Table.PAIRS and batch["api_key"][0].as_py() in codec.api_keys()
+        for typed in decode_pairs(batch["api_key"][0].as_py(), batch)
+    ]
+
+
+@pytest.mark.parametrize("name", [None, *damage.DAMAGES])
+def test_interpreted_kernels_find_the_same(name: str | None) -> None:
+    chance = Random(3)  # noqa: S311 - reproducible
+    packets = traffic.packets(traffic.clean(chance, connections=2, count=10))
+    if name is not None:
+        packets = damage.DAMAGES[name](packets, chance)
+    data = damage.capture_file(packets)
+    mutated = bytearray(data)
+    for _ in range(20):
+        mutated[chance.randrange(len(mutated))] ^= 1 << chance.randrange(8)
+    for each in (data, bytes(mutated)):
+        compiled = read_everything(each)
+        with kernels.interpreted_kernels():
+            assert read_everything(each) == compiled
