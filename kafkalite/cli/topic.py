@@ -69,7 +69,7 @@ def _add_create(parser: ArgumentParser) -> None:
 def _add_describe(parser: ArgumentParser) -> None:
     _add_names(parser)
     parser.add_argument(
-        "--all-configs", action="store_true", help="show configurations with defaults, too"
+        "--all-configs", action="store_true", help="show configurations with default values, too"
     )
 
 
@@ -138,7 +138,7 @@ async def _describe(client: KafkaClient, arguments: Namespace) -> None:
         configs = [
             each
             for each in await topic_configs(client, name)
-            if each.is_own or arguments.all_configs
+            if not each.is_default or arguments.all_configs
         ]
         shape = await _described(client, topic, configs)
         if arguments.json:
@@ -172,7 +172,7 @@ async def _described(
     ends = await end_offsets(client, partitions)
     return {
         **_summary(topic),
-        "configs": {each.name: each.value for each in configs},
+        "configs": {each.name: each.value for each in sorted(configs)},
         "partitions": [
             {
                 "partition": each.partition,

@@ -66,8 +66,8 @@ class TopicConfig(NamedTuple):
     name: str
     value: str | None
     """None if it is sensitive."""
-    is_own: bool
-    """Whether the topic sets it, not a broker or a default."""
+    is_default: bool
+    """Whether neither the topic nor the brokers set it."""
 
 
 async def list_topics(client: KafkaClient) -> list[TopicDescription]:
@@ -156,14 +156,14 @@ def _deletion_error(row: Any) -> BrokerError | None:  # noqa: ANN401 - of many v
 
 
 async def topic_configs(client: KafkaClient, name: str) -> list[TopicConfig]:
-    """Return the configurations of a topic by name; raises BrokerError."""
+    """Return the configurations of a topic, in the order of the broker; raises BrokerError."""
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=None
     )
     response = await client.ask_any(DescribeConfigsRequest(resources=[resource]), _CONFIGS_VERSIONS)
     raise_refusal(response.results[0], f"configurations of topic {name!r}")
     return [
-        TopicConfig(each.name, each.value, each.config_source == ConfigSource.DYNAMIC_TOPIC)
+        TopicConfig(each.name, each.value, each.config_source == ConfigSource.DEFAULT)
         for each in response.results[0].configs
     ]
 

@@ -61,6 +61,11 @@ class Side:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
+    @property
+    def bootstrap(self) -> str:
+        """The address of the broker."""
+        return self._names["bootstrap"]
+
     def close(self) -> None:
         """End the Java process."""
         self._java.kill()

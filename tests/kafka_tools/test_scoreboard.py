@@ -12,6 +12,7 @@ import pytest
 from tests.kafka_tools.brokers import kafka_side, kafkalite_side
 from tests.kafka_tools.cases import CASES
 from tests.kafka_tools.differences import DIFFERENCES
+from tests.kafka_tools.shell import shell_differences
 from tests.oracle.requirements import required
 
 if TYPE_CHECKING:
@@ -69,7 +70,10 @@ def test_every_command_line_has_the_output_of_kafka(tmp_path: Path) -> None:
             difference = comparison.difference(case)
             if case.is_shown and difference:
                 differences[case.title] = difference
+        # These share the brokers, and come last because the cases list all topics and groups.
+        differences_of_shell = shell_differences(kafka)
     unexpected = [text for title, text in differences.items() if title not in DIFFERENCES]
     assert not unexpected, "\n\n".join(unexpected)
     outdated = DIFFERENCES.keys() - differences.keys()
     assert not outdated, f"these are equal now; remove them from DIFFERENCES: {sorted(outdated)}"
+    assert not differences_of_shell, "\n\n".join(differences_of_shell)

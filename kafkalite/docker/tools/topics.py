@@ -153,7 +153,7 @@ async def _describe(client: KafkaClient, parsed: Namespace) -> None:
         configs = ",".join(
             f"{each.name}={each.value}"
             for each in await topic_configs(client, topic.name)
-            if each.is_own
+            if not each.is_default
         )
         if parsed.topics_with_overrides and not configs:
             continue

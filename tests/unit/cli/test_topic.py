@@ -21,8 +21,9 @@ def test_topic_is_created_listed_described_and_deleted(cluster: Broker, shell: S
     assert listed.cells[0] == ["TOPIC", "PARTITIONS", "REPLICAS"]
     assert ["orders", "2", "1"] in listed.cells
     described = shell.run("topic", "describe", "orders")
-    title, config, header, *rows = described.lines
+    title, inherited, config, header, *rows = described.lines
     assert title.startswith("orders (id ")
+    assert inherited == "  min.insync.replicas=1"  # the setting of the cluster
     assert config == "  retention.ms=-1"
     assert header == "PARTITION  LEADER  REPLICAS  ISR  START  END"
     assert [row.split() for row in rows] == [list("011100"), list("111101")]
@@ -36,7 +37,7 @@ def test_output_can_be_json(shell: Shell) -> None:
     (described,) = shell.run("topic", "describe", "a", "--json").json
     assert described == {
         **a,
-        "configs": {},
+        "configs": {"min.insync.replicas": "1"},
         "partitions": [
             {
                 "partition": 0,

@@ -48,8 +48,8 @@ async def test_topic_is_created_described_extended_and_deleted(broker: Broker) -
         assert paid.replication_factor == 2
         assert not paid.is_internal
         configs = {each.name: each for each in await topic_configs(client, "paid")}
-        assert configs["retention.ms"] == ("retention.ms", "5", True)
-        assert not configs["segment.bytes"].is_own
+        assert configs["retention.ms"] == ("retention.ms", "5", False)
+        assert configs["segment.bytes"].is_default
         await extend_topic(client, "paid", 3)
         assert len((await find_topic(client, "paid")).partitions) == 3
         assert await delete_topics(client, ["paid"]) == {"paid": None}
