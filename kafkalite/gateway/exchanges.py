@@ -13,19 +13,33 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from kafkalite.gateway.call import Call
+from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.catalogue import ROWS, entities_in_request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from kafkalite.cluster.node import Node
     from kafkalite.gateway.call import ConnectionContext
     from kafkalite.gateway.refusals import Refusal
-    from kafkalite.protocol.acl_operations import Entity
+    from kafkalite.metadata.image import MetadataImage
+    from kafkalite.protocol.message import Message
 
 _MAX_SEARCHED_BYTES: Final = 32 * 1024
 _MAX_SEARCHED_FIELDS: Final = 16 * 1024
 """Errors of an answer above both limits are not searched, because that would block all clients."""
+
+
+def names_in_request(
+    image: MetadataImage, key: int, entity: Entity, request: Message
+) -> tuple[str, ...]:
+    """Return the names of one kind in a request, each once; topics may be given by their ids."""
+    names = dict.fromkeys(each for each in entities_in_request(key, entity, request) if each)
+    if entity is Entity.TOPIC:
+        for topic_id in entities_in_request(key, Entity.TOPIC_ID, request):
+            if topic_id in image.topics_by_id:
+                names[image.topics_by_id[topic_id].name] = None
+    return tuple(names)
 
 
 class Exchange:
@@ -91,10 +105,11 @@ class Exchange:
         """Whether the answer is pending."""
         return self.answered_ms is None
 
-    def entities(self, entity: Entity) -> Iterator[Any]:
-        """Yield the entities of one kind in the request; see `catalogue.entities_in_request`."""
-        if self.request is not None and self.api_key in ROWS:
-            yield from entities_in_request(self.api_key, entity, self.request)
+    def names(self, entity: Entity) -> tuple[str, ...]:
+        """Return the names of one kind in the request, each once; see `names_in_request`."""
+        if self.request is None or self.api_key not in ROWS:
+            return ()
+        return names_in_request(self.node.image, self.api_key, entity, self.request)
 
     def error_codes(self) -> list[int] | None:
         """Return the distinct error codes of the response, None if it is too long to search."""

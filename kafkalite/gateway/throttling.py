@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kafkalite.coordinator.contract import Event
 from kafkalite.gateway.api import Eras
 from kafkalite.gateway.error_messages import truncate_message
+from kafkalite.gateway.exchanges import names_in_request
 from kafkalite.gateway.refusals import client_address, report_refusal_of_request
 from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.protocol import catalogue, codec
@@ -365,11 +366,11 @@ def _record(call: Call, api: Api, request: Any, key: str) -> None:  # noqa: ANN4
         "is throttled"
     )
     facts = {"api": api.name, "quota": key, "user": user, "client_id": client_id}
+    node = call.node
     names = [(Entity.CLIENT, client_address(call))]
     for kind in _NAMED:
-        named = dict.fromkeys(catalogue.entities_in_request(api.key, kind, request))
-        names += [(kind, name) for name in [*named][:_MAX_EXPLAINED_SUBJECTS]]
-    node = call.node
+        named = names_in_request(node.image, api.key, kind, request)
+        names += [(kind, name) for name in named[:_MAX_EXPLAINED_SUBJECTS]]
     for kind, name in names:
         event = Event(name, "throttled", text, facts, kind)
         node.history.add(event, node.clock.now_ms())

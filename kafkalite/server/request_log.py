@@ -42,7 +42,7 @@ class _Copy:
     __slots__ = ("errors", "names", "request", "response")
 
     def __init__(self, exchange: Exchange) -> None:
-        self.names = {entity: _names(exchange, entity) for entity in NAMED_ENTITIES}
+        self.names = {entity: exchange.names(entity) for entity in NAMED_ENTITIES}
         self.request = _request_fields(exchange)
         self.response: dict[str, Any] | None = None
         self.errors: tuple[int, ...] = ()
@@ -79,7 +79,7 @@ class LoggedRequest(NamedTuple):
 
         The topics include those that it names by id, if they exist.
         """
-        return _names(self.exchange, entity) if self.copy is None else self.copy.names[entity]
+        return self.exchange.names(entity) if self.copy is None else self.copy.names[entity]
 
 
 class RequestLog:
@@ -179,16 +179,6 @@ def _response_fields(exchange: Exchange) -> dict[str, Any] | None:
 
 def _error_codes(exchange: Exchange) -> tuple[int, ...]:
     return tuple(exchange.error_codes() or ())
-
-
-def _names(exchange: Exchange, entity: Entity) -> tuple[str, ...]:
-    found = dict.fromkeys(each for each in exchange.entities(entity) if each)
-    if entity is Entity.TOPIC:
-        topics = exchange.node.image.topics_by_id
-        for topic_id in exchange.entities(Entity.TOPIC_ID):
-            if topic_id in topics:
-                found[topics[topic_id].name] = None
-    return tuple(found)
 
 
 def _without_secrets(message: Any, overwrite: Callable[[Any], int] | None) -> Any:  # noqa: ANN401 - any message

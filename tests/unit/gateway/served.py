@@ -9,6 +9,7 @@ from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.gateway.api import Api
 from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.gateway import Gateway
+from kafkalite.metadata.image import MetadataImage
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.protocol.versions import Versions
 from kafkalite.testing.clock import ManualClock
@@ -47,8 +48,9 @@ class Served:
             **row,
         )
         self.gateway = Gateway({api.key: api}.get, lambda _, fault: self.faults.append(fault))
+        node = SimpleNamespace(history=self.history, clock=ManualClock(), image=MetadataImage())
         self.context = ConnectionContext(
-            node=cast("Node", SimpleNamespace(history=self.history, clock=ManualClock())),
+            node=cast("Node", node),
             listener="PLAINTEXT",
             client_host="/127.0.0.1",
         )

@@ -63,7 +63,7 @@ def test_an_exchange_has_the_request_and_the_answer() -> None:
         "groupId": "g", "generationId": 3, "memberId": "m", "groupInstanceId": None,
     }  # fmt: skip
     assert logged.response == {"throttleTimeMs": 7, "errorCode": 0}
-    assert [*exchange.entities(Entity.GROUP)] == ["g"]
+    assert exchange.names(Entity.GROUP) == ("g",)
     assert exchange.error_codes() == []
     assert not exchange.is_pending
     assert exchange.refusals == []

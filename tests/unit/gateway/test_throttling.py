@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from kafkalite.protocol.message import Message
 
 CLIENT = (("client-id", "client"),)
-PRODUCE, FETCH, CREATE, DELETE, ADD = 9, 12, 7, 6, 3
+PRODUCE, PRODUCE_BY_ID, FETCH, CREATE, DELETE, ADD = 9, 13, 12, 7, 6, 3
 
 
 def produce_request(
@@ -332,6 +332,15 @@ def test_the_history_has_the_quota(wire: ThrottledWire) -> None:
     wire.describe()
     throttled = [each for each in wire.cluster.history.latest() if each.client is not None]
     assert [(each.kind, each.text) for each in throttled] == [("throttled", entry.text)]
+
+
+def test_the_history_names_a_topic_that_the_request_names_by_its_id(wire: ThrottledWire) -> None:
+    wire.set_quota("producer_byte_rate", 100.0)
+    by_id = produce_request(b"x" * 2000)
+    by_id.topic_data[0].topic_id = wire.cluster.metadata.image.topics["t"].topic_id
+    wire.ask(by_id, PRODUCE_BY_ID)
+    kinds = [each.kind for each in wire.cluster.history.about("t", of=Entity.TOPIC)]
+    assert kinds == ["throttled"]
 
 
 def test_the_throttle_time_fits_into_its_field(wire: ThrottledWire) -> None:
