@@ -83,8 +83,8 @@ ALLOWED = {
 }
 """(path, word, or None for all words) → why it is used there."""
 
-_FOLDERS = ("docker", "docs", "examples", "kafkalite", "tests")
-_SUFFIXES = {".py", ".md", ".toml", ".yaml", ".yml", ".sh", ".j2"}
+_FOLDERS = ("docker", "docs", "examples", "integrations", "kafkalite", "tests")
+_SUFFIXES = {".py", ".java", ".md", ".toml", ".yaml", ".yml", ".sh", ".j2"}
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 

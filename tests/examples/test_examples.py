@@ -32,6 +32,8 @@ _CONTAINERS = {
     )
 }  # fmt: skip
 """Tested by `test_testcontainers.py`."""
+_JAVA = {"java/pom.xml", "java/src/test/java/shop/OrdersTest.java"}
+"""Tested by `test_java.py`."""
 _SCHEMAS = {
     "compose/compose.yaml": "compose-spec.json",
     "ci/github-actions.yaml": "github-workflows.json",
@@ -128,9 +130,10 @@ def test_every_example_is_in_the_index_and_in_a_test() -> None:
         for path in EXAMPLES.rglob("*")
         if path.is_file()
         and path.name != "README.md"
-        and not {"__pycache__", ".pytest_cache", "node_modules"} & set(path.parts)
+        and not {"__pycache__", ".pytest_cache", "node_modules", "target"} & set(path.parts)
     }
     assert listed == existing
     tested = {path.name for path in EXAMPLES.glob("test_*.py")}
-    tested |= {"control.sh", "ci/Jenkinsfile", "kafkajs/orders.js", *_SCHEMAS, *_CONTAINERS}
+    tested |= {"control.sh", "ci/Jenkinsfile", "kafkajs/orders.js"}
+    tested |= {*_SCHEMAS, *_CONTAINERS, *_JAVA}
     assert existing == tested

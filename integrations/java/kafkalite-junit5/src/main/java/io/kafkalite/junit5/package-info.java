@@ -1,0 +1,2 @@
+/** The extension of JUnit. */
+package io.kafkalite.junit5;

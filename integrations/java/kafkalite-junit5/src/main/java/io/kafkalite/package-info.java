@@ -1,0 +1,2 @@
+/** A Kafka broker for tests, and clients of its control API. */
+package io.kafkalite;
