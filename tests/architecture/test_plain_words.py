@@ -84,7 +84,7 @@ ALLOWED = {
 """(path, word, or None for all words) → why it is used there."""
 
 _FOLDERS = ("docker", "docs", "examples", "integrations", "kafkalite", "tests")
-_SUFFIXES = {".py", ".java", ".md", ".toml", ".yaml", ".yml", ".sh", ".j2"}
+_SUFFIXES = {".py", ".md", ".toml", ".yaml", ".yml", ".sh", ".j2"}
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 

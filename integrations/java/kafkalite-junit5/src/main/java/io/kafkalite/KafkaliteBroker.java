@@ -83,7 +83,7 @@ public final class KafkaliteBroker implements AutoCloseable {
                 String words = line.substring(CONTROL.length());
                 String url = launch.controlUrl() == null ? words.split("[ ,]")[0] : launch.controlUrl();
                 Thread reader = new Thread(() -> output.lines().forEach(each -> {}), "kafkalite");
-                reader.setDaemon(true); // a process whose output nobody reads stops at a full pipe
+                reader.setDaemon(true); // a process stops when the pipe of its output is full
                 reader.start();
                 return new KafkaliteBroker(process, servers, new ControlClient(url, launch.token()));
             }
