@@ -27,7 +27,7 @@ _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def _copy_of_the_projects(directory: Path) -> Path:
-    """Copy the sources, since Maven writes into their directories; return the directory of the modules."""
+    """Copy the sources, where Maven may write; return the directory of the modules."""
     ignored = shutil.ignore_patterns("target")
     for project in _PROJECTS:
         shutil.copytree(ROOT / project, directory / project, ignore=ignored)
