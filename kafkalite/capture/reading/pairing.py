@@ -42,12 +42,12 @@ MAX_PENDING_REQUEST_BYTES: Final = 64 << 20
 """Maximum bytes of the pending requests of all connections, without the newest request; beyond it,
 the oldest of all connections are treated as unanswered."""
 PENDING_ROW_BYTES: Final = 256
-"""Memory of a pending request that counts in addition to the bytes of the request."""
+"""Memory of a pending request or waiting response that counts in addition to its bytes."""
 MAX_WAITING_RESPONSES: Final = 1024
 """Maximum waiting responses of a connection; beyond it the oldest are dropped."""
 MAX_WAITING_RESPONSE_BYTES: Final = 64 << 20
-"""Maximum bytes of the waiting responses of all connections; beyond it, those of one are dropped.
-"""
+"""Maximum bytes of the waiting responses of all connections, without the newest response; beyond
+it, the oldest of all connections are dropped."""
 
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 _HANDSHAKES_WITH_BARE_TOKENS: Final = frozenset(((int(ApiKey.SASL_HANDSHAKE), 0),))
@@ -86,7 +86,14 @@ class _RequestQueue:
 class Pairing:
     """Pairs the frames of all connections, event by event."""
 
-    __slots__ = ("_pending_bytes", "_pending_queues", "_queues", "_report", "_waiting_bytes")
+    __slots__ = (
+        "_pending_bytes",
+        "_pending_queues",
+        "_queues",
+        "_report",
+        "_waiting_bytes",
+        "_waiting_queues",
+    )
 
     def __init__(self, report: Reporter) -> None:
         self._report = report
@@ -94,6 +101,8 @@ class Pairing:
         self._pending_bytes = self._waiting_bytes = 0
         self._pending_queues: OrderedDict[int, _RequestQueue] = OrderedDict()
         """Id of each pending request of all connections, oldest first → its queue."""
+        self._waiting_queues: OrderedDict[int, _RequestQueue] = OrderedDict()
+        """The same for the waiting responses."""
 
     def process(self, event: Event) -> Sequence[Exchange]:
         """Return the exchanges that an event completes."""
@@ -153,7 +162,7 @@ class Pairing:
                 response = self._take_waiting(queue, index)
                 return (*unanswered, self._pair(queue, pending, response))
         queue.pending_requests.append(pending)
-        size = _pending_size(pending)
+        size = _pending_size(frame)
         self._pending_bytes += size
         self._pending_queues[id(pending)] = queue
         return self._limit_pending(queue, size)
@@ -180,7 +189,7 @@ class Pairing:
         unanswered = self._end_pending(queue, index)
         pending = pending_requests.popleft()
         assert pending is not None
-        self._pending_bytes -= _pending_size(pending)
+        self._pending_bytes -= _pending_size(pending.frame)
         del self._pending_queues[id(pending)]
         exchange = self._pair(queue, pending, frame)
         return (*unanswered, exchange) if unanswered else (exchange,)
@@ -213,7 +222,7 @@ class Pairing:
         """Remove the first pending requests, and return them as unanswered exchanges."""
         ended = [queue.pending_requests.popleft() for _ in range(count)]
         requests = [pending for pending in ended if pending is not None]
-        self._pending_bytes -= sum(map(_pending_size, requests))
+        self._pending_bytes -= sum(_pending_size(pending.frame) for pending in requests)
         for pending in requests:
             del self._pending_queues[id(pending)]
         return [_make_exchange(pending, None, 0) for pending in requests]
@@ -233,12 +242,13 @@ class Pairing:
 
     def _wait(self, queue: _RequestQueue, response: Frame) -> None:
         queue.waiting_responses.append(response)
-        self._waiting_bytes += len(response.body)
-        count = len(queue.waiting_responses)
-        if self._waiting_bytes > MAX_WAITING_RESPONSE_BYTES:
-            self._drop_waiting(queue, count)
-        elif count > MAX_WAITING_RESPONSES:
+        newest_bytes = _pending_size(response)
+        self._waiting_bytes += newest_bytes
+        self._waiting_queues[id(response)] = queue
+        if len(queue.waiting_responses) > MAX_WAITING_RESPONSES:
             self._drop_waiting(queue, 1)
+        while self._waiting_bytes - newest_bytes > MAX_WAITING_RESPONSE_BYTES:
+            self._drop_waiting(next(iter(self._waiting_queues.values())), 1)
 
     def _drop_outdated(self, queue: _RequestQueue, seq: int | None) -> None:
         """Drop the first responses that acknowledge nothing of a request at `seq`."""
@@ -252,15 +262,17 @@ class Pairing:
     def _take_waiting(self, queue: _RequestQueue, index: int) -> Frame:
         """Remove and return a waiting response; the ones before it have no request."""
         self._drop_waiting(queue, index)
-        response = queue.waiting_responses.popleft()
-        self._waiting_bytes -= len(response.body)
-        return response
+        return self._pop_waiting(queue)
 
     def _drop_waiting(self, queue: _RequestQueue, count: int) -> None:
         for _ in range(count):
-            response = queue.waiting_responses.popleft()
-            self._waiting_bytes -= len(response.body)
-            self._report_without_request(response)
+            self._report_without_request(self._pop_waiting(queue))
+
+    def _pop_waiting(self, queue: _RequestQueue) -> Frame:
+        response = queue.waiting_responses.popleft()
+        self._waiting_bytes -= _pending_size(response)
+        del self._waiting_queues[id(response)]
+        return response
 
     def _report_without_request(self, response: Frame) -> None:
         detail = f"correlation id {_correlation_id(response)}"
@@ -278,8 +290,8 @@ class Pairing:
         )
 
 
-def _pending_size(pending: _Pending) -> int:
-    return len(pending.frame.body) + PENDING_ROW_BYTES
+def _pending_size(frame: Frame) -> int:
+    return len(frame.body) + PENDING_ROW_BYTES
 
 
 def acknowledges(acknowledged: int | None, seq: int | None) -> bool:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kafkalite.capture.model import Problem, ProblemKind
-from kafkalite.capture.reading.pairing import MAX_WAITING_RESPONSE_BYTES
 from kafkalite.lab.columnar.arrays import byte_array, read_only, stable_order, true_indexes
 from kafkalite.lab.columnar.byte_columns import concatenate_ranges
 from kafkalite.lab.columnar.exchanges.pairing import Frames, pair_frames
@@ -73,7 +72,7 @@ class ExchangeBatches:
         if not len(frames):
             return
         parsed = ParsedFrames(buffer.all_bytes(), frames)
-        pairs = self._limit_waiting(frames, self._pair(parsed))
+        pairs = self._pair(parsed)
         detail = "open requests above the limit of memory; they count as unanswered"
         self._report_problem(parsed, pairs.dropped, ProblemKind.TOO_MANY_OPEN, detail)
         self._carry_over(parsed, np.sort(np.concatenate([pairs.open, pairs.waiting])))
@@ -156,16 +155,6 @@ class ExchangeBatches:
             ),
             len(self._states),
         )  # fmt: skip
-
-    def _limit_waiting(self, frames: FrameIndex, pairs: PairedFrames) -> PairedFrames:
-        """Treat the oldest waiting responses above the limit as responses without a request."""
-        sizes = frames.size[pairs.waiting]
-        newer_bytes = np.cumsum(sizes[::-1])[::-1]
-        fits = newer_bytes <= MAX_WAITING_RESPONSE_BYTES
-        if fits.all():
-            return pairs
-        orphans = np.sort(np.concatenate([pairs.orphans, pairs.waiting[~fits]]))
-        return pairs._replace(orphans=orphans, waiting=pairs.waiting[fits])
 
     def _answered_in_earlier_file(self, frames: FrameIndex, pairs: PairedFrames) -> Ints:
         """Return the unanswered requests whose response may have been captured in an earlier file.

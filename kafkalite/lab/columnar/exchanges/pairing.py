@@ -5,8 +5,8 @@ order. So a response belongs to the first open request with its correlation id, 
 before that one will get no response. A response without an open request waits for a later request
 of which it acknowledges bytes.
 
-A compiled loop pairs nearly all chunks. If open requests may exceed a limit, `_RowPairing` pairs
-the chunk again.
+A compiled loop pairs nearly all chunks. If open requests or waiting responses may exceed a limit,
+`_RowPairing` pairs the chunk again.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Frames(NamedTuple):
     is_pairable: Mask
     """Whether a frame is a request that gets a response, or a response."""
     size: Ints | None = None
-    """Sizes of the frames; None if open requests are not limited."""
+    """Sizes of the frames; None for no limits of bytes."""
 
 
 def pair_frames(frames: Frames, connections: int) -> PairedFrames:
@@ -228,11 +228,13 @@ def pair_all(  # noqa: PLR0917
 
 
 def _may_exceed_limits(frames: Frames, matches: Ints) -> bool:
-    """Whether the open requests exceed a limit at some time; False if that is impossible.
+    """Whether frames without a counterpart exceed a limit at some time; False if impossible.
 
-    Unanswered requests count as open until the end, so the answer may be wrong for them.
+    Those that never get one count until the end, so the answer may be wrong for them.
     """
     assert frames.size is not None
+    if _may_exceed(_waiting_bytes(frames, matches), pairing.MAX_WAITING_RESPONSE_BYTES):
+        return True
     requests = true_indexes((frames.direction == 0) & frames.is_pairable)
     sizes = frames.size[requests] + PENDING_ROW_BYTES
     if len(requests) > pairing.MAX_PENDING_REQUESTS:
@@ -246,7 +248,25 @@ def _may_exceed_limits(frames: Frames, matches: Ints) -> bool:
     responses = matches[requests]
     is_answered = responses >= 0
     np.subtract.at(changes, np.maximum(responses, requests)[is_answered], sizes[is_answered])
-    return int(np.cumsum(changes).max()) > pairing.MAX_PENDING_REQUEST_BYTES
+    return _may_exceed(changes, pairing.MAX_PENDING_REQUEST_BYTES)
+
+
+def _waiting_bytes(frames: Frames, matches: Ints) -> Ints:
+    """Return how each row changes the bytes of waiting responses."""
+    assert frames.size is not None
+    changes = np.zeros(len(matches), np.int64)
+    is_kept = ((matches == _WAITING) | (matches == _ORPHAN)) & (frames.request_seq >= 0)
+    requests = true_indexes((frames.direction == 0) & (matches >= 0))
+    requests = requests[matches[requests] < requests]
+    is_kept[matches[requests]] = True
+    waiting = true_indexes(is_kept)
+    changes[waiting] = frames.size[waiting] + PENDING_ROW_BYTES
+    changes[requests] -= frames.size[matches[requests]] + PENDING_ROW_BYTES
+    return changes
+
+
+def _may_exceed(changes: Ints, limit: int) -> bool:
+    return int(np.cumsum(changes).max(initial=0)) > limit
 
 
 class _Connection:
@@ -271,14 +291,18 @@ class _RowPairing:
         self._order: deque[int] = deque()
         """Requests of all connections that may be open, oldest first."""
         self._open_bytes = 0
+        self._waiting_order: deque[int] = deque()
+        """Responses of all connections that may be waiting, oldest first."""
+        self._waiting_bytes = 0
 
     def pair(self, rows: Ints, *, is_limited: bool) -> None:
-        """Pair the frames of some connections; `is_limited` limits their open requests."""
+        """Pair the frames of some connections; `is_limited` limits those without a counterpart."""
         columns = (rows, self._frames.connection_index[rows], self._frames.direction[rows])
         for row, number, direction in zip(*(each.tolist() for each in columns), strict=True):
             connection = self._connections[number]
             if direction:
-                self._add_response(connection, row)
+                if self._add_response(connection, row) and is_limited:
+                    self._limit_waiting(row)
             elif self._add_request(connection, row) and is_limited:
                 self._limit_open(connection, row)
 
@@ -287,36 +311,38 @@ class _RowPairing:
         matches, seqs, waiting = self._matches, self._frames.request_seq, connection.waiting
         seq = int(seqs[row])
         while seq >= 0 and waiting and not acknowledges(int(seqs[waiting[0]]), seq):
-            matches[waiting.popleft()] = _ORPHAN
+            self._end_waiting(connection, 1)
         response = _find(waiting, row, self._frames)
         if response is None:
             connection.open_rows.append(row)
             connection.open_counts[int(self._frames.correlation_id[row])] += 1
             matches[row] = _OPEN
             return True
-        matches[_drop_until(waiting, response)] = _ORPHAN
+        self._end_waiting(connection, 1 + waiting.index(response))
         self._end(connection, len(connection.open_rows), _UNANSWERED)
         matches[row], matches[response] = response, _NOT_PAIRED
         return False
 
-    def _add_response(self, connection: _Connection, row: int) -> None:
+    def _add_response(self, connection: _Connection, row: int) -> bool:
+        """Pair a response with an open request; return whether it waits because of none."""
         matches, ids, waiting = self._matches, self._frames.correlation_id, connection.waiting
         if not connection.open_counts[int(ids[row])]:
             seq = int(self._frames.request_seq[row])
             matches[row] = _ORPHAN if seq < 0 else _WAITING
             if seq >= 0:
                 waiting.append(row)
+                self._waiting_bytes += self._size(row)
             if len(waiting) > MAX_WAITING_RESPONSES:
-                matches[waiting.popleft()] = _ORPHAN
-            return
-        matches[list(waiting)] = _ORPHAN
-        waiting.clear()
+                self._end_waiting(connection, 1)
+            return seq >= 0
+        self._end_waiting(connection, len(waiting))
         index = next(
             index for index, each in enumerate(connection.open_rows) if ids[each] == ids[row]
         )
         self._end(connection, index, _UNANSWERED)
         self._end(connection, 1, row)
         matches[row] = _NOT_PAIRED
+        return False
 
     def _limit_open(self, connection: _Connection, newest: int) -> None:
         """Drop the requests above the limits, as `capture.reading.pairing`."""
@@ -330,6 +356,23 @@ class _RowPairing:
             if self._matches[oldest] == _OPEN:
                 owner = self._connections[int(self._frames.connection_index[oldest])]
                 self._end(owner, 1, _DROPPED)
+
+    def _limit_waiting(self, newest: int) -> None:
+        """Drop the oldest waiting responses above the limit, as `capture.reading.pairing`."""
+        self._waiting_order.append(newest)
+        newest_bytes = self._size(newest)
+        while self._waiting_bytes - newest_bytes > pairing.MAX_WAITING_RESPONSE_BYTES:
+            oldest = self._waiting_order.popleft()
+            if self._matches[oldest] == _WAITING:
+                owner = self._connections[int(self._frames.connection_index[oldest])]
+                self._end_waiting(owner, 1)
+
+    def _end_waiting(self, connection: _Connection, count: int) -> None:
+        """Give the oldest waiting responses of a connection no request."""
+        for _ in range(count):
+            row = connection.waiting.popleft()
+            self._matches[row] = _ORPHAN
+            self._waiting_bytes -= self._size(row)
 
     def _end(self, connection: _Connection, count: int, match: int) -> None:
         """Give the oldest open requests of a connection this value of `matches`."""
@@ -360,11 +403,3 @@ def acknowledges(acknowledged: int, seq: int) -> bool:
     """
     is_known = acknowledged >= 0 and seq >= 0
     return is_known and 0 < (acknowledged - seq) & _SEQ_MASK < _HALF_SEQ_RANGE
-
-
-def _drop_until(rows: deque[int], last: int) -> list[int]:
-    """Remove the first rows including `last`; return those before it."""
-    dropped = []
-    while (row := rows.popleft()) != last:
-        dropped.append(row)
-    return dropped

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
@@ -417,12 +418,41 @@ def test_requests_of_a_connection_without_responses_are_dropped_as_by_the_other_
     answered = sum(each[-1] is not None for each in expected.exchanges.elements())
     assert 100 < answered <= 200
     assert found == expected
-    problems: list[str] = []
-    scalar_problems: list[ProblemKind] = []
-    [*exchanges(read([path], lambda _: None), lambda each: scalar_problems.append(each.kind))]
+    of_columns, of_events = problem_counts(data, path, chunk_bytes)
+    dropped = of_events[ProblemKind.TOO_MANY_OPEN]
+    assert of_columns[ProblemKind.TOO_MANY_OPEN] == dropped > 100
+
+
+@pytest.mark.parametrize(
+    ("limit", "answered"), [(pairing.MAX_WAITING_RESPONSE_BYTES, 323), (4_000, 82), (500, 4)]
+)
+@pytest.mark.parametrize("chunk_bytes", [1 << 12, 1 << 20])
+def test_responses_before_their_requests_are_dropped_as_by_the_other_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, answered: int, chunk_bytes: int
+) -> None:
+    monkeypatch.setattr(pairing, "MAX_WAITING_RESPONSE_BYTES", limit)
+    packets = traffic.packets(traffic.clean(Random(5), connections=2, count=200))
+    late = sorted(
+        enumerate(packets),
+        key=lambda each: each[0] + 30 * (each[1].target == traffic.BROKER),
+    )
+    data, path = damage.capture_file([each for _, each in late]), tmp_path / "some.pcapng"
+    expected, found = scalar(data, path), columnar(data, str(path), chunk_bytes)
+    assert found == expected
+    assert sum(each[-1] is not None for each in expected.exchanges.elements()) == answered
+    of_columns, of_events = problem_counts(data, path, chunk_bytes)
+    assert of_columns[ProblemKind.NO_REQUEST] == of_events[ProblemKind.NO_REQUEST]
+
+
+def problem_counts(data: bytes, path: Path, chunk_bytes: int) -> tuple[Counter[str], Counter[str]]:
+    """Return the number of problems of each kind, by the columnar reader and the other one."""
+    of_columns: Counter[str] = Counter()
     for table, batch in read_file(data, str(path), Options(chunk_bytes=chunk_bytes)):
         if table is Table.PROBLEMS:
-            rows = zip(batch["kind"].to_pylist(), batch["count"].to_pylist(), strict=True)
-            problems += [kind for kind, count in rows for _ in range(count)]
-    dropped = scalar_problems.count(ProblemKind.TOO_MANY_OPEN)
-    assert problems.count(ProblemKind.TOO_MANY_OPEN) == dropped > 100
+            for kind, count in zip(
+                *(batch[name].to_pylist() for name in ("kind", "count")), strict=True
+            ):
+                of_columns[kind] += count
+    of_events: Counter[str] = Counter()
+    [*exchanges(read([path], lambda _: None), lambda each: of_events.update([each.kind]))]
+    return of_columns, of_events
