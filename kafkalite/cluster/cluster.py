@@ -133,6 +133,10 @@ class Cluster:
             self._pushed_metrics = PushedMetrics()
         return self._pushed_metrics
 
+    def forget_pushed_metrics(self) -> None:
+        """Remove the metrics that clients have pushed."""
+        self._pushed_metrics = None
+
     def _new_metadata(self, log: Partition, *, ignores_case: bool) -> MetadataController:
         return MetadataController(
             log=PartitionCoordinatorLog(log),

@@ -41,12 +41,13 @@ async def answer_of(broker: Broker, request: Any, node: Node | None = None) -> A
     call = context.call(version, era, 0)
     try:
         answer = turns.without_pauses(partial(api.handler, call, request))
+        return await result_of(answer) if isinstance(answer, Waiting) else answer
     except KafkaError as error:
         raise CommandError(sentence(error)) from error
-    return await _result(answer) if isinstance(answer, Waiting) else answer
 
 
-async def _result(answer: Waiting[Any]) -> Any:  # noqa: ANN401 - as above
+async def result_of(answer: Waiting[Any]) -> Any:  # noqa: ANN401 - as above
+    """Return what a Waiting is resolved with; raises it if it is an exception."""
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def on_arrival(value: object) -> None:
@@ -59,8 +60,6 @@ async def _result(answer: Waiting[Any]) -> Any:  # noqa: ANN401 - as above
     except asyncio.CancelledError:
         answer.abandon()
         raise
-    if isinstance(value, KafkaError):
-        raise CommandError(sentence(value)) from value
     if isinstance(value, Exception):
         raise value
     return value

@@ -38,13 +38,13 @@ async def sorted_in_turns(entries: Iterable[T], key: Callable[[T], Any]) -> Asyn
 
     `entries` must not change meanwhile.
     """
-    chunks = []
-    for chunk in _chunks(entries, _SORTED_PER_TURN):
+    parts = []
+    for chunk in chunks(entries, _SORTED_PER_TURN):
         chunk.sort(key=key)
-        chunks.append(chunk)
+        parts.append(chunk)
         if len(chunk) == _SORTED_PER_TURN:
             await asyncio.sleep(0)
-    async for each in in_turns(merge(*chunks, key=key)):
+    async for each in in_turns(merge(*parts, key=key)):
         yield each
 
 
@@ -80,13 +80,14 @@ async def json_pieces(answer: Any) -> AsyncIterator[str]:  # noqa: ANN401 - any 
         entries = list(content)
         del content
         yield "["
-        for number, chunk in enumerate(_chunks(drain(entries), _ENTRIES_PER_TURN)):
+        for number, chunk in enumerate(chunks(drain(entries), _ENTRIES_PER_TURN)):
             yield ("," if number else "") + _dumps(to_json(chunk))[1:-1]
         yield "]"
     yield "}"
 
 
-def _chunks(entries: Iterable[T], size: int) -> Iterator[list[T]]:
+def chunks(entries: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield lists of at most `size` entries."""
     iterator = iter(entries)
     while chunk := list(islice(iterator, size)):
         yield chunk

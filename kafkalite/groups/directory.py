@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.coordinator.contract import Ticket
 from kafkalite.groups.modern.ownership import OwnershipHistory
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from kafkalite.groups.group import Group, GroupId
     from kafkalite.metadata.image import MetadataImage
     from kafkalite.ports.entropy import Entropy
+
+_MAX_RESET_GROUPS: Final = 10_000
 
 
 class GroupDirectory:
@@ -35,6 +37,7 @@ class GroupDirectory:
         "groups",
         "image",
         "ownership",
+        "reset_groups",
         "unreplayed_groups",
     )
 
@@ -44,6 +47,8 @@ class GroupDirectory:
         """Soft state: classic groups created by a decision whose record is not replayed yet."""
         self.ownership = OwnershipHistory()
         """Soft state: past owners of partitions, for explanations of refusals."""
+        self.reset_groups: dict[GroupId, None] = {}
+        """Soft state: the latest groups that were reset while they had members."""
         self.config = config
         self.entropy = entropy
         self.image = image
@@ -58,6 +63,12 @@ class GroupDirectory:
     def metadata_hash(self, names: Iterable[str]) -> int:
         """Return the hash of these topics' current metadata, as far as assignors use it."""
         return self._hashes.of(names, self.image)
+
+    def record_reset(self, group_id: GroupId) -> None:
+        """Record that members of a group were removed because the broker is reset."""
+        self.reset_groups[group_id] = None
+        if len(self.reset_groups) > _MAX_RESET_GROUPS:
+            del self.reset_groups[next(iter(self.reset_groups))]
 
     def next_ticket(self) -> Ticket:
         """Return a new ticket for a response that is sent later."""

@@ -98,9 +98,9 @@ def _unknown_group_error(group_id: GroupId, claim: CommitClaim, code: ErrorCode)
     )
 
 
-def _deleted_event(group_id: GroupId, api: str, description: str, count: int) -> Event:
-    facts = {"rule": api, "offsets": count}
-    return Event(group_id, "deleted", f"{description} deleted by {api}", facts)
+def _deleted_event(group_id: GroupId, cause: str, description: str, count: int) -> Event:
+    facts = {"rule": cause, "offsets": count}
+    return Event(group_id, "deleted", f"{description} deleted by {cause}", facts)
 
 
 def _refused_event(
@@ -231,16 +231,19 @@ class Offsets:
             events.append(_refused_event(group_id, "OffsetDelete", _IN_USE, in_use, reason))
         return CoordinatorResult(response=codes, records=records, events=events)
 
-    def delete_group(self, group_id: GroupId) -> CoordinatorResult[None]:
+    def delete_group(
+        self, group_id: GroupId, cause: str = "DeleteGroups"
+    ) -> CoordinatorResult[None]:
         """Delete a group without members, with its committed and pending offsets.
 
-        Raises KafkaError(GROUP_ID_NOT_FOUND) or KafkaError(NON_EMPTY_GROUP).
+        `cause` is the request, or something else that deletes it, for the event. Raises
+        KafkaError(GROUP_ID_NOT_FOUND) or KafkaError(NON_EMPTY_GROUP).
         """
         group = self.group(group_id)
         group.validate_delete()
         records = [*self._tombstones_of(group_id)]
         description = f"group {group_id} with {len(records)} offset(s)"
-        event = _deleted_event(group_id, "DeleteGroups", description, len(records))
+        event = _deleted_event(group_id, cause, description, len(records))
         records.extend(group.tombstones())
         return CoordinatorResult(response=None, records=records, events=[event])
 

@@ -17,9 +17,12 @@ from kafkalite.groups.consumer.groups import ConsumerGroups
 from kafkalite.groups.directory import GroupDirectory
 from kafkalite.groups.group import GroupType
 from kafkalite.groups.migration.members import ClassicMembers
+from kafkalite.groups.modern.events import RESET
 from kafkalite.groups.offset_expiration import DeletedTopics, OffsetExpiration
 from kafkalite.groups.offsets import Offsets
+from kafkalite.groups.share.group import ShareGroup
 from kafkalite.groups.share.groups import ShareGroups
+from kafkalite.groups.streams.group import StreamsGroup
 from kafkalite.groups.streams.groups import StreamsGroups
 from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkalite.protocol.error_codes import ErrorCode
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
         SyncGroupResponse,
     )
     from kafkalite.protocol.errors import KafkaError
+
+_NO_CHANGE: CoordinatorResult[None] = CoordinatorResult(response=None)
 
 
 class GroupShard:
@@ -185,6 +190,26 @@ class GroupShard:
             return self.classic.leave(request, now_ms)
         return self.consumer.leave_group(group, request, now_ms)
 
+    # Reset of the broker
+
+    def remove_members(self, group_id: GroupId, now_ms: int) -> CoordinatorResult[None]:
+        """Remove all members of a group, because the broker is reset; the group can be deleted.
+
+        Does nothing if the group does not exist.
+        """
+        group = self.directory.groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            return self.classic.remove_members(group, RESET.kind, RESET.reason, now_ms)
+        if group is None or group.is_empty():
+            return CoordinatorResult(response=None)
+        self.directory.record_reset(group_id)
+        if isinstance(group, ConsumerGroup):
+            return self.consumer.remove_members(group, tuple(group.members), RESET, now_ms)
+        if isinstance(group, ShareGroup):
+            return self.share.remove_members(group, tuple(group.members), RESET, now_ms)
+        assert isinstance(group, StreamsGroup)
+        return self.streams.remove_members(group, tuple(group.members), RESET, now_ms)
+
     # Queries
 
     def group(self, group_id: GroupId) -> Group | None:
@@ -223,12 +248,15 @@ def _group_type_error(request: JoinGroupRequest, group: Group) -> KafkaError:
 
 
 def _merge_results(results: Sequence[CoordinatorResult[None]]) -> CoordinatorResult[None]:
-    """Merge several results into one."""
+    """Merge several results into one; most shards have no groups, so most results are empty."""
+    changes = [result for result in results if any(result[1:])]
+    if not changes:
+        return _NO_CHANGE
     return CoordinatorResult(
         response=None,
-        records=[record for result in results for record in result.records],
-        replies=[reply for result in results for reply in result.replies],
-        timers=[timer for result in results for timer in result.timers],
-        events=[event for result in results for event in result.events],
-        intents=[intent for result in results for intent in result.intents],
+        records=[record for result in changes for record in result.records],
+        replies=[reply for result in changes for reply in result.replies],
+        timers=[timer for result in changes for timer in result.timers],
+        events=[event for result in changes for event in result.events],
+        intents=[intent for result in changes for intent in result.intents],
     )

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kafkalite.coordinator.contract import CoordinatorRecord, ParkedRequest
 from kafkalite.coordinator.loading import replay_log
 from kafkalite.metadata.brokers import no_directory
+from kafkalite.metadata.delegation_tokens import MAX_TIME_MS
 from kafkalite.metadata.image import NO_LEADER, MetadataDelta, MetadataImage, ResourceType
 from kafkalite.metadata.internal_topics import auto_created_topic
 from kafkalite.metadata.partition_change import UNCHANGED_LEADER
@@ -375,6 +376,10 @@ class MetadataController:
         return self._write(
             self._shard.remove_expired_delegation_tokens(limit, self._clock.now_ms())
         )
+
+    def remove_all_delegation_tokens(self, limit: int) -> bool:
+        """Remove at most `limit` tokens; returns whether there may be more."""
+        return self._write(self._shard.remove_expired_delegation_tokens(limit, MAX_TIME_MS))
 
     def allocate_producer_ids(self, node_id: int) -> tuple[int, int]:
         """Allocate a block of producer ids to a node: its first id and size."""

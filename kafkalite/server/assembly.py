@@ -272,13 +272,17 @@ class ClusterAssembly:
 
         Raises BrokerDirectoryError or TopicError.
         """
-        settings = self.settings
         with _errors_of(directory):
-            cluster.create_missing_topics(settings.topics)
-            if settings.users:
-                from kafkalite.server.scram_users import store_users  # noqa: PLC0415 - rarely used
+            cluster.create_missing_topics(self.settings.topics)
+            self.store_users(cluster)
 
-                store_users(cluster.metadata, settings.users, self._environment.entropy)
+    def store_users(self, cluster: Cluster) -> None:
+        """Store the users of the settings that are not stored, or that have another password."""
+        users = self.settings.users
+        if users:
+            from kafkalite.server.scram_users import store_users  # noqa: PLC0415 - rarely used
+
+            store_users(cluster.metadata, users, self._environment.entropy)
 
 
 @contextmanager

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.faults import Faults
     from kafkalite.gateway.gateway import Gateway
     from kafkalite.identity.provider import IdentityProvider
+    from kafkalite.metadata.image import MetadataImage
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
     from kafkalite.ports.executors import Executor
@@ -89,6 +90,8 @@ class Broker:
         self._maintenance: Maintenance | None = None
         self.cluster: Cluster | None = None
         """None while the broker is not running."""
+        self.initial_image: MetadataImage | None = None
+        """The metadata after the last start, with the topics and users of the settings."""
 
     async def start(self) -> None:
         """Listen and serve. On failure, everything that was opened is closed again.
@@ -132,6 +135,7 @@ class Broker:
         directory = self._directory = assembly.open_directory()
         cluster = self.cluster = assembly.open_cluster(directory)
         assembly.populate(cluster, directory)
+        self.initial_image = cluster.metadata.image
         reports.opened_cluster(assembly, directory, cluster)
         gateways = self._gateways = Gateways(assembly, cluster, reports)
         nodes.open(cluster, gateways, directory.path)
@@ -233,6 +237,23 @@ class Broker:
     def request_log(self) -> RequestLog:
         """The log of requests, which begins when it is first used."""
         return _running(self._gateways).request_log
+
+    @property
+    def initial_topics(self) -> Mapping[str, int]:
+        """The topics that the start creates, with their numbers of partitions."""
+        return _running(self._assembly).settings.topics
+
+    def store_initial_users(self) -> None:
+        """Store the users of the settings that are not stored, as the start does."""
+        _running(self._assembly).store_users(_running(self.cluster))
+
+    def clear_faults(self) -> None:
+        """Remove all faults, if there are any."""
+        _running(self._gateways).clear_faults()
+
+    def clear_request_log(self) -> None:
+        """Remove all requests from the log of requests, if there is one."""
+        _running(self._gateways).clear_request_log()
 
     def stop_request_log(self) -> int:
         """Stop the log of requests, and return the number of requests that it had."""

@@ -172,6 +172,16 @@ class Gateways:
         self.subscribe(log.observe)
         return log
 
+    def clear_faults(self) -> None:
+        """Remove all faults, if there are any."""
+        if self._faults is not None:
+            self._faults.clear()
+
+    def clear_request_log(self) -> None:
+        """Remove all requests from the log of requests, if there is one, and go on logging."""
+        if self._request_log is not None:
+            self._request_log.clear()
+
     def stop_request_log(self) -> int:
         """Stop the log of requests, and return the number of requests that it had."""
         log, self._request_log = self._request_log, None

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from kafkalite.control.command_table import Command
     from kafkalite.control.commands.records import ReadRecords
+    from kafkalite.control.commands.reset import ResetAnswer
     from kafkalite.control.commands.topics import TopicStatus
     from kafkalite.control.group_status import GroupStatus, ListedGroup
     from kafkalite.control.topic_records import Isolation, TopicRecord
@@ -23,7 +24,7 @@ _MAX_RECORDS = 1_000_000
 
 
 class BrokerData:
-    """Creates topics, writes and reads records, shows groups and transactions.
+    """Creates topics, writes and reads records, shows groups and transactions, resets.
 
     The methods are usable from any thread but the broker's.
     """
@@ -225,6 +226,18 @@ class BrokerData:
         from kafkalite.control.transaction_reader import list_transactions  # noqa: PLC0415 - as above
 
         return self._run_on_loop(list_transactions(self._running_broker()))
+
+    def reset(self, *, topics: str | None = None, groups: str | None = None) -> ResetAnswer:
+        """Reset the broker to the state after its start, and return what was deleted.
+
+        Clients stay connected: members of groups get UNKNOWN_MEMBER_ID and join again, and
+        transactional producers must be initialized again. Topics of the start are created again,
+        empty. With a pattern of `topics` or `groups`, such as "orders-*", only those are deleted.
+        Raises ValueError if a node that is stopped cannot be started.
+        """
+        from kafkalite.control.commands.reset import ResetBroker  # noqa: PLC0415 - as above
+
+        return self._perform(ResetBroker(topics, groups))
 
     def _found(  # noqa: PLR0917 - as above
         self,

@@ -36,7 +36,7 @@ from kafkalite.transactions.state import (
     Transaction,
     TransactionState,
 )
-from kafkalite.transactions.transaction_records import transaction_record
+from kafkalite.transactions.transaction_records import transaction_record, transaction_tombstone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -203,6 +203,32 @@ class TransactionShard:
             None, [transaction_record(complete_transaction(transaction, now_ms))]
         )
 
+    def reset(self, transactional_id: str, now_ms: int) -> CoordinatorResult[bool]:
+        """Remove an id because the broker is reset; an open transaction is aborted before.
+
+        The response is whether the id is removed. Otherwise its markers are being written, and
+        this must be called again when the transaction is complete. Raises KafkaError if no producer
+        id is available.
+        """
+        transaction = self._registry.transactions.get(transactional_id)
+        if transaction is None:
+            return CoordinatorResult(response=True)
+        if transaction.state is TransactionState.ONGOING:
+            prepared = self._registry.abort_and_fence(transaction, now_ms)
+            return CoordinatorResult(
+                False,
+                [transaction_record(prepared)],
+                events=[_reset_event(transaction, "its transaction is aborted")],
+                intents=[markers_of(prepared)],
+            )
+        if transaction.state in PREPARED_STATES:
+            return CoordinatorResult(response=False)
+        return CoordinatorResult(
+            True,
+            [transaction_tombstone(transactional_id)],
+            events=[_reset_event(transaction, "it is removed")],
+        )
+
     # Queries
 
     def verify_partitions(
@@ -232,6 +258,22 @@ class TransactionShard:
     def transactions(self) -> Iterable[Transaction]:
         """Return the state of every id."""
         return self._registry.transactions.values()
+
+
+def _reset_event(transaction: Transaction, consequence: str) -> Event:
+    name = transaction.transactional_id
+    return Event(
+        name,
+        "reset",
+        f"the broker was reset: {consequence}",
+        {
+            "rule": "reset",
+            "state": transaction.state.label,
+            "producer_id": transaction.producer_id,
+            "producer_epoch": transaction.producer_epoch,
+        },
+        Entity.TRANSACTIONAL_ID,
+    )
 
 
 def _fenced_event(transaction: Transaction, prepared: Transaction) -> Event:

@@ -318,6 +318,23 @@ class GroupHistory(RuleBasedStateMachine):
         except KafkaError as refusal:
             assert refusal.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NON_EMPTY_GROUP)  # noqa: PT017
 
+    @rule(group=GROUPS, fails=st.booleans())
+    def reset_group(self, group: str, *, fails: bool) -> None:
+        """Remove the members and delete the group, as a reset of the broker does."""
+        shard = self.world.shard
+        self.world.log.next_error = OSError(28, "disk full") if fails else None
+        before = hard_state(self.world.machine)
+        try:
+            shard.write(lambda machine, now_ms: machine.remove_members(group, now_ms))
+        except KafkaError:
+            assert hard_state(self.world.machine) == before
+            return
+        finally:
+            self.world.log.next_error = None
+        with suppress(KafkaError):  # the group does not exist
+            shard.write(lambda machine, _: machine.offsets.delete_group(group, "a reset"))
+        assert self.world.machine.group(group) is None
+
     @rule()
     def delete_topic(self) -> None:
         deleted = self.world.topics["u"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -204,6 +205,23 @@ class StreamsHistory(RuleBasedStateMachine):
             self.world.shard.write(lambda machine, _: machine.offsets.delete_group(group))
         except KafkaError as refusal:
             assert refusal.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NON_EMPTY_GROUP)  # noqa: PT017
+
+    @rule(group=GROUPS, fails=st.booleans())
+    def reset_group(self, group: str, *, fails: bool) -> None:
+        """Remove the members and delete the group, as a reset of the broker does."""
+        shard = self.world.shard
+        self.world.log.next_error = OSError(28, "disk full") if fails else None
+        before = hard_state(self.world.machine)
+        try:
+            shard.write(lambda machine, now_ms: machine.remove_members(group, now_ms))
+        except KafkaError:
+            assert hard_state(self.world.machine) == before
+            return
+        finally:
+            self.world.log.next_error = None
+        with suppress(KafkaError):  # the group does not exist
+            shard.write(lambda machine, _: machine.offsets.delete_group(group, "a reset"))
+        assert self.world.machine.group(group) is None
 
     @rule(ms=TIMES_MS)
     def wait(self, ms: int) -> None:

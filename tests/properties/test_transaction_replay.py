@@ -180,6 +180,11 @@ class TransactionHistory(RuleBasedStateMachine):
         )
         self.complete_all_markers(fails=False)
 
+    @rule(name=IDS, fails=RARELY)
+    def reset(self, name: str, *, fails: bool) -> None:
+        """Abort the open transaction, or remove an id without one, as a reset does."""
+        self.send(lambda: self.world.reset(name), fails=fails)
+
     @rule()
     def restart(self) -> None:
         self.world = self.world.restart()

@@ -29,6 +29,7 @@ from kafkalite.protocol.versions import Versions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kafkalite.cluster.node import Node
     from kafkalite.gateway.call import Call
     from kafkalite.ports.waiting import Waiting
     from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
@@ -134,7 +135,7 @@ def handle_delete_groups(
     for index, group_id in enumerate(without_duplicates(request.groups_names)):
         results.append(DeletableGroupResult(group_id=group_id, error_code=ErrorCode.NONE))
         try:
-            deletion = _delete(call, group_id)
+            deletion = delete_group(call.node, group_id)
         except KafkaError as refusal:
             _set_error(call, results, index, refusal)
         else:
@@ -164,12 +165,16 @@ def _set_error(
         report_refusal(call, "DeleteGroups", result.group_id, error)
 
 
-def _delete(call: Call, group_id: str) -> Waiting[None] | None:
-    node = call.node
+def delete_group(node: Node, group_id: str, cause: str = "DeleteGroups") -> Waiting[None] | None:
+    """Delete a group without members, with its offsets and its share state, at its coordinator.
+
+    Returns None if it is deleted at once. Raises KafkaError, directly or through the Waiting.
+    `cause` names what deletes it in the history.
+    """
     shard = node.groups.locate(group_id, node.id)
 
     def delete(_: None) -> None:
-        shard.write(lambda machine, _: machine.offsets.delete_group(group_id))
+        shard.write(lambda machine, _: machine.offsets.delete_group(group_id, cause))
 
     return chain(delete_share_state_of_group(node, shard, group_id), delete)
 

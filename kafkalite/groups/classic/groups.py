@@ -226,6 +226,31 @@ class ClassicGroups:
         answer = LeaveGroupResponse(error_code=ErrorCode.NONE, members=answers)
         return self._result(decision, answer)
 
+    def remove_members(
+        self, group: ClassicGroup, kind: str, reason: str, now_ms: int
+    ) -> CoordinatorResult[None]:
+        """Remove all members and pending member ids, so that the group is Empty at once.
+
+        Waiting requests get UNKNOWN_MEMBER_ID. `kind` and `reason` are those of the events.
+        """
+        decision = DecisionBuilder(now_ms)
+        soft = group.soft
+        removed_ids = [*soft.pending_joins, *soft.members]
+        for member_id in tuple(soft.pending_joins):
+            soft.remove(member_id)
+            sessions.cancel_timer(decision, group.group_id, member_id)
+        for member in tuple(soft.members.values()):
+            rebalance.remove_member(decision, group, member)
+            text = f"member {member.member_id} removed: {reason}, {member.client}"
+            facts = {"member_id": member.member_id, **member.client_facts()}
+            decision.add_event(group.group_id, kind, text, **facts)
+        if soft.state is ClassicState.PREPARING_REBALANCE:
+            rebalance.complete_join(decision, group)
+        elif soft.state is not ClassicState.EMPTY:
+            why = RebalanceReason(kind, reason, removed_ids)
+            rebalance.prepare(decision, group, self._directory.config, why)
+        return self._result(decision, None)
+
     def _rebalance_without(
         self, decision: DecisionBuilder, group: ClassicGroup, reason: RebalanceReason
     ) -> None:

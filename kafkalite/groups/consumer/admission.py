@@ -72,7 +72,7 @@ def find_or_create_group(
             if group.is_empty():
                 return UpgradedGroup(ConsumerGroup(group_id, directory), group.tombstones())
             return upgrade_group(group, directory)
-    return UpgradedGroup(find_group_of_heartbeat(directory.groups, group_id, ConsumerGroup))
+    return UpgradedGroup(find_group_of_heartbeat(directory, group_id, ConsumerGroup))
 
 
 def check_max_size(

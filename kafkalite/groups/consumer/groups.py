@@ -65,7 +65,7 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import uuid_to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kafkalite.coordinator.contract import CoordinatorRecord, Event, TimerChange
     from kafkalite.groups.consumer.admission import AdmittedMember
@@ -247,6 +247,16 @@ class ConsumerGroups:
         self, group: ConsumerGroup, member_id: MemberId, departure: Departure, now_ms: int
     ) -> CoordinatorResult[None]:
         return self._remove(group, {member_id: departure}, now_ms)
+
+    def remove_members(
+        self,
+        group: ConsumerGroup,
+        member_ids: Iterable[MemberId],
+        departure: Departure,
+        now_ms: int,
+    ) -> CoordinatorResult[None]:
+        """Remove members, which exist, and raise the group epoch."""
+        return self._remove(group, dict.fromkeys(member_ids, departure), now_ms)
 
     def _remove(
         self, group: ConsumerGroup, leaving: Mapping[MemberId, Departure], now_ms: int

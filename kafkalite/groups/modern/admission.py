@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from kafkalite.groups.group import GroupType, group_not_found_error
+from kafkalite.groups.modern.events import RESET
 from kafkalite.groups.modern.group import ModernGroup
 from kafkalite.groups.timestamps import time_of_day
 from kafkalite.protocol.error_codes import ErrorCode
@@ -14,6 +15,7 @@ from kafkalite.protocol.errors import KafkaError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from kafkalite.groups.directory import GroupDirectory
     from kafkalite.groups.group import Group, GroupId, MemberId
 
 M = TypeVar("M")
@@ -52,11 +54,18 @@ def find_group(groups: Mapping[GroupId, Group], group_id: GroupId, group_class: 
 
 
 def find_group_of_heartbeat(
-    groups: Mapping[GroupId, Group], group_id: GroupId, group_class: type[G]
+    directory: GroupDirectory, group_id: GroupId, group_class: type[G]
 ) -> G:
-    """Return the group of a heartbeat; only heartbeat errors name the expected group type."""
-    if group_id in groups:
-        return find_group(groups, group_id, group_class)
+    """Return the group of a heartbeat; only heartbeat errors name the expected group type.
+
+    Members of a group that was reset get UNKNOWN_MEMBER_ID, as if their heartbeats had arrived
+    between their removal and the deletion of the group, because clients then join again.
+    """
+    if group_id in directory.groups:
+        return find_group(directory.groups, group_id, group_class)
+    if group_id in directory.reset_groups:
+        text = f"The members of group {group_id} were removed: {RESET.reason}."
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, text, {"rule": RESET.kind})
     text = f"{group_class.group_type.value.capitalize()} group {group_id} not found."
     raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text, {"rule": "group-exists"})
 

@@ -27,6 +27,7 @@ class Departure(NamedTuple):
 
 LEFT: Final = Departure("left", "it left")
 SESSION_TIMED_OUT: Final = Departure("expired", "it sent no heartbeat within its session timeout")
+RESET: Final = Departure("reset", "the broker was reset")
 
 
 def group_epoch_raised_event(group_id: GroupId, epoch: int, reasons: Sequence[str]) -> Event:

@@ -10,7 +10,7 @@ from kafkalite.groups.modern.group import NEVER_ASSIGNED_MS, ModernGroup
 from kafkalite.groups.modern.sessions import rebalance_timer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from enum import IntEnum
 
     from kafkalite.config.rules import Rules
@@ -117,21 +117,22 @@ def target_reset_records(
     return [types.target_epoch_record(group.group_id, group.epoch + 1, NEVER_ASSIGNED_MS)]
 
 
-def remove_member_result(
+def remove_members_result(
     group: ModernGroup[Any, Any, Any],
-    member_id: MemberId,
     departure: Departure,
-    event: Event,
+    events: Mapping[MemberId, Event],
     *,
     records: Sequence[Record],
     timers: Sequence[TimerChange],
     now_ms: int,
 ) -> CoordinatorResult[None]:
-    """Return the result of removing one member, which raises the group epoch."""
-    group.ownership().record_departure(member_id, departure.reason, now_ms)
-    epoch_event = group_epoch_raised_event(group.group_id, group.epoch + 1, [event.text])
+    """Return the result of removing the members in `events`, which raises the group epoch."""
+    for member_id in events:
+        group.ownership().record_departure(member_id, departure.reason, now_ms)
+    reasons = [event.text for event in events.values()]
+    epoch_event = group_epoch_raised_event(group.group_id, group.epoch + 1, reasons)
     return CoordinatorResult(
-        response=None, records=records, timers=timers, events=[event, epoch_event]
+        response=None, records=records, timers=timers, events=[*events.values(), epoch_event]
     )
 
 

@@ -36,7 +36,7 @@ def find_or_create_group(
     """Return a share group, new for the first member; it replaces no group of another type."""
     if is_joining and group_id not in directory.groups:
         return ShareGroup(group_id, directory)
-    return find_group_of_heartbeat(directory.groups, group_id, ShareGroup)
+    return find_group_of_heartbeat(directory, group_id, ShareGroup)
 
 
 def check_max_size(group: ShareGroup, member_id: MemberId, max_size: int) -> None:

@@ -17,7 +17,7 @@ from kafkalite.groups.modern.sessions import SessionExpiry, Sessions
 from kafkalite.groups.modern.steady import SteadyHeartbeats
 from kafkalite.groups.modern.timers import (
     MemberTimers,
-    remove_member_result,
+    remove_members_result,
     target_reset_records,
     with_response,
 )
@@ -152,22 +152,32 @@ class ShareGroups:
     def _remove(
         self, group: ShareGroup, member_id: MemberId, departure: Departure, now_ms: int
     ) -> CoordinatorResult[None]:
-        """Remove a member and raise the group epoch."""
-        remaining = [member for other_id, member in group.members.items() if other_id != member_id]
+        return self.remove_members(group, (member_id,), departure, now_ms)
+
+    def remove_members(
+        self, group: ShareGroup, member_ids: Iterable[MemberId], departure: Departure, now_ms: int
+    ) -> CoordinatorResult[None]:
+        """Remove members, which exist, and raise the group epoch."""
+        group_id = group.group_id
+        leaving = {each: member_removed_event(group, each, departure) for each in member_ids}
+        remaining = [member for each, member in group.members.items() if each not in leaving]
         topics_hash = self._directory.metadata_hash(subscribed_topics(remaining))
-        return remove_member_result(
+        return remove_members_result(
             group,
-            member_id,
             departure,
-            member_removed_event(group, member_id, departure),
+            leaving,
             records=[
-                *records.member_tombstones(group.group_id, member_id),
-                records.group_epoch_record(group.group_id, group.epoch + 1, topics_hash),
+                *(
+                    tombstone
+                    for each in leaving
+                    for tombstone in records.member_tombstones(group_id, each)
+                ),
+                records.group_epoch_record(group_id, group.epoch + 1, topics_hash),
                 *target_reset_records(
                     records.TYPES, group, self._directory.rules, is_emptied=not remaining
                 ),
             ],
-            timers=[self._sessions.end_session(group.group_id, member_id)],
+            timers=[self._sessions.end_session(group_id, each) for each in leaving],
             now_ms=now_ms,
         )
 

@@ -51,7 +51,7 @@ def find_or_create_group(
             return StreamsGroup(group_id, directory), ()
         if group.group_type is GroupType.CLASSIC and group.is_empty():
             return StreamsGroup(group_id, directory), tuple(group.tombstones())
-    return find_group_of_heartbeat(directory.groups, group_id, StreamsGroup), ()
+    return find_group_of_heartbeat(directory, group_id, StreamsGroup), ()
 
 
 class AdmittedMember(NamedTuple):

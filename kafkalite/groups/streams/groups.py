@@ -19,7 +19,7 @@ from kafkalite.groups.modern.heartbeat import target_records
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from kafkalite.groups.modern.timers import (
     MemberTimers,
-    remove_member_result,
+    remove_members_result,
     target_reset_records,
     with_response,
 )
@@ -63,7 +63,7 @@ from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from kafkalite.groups.directory import GroupDirectory
     from kafkalite.groups.group import GroupId, MemberId
@@ -186,24 +186,33 @@ class StreamsGroups:
     def _remove(
         self, group: StreamsGroup, member_id: MemberId, departure: Departure, now_ms: int
     ) -> CoordinatorResult[None]:
-        """Remove a member and raise the group epoch."""
+        return self.remove_members(group, (member_id,), departure, now_ms)
+
+    def remove_members(
+        self, group: StreamsGroup, member_ids: Iterable[MemberId], departure: Departure, now_ms: int
+    ) -> CoordinatorResult[None]:
+        """Remove members, which exist, and raise the group epoch."""
         group_id = group.group_id
-        return remove_member_result(
+        leaving = {each: events.member_removed_event(group, each, departure) for each in member_ids}
+        is_emptied = len(leaving) == len(group.members)
+        return remove_members_result(
             group,
-            member_id,
             departure,
-            events.member_removed_event(group, member_id, departure),
+            leaving,
             records=[
-                *records.member_tombstones(group_id, member_id),
+                *(
+                    tombstone
+                    for each in leaving
+                    for tombstone in records.member_tombstones(group_id, each)
+                ),
                 group.metadata_record(group.epoch + 1),
                 *target_reset_records(
-                    records.TYPES,
-                    group,
-                    self._context.rules,
-                    is_emptied=len(group.members) == 1,
+                    records.TYPES, group, self._context.rules, is_emptied=is_emptied
                 ),
             ],
-            timers=self._sessions.cancel_timers(group_id, member_id),
+            timers=[
+                timer for each in leaving for timer in self._sessions.cancel_timers(group_id, each)
+            ],
             now_ms=now_ms,
         )
 

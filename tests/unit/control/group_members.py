@@ -24,6 +24,7 @@ from kafkalite.protocol._generated.records.consumer_protocol_subscription import
 )
 
 if TYPE_CHECKING:
+    from kafkalite.cluster.node import Node
     from kafkalite.server.broker import Broker
 
 CONFIG = {
@@ -47,10 +48,13 @@ class Members:
             self.cluster.metadata.create_topics([offsets_topic(self.cluster.config)])
 
     async def ask(self, request: Any) -> Any:  # noqa: ANN401 - any request and response
-        coordinator = self.cluster.groups.shard_for(request.group_id).leader_id
-        response = await answer_of(self.broker, request, self.cluster.nodes[coordinator])
+        coordinator = self.coordinator_of(request.group_id)
+        response = await answer_of(self.broker, request, coordinator)
         assert getattr(response, "error_code", 0) == 0, response
         return response
+
+    def coordinator_of(self, group: str) -> Node:
+        return self.cluster.nodes[self.cluster.groups.shard_for(group).leader_id]
 
     def topic_id(self, topic: str = TOPIC) -> bytes:
         return self.cluster.metadata.image.topics[topic].topic_id
@@ -58,18 +62,20 @@ class Members:
     async def join_classic(self, group: str, instance: str | None = None) -> tuple[str, int]:
         """Join as the only member, with all partitions; return member id and generation."""
         subscription = codec.encode_value(ConsumerProtocolSubscription(topics=[TOPIC]), 3)
-        joined = await self.ask(
-            JoinGroupRequest(
-                group_id=group,
-                session_timeout_ms=10_000,
-                rebalance_timeout_ms=10_000,
-                group_instance_id=instance,
-                protocol_type="consumer",
-                protocols=[JoinGroupRequest.JoinGroupRequestProtocol(
-                    name="range", metadata=subscription
-                )],
-            )
-        )  # fmt: skip
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            group_instance_id=instance,
+            protocol_type="consumer",
+            protocols=[
+                JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=subscription)
+            ],
+        )
+        if instance is None:
+            refused = await answer_of(self.broker, request, self.coordinator_of(group))
+            request.member_id = refused.member_id
+        joined = await self.ask(request)
         image = self.cluster.metadata.image
         count = len(image.topics[TOPIC].partitions)
         assignment = encode_assignment({self.topic_id(): range(count)}, image, 3)

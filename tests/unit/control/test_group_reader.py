@@ -21,6 +21,7 @@ from kafkalite.server.broker import Broker
 from kafkalite.server.settings import Settings
 from kafkalite.storage.record_format import NewRecord
 from tests.unit.control.group_members import CONFIG, TOPIC, Members
+from tests.unit.control.ports import ANY_PORT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,7 +33,7 @@ ASSIGNED = (TopicPartitions(TOPIC, (0, 1)),)
 @pytest.fixture
 async def broker() -> AsyncIterator[Broker]:
     clock = AdjustableClock(rate=0, now_ms=NOW_MS)
-    running = Broker(Settings(topics={TOPIC: 2}, config=CONFIG), clock=clock)
+    running = Broker(Settings(listen=ANY_PORT, topics={TOPIC: 2}, config=CONFIG), clock=clock)
     await running.start()
     yield running
     await running.stop(grace_s=0)

@@ -16,6 +16,7 @@ from kafkalite.server.broker import Broker
 from kafkalite.server.settings import Settings
 from kafkalite.storage.batch import TRANSACTIONAL, BatchProducer, build_batch
 from kafkalite.storage.record_format import NewRecord
+from tests.unit.control.ports import ANY_PORT
 from tests.unit.server.client import Client
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def broker() -> AsyncIterator[Broker]:
-    running = Broker(Settings(topics={"orders": 2}, config={"log.segment.bytes": "1048576"}))
+    running = Broker(
+        Settings(listen=ANY_PORT, topics={"orders": 2}, config={"log.segment.bytes": "1048576"})
+    )
     await running.start()
     yield running
     await running.stop()

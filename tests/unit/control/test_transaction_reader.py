@@ -17,6 +17,7 @@ from kafkalite.protocol._generated.messages.init_producer_id import InitProducer
 from kafkalite.server.broker import Broker
 from kafkalite.server.settings import Settings
 from kafkalite.transactions.state import TransactionState
+from tests.unit.control.ports import ANY_PORT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,7 +28,7 @@ CONFIG = {"transaction.state.log.num.partitions": "2"}
 @pytest.fixture
 async def broker() -> AsyncIterator[Broker]:
     clock = AdjustableClock(rate=0, now_ms=0)
-    running = Broker(Settings(topics={"orders": 2}, config=CONFIG), clock=clock)
+    running = Broker(Settings(listen=ANY_PORT, topics={"orders": 2}, config=CONFIG), clock=clock)
     await running.start()
     yield running
     await running.stop(grace_s=0)

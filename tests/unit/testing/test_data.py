@@ -76,3 +76,13 @@ def commit_as_simple_consumer(client: RawClient, group: str, topic: str, offset:
     partition = OffsetCommitRequest.OffsetCommitRequestPartition(committed_offset=offset)
     rows = OffsetCommitRequest.OffsetCommitRequestTopic(name=topic, partitions=[partition])
     client.call(OffsetCommitRequest(group_id=group, topics=[rows]), 8)
+
+
+def test_a_broker_is_reset() -> None:
+    with Broker(topics={"orders": 2}) as broker:
+        broker.create_topic("own")
+        broker.produce("orders", "v")
+        assert broker.reset(topics="o[wr]n").deleted_topics == ("own",)
+        assert broker.reset().deleted_topics == ("orders",)
+        assert broker.records("orders") == []
+        assert len(broker.topic("orders").partitions) == 2

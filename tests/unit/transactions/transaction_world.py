@@ -231,6 +231,14 @@ class TransactionWorld:
         assert isinstance(answer, ProducerIdAndEpoch)
         return answer
 
+    def reset(self, transactional_id: str = ID) -> bool:
+        """Reset an id as a reset of the broker does; return whether it is removed."""
+        answer = self.coordinator.write(
+            0, lambda machine, now_ms: machine.reset(transactional_id, now_ms)
+        )
+        assert isinstance(answer, bool)
+        return answer
+
     def describe(self, transactional_id: str = ID) -> Transaction:
         """Return the state of an id."""
         return self.coordinator.read(0, lambda machine, _: machine.describe(transactional_id))

@@ -18,6 +18,7 @@ from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings
 from tests.unit.control.asgi_client import ask
 from tests.unit.control.group_members import CONFIG, TOPIC, Members
+from tests.unit.control.ports import ANY_PORT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def broker() -> AsyncIterator[Broker]:
-    running = Broker(Settings(topics={TOPIC: 2}, config=CONFIG))
+    running = Broker(Settings(listen=ANY_PORT, topics={TOPIC: 2}, config=CONFIG))
     await running.start()
     yield running
     await running.stop(grace_s=0)
@@ -71,7 +72,7 @@ async def test_a_wait_that_is_over_shows_the_group_and_its_history(broker: Broke
     assert first.startswith(
         "expected group 'shop' to be Empty within 0.001 s: <consumer group 'shop' Stable at epoch"
     )
-    assert any("explain: " in line and "member c" in line for line in rest)
+    assert any("explain: " in line and "(c) joined" in line for line in rest)
     with pytest.raises(AssertionError, match="'x' to exist with 1 member within 0 s: there is no"):
         await ShowGroup("x", members=1).expected(broker)
     assert (await ShowGroup("shop", "Empty", wait_ms=1).perform(broker)).state == "Stable"

@@ -12,6 +12,7 @@ from kafkalite.config.typed_json import JsonError, read, to_json
 from kafkalite.control.commands.records import ProduceRecords, ReadRecords
 from kafkalite.server.broker import Broker
 from kafkalite.server.settings import Settings
+from tests.unit.control.ports import ANY_PORT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def broker() -> AsyncIterator[Broker]:
-    running = Broker(Settings(topics={"orders": 2}))
+    running = Broker(Settings(listen=ANY_PORT, topics={"orders": 2}))
     await running.start()
     yield running
     await running.stop()

@@ -10,10 +10,11 @@ from kafkalite.control.commands.topics import CreateTopic, DeleteTopic, ListTopi
 from kafkalite.control.topic_records import UnknownTopicError
 from kafkalite.server.broker import Broker
 from kafkalite.server.settings import Settings
+from tests.unit.control.ports import ANY_PORT
 
 
 async def test_topics_are_created_shown_listed_and_deleted() -> None:
-    broker = Broker(Settings(brokers=2))
+    broker = Broker(Settings(listen=ANY_PORT, brokers=2))
     await broker.start()
     try:
         fields = {"name": "orders", "partitions": 2, "config": {"retention.ms": "1000"}}
@@ -42,7 +43,7 @@ async def test_topics_are_created_shown_listed_and_deleted() -> None:
 
 
 async def test_the_error_of_kafka_is_the_reason_of_a_refusal() -> None:
-    broker = Broker(Settings(topics={"orders": 1}))
+    broker = Broker(Settings(listen=ANY_PORT, topics={"orders": 1}))
     await broker.start()
     try:
         with pytest.raises(CommandError, match=r"^TOPIC_ALREADY_EXISTS: Topic 'orders' already"):

@@ -11,11 +11,12 @@ from kafkalite.server.broker import Broker
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings
 from tests.unit.control.asgi_client import ask
+from tests.unit.control.ports import ANY_PORT
 from tests.unit.control.test_transaction_reader import CONFIG, begin
 
 
 async def test_transactions_are_listed_over_http() -> None:
-    broker = Broker(Settings(topics={"orders": 2}, config=CONFIG))
+    broker = Broker(Settings(listen=ANY_PORT, topics={"orders": 2}, config=CONFIG))
     await broker.start()
     try:
         await begin(broker, "shop")

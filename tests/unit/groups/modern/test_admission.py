@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
+from kafkalite.config.broker import BrokerConfig
 from kafkalite.groups.classic.group import ClassicGroup
 from kafkalite.groups.consumer.group import ConsumerGroup
 from kafkalite.groups.consumer.member import CurrentAssignment, MemberMetadata
+from kafkalite.groups.directory import GroupDirectory
 from kafkalite.groups.group import GroupType
 from kafkalite.groups.modern.admission import (
     check_epoch,
@@ -18,11 +22,23 @@ from kafkalite.groups.modern.admission import (
 )
 from kafkalite.groups.share.group import ShareGroup
 from kafkalite.groups.streams.group import StreamsGroup
+from kafkalite.metadata.image import MetadataImage
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.testing.entropy import SeededEntropy
+
+if TYPE_CHECKING:
+    from kafkalite.groups.group import Group
 
 KINDS = (ConsumerGroup, ShareGroup, StreamsGroup)
 CURRENT = CurrentAssignment(member_epoch=5, previous_member_epoch=3)
+
+
+def directory_of(groups: dict[str, Group]) -> GroupDirectory:
+    config = BrokerConfig.from_text({})
+    directory = GroupDirectory(config=config, entropy=SeededEntropy(1), image=MetadataImage())
+    directory.groups.update(groups)
+    return directory
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -30,18 +46,33 @@ def test_a_group_is_found_by_its_type(
     kind: type[ConsumerGroup | ShareGroup | StreamsGroup],
 ) -> None:
     own, other = kind("own"), ClassicGroup("other")
-    groups = {"own": own, "other": other}
+    groups: dict[str, Group] = {"own": own, "other": other}
+    directory = directory_of(groups)
     assert find_group(groups, "own", kind) is own
-    assert find_group_of_heartbeat(groups, "own", kind) is own
+    assert find_group_of_heartbeat(directory, "own", kind) is own
     name = kind.group_type.value
     with pytest.raises(KafkaError, match=f"is not a {name} group") as wrong:
-        find_group_of_heartbeat(groups, "other", kind)
+        find_group_of_heartbeat(directory, "other", kind)
     assert wrong.value.facts == {"rule": "group-type", "group_type": "classic"}
     with pytest.raises(KafkaError, match="Group none not found") as missing:
         find_group(groups, "none", kind)
     assert missing.value.facts == {"rule": "group-exists"}
     with pytest.raises(KafkaError, match=f"{name.capitalize()} group none not found"):
-        find_group_of_heartbeat(groups, "none", kind)
+        find_group_of_heartbeat(directory, "none", kind)
+
+
+def test_members_of_a_group_that_was_reset_are_unknown_until_it_exists_again() -> None:
+    directory = directory_of({})
+    for number in range(10_002):
+        directory.record_reset(f"g{number}")
+    assert len(directory.reset_groups) == 10_000
+    with pytest.raises(KafkaError, match="group g2 were removed: the broker was reset") as removed:
+        find_group_of_heartbeat(directory, "g2", ShareGroup)
+    assert removed.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+    with pytest.raises(KafkaError, match="group g1 not found"):
+        find_group_of_heartbeat(directory, "g1", ShareGroup)
+    directory.groups["g2"] = created = ShareGroup("g2")
+    assert find_group_of_heartbeat(directory, "g2", ShareGroup) is created
 
 
 @pytest.mark.parametrize("kind", GroupType)

@@ -14,7 +14,7 @@ from kafkalite.groups.consumer.member import CurrentAssignment, MemberMetadata
 from kafkalite.groups.directory import GroupDirectory
 from kafkalite.groups.modern.events import LEFT, SESSION_TIMED_OUT
 from kafkalite.groups.modern.sessions import RebalanceExpiry, SessionExpiry, Sessions
-from kafkalite.groups.modern.timers import MemberTimers, remove_member_result, with_response
+from kafkalite.groups.modern.timers import MemberTimers, remove_members_result, with_response
 from kafkalite.groups.share.group import ShareGroup
 from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.groups.consumer.stage import image_of
@@ -88,8 +88,8 @@ def test_a_rebalance_timeout_removes_a_member_at_the_same_epoch(
 def test_a_removal_is_recorded_and_raises_the_group_epoch() -> None:
     removals = Removals()
     event = Event("g", "left", "member m was removed", {})
-    removed = remove_member_result(
-        removals.group, "m", LEFT, event, records=[], timers=[], now_ms=50
+    removed = remove_members_result(
+        removals.group, LEFT, {"m": event}, records=[], timers=[], now_ms=50
     )
     first, second = removed.events
     assert first is event
