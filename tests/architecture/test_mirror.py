@@ -148,7 +148,6 @@ TESTED_ELSEWHERE = {
             "audits/classic",
             "audits/commit_checks",
             "audits/connect",
-            "audits/contract",
             "audits/fencing",
             "audits/fencing_rules",
             "audits/members",

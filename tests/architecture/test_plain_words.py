@@ -75,7 +75,6 @@ ALLOWED = {
     ("tests/architecture/test_plain_words.py", None): "this list",
     ("docs/reference/error-texts.md", "wanted"): "a text of Kafka",
     ("kafkalite/protocol/error_texts.py", "wanted"): "a text of Kafka",
-    ("kafkalite/lab/spark/derived_tables.py", "judged"): "names before their change",
     ("kafkalite/lab/spark/follow/stream.py", "judged"): "a name before its change",
     ("kafkalite/protocol/invalid_frames.py", "tell"): "a method of Python's files",
     ("kafkalite/protocol/primitives.py", "tell"): "a method of Python's files",

@@ -35,24 +35,9 @@ if TYPE_CHECKING:
 
 STATE: Final = "state"
 AUDIT: Final = "audits"
-_FORMER_FOLDERS: Final = (
-    "state/signs_of_life",
-    "state/classic_turns",
-    "state/holdings",
-    "state/sifted_commits",
-    "state/plain_commits",
-    "state/judged_commits",
-    "state/judged_by_generation",
-    "state/taken_offsets",
-    "state/lasting_commits",
-    "state/extent",
-    "audits/offsets_spared",
-)
-"""Paths of tables under the names that they had in earlier versions."""
 FOLDERS: Final = (
     *(f"{STATE}/{name}" for name in STATES),
     *(f"{AUDIT}/{name}" for name in TABLES),
-    *_FORMER_FOLDERS,
 )
 """Paths of all state and audit tables below the output folder."""
 

@@ -23,7 +23,7 @@ from kafkalite.lab.spark.audits.commit_triage import (
     counted_commits,
     triage_commits,
 )
-from kafkalite.lab.spark.audits.contract import Audit, AuditOptions, State
+from kafkalite.lab.spark.audits.contract import ALL_APIS, Audit, AuditOptions, State
 from kafkalite.lab.spark.audits.fencing import (
     CURRENT_COMMIT_COUNTS,
     FENCING,
@@ -48,10 +48,12 @@ from kafkalite.lab.spark.state.accepted_offsets import (
     accepted_offsets,
 )
 from kafkalite.lab.spark.state.assignments import ASSIGNMENTS, assignments
+from kafkalite.lab.spark.state.commits import COMMIT_APIS
 from kafkalite.lab.spark.state.connect import CONFIGURATIONS, configurations
 from kafkalite.lab.spark.state.epochs import EPOCHS, steps
 from kafkalite.lab.spark.state.generations import GENERATIONS, generations
 from kafkalite.lab.spark.state.heartbeats import (
+    HEARTBEAT_APIS,
     HEARTBEATS,
     RUNS,
     distinct_heartbeats,
@@ -59,6 +61,7 @@ from kafkalite.lab.spark.state.heartbeats import (
     heartbeat_runs,
 )
 from kafkalite.lab.spark.state.liveness import (
+    CLASSIC_APIS,
     MEMBER_COMMITS,
     MEMBERSHIP_REQUESTS,
     distinct_membership_requests,
@@ -90,7 +93,8 @@ from kafkalite.lab.spark.state.subscriptions import (
     subscriptions,
 )
 from kafkalite.lab.spark.state.time_range import TIME_RANGE, TIME_RANGES, time_range
-from kafkalite.lab.spark.state.topics import TASKS, TOPICS, tasks, topics
+from kafkalite.lab.spark.state.topics import TASKS, TOPIC_APIS, TOPICS, tasks, topics
+from kafkalite.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -190,12 +194,13 @@ def _count_commits(requests: Requests) -> DataFrame:
 STATES: Final[Mapping[str, State]] = {
     state.table.name: state
     for state in (
-        State(TOPICS, lambda requests, _: topics(requests)),
-        State(TASKS, lambda requests, _: tasks(requests)),
+        State(TOPICS, lambda requests, _: topics(requests), apis=TOPIC_APIS),
+        State(TASKS, lambda requests, _: tasks(requests), apis={ApiKey.STREAMS_GROUP_HEARTBEAT}),
         State(
             RUNS,
             lambda requests, options: heartbeat_runs(requests, options.session_timeout_ms),
             lambda options: heartbeat_reductions(options.session_timeout_ms),
+            apis=HEARTBEAT_APIS,
         ),
         State(
             HEARTBEATS,
@@ -203,40 +208,74 @@ STATES: Final[Mapping[str, State]] = {
         ),
         State(EPOCHS, lambda requests, _: _epochs(requests)),
         State(OWNED_PARTITIONS, lambda requests, _: _owned_partitions(requests)),
-        State(MEMBERSHIP_REQUESTS, _membership_requests),
-        State(MEMBER_COMMITS, member_commits, member_commit_reductions),
+        State(
+            MEMBERSHIP_REQUESTS,
+            _membership_requests,
+            apis=CLASSIC_APIS | {ApiKey.SHARE_GROUP_HEARTBEAT},
+        ),
+        State(
+            MEMBER_COMMITS,
+            member_commits,
+            member_commit_reductions,
+            apis={ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT},
+        ),
         State(CLASSIC_INTERVALS, _classic_intervals),
-        State(SUBSCRIPTIONS, _subscriptions, lambda _: [heartbeats_with_subscription()]),
+        State(
+            SUBSCRIPTIONS,
+            _subscriptions,
+            lambda _: [heartbeats_with_subscription()],
+            apis={ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT},
+        ),
         State(GENERATIONS, lambda requests, _: _generations(requests)),
-        State(ASSIGNMENTS, lambda requests, _: assignments(requests)),
-        State(TRIAGED, lambda requests, _: triage_commits(requests)),
+        State(ASSIGNMENTS, lambda requests, _: assignments(requests), apis={ApiKey.SYNC_GROUP}),
+        State(TRIAGED, lambda requests, _: triage_commits(requests), apis=COMMIT_APIS),
         State(CURRENT_COMMIT_COUNTS, lambda requests, _: count_plain_commits(requests)),
         State(CLASSIFIED, lambda requests, _: classify_commits(requests)),
         State(BY_GENERATION, lambda requests, _: _classify_by_generation(requests)),
         State(COMMIT_COUNTS, lambda requests, _: _count_commits(requests)),
-        State(CONFIGURATIONS, lambda requests, _: configurations(requests)),
+        State(CONFIGURATIONS, lambda requests, _: configurations(requests), apis={ApiKey.PRODUCE}),
         State(
             ACCEPTED_OFFSETS,
             _accepted_offsets,
             lambda options: accepted_offset_reductions(_offset_bucket_ms(options) * 1000),
+            apis=COMMIT_APIS | {ApiKey.END_TXN},
         ),
         State(EXPIRY_CANDIDATES, expiry_candidates),
-        State(TIME_RANGE, lambda requests, _: time_range(requests), lambda _: [TIME_RANGES]),
+        State(
+            TIME_RANGE,
+            lambda requests, _: time_range(requests),
+            lambda _: [TIME_RANGES],
+            apis=ALL_APIS,
+        ),
         State(
             REQUEST_SUMS,
             lambda requests, options: request_sums(requests, options.bucket_ms * 1000),
             lambda options: request_sum_reductions(options.bucket_ms * 1000),
+            apis=ALL_APIS,
         ),
         State(
             PARTITION_SUMS,
             lambda requests, options: partition_sums(requests, options.bucket_ms * 1000),
             lambda options: partition_sum_reductions(options.bucket_ms * 1000),
+            apis={ApiKey.PRODUCE, ApiKey.FETCH},
         ),
         State(GHOSTS, find_ghosts),
-        State(WRITES, lambda requests, _: writes(requests), lambda _: [transactional_produce()]),
+        State(
+            WRITES,
+            lambda requests, _: writes(requests),
+            lambda _: [transactional_produce()],
+            apis={
+                ApiKey.PRODUCE,
+                ApiKey.ADD_PARTITIONS_TO_TXN,
+                ApiKey.ADD_OFFSETS_TO_TXN,
+                ApiKey.TXN_OFFSET_COMMIT,
+                ApiKey.END_TXN,
+            },
+        ),
         State(
             PARTITION_EPOCHS,
             lambda requests, _: partition_epochs(requests, requests.state(TOPICS.name)),
+            apis={ApiKey.METADATA, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FETCH},
         ),
     )
 }

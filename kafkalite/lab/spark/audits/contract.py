@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.protocol.api_keys import ApiKey
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from pyspark.sql import DataFrame
 
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
     from kafkalite.lab.spark.state.tables import Table
 
 _MINUTE_MS: Final = 60_000
+
+ALL_APIS: Final = frozenset(map(int, ApiKey))
+"""The APIs of a state that reads all requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +60,8 @@ class State:
     """Returns the projections of requests that it reads and that depend only on the options.
 
     Tasks that write requests reduce them by these, so that they are not read again."""
+    apis: AbstractSet[int] = frozenset()
+    """The APIs whose requests it reads itself, without those that other states read for it."""
 
 
 @dataclass(frozen=True, slots=True)

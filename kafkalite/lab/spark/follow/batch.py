@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.sql import functions as f
 
+from kafkalite.lab.spark.audits import STATES
 from kafkalite.lab.spark.audits.classic import (
     COMMIT_COUNTS,
     classify_by_generation,
@@ -27,16 +28,19 @@ from kafkalite.lab.spark.audits.commit_checks import (
     UNCLASSIFIED,
     classify,
 )
+from kafkalite.lab.spark.audits.contract import AuditOptions, State
 from kafkalite.lab.spark.audits.fencing import cases
 from kafkalite.lab.spark.audits.members import GHOSTS, classic_owned_partitions, ghosts
 from kafkalite.lab.spark.follow.state import FOREVER
-from kafkalite.lab.spark.state.assignments import ASSIGNMENTS, assignments
-from kafkalite.lab.spark.state.commits import COMMITS, commits, with_outcomes
+from kafkalite.lab.spark.state.assignments import ASSIGNMENTS
+from kafkalite.lab.spark.state.commits import COMMIT_APIS, COMMITS, commits, with_outcomes
 from kafkalite.lab.spark.state.epochs import EPOCHS, UNKNOWN, state_changes, steps
 from kafkalite.lab.spark.state.generations import GENERATIONS, generations
-from kafkalite.lab.spark.state.heartbeats import HEARTBEATS, heartbeats
+from kafkalite.lab.spark.state.heartbeats import HEARTBEAT_APIS, HEARTBEATS, heartbeats
 from kafkalite.lab.spark.state.liveness import (
     CLASSIC,
+    CLASSIC_APIS,
+    MEMBERSHIP_APIS,
     MEMBERSHIP_REQUESTS,
     classic_membership_requests,
     commits_of_members,
@@ -55,13 +59,14 @@ from kafkalite.lab.spark.state.protocol_changes import (
 )
 from kafkalite.lab.spark.state.tables import Table, table
 from kafkalite.lab.spark.state.timing import UNANSWERED_US
-from kafkalite.lab.spark.state.topics import TASKS, TOPICS, tasks, topics
+from kafkalite.lab.spark.state.topics import TASKS, TOPICS
 from kafkalite.lab.spark.state.windows import ordered_rows, rows_up_to_current
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
 
     from pyspark.sql import Column, DataFrame, Row
 
@@ -87,23 +92,31 @@ _CLASSIC_REQUESTS = Table(
 
 _MEMBER: Final = ("group_id", "member_id")
 _ORDER: Final = ("latest_us", "earliest_us", "position")
-_END_TXN: Final = ApiKey.END_TXN
-_HEARTBEAT_APIS: Final = frozenset(
-    {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT}
-)
-"""Heartbeats of consumer and streams groups."""
-_CLASSIC_APIS: Final = frozenset(
-    {ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP, ApiKey.SYNC_GROUP}
-)
-"""Requests of members of classic groups."""
-_MEMBER_APIS: Final = _HEARTBEAT_APIS | _CLASSIC_APIS | {ApiKey.SHARE_GROUP_HEARTBEAT}
 _READY: Final = "ready_us"
 """The count with the time until which all members' requests had responses."""
-_COMMIT_APIS: Final = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT})
-_TOPIC_NAME_APIS: Final = frozenset(
-    {ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC_PARTITIONS}
-)
 _COUNTED: Final = ("commits", "refused")
+
+
+def _requests_of_members(requests: Requests) -> DataFrame:
+    """Return the membership requests, and the commits that show that a member has a client."""
+    return membership_requests(requests).unionByName(commits_of_members(requests))
+
+
+_TOPICS, _TASKS, _ASSIGNMENTS = (STATES[each.name] for each in (TOPICS, TASKS, ASSIGNMENTS))
+_HEARTBEATS = State(HEARTBEATS, lambda requests, _: heartbeats(requests), apis=HEARTBEAT_APIS)
+_CLASSIC = State(
+    _CLASSIC_REQUESTS,
+    lambda requests, _: classic_membership_requests(requests),
+    apis=CLASSIC_APIS,
+)
+_MEMBERSHIP = State(
+    MEMBERSHIP_REQUESTS,
+    lambda requests, _: _requests_of_members(requests),
+    apis=MEMBERSHIP_APIS | {ApiKey.OFFSET_COMMIT},
+)
+_COMMITS = State(COMMITS, lambda requests, _: commits(requests), apis=COMMIT_APIS)
+OWN_STATES: Final = (_HEARTBEATS, _CLASSIC, _MEMBERSHIP, _COMMITS)
+"""States of a followed capture that have each request, because later requests may repeat it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +167,11 @@ class Batch:
 
     def run(self, *, is_last: bool) -> Findings:
         """Audit the batch, and store the state that later batches need."""
-        names = self._store_names(TOPICS, topics, _TOPIC_NAME_APIS)
+        names = self._store_names(_TOPICS)
         groups = self._groups(names)
         cases = self._classify(groups, names, is_last=is_last)
         new_ghosts = self._ghosts(groups)
-        if self._has_requests({_END_TXN}):
+        if "EndTxn" in self.requests:
             ends = self.requests.of("EndTxn").select(
                 "request.transactional_id", f.unix_micros("ts").alias("at")
             )
@@ -167,12 +180,12 @@ class Batch:
 
     def _groups(self, names: DataFrame) -> _Groups:
         """Store the state of groups, except for tables that the batch cannot change."""
-        has_heartbeats = self._has_requests(_HEARTBEAT_APIS)
-        has_classic_requests = self._has_requests(_CLASSIC_APIS)
+        has_heartbeats = self._has_requests(_HEARTBEATS)
+        has_classic_requests = self._has_requests(_CLASSIC)
         previous = self.state.previous
         membership_requests_, classic = previous(MEMBERSHIP_REQUESTS), previous(_CLASSIC_REQUESTS)
         generations_, assignments_ = previous(GENERATIONS), previous(ASSIGNMENTS)
-        if self._has_requests(_MEMBER_APIS | {ApiKey.OFFSET_COMMIT}):
+        if self._has_requests(_MEMBERSHIP):
             membership_requests_ = self._store(MEMBERSHIP_REQUESTS, self._membership_runs())
         if has_classic_requests:
             classic = self._store(_CLASSIC_REQUESTS, self._needed_classic_requests())
@@ -190,10 +203,9 @@ class Batch:
             if has_heartbeats
             else None
         )
-        task_topics = self._store_names(TASKS, tasks, {ApiKey.STREAMS_GROUP_HEARTBEAT})
+        task_topics = self._store_names(_TASKS)
         if needed_heartbeats is None and not (
-            self.state.has(HEARTBEATS)
-            and (has_classic_requests or self._has_requests(_TOPIC_NAME_APIS))
+            self.state.has(HEARTBEATS) and (has_classic_requests or self._has_requests(_TOPICS))
         ):
             epochs, owned_partitions_ = previous(EPOCHS), previous(OWNED_PARTITIONS)
         else:
@@ -215,7 +227,7 @@ class Batch:
 
     def _membership_runs(self) -> DataFrame:
         return merge_into_runs(
-            self._stored_and_new(MEMBERSHIP_REQUESTS, _requests_of_members),
+            self._stored_and_new(_MEMBERSHIP),
             self.limits.session_timeout_ms,
             self._retained_since_us,
         )
@@ -225,9 +237,9 @@ class Batch:
 
         While a response is missing, it is unknown whether later requests repeat earlier ones.
         """
-        all_requests = self._stored_and_new(_CLASSIC_REQUESTS, classic_membership_requests)
+        all_requests = self._stored_and_new(_CLASSIC)
         at_us = f.coalesce("end_us", "start_us")
-        settled_us = self._ready_us(_CLASSIC_APIS) - self.limits.max_delay_us
+        settled_us = self._ready_us(_CLASSIC.apis) - self.limits.max_delay_us
         settled = distinct_classic_requests(
             all_requests.where(at_us <= settled_us), self.limits.session_timeout_ms
         )
@@ -245,7 +257,7 @@ class Batch:
 
     def _retained_assignments(self, classic: DataFrame) -> DataFrame:
         """Return the assignments of generations that are still stored."""
-        all_assignments = self._stored_and_new(ASSIGNMENTS, assignments)
+        all_assignments = self._stored_and_new(_ASSIGNMENTS)
         remembered = classic.select("group_id", "generation").distinct()
         return all_assignments.join(remembered, ["group_id", "generation"], "left_semi")
 
@@ -255,7 +267,7 @@ class Batch:
         """Return the intervals of classic members in consumer groups; None if there can be none."""
         if not (
             self.state.has(_CLASSIC_REQUESTS)
-            and (self.state.has(HEARTBEATS) or self._has_requests(_HEARTBEAT_APIS))
+            and (self.state.has(HEARTBEATS) or self._has_requests(_HEARTBEATS))
         ):
             return None
         all_requests = membership_requests_.where(f.col("protocol") != CLASSIC).unionByName(classic)
@@ -267,8 +279,8 @@ class Batch:
         All recent heartbeats are included: while a response may still follow, it is unknown whether
         later heartbeats change something.
         """
-        all_heartbeats = self._stored_and_new(HEARTBEATS, heartbeats)
-        settled_us = self._ready_us(_HEARTBEAT_APIS) - self.limits.max_delay_us
+        all_heartbeats = self._stored_and_new(_HEARTBEATS)
+        settled_us = self._ready_us(_HEARTBEATS.apis) - self.limits.max_delay_us
         latest_us = f.coalesce("end_us", "start_us")
         recent = all_heartbeats.where(latest_us > settled_us)
         changes = state_changes(all_heartbeats).where(latest_us <= settled_us)
@@ -291,9 +303,9 @@ class Batch:
 
     def _classify(self, groups: _Groups, names: DataFrame, *, is_last: bool) -> tuple[Row, ...]:
         """Classify the commits whose results no later request can change."""
-        if not (self.state.has(COMMITS) or self._has_requests(_COMMIT_APIS)):
+        if not (self.state.has(COMMITS) or self._has_requests(_COMMITS)):
             return ()
-        stored = self._stored_and_new(COMMITS, commits)
+        stored = self._stored_and_new(_COMMITS)
         is_due = f.lit(True) if is_last else self._is_due()
         pending = stored.join(f.broadcast(_settled(groups)), "group_id", "left")
         pending = self.state.compute(pending.withColumn("is_due", is_due))
@@ -357,13 +369,13 @@ class Batch:
         latest_end_us = f.coalesce(f.col("end_us"), f.col("start_us") + UNANSWERED_US)
         is_overdue = latest_end_us <= self.last_us - self.limits.max_delay_us
         is_settled = f.col("is_settled").isNotNull() & f.col("end_us").isNotNull()
-        ready_us = self._ready_us(_HEARTBEAT_APIS | _COMMIT_APIS)
+        ready_us = self._ready_us(_HEARTBEATS.apis | _COMMITS.apis)
         return is_overdue | (is_settled & (f.col("end_us") < ready_us))
 
     def _ghosts(self, groups: _Groups) -> tuple[Row, ...]:
         """Store new ghosts, and those of members that are no longer in the stored state."""
         # A member that waits for the response to a JoinGroup is not silent.
-        ready_us = self._ready_us(_MEMBER_APIS)
+        ready_us = self._ready_us(MEMBERSHIP_APIS)
         before_us = self.state.counts[_READY]
         self.state.counts[_READY] = ready_us
         time_range_ = self.state.spark.range(1).select(
@@ -419,29 +431,28 @@ class Batch:
     def _retained_since_us(self) -> int:
         return self.last_us - self.limits.member_retention_us
 
-    def _has_requests(self, apis: frozenset[int] | set[int]) -> bool:
-        """Whether the batch has requests of one of these APIs."""
-        return not apis.isdisjoint(self.requests.apis())
+    def _has_requests(self, state: State) -> bool:
+        """Whether the batch has requests that a state reads."""
+        return not state.apis.isdisjoint(self.requests.apis())
 
-    def _ready_us(self, apis: frozenset[int]) -> int:
+    def _ready_us(self, apis: AbstractSet[int]) -> int:
         """Return the time until which all requests of these APIs have their responses."""
         return min([self.last_us, *(self.pending_us.get(key, FOREVER) for key in apis)])
 
-    def _stored_and_new(self, table: Table, derive: Callable[[Requests], DataFrame]) -> DataFrame:
-        """Return the stored and the new rows of a table."""
-        new = self.state.match_partitions(table.shape(derive(self.requests)))
-        return self.state.previous(table).unionByName(new)
+    def _stored_and_new(self, state: State) -> DataFrame:
+        """Return the stored and the new rows of a state."""
+        options = AuditOptions(session_timeout_ms=self.limits.session_timeout_ms)
+        new = state.table.shape(state.compute(self.requests, options))
+        return self.state.previous(state.table).unionByName(self.state.match_partitions(new))
 
     def _store(self, table: Table, frame: DataFrame) -> DataFrame:
         return self.state.store(table, frame)
 
-    def _store_names(
-        self, table: Table, derive: Callable[[Requests], DataFrame], apis: frozenset[int] | set[int]
-    ) -> DataFrame:
+    def _store_names(self, state: State) -> DataFrame:
         """Store a table of names if the batch may have new ones."""
-        if not self._has_requests(apis):
-            return self.state.previous(table)
-        return self._store(table, self._stored_and_new(table, derive).distinct())
+        if not self._has_requests(state):
+            return self.state.previous(state.table)
+        return self._store(state.table, self._stored_and_new(state).distinct())
 
 
 def _settled(groups: _Groups) -> DataFrame:
@@ -460,8 +471,3 @@ def _settled(groups: _Groups) -> DataFrame:
 
 
 _ALL_ROWS: Final = (-(2**63), 2**63 - 1)
-
-
-def _requests_of_members(requests: Requests) -> DataFrame:
-    """Return the membership requests, and the commits that show that a member has a client."""
-    return membership_requests(requests).unionByName(commits_of_members(requests))

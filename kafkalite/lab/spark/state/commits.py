@@ -153,6 +153,8 @@ _KINDS: Final = (
         {"is_transactional": "true", "retention_ms": "cast(-1 as bigint)"},
     ),
 )
+COMMIT_APIS: Final = frozenset(api_key(kind.api) for kind in _KINDS)
+"""The APIs that commit offsets."""
 
 _COMMON_COLUMNS: Final = {
     "member_id": "coalesce(member_id, '')",

@@ -106,6 +106,8 @@ _KINDS: Final = (
         "request.active_tasks",
     ),
 )
+HEARTBEAT_APIS: Final = frozenset(api_key(kind.api) for kind in _KINDS)
+"""The heartbeats of consumer and streams groups."""
 
 
 def heartbeats(requests: Requests) -> DataFrame:

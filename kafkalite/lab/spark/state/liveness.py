@@ -21,6 +21,7 @@ from kafkalite.lab.spark.stages.projection import (
     first_elements,
 )
 from kafkalite.lab.spark.state.heartbeats import (
+    HEARTBEAT_APIS,
     JOIN_EPOCH,
     LEAVE_TEMPORARILY_EPOCH,
     distinct_share_heartbeats,
@@ -57,6 +58,11 @@ SYNC_GROUP: Final = "SyncGroup"
 HEARTBEAT: Final = "Heartbeat"
 LEAVE_GROUP: Final = "LeaveGroup"
 OFFSET_COMMIT: Final = "OffsetCommit"
+
+CLASSIC_APIS: Final = frozenset(map(api_key, (JOIN_GROUP, SYNC_GROUP, HEARTBEAT, LEAVE_GROUP)))
+"""The membership requests of the classic protocol."""
+MEMBERSHIP_APIS: Final = HEARTBEAT_APIS | CLASSIC_APIS | {ApiKey.SHARE_GROUP_HEARTBEAT}
+"""The APIs whose requests `membership_requests` reads."""
 
 MEMBERSHIP_REQUESTS = table(
     "membership_requests",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.lab.spark.dataframes import functions as f
 from kafkalite.lab.spark.dataframes import union
+from kafkalite.lab.spark.requests import api_key
 from kafkalite.lab.spark.state.tables import table
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ _SOURCES: Final = (
     ("CreateTopics", "response.topics"),
 )
 """(API, path of topics in its response that have names and ids)."""
+TOPIC_APIS: Final = frozenset(api_key(api) for api, _ in _SOURCES)
+"""The APIs whose requests `topics` reads."""
 
 
 def topics(requests: Requests) -> DataFrame:
