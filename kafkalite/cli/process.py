@@ -6,16 +6,16 @@ import asyncio
 import gc
 import os
 import signal
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkalite.cluster.cluster import TopicError
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.options import CLOCK, CONTROL, CONTROL_TLS, CONTROL_TOKEN
+from kafkalite.control.served_broker import ControlOptions, IdentityOptions, ServedBroker
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.ports.memory import COLLECTOR, FrozenObjects, keep_freed_memory
 from kafkalite.ports.signals import REQUIRED_STOPS, call_on_signal, stop_signals
 from kafkalite.server.addresses import AddressError
-from kafkalite.server.broker import Broker
 from kafkalite.server.broker_directory import BrokerDirectoryError
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
@@ -39,13 +39,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from kafkalite.capture.recording.recorder import Recorder
-    from kafkalite.control.identity_server import IdentityServer
     from kafkalite.control.server import ControlServer
-    from kafkalite.identity.clients import OAuthClient
-    from kafkalite.identity.provider import IdentityProvider
     from kafkalite.ports.clock import Clock
     from kafkalite.security.sasl.users import User
-    from kafkalite.server.addresses import Address
+    from kafkalite.server.broker import Broker
 
 T = TypeVar("T")
 
@@ -124,36 +121,24 @@ def log_from(level: str, log_format: str) -> Log:
     return Log(Level[level.upper()], log_format)
 
 
-class ControlOptions(NamedTuple):
-    """The options of the control API."""
-
-    address: str | None = None
-    """None for no control API."""
-    token: str | None = None
-    tls: str | None = None
-
-    def __repr__(self) -> str:
-        """Return a text without the token."""
-        return f"ControlOptions({self.address!r}, tls={self.tls!r})"
-
-
-NO_CONTROL = ControlOptions()
-
-
-def control_options_from(arguments: Namespace) -> ControlOptions:
+def control_options_from(arguments: Namespace) -> ControlOptions | None:
     """Return the options of the control API, and hide the token from other processes.
 
-    Raises SettingsError if the control API has options, but no address.
+    Raises SettingsError if the control API has options, but no address, and AddressError.
     """
-    options = ControlOptions(arguments.control, arguments.control_token, arguments.control_tls)
-    if options.token is not None:
+    token, tls = arguments.control_token, arguments.control_tls
+    if token is not None:
         from kafkalite.ports.command_line import hide_option  # noqa: PLC0415 - rarely used
 
-        hide_option(f"--{CONTROL_TOKEN.name}", options.token)
-    for option, value in ((CONTROL_TOKEN, options.token), (CONTROL_TLS, options.tls)):
-        if value is not None and options.address is None:
+        hide_option(f"--{CONTROL_TOKEN.name}", token)
+    for option, value in ((CONTROL_TOKEN, token), (CONTROL_TLS, tls)):
+        if value is not None and arguments.control is None:
             raise SettingsError(f"{option.flag} needs {CONTROL.flag}, which serves the control API")
-    return options
+    if arguments.control is None:
+        return None
+    from kafkalite.control.address import control_address  # noqa: PLC0415 - rarely used
+
+    return ControlOptions(control_address(arguments.control), token, tls)
 
 
 def run(
@@ -161,9 +146,9 @@ def run(
     log: Log,
     print_ready: Callable[[Broker, ControlServer | None], None],
     *,
-    control: ControlOptions = NO_CONTROL,
+    control: ControlOptions | None = None,
     clock: str = REAL_CLOCK,
-    oidc: OidcSettings | None = None,
+    oidc: IdentityOptions | None = None,
     start_recording: Callable[[Callable[[], int]], Recorder] | None = None,
     prepare: Callable[[Broker], None] | None = None,
 ) -> bool:
@@ -174,19 +159,35 @@ def run(
     of all traffic; its argument returns the time. `prepare` is called before clients can connect.
     Raises one of START_ERRORS if the broker cannot start.
     """
-    controls = _Controls(control, clock, oidc, log)
-    return run_until_signalled(
-        lambda stop_requested: _serve(
-            settings,
-            log,
-            print_ready,
-            controls,
-            stop_requested,
-            start_recording=start_recording,
-            prepare=prepare,
-        ),
-        log,
-    )
+    served = ServedBroker(log, control, oidc)
+    initial_clock = _clock_from(clock)
+
+    async def serve(stop_requested: asyncio.Event) -> bool:
+        broker = await served.start(
+            settings, initial_clock, start_recording=start_recording, prepare=prepare
+        )
+        try:
+            _collect_rarely(broker)
+            print_ready(broker, served.control)
+            await stop_requested.wait()
+        finally:
+            is_clean = await served.stop()
+        return is_clean
+
+    return run_until_signalled(serve, log)
+
+
+def _clock_from(text: str) -> Clock:
+    """Return the clock with the value of `--clock`; raises SettingsError."""
+    if text == REAL_CLOCK:
+        return AdjustableClock()
+    from kafkalite.control.command_table import CommandError  # noqa: PLC0415 - rarely used
+    from kafkalite.control.commands.clock import new_clock  # noqa: PLC0415 - as above
+
+    try:
+        return new_clock(text)
+    except CommandError as error:
+        raise SettingsError(f"--clock: {error}") from error
 
 
 def run_until_signalled(serve: Callable[[asyncio.Event], Coroutine[None, None, T]], log: Log) -> T:
@@ -216,14 +217,7 @@ async def _until_signalled(serve: Callable[[asyncio.Event], Coroutine[None, None
     return await serve(stop_requested)
 
 
-class OidcSettings(NamedTuple):
-    """The identity provider of `--oidc`: its address, and the clients of `--oidc-client`."""
-
-    address: Address
-    clients: Sequence[OAuthClient]
-
-
-def oidc_from(arguments: Namespace) -> OidcSettings | None:
+def oidc_from(arguments: Namespace) -> IdentityOptions | None:
     """Return the settings of the identity provider; None without `--oidc`.
 
     The secrets of its clients are hidden from other processes. Raises SettingsError or AddressError
@@ -243,115 +237,19 @@ def oidc_from(arguments: Namespace) -> OidcSettings | None:
     except IdentityError as error:
         raise SettingsError(f"--oidc-client: {error}") from None
     hide_passwords(arguments.oidc_client)
-    return OidcSettings(control_address(arguments.oidc), clients)
+    return IdentityOptions(control_address(arguments.oidc), clients)
 
 
-class _Controls:
-    """The clock, the control API and the identity provider of a broker.
+def _collect_rarely(broker: Broker) -> None:
+    """Collect garbage rarely from now on, and never the objects of the start.
 
-    Each is imported only for brokers that need it.
+    They live as long as the process.
     """
-
-    def __init__(
-        self, control: ControlOptions, clock: str, oidc: OidcSettings | None, log: Log
-    ) -> None:
-        """Parse `control` and `clock`; raises AddressError or SettingsError."""
-        self._log = log
-        self._options = control
-        self._oidc = oidc
-        self._identity: IdentityServer | None = None
-        self._server: ControlServer | None = None
-        self._address: Address | None = None
-        self.clock: Clock | None = None
-        if control.address is not None:
-            from kafkalite.control.address import control_address  # noqa: PLC0415
-
-            self._address = control_address(control.address)
-        if clock != REAL_CLOCK:
-            from kafkalite.control.command_table import CommandError  # noqa: PLC0415
-            from kafkalite.control.commands.clock import new_clock  # noqa: PLC0415
-
-            try:
-                self.clock = new_clock(clock)
-            except CommandError as error:
-                raise SettingsError(f"--clock: {error}") from error
-
-    def bind_identity(self, clock: Clock) -> IdentityProvider | None:
-        """Bind the port of the identity provider, and return it; None if it was not requested.
-
-        Raises AddressError, and SettingsError if the libraries for tokens are not installed.
-        """
-        if self._oidc is None:
-            return None
-        try:
-            from kafkalite.control.identity_server import IdentityServer  # noqa: PLC0415 - heavy
-        except ImportError as error:
-            from kafkalite.security.key_stores import SECURITY_EXTRA  # noqa: PLC0415 - as above
-
-            raise SettingsError(f"--oidc needs {SECURITY_EXTRA}") from error
-        self._identity = IdentityServer(self._oidc.address, self._oidc.clients, clock, self._log)
-        return self._identity.provider
-
-    def bind(self, broker: Broker) -> None:
-        """Bind the port of the control API if it was requested; raises AddressError.
-
-        Called before the broker starts, because an added node must not listen on this port.
-        """
-        if self._address is not None:
-            from kafkalite.control.server import ControlSecurity, ControlServer  # noqa: PLC0415
-
-            security = ControlSecurity(self._options.token, self._options.tls)
-            self._server = ControlServer(broker, self._address, self._log, security=security)
-
-    async def start(self) -> ControlServer | None:
-        """Start all servers; return the control API, None if it was not requested."""
-        if self._identity is not None:
-            await self._identity.start()
-        if self._server is not None:
-            await self._server.start()
-        return self._server
-
-    async def stop(self) -> None:
-        """Stop all servers."""
-        for server in (self._server, self._identity):
-            if server is not None:
-                await server.stop()
-
-
-async def _serve(
-    settings: Settings,
-    log: Log,
-    print_ready: Callable[[Broker, ControlServer | None], None],
-    controls: _Controls,
-    stop_requested: asyncio.Event,
-    *,
-    start_recording: Callable[[Callable[[], int]], Recorder] | None,
-    prepare: Callable[[Broker], None] | None,
-) -> bool:
-    clock = controls.clock or AdjustableClock()
-    identity = controls.bind_identity(clock)
-    recorder = None if start_recording is None else start_recording(clock.now_ns)
-    broker = Broker(
-        settings, log, clock=clock, recorder=recorder, prepare=prepare, identity=identity
-    )
-    try:
-        controls.bind(broker)
-        await broker.start()
-        control = await controls.start()
-        # Objects made during startup live as long as the process: collections skip them.
-        objects = FrozenObjects()
-        COLLECTOR.collect_all = objects.collect
-        gc.set_threshold(_GENERATION_0_THRESHOLD, _GENERATION_1_THRESHOLD, _GENERATION_2_THRESHOLD)
-        gc.enable()
-        _run_full_collections(broker, objects)
-        print_ready(broker, control)
-        await stop_requested.wait()
-    finally:
-        await controls.stop()
-        is_clean = await broker.stop()
-        if recorder is not None:
-            recorder.close()
-    return is_clean
+    objects = FrozenObjects()
+    COLLECTOR.collect_all = objects.collect
+    gc.set_threshold(_GENERATION_0_THRESHOLD, _GENERATION_1_THRESHOLD, _GENERATION_2_THRESHOLD)
+    gc.enable()
+    _run_full_collections(broker, objects)
 
 
 def _run_full_collections(broker: Broker, objects: FrozenObjects) -> None:

@@ -19,9 +19,9 @@ from kafkalite.control.address import control_address
 from kafkalite.control.commands.clock import new_clock
 from kafkalite.control.commands.explain import DEFAULT_EXPLAIN_ENTRIES, Explain
 from kafkalite.control.commands.leaders import MoveLeader
+from kafkalite.control.served_broker import ControlOptions, ServedBroker
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.server.addresses import Address
-from kafkalite.server.broker import Broker as ServerBroker
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
 from kafkalite.server.settings import Settings, names_key_store
@@ -34,9 +34,9 @@ from kafkalite.testing.client_settings import (
 from kafkalite.testing.data import BrokerData
 from kafkalite.testing.faults import BrokerFaults
 from kafkalite.testing.identity import BrokerIdentity
+from kafkalite.testing.identity_options import identity_options
 from kafkalite.testing.nodes import BrokerNodes
 from kafkalite.testing.requests import BrokerRequests
-from kafkalite.testing.served_identity import ServedIdentity
 from kafkalite.testing.token_providers import OAuthLogin, token_login
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from kafkalite.identity.provider import IdentityProvider
     from kafkalite.lab.replay.standin.preparation import Match, OnMiss
     from kafkalite.security.sasl.users import User
+    from kafkalite.server.broker import Broker as ServerBroker
     from kafkalite.telemetry.metrics import ClientMetrics
 
 T = TypeVar("T")
@@ -111,10 +112,8 @@ class Broker(BrokerData):
     """
 
     _broker: ServerBroker | None = None
-    _control: ControlServer | None = None
     _loop: asyncio.AbstractEventLoop | None = None
     _owner_pid = 0
-    _recorder: Recorder | None = None
     _thread: threading.Thread | None = None
 
     def __init__(
@@ -158,8 +157,7 @@ class Broker(BrokerData):
         self._log, self._adjustable_clock = _log_of(log_level), new_clock(clock)
         self._capture = _text_of_path(capture)
         self._replay = _capture_to_replay(replay, match, on_miss)
-        self._control_options = _control_options(control, control_token, control_tls)
-        self._served_identity = ServedIdentity(oidc, oidc_clients)
+        self._served = _served(self._log, (control, control_token, control_tls), oidc, oidc_clients)
         self.clock = BrokerClock(self._perform)
         """The time of the cluster: read it and control it."""
         self.faults = BrokerFaults(self._perform)
@@ -211,9 +209,10 @@ class Broker(BrokerData):
 
     def _running_control(self) -> ControlServer:
         self._running_broker()
-        if self._control is None:
+        control = self._served.control
+        if control is None:
             raise RuntimeError("the broker has no control endpoint: create it with control=True")
-        return self._control
+        return control
 
     def client_config(self, library: str) -> dict[str, Any]:
         """Return the settings with which a client library connects to the cluster.
@@ -347,7 +346,8 @@ class Broker(BrokerData):
         if broker is None or loop is None:
             return
         try:
-            asyncio.run_coroutine_threadsafe(self._stop_broker(broker), loop).result()
+            stopped = self._served.stop(_SHUTDOWN_GRACE_S)
+            asyncio.run_coroutine_threadsafe(stopped, loop).result()
         finally:
             self._stop_loop()
 
@@ -356,45 +356,14 @@ class Broker(BrokerData):
         self._adjustable_clock = AdjustableClock(
             self._adjustable_clock.rate, self._adjustable_clock.now_ms()
         )
-        if self._capture is not None:
-            self._recorder = self._new_recorder(self._capture)
-        try:
-            settings, prepare = self._settings_and_preparation()
-            broker = ServerBroker(
-                settings,
-                self._log,
-                clock=self._adjustable_clock,
-                recorder=self._recorder,
-                prepare=prepare,
-                identity=self._served_identity.bind(self._adjustable_clock, self._log),
-            )
-        except BaseException:
-            self._close_recorder()
-            raise
-        try:
-            # Its port is bound first, because an added node must not listen on it.
-            self._control = self._new_control(broker)
-            await broker.start()
-            if self._control is not None:
-                await self._control.start()
-            await self._served_identity.start()
-        except BaseException:
-            await self._stop_broker(broker)
-            raise
-        self._broker = broker
-
-    def _new_control(self, broker: ServerBroker) -> ControlServer | None:
-        """Return a control endpoint that is not started yet, None if there is none."""
-        options = self._control_options
-        if options is None:
-            return None
-        from kafkalite.control.server import (  # noqa: PLC0415 - rarely used
-            ControlSecurity,
-            ControlServer,
+        settings, prepare = self._settings_and_preparation()
+        capture = self._capture
+        self._broker = await self._served.start(
+            settings,
+            self._adjustable_clock,
+            start_recording=None if capture is None else lambda _: self._new_recorder(capture),
+            prepare=prepare,
         )
-
-        security = ControlSecurity(options.token, options.tls)
-        return ControlServer(broker, options.address, self._log, security=security)
 
     def _settings_and_preparation(self) -> tuple[Settings, Callable[[ServerBroker], None] | None]:
         """Return the settings of the broker, and a function that makes it replay a capture."""
@@ -412,14 +381,6 @@ class Broker(BrokerData):
         )
         return settings, capture.prepare
 
-    async def _stop_broker(self, broker: ServerBroker) -> None:
-        control, self._control = self._control, None
-        if control is not None:
-            await control.stop()
-        await self._served_identity.stop()
-        await broker.stop(_SHUTDOWN_GRACE_S)
-        self._close_recorder()
-
     def start_recording(self, directory: str | PathLike[str]) -> None:
         """Record all traffic from now on in `directory`, as `capture` does from the start.
 
@@ -428,9 +389,9 @@ class Broker(BrokerData):
         already.
         """
         broker = self._running_broker()
-        if self._recorder is not None:
-            raise RuntimeError(f"traffic is already recorded in {self._recorder.directory}")
-        self._recorder = recorder = self._new_recorder(str(directory))
+        if self._served.recorder is not None:
+            raise RuntimeError(f"traffic is already recorded in {self._served.recorder.directory}")
+        self._served.recorder = recorder = self._new_recorder(str(directory))
 
         async def start() -> None:
             broker.nodes.start_recording(recorder)
@@ -438,7 +399,7 @@ class Broker(BrokerData):
         try:
             self._run_on_loop(start())
         except BaseException:
-            self._close_recorder()
+            self._served.close_recorder()
             raise
 
     def stop_recording(self) -> None:
@@ -452,17 +413,12 @@ class Broker(BrokerData):
             broker.nodes.stop_recording()
 
         self._run_on_loop(stop())
-        self._close_recorder()
+        self._served.close_recorder()
 
     def _new_recorder(self, directory: str) -> Recorder:
         from kafkalite.capture.recording.recorder import Recorder  # noqa: PLC0415 - rarely used
 
         return Recorder(directory, self._adjustable_clock.now_ns, warn=self._log.error)
-
-    def _close_recorder(self) -> None:
-        recorder, self._recorder = self._recorder, None
-        if recorder is not None:
-            recorder.close()
 
     def __enter__(self) -> Self:
         self.start()
@@ -537,19 +493,21 @@ class Broker(BrokerData):
                 future.cancel()
 
 
-class _ControlOptions(NamedTuple):
-    """The address, the token and the TLS of the control API."""
-
-    address: Address
-    token: str | None
-    tls: str | None
+def _served(
+    log: Log,
+    control: tuple[bool | str, str | None, str | None],
+    oidc: bool | str,  # noqa: FBT001 - as in Broker
+    oidc_clients: Mapping[str, str] | Sequence[OAuthClient] | None,
+) -> ServedBroker:
+    """Return a broker with the address, token and TLS of its control API, and its provider."""
+    return ServedBroker(log, _control_options(*control), identity_options(oidc, oidc_clients))
 
 
 def _control_options(
     control: bool | str,  # noqa: FBT001 - as in Broker
     token: str | None,
     tls: str | None,
-) -> _ControlOptions | None:
+) -> ControlOptions | None:
     """Return the options of the control API, None without it; raises ValueError."""
     for option, value in ((CONTROL_TOKEN, token), (CONTROL_TLS, tls)):
         if value is not None and control is False:
@@ -561,9 +519,7 @@ def _control_options(
         CONTROL_TOKEN.parse(token)
     if tls is not None and tls not in CONTROL_TLS.choices:
         raise ValueError(f"control_tls {tls!r} is not one of {', '.join(CONTROL_TLS.choices)}")
-    return _ControlOptions(
-        control_address(control if isinstance(control, str) else "0"), token, tls
-    )
+    return ControlOptions(control_address(control if isinstance(control, str) else "0"), token, tls)
 
 
 def _log_of(level: str) -> Log:

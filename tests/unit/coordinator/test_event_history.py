@@ -261,8 +261,8 @@ def test_entries_name_the_clients_of_members() -> None:
 
 def test_a_refusal_does_not_say_who_a_member_is() -> None:
     history = EventHistory()
-    stranger = {"member_id": "m1", "client_id": "other", "client_host": "/10.0.0.9"}
-    history.add(event(kind="refused", text="unknown member m1", **stranger), 0)
+    other_client = {"member_id": "m1", "client_id": "other", "client_host": "/10.0.0.9"}
+    history.add(event(kind="refused", text="unknown member m1", **other_client), 0)
     history.add(event(text="m1 joined"), 1)
     refused, joined = history.about("g")
     assert [member.client_id for member in refused.members] == ["other"]

@@ -18,8 +18,8 @@ from kafkalite.capture.model import Direction, Frame, Problem
 from kafkalite.capture.reading.captures import read
 from kafkalite.capture.recording.file_rotation import CaptureError
 from kafkalite.config.definitions import ConfigError
-from kafkalite.lab.replay.standin.preparation import PreparationError
 from kafkalite.security.sasl.users import User
+from kafkalite.server.addresses import AddressError
 from kafkalite.testing import Broker
 from kafkalite.transactions.state import TransactionState
 from tests.unit.security.issued_files import Files
@@ -280,9 +280,10 @@ def test_an_impossible_recording_prevents_the_start(tmp_path: Path) -> None:
 
 
 def test_a_recording_ends_if_the_broker_cannot_start(tmp_path: Path) -> None:
-    broker = Broker(capture=tmp_path / "captures", replay=tmp_path / "none")
-    with pytest.raises(PreparationError, match="no requests to replay"):
-        broker.start()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        broker = Broker(capture=tmp_path / "captures", port=other.getsockname()[1])
+        with pytest.raises(AddressError, match="in use"):
+            broker.start()
     (capture,) = (tmp_path / "captures").iterdir()
     problems: list[Problem] = []
     assert list(read([str(capture)], problems.append)) == []
