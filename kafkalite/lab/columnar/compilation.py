@@ -18,7 +18,7 @@ _compile: Any = numba.njit
 def compiled_function(function: FunctionType, cached: Path | None, *, is_inlined: bool) -> Any:  # noqa: ANN401 - numba has no types
     """Return a function that numba compiles at its first call.
 
-    `cached` is the path of its source beside which numba writes its files; None for no cache.
+    `cached` is the path of its source; numba writes its files next to it. None stands for no cache.
     """
     # Kernels allocate no arrays, so reference counting is off; it would take most of the time.
     if is_inlined:

@@ -255,11 +255,11 @@ def _waiting_bytes(frames: Frames, matches: Ints) -> Ints:
     """Return how each row changes the bytes of waiting responses."""
     assert frames.size is not None
     changes = np.zeros(len(matches), np.int64)
-    is_kept = ((matches == _WAITING) | (matches == _ORPHAN)) & (frames.request_seq >= 0)
+    has_waited = ((matches == _WAITING) | (matches == _ORPHAN)) & (frames.request_seq >= 0)
     requests = true_indexes((frames.direction == 0) & (matches >= 0))
     requests = requests[matches[requests] < requests]
-    is_kept[matches[requests]] = True
-    waiting = true_indexes(is_kept)
+    has_waited[matches[requests]] = True
+    waiting = true_indexes(has_waited)
     changes[waiting] = frames.size[waiting] + PENDING_ROW_BYTES
     changes[requests] -= frames.size[matches[requests]] + PENDING_ROW_BYTES
     return changes
