@@ -65,18 +65,21 @@ def _tls_context(values: Mapping[str, str], protocol: SecurityProtocol) -> ssl.S
 
     from kafkalite.security.key_stores import (  # noqa: PLC0415 - as above
         KeyStoreError,
+        read_key_store,
         read_trust_store,
     )
+    from kafkalite.security.tls import load_key  # noqa: PLC0415 - as above
 
     def read_file(name: str) -> bytes:
         with open(name, "rb") as file:  # noqa: PTH123 - Path adds nothing here
             return file.read()
 
-    if any(key.startswith("ssl.keystore.") for key in values):
-        raise AccessPropertiesError("client certificates (ssl.keystore.*) are not supported here")
     try:
         security = ListenerSecurity("", protocol, _ClientProperties(values))
         context = ssl.create_default_context(cadata=read_trust_store(security, read_file))
+        key = read_key_store(security, read_file)
+        if key is not None:
+            load_key(context, key, security)
     except (KeyStoreError, OSError, ValueError) as error:
         raise AccessPropertiesError(str(error)) from error
     check = values.get("ssl.endpoint.identification.algorithm", "https").strip()

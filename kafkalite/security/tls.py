@@ -212,6 +212,15 @@ def _require_names(feature: str) -> None:
 
 
 def _load_key(context: ssl.SSLContext, key: KeyMaterial, security: ListenerSecurity) -> None:
+    try:
+        load_key(context, key, security)
+    except TlsError as error:
+        raise TlsError(f"listener {security.name}: {error}") from error
+
+
+def load_key(context: ssl.SSLContext, key: KeyMaterial, security: ListenerSecurity) -> None:
+    """Let a context use a key and its certificates; raises TlsError without a listener's name."""
+
     def password() -> str:
         if key.password is None:
             raise ValueError("the key has a password: set ssl.key.password")
@@ -223,7 +232,7 @@ def _load_key(context: ssl.SSLContext, key: KeyMaterial, security: ListenerSecur
     except (OSError, ValueError) as error:
         place = security.str_or_none("ssl.keystore.location") or "ssl.keystore.key"
         raise TlsError(
-            f"listener {security.name}: cannot use key and certificate in {place}: "
+            f"cannot use key and certificate in {place}: "
             f"{_missing_part(key.pem) or _openssl_reason(error)}"
         ) from error
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from kafkalite.client.access import PLAINTEXT, Login
 from kafkalite.client.access_properties import AccessPropertiesError, access_of, access_of_text
+from kafkalite.client.bootstrap import bootstrap_addresses
+from kafkalite.client.client import KafkaClient
+from kafkalite.client.connection import UnreachableError
 from kafkalite.security.certificates import CertificateAuthority
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from kafkalite.testing import Broker
 
 _MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
@@ -43,6 +44,26 @@ def test_properties_have_trusted_certificates(tmp_path: Path) -> None:
     assert not tls.check_hostname
 
 
+async def test_client_has_a_certificate(tmp_path: Path) -> None:
+    config = {"ssl.client.auth": "required"}
+    with Broker(security="SSL", data_directory=tmp_path, config=config) as broker:
+        authority = Path(broker.client_config("librdkafka")["ssl.ca.location"])
+        properties = {
+            "security.protocol": "SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(authority),
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(authority.parent / "client.pem"),
+        }
+        bootstrap = bootstrap_addresses(broker.bootstrap_servers)
+        async with KafkaClient(bootstrap, access_of(properties)) as client:
+            await client.check_reachable()
+        del properties["ssl.keystore.location"], properties["ssl.keystore.type"]
+        async with KafkaClient(bootstrap, access_of(properties)) as client:
+            with pytest.raises(UnreachableError):
+                await client.check_reachable()
+
+
 @pytest.mark.parametrize(
     ("lines", "error"),
     [
@@ -50,7 +71,20 @@ def test_properties_have_trusted_certificates(tmp_path: Path) -> None:
         (["security.protocol=SASL_PLAINTEXT"], "sasl.mechanism is one of SCRAM-SHA-512, SCRAM"),
         (["security.protocol=SASL_SSL", "sasl.mechanism=OAUTHBEARER"], "not 'OAUTHBEARER'"),
         (["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN"], "no module with username"),
-        (["security.protocol=SSL", "ssl.keystore.location=/k"], "are not supported here"),
+        (["security.protocol=SSL", "ssl.keystore.location=/k"], "password is not specified"),
+        (
+            ["security.protocol=SSL", "ssl.keystore.type=PEM", "ssl.keystore.location=/none"],
+            "/none",
+        ),
+        (
+            [
+                "security.protocol=SSL",
+                "ssl.keystore.key=no key",
+                "ssl.keystore.certificate.chain=none",
+                "ssl.keystore.type=PEM",
+            ],
+            "cannot use key and certificate in ssl.keystore.key: there is no private key",
+        ),
         (["security.protocol=SSL", "ssl.truststore.location=/none"], "/none"),
     ],
 )
