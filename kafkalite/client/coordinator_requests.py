@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalite.client.connection import UnreachableError
 from kafkalite.client.errors import BrokerError, TimedOutError
 from kafkalite.client.exchanges import error_text
+from kafkalite.client.retries import DEFAULT_BACKOFF, Retries
+from kafkalite.ports.clock import AdjustableClock
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalite.client.client import KafkaClient
-    from kafkalite.client.retries import Retries
     from kafkalite.protocol.message import Message
     from kafkalite.protocol.versions import Versions
     from kafkalite.server.addresses import Address
@@ -25,6 +26,7 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 """Types of keys that have a coordinator, as numbers of FindCoordinator."""
 
+_COMMAND_TIMEOUT_MS: Final = 30_000
 _NAMES: Final = {GROUP: "group", TRANSACTION: "transactional id"}
 _COORDINATOR_ERRORS: Final = frozenset(
     (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -109,6 +111,28 @@ class CoordinatorRequests:
             raise _CoordinatorError(found.error)
         self._coordinator = found.address
         return found.address
+
+
+async def ask_coordinator(
+    client: KafkaClient,
+    key: str,
+    key_type: int,
+    request: Message,
+    versions: Versions,
+    *,
+    find_error: FindError,
+) -> Any:  # noqa: ANN401 - any response class
+    """Return the response to one request, after retries for half a minute.
+
+    Raises the errors of `CoordinatorRequests.ask`.
+    """
+    requests = CoordinatorRequests(client, key, key_type)
+    return await requests.ask(request, versions, administration_retries(), find_error)
+
+
+def administration_retries() -> Retries:
+    """Return the attempts of a command: half a minute, as in clients in Java."""
+    return Retries(AdjustableClock(), DEFAULT_BACKOFF, _COMMAND_TIMEOUT_MS)
 
 
 class _CoordinatorError(Exception):

@@ -30,11 +30,17 @@ class BrokerError(ClientError):
         super().__init__(f"{context}: {self.reason} ({code.name})")
 
 
-def raise_refusal(row: Any, context: str) -> None:  # noqa: ANN401 - rows of many responses
+def refusal(row: Any, context: str) -> BrokerError | None:  # noqa: ANN401 - rows of many responses
+    """Return the error of a response, or of a row of it; None without an error."""
+    if not row.error_code:
+        return None
+    return BrokerError(ErrorCode(row.error_code), context, getattr(row, "error_message", None))
+
+
+def raise_refusal(row: Any, context: str) -> None:  # noqa: ANN401 - as above
     """Raise BrokerError if a response, or a row of it, has an error."""
-    if row.error_code:
-        message = getattr(row, "error_message", None)
-        raise BrokerError(ErrorCode(row.error_code), context, message)
+    if (error := refusal(row, context)) is not None:
+        raise error
 
 
 class UnknownNameError(ClientError):

@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.client.brokers import ask_each_broker
-from kafkalite.client.coordinator_requests import GROUP, CoordinatorRequests
+from kafkalite.client.coordinator_requests import GROUP, administration_retries, ask_coordinator
 from kafkalite.client.epochs import OffsetAndEpochs, TopicPartition
-from kafkalite.client.errors import BrokerError, ClientError, UnknownNameError, raise_refusal
+from kafkalite.client.errors import (
+    BrokerError,
+    ClientError,
+    UnknownNameError,
+    raise_refusal,
+    refusal,
+)
 from kafkalite.client.group_offsets import (
     FETCH_VERSIONS,
     GroupOffsets,
@@ -16,7 +22,6 @@ from kafkalite.client.group_offsets import (
 )
 from kafkalite.client.metadata import Metadata
 from kafkalite.client.offsets import end_offsets
-from kafkalite.client.retries import DEFAULT_BACKOFF, Retries
 from kafkalite.groups.group import GroupType
 from kafkalite.groups.migration.consumer_protocol import parse_assignment
 from kafkalite.ports.clock import AdjustableClock
@@ -46,7 +51,6 @@ if TYPE_CHECKING:
     from kafkalite.protocol.message import Message
 
 NO_OFFSET: Final = -1
-_TIMEOUT_MS: Final = 30_000
 _LIST_VERSIONS: Final = Versions(0, 5)
 _CLASSIC_VERSIONS: Final = Versions(0, 6)
 _CONSUMER_VERSIONS: Final = Versions(0, 1)
@@ -351,7 +355,8 @@ async def set_offsets(
         return
     committed = GroupOffsets(client, Metadata(client, AdjustableClock()), group.group_id)
     await committed.commit(
-        {each: OffsetAndEpochs(offset) for each, offset in offsets.items()}, _retries()
+        {each: OffsetAndEpochs(offset) for each, offset in offsets.items()},
+        administration_retries(),
     )
 
 
@@ -388,22 +393,16 @@ async def delete_groups(
     for group_id in group_ids:
         request = DeleteGroupsRequest(groups_names=[group_id])
         response = await _ask(client, group_id, request, _DELETE_VERSIONS)
-        results[group_id] = None
-        try:
-            raise_refusal(response.results[0], f"cannot delete group {group_id!r}")
-        except BrokerError as error:
-            results[group_id] = error
+        row = response.results[0]
+        results[group_id] = refusal(row, f"cannot delete group {group_id!r}")
     return results
 
 
 async def _ask(client: KafkaClient, group_id: str, request: Message, versions: Versions) -> Any:  # noqa: ANN401 - any response class
     """Return the response of the coordinator, after retries while it is loading or moves."""
-    requests = CoordinatorRequests(client, group_id, GROUP)
-    return await requests.ask(request, versions, _retries(), _retriable_error)
-
-
-def _retries() -> Retries:
-    return Retries(AdjustableClock(), DEFAULT_BACKOFF, _TIMEOUT_MS)
+    return await ask_coordinator(
+        client, group_id, GROUP, request, versions, find_error=_retriable_error
+    )
 
 
 def _retriable_error(response: Any) -> ErrorCode:  # noqa: ANN401 - any response class

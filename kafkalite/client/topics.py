@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.client.brokers import ask_controller
-from kafkalite.client.errors import BrokerError, UnknownNameError, raise_refusal
+from kafkalite.client.errors import BrokerError, UnknownNameError, raise_refusal, refusal
 from kafkalite.client.retries import DEFAULT_BACKOFF, Retries
 from kafkalite.config.layers import ConfigSource
 from kafkalite.ports.clock import AdjustableClock
@@ -144,15 +144,9 @@ async def delete_topics(client: KafkaClient, names: Sequence[str]) -> dict[str, 
         return {}
     request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=_TIMEOUT_MS)
     response = await ask_controller(client, request, _DELETE_VERSIONS)
-    return {row.name: _deletion_error(row) for row in response.responses}
-
-
-def _deletion_error(row: Any) -> BrokerError | None:  # noqa: ANN401 - of many versions
-    try:
-        raise_refusal(row, f"cannot delete topic {row.name!r}")
-    except BrokerError as error:
-        return error
-    return None
+    return {
+        row.name: refusal(row, f"cannot delete topic {row.name!r}") for row in response.responses
+    }
 
 
 async def topic_configs(client: KafkaClient, name: str) -> list[TopicConfig]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.client.brokers import ask_each_broker
-from kafkalite.client.coordinator_requests import TRANSACTION, CoordinatorRequests
+from kafkalite.client.coordinator_requests import TRANSACTION, ask_coordinator
 from kafkalite.client.epochs import TopicPartition
 from kafkalite.client.errors import ClientError, UnknownNameError, raise_refusal
-from kafkalite.client.retries import DEFAULT_BACKOFF, Retries
 from kafkalite.client.topics import find_topic
-from kafkalite.ports.clock import AdjustableClock
 from kafkalite.protocol._generated.messages.describe_producers import DescribeProducersRequest
 from kafkalite.protocol._generated.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -24,7 +22,6 @@ from kafkalite.server.addresses import Address
 if TYPE_CHECKING:
     from kafkalite.client.client import KafkaClient
 
-_TIMEOUT_MS: Final = 30_000
 _LIST_VERSIONS: Final = Versions(0, 2)
 _DESCRIBE_VERSIONS: Final = Versions(0, 0)
 _PRODUCERS_VERSIONS: Final = Versions(0, 0)
@@ -87,9 +84,15 @@ async def describe_transaction(
     client: KafkaClient, transactional_id: str
 ) -> TransactionDescription:
     """Return the transaction of an id; raises UnknownNameError, BrokerError or TimedOutError."""
-    requests = CoordinatorRequests(client, transactional_id, TRANSACTION)
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-    response = await requests.ask(request, _DESCRIBE_VERSIONS, _retries(), _retriable_error)
+    response = await ask_coordinator(
+        client,
+        transactional_id,
+        TRANSACTION,
+        request,
+        _DESCRIBE_VERSIONS,
+        find_error=_retriable_error,
+    )
     (found,) = response.transaction_states
     if found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         known = [each.transactional_id for each in await list_transactions(client)]
@@ -184,10 +187,6 @@ async def _producer(
     raise ClientError(
         f"no open transaction in {partition} begins at offset {start_offset}; {known}"
     )
-
-
-def _retries() -> Retries:
-    return Retries(AdjustableClock(), DEFAULT_BACKOFF, _TIMEOUT_MS)
 
 
 def _retriable_error(response: Any) -> ErrorCode:  # noqa: ANN401 - a DescribeTransactionsResponse
