@@ -136,8 +136,8 @@ class TopicReader:
         self._read = {}
         await self.assign(partitions)
 
-    async def poll(self) -> list[ConsumerRecord] | None:
-        """Return the next records, after half a second an empty list, or None at the end.
+    async def poll(self, timeout_ms: int = _POLL_MS) -> list[ConsumerRecord] | None:
+        """Return the next records, after the timeout an empty list, or None at the end.
 
         Raises ClientError.
         """
@@ -147,9 +147,9 @@ class TopicReader:
         if not self._follows and await self._is_at_end():
             return None
         if not self._consumer.assignment:
-            await wait_until(self._clock, self._clock.now_ms() + _POLL_MS)
+            await wait_until(self._clock, self._clock.now_ms() + timeout_ms)
             return []
-        records = await self._consumer.poll(_POLL_MS)
+        records = await self._consumer.poll(timeout_ms)
         if self._clock.now_ms() - self._committed_ms >= _COMMIT_INTERVAL_MS:
             await self.commit()
         return records

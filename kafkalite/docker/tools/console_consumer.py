@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from kafkalite.client.client import KafkaClient
-from kafkalite.client.consumer import PartitionConsumer
+from kafkalite.client.consumer import ISOLATION_LEVELS
 from kafkalite.client.epochs import TopicPartition
+from kafkalite.client.offsets import OffsetTarget
+from kafkalite.client.topic_reader import TopicReader
 from kafkalite.client.topics import created_partition_count
 from kafkalite.docker.tools.arguments import (
     ToolError,
@@ -24,11 +26,22 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Mapping, Sequence
 
+    from kafkalite.client.consumer import Isolation
     from kafkalite.client.records import ConsumerRecord
 
-_PROPERTIES: Final = ("key.separator", "line.separator", "print.key", "print.value")
+_PRINTS: Final = (
+    *("print.timestamp", "print.partition", "print.offset", "print.headers"),
+    *("print.key", "print.value"),
+)
+"""Properties that print a part of a record, in the order of the parts."""
+_SEPARATORS: Final = {"key.separator": "\t", "line.separator": "\n", "headers.separator": ","}
+_NULL: Final = "null.literal"
+_PROPERTIES: Final = (*_PRINTS, *_SEPARATORS, _NULL)
+_CONSUMER_PROPERTIES: Final = ("group.id", "auto.offset.reset", "isolation.level")
+"""Properties of a consumer that have an effect; others, such as client.id, are ignored."""
+_RESETS: Final = ("earliest", "latest")
+_NO_HEADERS: Final = b"NO_HEADERS"
 _POLL_MS: Final = 500
-_NOTHING: Final = b"null"
 
 
 def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -56,21 +69,43 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     add_bootstrap_options(parser, config="--consumer.config")
     parser.add_argument("--command-config", dest="client_config", metavar="FILE")
     parser.add_argument("--topic")
+    parser.add_argument("--group")
     parser.add_argument("--from-beginning", action="store_true")
     parser.add_argument("--partition", type=int)
-    parser.add_argument("--offset", default="latest")
+    parser.add_argument("--offset")
     parser.add_argument("--max-messages", type=int)
     parser.add_argument("--timeout-ms", type=int)
+    parser.add_argument("--isolation-level")
     parser.add_argument("--property", "--formatter-property", action="append", metavar="NAME=VALUE")
+    parser.add_argument(
+        "--consumer-property", "--command-property", action="append", metavar="NAME=VALUE"
+    )
     parsed = parser.parse(arguments)
     if not parsed.topic:
         parser.error("--topic is missing")
-    if parsed.offset not in ("earliest", "latest"):
+    _apply_consumer_properties(parsed)
+    if parsed.isolation_level not in ISOLATION_LEVELS:
+        parser.error(f"--isolation-level is one of {', '.join(ISOLATION_LEVELS)}")
+    if parsed.offset not in (None, *_RESETS):
         if not parsed.offset.isascii() or not parsed.offset.isdigit():
             parser.error(f"--offset is earliest, latest or a number, not {parsed.offset!r}")
         if parsed.partition is None:
             parser.error("--offset needs --partition")
+    if parsed.group is not None and parsed.partition is not None:
+        parser.error("--group and --partition cannot be combined")
     return parsed
+
+
+def _apply_consumer_properties(parsed: Namespace) -> None:
+    """Let the properties of the consumer be options, unless these are given; raises ToolError."""
+    properties = dict(key_values(parsed.consumer_property, "--consumer-property"))
+    group_id, reset, isolation = map(properties.get, _CONSUMER_PROPERTIES)
+    parsed.group = parsed.group or group_id
+    parsed.isolation_level = parsed.isolation_level or isolation or "read_uncommitted"
+    if reset not in (None, *_RESETS):
+        raise ToolError(f"auto.offset.reset is one of {', '.join(_RESETS)}, not {reset!r}")
+    if parsed.offset is None:
+        parsed.offset = "earliest" if parsed.from_beginning else reset or "latest"
 
 
 class _Output:
@@ -82,47 +117,77 @@ class _Output:
                 f"--property {', '.join(sorted(unknown))} is not supported here; supported are "
                 f"{', '.join(_PROPERTIES)}"
             )
-        self._prints_key = properties.get("print.key", "false").lower() == "true"
-        self._prints_value = properties.get("print.value", "true").lower() == "true"
-        self._key_separator = (properties.get("key.separator") or "\t").encode()
-        self._line_separator = (properties.get("line.separator") or "\n").encode()
+        defaults = {"print.value": "true"}
+        self._prints = {
+            name
+            for name in _PRINTS
+            if properties.get(name, defaults.get(name, "false")).lower() == "true"
+        }
+        self._key_separator, self._line_separator, self._headers_separator = (
+            (properties.get(name) or default).encode() for name, default in _SEPARATORS.items()
+        )
+        self._null = properties.get(_NULL, "null").encode()
         self.count = 0
         """The number of records that were written."""
 
     def write(self, record: ConsumerRecord) -> None:
         """Write a record."""
-        parts = [record.key] if self._prints_key else []
-        parts += [record.value] if self._prints_value else []
-        line = self._key_separator.join(_NOTHING if part is None else part for part in parts)
+        parts = {
+            "print.timestamp": f"CreateTime:{record.timestamp_ms}".encode(),
+            "print.partition": f"Partition:{record.partition.partition}".encode(),
+            "print.offset": f"Offset:{record.offset}".encode(),
+            "print.headers": self._headers(record),
+            "print.key": self._content(record.key),
+            "print.value": self._content(record.value),
+        }
+        line = self._key_separator.join(parts[name] for name in _PRINTS if name in self._prints)
         sys.stdout.buffer.write(line + self._line_separator)
         sys.stdout.buffer.flush()
         self.count += 1
 
+    def _headers(self, record: ConsumerRecord) -> bytes:
+        headers = [key.encode() + b":" + self._content(value) for key, value in record.headers]
+        return self._headers_separator.join(headers) or _NO_HEADERS
+
+    def _content(self, content: bytes | None) -> bytes:
+        return self._null if content is None else content
+
 
 async def _consume(parsed: Namespace, environment: Mapping[str, str], output: _Output) -> None:
     """Write records until the requested number is reached, or none arrives in time."""
-    addresses = addresses_of(parsed.bootstrap_server)
     access = access_from(parsed.client_config, environment)
-    async with KafkaClient(addresses, access) as client:
+    async with KafkaClient(addresses_of(parsed.bootstrap_server), access) as client:
         count = await created_partition_count(client, parsed.topic)
-    indexes = range(count) if parsed.partition is None else (parsed.partition,)
-    partitions = [TopicPartition(parsed.topic, index) for index in indexes]
-    is_from_start = parsed.from_beginning or parsed.offset == "earliest"
-    async with PartitionConsumer(
-        ",".join(map(str, addresses)),
-        auto_offset_reset="earliest" if is_from_start else "latest",
-        access=access,
-    ) as consumer:
-        consumer.assign(partitions)
-        if parsed.offset.isdigit():
-            consumer.seek(partitions[0], int(parsed.offset))
-        while parsed.max_messages is None or output.count < parsed.max_messages:
-            records = await consumer.poll(parsed.timeout_ms or _POLL_MS)
-            if not records and parsed.timeout_ms is not None:
-                return
-            for record in records[: _remaining(parsed.max_messages, output.count)]:
-                output.write(record)
+        async with TopicReader.open(
+            client,
+            parsed.topic,
+            group_id=parsed.group,
+            start=OffsetTarget.parse(parsed.offset),
+            isolation=cast("Isolation", parsed.isolation_level),
+            follows=True,
+            access=access,
+        ) as reader:
+            if parsed.group is not None:
+                await reader.join()
+            else:
+                indexes = range(count) if parsed.partition is None else (parsed.partition,)
+                await reader.assign([TopicPartition(parsed.topic, index) for index in indexes])
+            await _write_records(reader, parsed, output)
 
 
-def _remaining(limit: int | None, count: int) -> int | None:
-    return None if limit is None else limit - count
+async def _write_records(reader: TopicReader, parsed: Namespace, output: _Output) -> None:
+    loop = asyncio.get_running_loop()
+    timeout_ms = parsed.timeout_ms
+    latest_s = loop.time()
+    while parsed.max_messages is None or output.count < parsed.max_messages:
+        poll_ms = _POLL_MS if timeout_ms is None else min(_POLL_MS, timeout_ms)
+        records = await reader.poll(poll_ms) or []
+        remaining = None if parsed.max_messages is None else parsed.max_messages - output.count
+        written = records[:remaining]
+        for record in written:
+            output.write(record)
+        reader.set_read(written)
+        if written:
+            latest_s = loop.time()
+        elif timeout_ms is not None and (loop.time() - latest_s) * 1000 >= timeout_ms:
+            return

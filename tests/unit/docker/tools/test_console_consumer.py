@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.client.epochs import TopicPartition
+from kafkalite.client.producer import Producer
+
 if TYPE_CHECKING:
+    from kafkalite.testing import Broker
     from tests.unit.docker.tools.tool import ToolRunner
 
 CONSUMER = "kafka-console-consumer"
@@ -45,14 +51,51 @@ def test_properties_select_the_form(filled: ToolRunner) -> None:
     assert result.lines == ["k;"]
 
 
+def test_all_parts_of_a_record_are_printed(filled: ToolRunner) -> None:
+    names = ("timestamp", "partition", "offset", "headers", "key")
+    options = [part for each in names for part in ("--property", f"print.{each}=true")]
+    result = filled.ask(
+        CONSUMER, "--topic", "one", "--from-beginning", "--max-messages", "1", *options
+    )
+    (line,) = result.lines
+    assert re.fullmatch(r"CreateTime:\d{13}\tPartition:0\tOffset:0\tNO_HEADERS\tk\ta", line)
+
+
+def test_group_continues_after_what_was_printed(filled: ToolRunner) -> None:
+    group = ("--topic", "one", "--group", "readers")
+    first = filled.ask(CONSUMER, *group, "--from-beginning", "--max-messages", "2")
+    assert first == (0, ["a", "b"], "Processed a total of 2 messages\n")
+    property_ = ("--consumer-property", "group.id=readers")
+    rest = filled.ask(CONSUMER, "--topic", "one", *property_, "--timeout-ms", "100")
+    assert rest.lines == ["c"]
+
+
+def test_records_depend_on_the_isolation(broker: Broker, filled: ToolRunner) -> None:
+    asyncio.run(abort(broker.bootstrap_servers, b"aborted"))
+    options = ("--topic", "one", "--from-beginning", "--timeout-ms", "100")
+    assert filled.ask(CONSUMER, *options).lines == ["a", "b", "c", "aborted"]
+    committed = filled.ask(CONSUMER, *options, "--isolation-level", "read_committed")
+    assert committed.lines == ["a", "b", "c"]
+
+
+async def abort(servers: str, value: bytes) -> None:
+    async with Producer(servers, transactional_id="shop") as producer:
+        await producer.begin()
+        await producer.send(TopicPartition("one", 0), value)
+        await producer.end(commits=False)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
         ([], "--topic is missing"),
         (["--topic", "one", "--offset", "3"], "--offset needs --partition"),
         (["--topic", "one", "--offset", "x"], "--offset is earliest, latest or a number, not 'x'"),
-        (["--topic", "one", "--property", "print.headers=true"], "print.headers is not supported"),
-        (["--topic", "one", "--group", "g"], "--group g is not supported here"),
+        (["--topic", "one", "--property", "print.epoch=true"], "print.epoch is not supported"),
+        (["--topic", "one", "--include", "o.*"], "--include o.* is not supported here"),
+        (["--topic", "one", "--isolation-level", "none"], "one of read_uncommitted, read_commit"),
+        (["--topic", "one", "--group", "g", "--partition", "0"], "cannot be combined"),
+        (["--topic", "one", "--consumer-property", "auto.offset.reset=x"], "one of earliest, lat"),
     ],
 )
 def test_unsupported_options_are_named(tools: ToolRunner, arguments: list[str], error: str) -> None:
