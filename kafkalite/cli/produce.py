@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.cli.argument_types import whole_number
 from kafkalite.cli.cluster_options import (
@@ -29,6 +29,15 @@ _COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _FORMATS: Final = ("text", "json", "base64", "hex")
 
 
+class _Form(NamedTuple):
+    """What the arguments say about every line."""
+
+    headers: Headers
+    separator: bytes | None
+    """The bytes between key and value; None if lines have no key."""
+    timestamp_ms: int | None
+
+
 def add_produce(parser: ArgumentParser) -> None:
     """Add the options of `kafkalite produce`."""
     parser.add_argument("topic", metavar="TOPIC", help="name of the topic")
@@ -44,6 +53,13 @@ def add_produce(parser: ArgumentParser) -> None:
         metavar="TEXT",
         help="a line has a key before this text, and its value after it [lines have no key]",
     )
+    _add_record_options(parser)
+    _add_producer_options(parser)
+    add_json_option(parser, "print the position of each record as a line of JSON")
+    add_cluster_options(parser)
+
+
+def _add_record_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--header",
         action="append",
@@ -58,6 +74,15 @@ def add_produce(parser: ArgumentParser) -> None:
         "a key, the partitions in turn]",
     )
     parser.add_argument(
+        "--timestamp",
+        metavar="TIME",
+        help="timestamp of every record, such as 2026-03-01T12:00:00Z, for example if the clock of "
+        "a broker was moved [that of a JSON line, else the present time]",
+    )
+
+
+def _add_producer_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
         "--acks",
         choices=tuple(_ACKS),
         default="all",
@@ -71,8 +96,6 @@ def add_produce(parser: ArgumentParser) -> None:
         metavar="ID",
         help="write all lines in one transaction, which is aborted after an error",
     )
-    add_json_option(parser, "print the position of each record as a line of JSON")
-    add_cluster_options(parser)
 
 
 def produce(arguments: Namespace) -> None:
@@ -85,7 +108,7 @@ async def _produce(client: KafkaClient, cluster: ClusterAccess, arguments: Names
     from kafkalite.client.record_sender import RecordSender  # noqa: PLC0415 - as above
     from kafkalite.client.topics import find_topic  # noqa: PLC0415 - as above
 
-    headers = _headers(arguments)
+    form = _form(arguments)
     if arguments.transactional_id is not None and arguments.acks != "all":
         raise ValueError("--transactional-id needs --acks all")
     topic = await find_topic(client, arguments.topic)
@@ -98,29 +121,29 @@ async def _produce(client: KafkaClient, cluster: ClusterAccess, arguments: Names
     ) as producer:
         sender = RecordSender(producer, topic.name, len(topic.partitions))
         if arguments.transactional_id is None:
-            await _send_lines(sender, arguments, headers)
+            await _send_lines(sender, arguments, form)
         else:
-            await _send_in_transaction(producer, sender, arguments, headers)
+            await _send_in_transaction(producer, sender, arguments, form)
 
 
 async def _send_in_transaction(
-    producer: Producer, sender: RecordSender, arguments: Namespace, headers: Headers
+    producer: Producer, sender: RecordSender, arguments: Namespace, form: _Form
 ) -> None:
     await producer.begin()
     try:
-        await _send_lines(sender, arguments, headers)
+        await _send_lines(sender, arguments, form)
     except BaseException:
         await producer.end(commits=False)
         raise
     await producer.end(commits=True)
 
 
-async def _send_lines(sender: RecordSender, arguments: Namespace, headers: Headers) -> None:
+async def _send_lines(sender: RecordSender, arguments: Namespace, form: _Form) -> None:
     from kafkalite.cli.standard_input import input_lines  # noqa: PLC0415 - imported if needed
 
     count = 0
     async for lines in input_lines():
-        read, error = _records(lines, count, arguments, headers)
+        read, error = _records(lines, count, arguments, form)
         count += len(lines)
         # The lines before an invalid one are written.
         sent = await sender.send(read)
@@ -131,7 +154,7 @@ async def _send_lines(sender: RecordSender, arguments: Namespace, headers: Heade
 
 
 def _records(
-    lines: Sequence[bytes], count: int, arguments: Namespace, headers: Headers
+    lines: Sequence[bytes], count: int, arguments: Namespace, form: _Form
 ) -> tuple[list[NumberedRecord], LineError | None]:
     """Return the records of lines up to the first invalid one, and the error of that line."""
     from kafkalite.cli.record_lines import LineError  # noqa: PLC0415 - imported if needed
@@ -139,22 +162,24 @@ def _records(
     records: list[NumberedRecord] = []
     try:
         for number, line in enumerate(lines, count + 1):
-            records.append(_record(number, line, arguments, headers))
+            records.append(_record(number, line, arguments, form))
     except LineError as error:
         return records, error
     return records, None
 
 
-def _record(number: int, line: bytes, arguments: Namespace, headers: Headers) -> NumberedRecord:
+def _record(number: int, line: bytes, arguments: Namespace, form: _Form) -> NumberedRecord:
     from kafkalite.cli.record_lines import record_of_json, record_of_text  # noqa: PLC0415 - as above
 
     if arguments.format == "json":
         numbered = record_of_json(number, line)
-        added = (*numbered.record.headers, *headers)
+        added = (*numbered.record.headers, *form.headers)
         numbered = numbered._replace(record=numbered.record._replace(headers=added))
     else:
-        separator = None if arguments.key_separator is None else arguments.key_separator.encode()
-        numbered = record_of_text(number, line, arguments.format, separator, headers)
+        numbered = record_of_text(number, line, arguments.format, form.separator, form.headers)
+    if form.timestamp_ms is not None:
+        stamped = numbered.record._replace(timestamp_ms=form.timestamp_ms)
+        numbered = numbered._replace(record=stamped)
     if arguments.partition is None:
         return numbered
     return numbered._replace(partition=arguments.partition)
@@ -165,16 +190,23 @@ def _position_line(topic: str, sent: SentRecord) -> str:
     return f"{json.dumps(shape)}\n"
 
 
-def _headers(arguments: Namespace) -> Headers:
-    """Return the headers of the arguments; raises ValueError."""
+def _form(arguments: Namespace) -> _Form:
+    """Return what the arguments say about every line; raises ValueError."""
+    from kafkalite.ports.times import instant_ms  # noqa: PLC0415 - imported if needed
+
     headers = []
     for text in arguments.header or ():
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise ValueError(f"--header {text!r}: write KEY=VALUE")
         headers.append((key, value.encode()))
-    if arguments.key_separator == "":
+    separator = arguments.key_separator
+    if separator == "":
         raise ValueError("--key-separator is empty")
-    if arguments.format == "json" and arguments.key_separator is not None:
+    if arguments.format == "json" and separator is not None:
         raise ValueError("--key-separator has no effect with --format json: use its field key")
-    return tuple(headers)
+    return _Form(
+        tuple(headers),
+        None if separator is None else separator.encode(),
+        None if arguments.timestamp is None else instant_ms(arguments.timestamp),
+    )

@@ -54,6 +54,14 @@ def test_records_have_keys_headers_and_a_partition(
     assert (record.value, record.headers) == (b"x", (("source", b"test"), ("empty", b"")))
 
 
+def test_records_can_have_a_timestamp(cluster: Broker, shell: Shell, topic: str) -> None:
+    stamp = ["--timestamp", "2026-03-01T12:00:00Z"]
+    assert shell.run("produce", topic, *stamp, text="a\n").status == 0
+    line = '{"value": "b", "timestamp_ms": 5}'
+    assert shell.run("produce", topic, "--format", "json", *stamp, text=line).status == 0
+    assert {each.timestamp_ms for each in cluster.records(topic)} == {1_772_366_400_000}
+
+
 def test_lines_can_be_json(cluster: Broker, shell: Shell, topic: str) -> None:
     lines = [
         {"key": "k", "value": None, "timestamp_ms": 5, "partition": 0},
@@ -156,6 +164,7 @@ def test_large_record_is_named_and_others_are_written(
         (["orders", "--format", "json"], '{"partition": -1}', (2, "line 1: partition must be")),
         (["orders", "--format", "json", "--key-separator", ":"], "", (2, "use its field key")),
         (["orders", "--key-separator", ""], "", (2, "--key-separator is empty")),
+        (["orders", "--timestamp", "soon"], "", (2, "'soon' is not a time")),
         (["orders", "--header", "x"], "", (2, "--header 'x': write KEY=VALUE")),
         (["orders", "--transactional-id", "t", "--acks", "1"], "", (2, "needs --acks all")),
     ],
