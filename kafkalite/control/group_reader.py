@@ -356,7 +356,8 @@ def _offset(
         metadata=committed.metadata,
         committed_ms=committed.commit_timestamp_ms,
         end_offset=end_offset,
-        lag=None if end_offset is None else end_offset - committed.offset,
+        # An offset of -1 is no position for Kafka's tools.
+        lag=None if end_offset is None or committed.offset < 0 else end_offset - committed.offset,
         member_id=member_id,
     )
 

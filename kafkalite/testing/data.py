@@ -1,4 +1,4 @@
-"""BrokerData: topics, records, groups and transactions, for a test without a client library."""
+"""BrokerData: the data of a broker, for a test without a client library."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _MAX_RECORDS = 1_000_000
 
 
 class BrokerData:
-    """Creates topics, writes and reads records, shows groups and transactions, resets.
+    """The methods of `Broker` for topics, records, groups, transactions and the reset.
 
-    The methods are usable from any thread but the broker's.
+    They are usable from any thread but the broker's.
     """
 
     def _running_broker(self) -> Broker:
@@ -106,7 +106,7 @@ class BrokerData:
         *,
         start: int = 0,
         isolation: Isolation = "read_committed",
-        limit: int = _MAX_RECORDS,
+        limit: int = 1_000_000,
     ) -> list[TopicRecord]:
         """Return the records of a topic, or of one partition, by partition and offset.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from kafkalite.testing import Broker
 from tests.clients.observer import wait_until
@@ -79,6 +79,29 @@ def test_a_consumer_and_a_producer_of_librdkafka_carry_on(broker: Broker, protoc
         assert broker.lag("shop")["orders", 0] == 0
     finally:
         consumer.close()
+
+
+def test_a_transactional_producer_of_librdkafka_carries_on_after_an_abort(broker: Broker) -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "transactional.id": "shop",
+            "topic.metadata.refresh.interval.ms": 200,
+        }
+    )
+    producer.init_transactions(_TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce("orders", b"before", partition=0)
+    producer.flush(_TIMEOUT_S)
+    assert broker.reset().deleted_transactional_ids == ("shop",)
+    with pytest.raises(KafkaException) as refused:
+        producer.commit_transaction(_TIMEOUT_S)
+    assert refused.value.args[0].code() == KafkaError.INVALID_PRODUCER_ID_MAPPING
+    producer.abort_transaction(_TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce("orders", b"after", partition=0)
+    producer.commit_transaction(_TIMEOUT_S)
+    assert [each.value for each in broker.records("orders")] == [b"after"]
 
 
 def delivers(producer: Producer, value: bytes) -> bool:

@@ -59,6 +59,16 @@ SECTIONS = (
         {
             "testing.broker": "Broker",
             "testing.broker_clock": "BrokerClock",
+            "testing.data": "BrokerData",
+            "control.commands.topics": "TopicStatus PartitionStatus",
+            "control.topic_records": "TopicRecord",
+            "control.group_status": (
+                "GroupStatus GroupMember GroupOffset TopicPartitions ListedGroup"
+            ),
+            "control.transaction_reader": "TransactionStatus",
+            "control.commands.reset": "ResetAnswer",
+            "testing.requests": "BrokerRequests",
+            "control.commands.requests": "RecordedRequest",
             "testing.faults": "BrokerFaults InjectedFault",
             "gateway.fault_rules": "FaultFields",
             "testing.identity": "BrokerIdentity IdentityFailure",
@@ -68,7 +78,7 @@ SECTIONS = (
             "coordinator.event_history": "Entry",
             "telemetry.metrics": "ClientMetrics Metric Distribution",
             "telemetry.instances": "ClientAttributes",
-            "transactions.state": "Transaction TransactionState",
+            "transactions.state": "TransactionState",
             "client.fencing": "FencingResult",
         },
     ),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkalite.config.typed_json import read as read_command
+from kafkalite.control import broker_reset
 from kafkalite.control.broker_reset import reset
 from kafkalite.control.command_table import CommandError, running_cluster
 from kafkalite.control.commands.faults import AddFault
@@ -38,6 +39,7 @@ from kafkalite.security.sasl.users import User
 from kafkalite.server.broker import Broker
 from kafkalite.server.settings import Settings
 from kafkalite.storage.record_format import NewRecord
+from kafkalite.transactions.intents import WriteMarkers
 from tests.unit.control.group_members import CONFIG, TOPIC, Members
 from tests.unit.control.ports import ANY_PORT
 from tests.unit.control.test_transaction_reader import begin
@@ -181,6 +183,26 @@ async def test_offsets_of_an_open_transaction_do_not_remain(broker: Broker) -> N
     assert hosted is not None
     log = hosted.partitions[0]
     assert log.last_stable_offset == log.end_offset
+
+
+async def test_a_reset_waits_for_markers(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    await fill(broker)
+    cluster = running_cluster(broker)
+    (shard,) = cluster.transactions.shards()
+    intents: list[WriteMarkers] = []
+    cluster.outbox.assign(WriteMarkers, intents.append)
+    with monkeypatch.context() as patched:
+        patched.setattr(broker_reset, "_MARKERS_TIMEOUT_S", 0)
+        with pytest.raises(CommandError, match=r"open after 0 s, .* cannot be written: shop"):
+            await reset(broker)
+    waiting = asyncio.create_task(reset(broker))
+    for _ in range(100):  # more turns than the parts of the reset before the wait
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    (intent,) = intents
+    shard.write(lambda machine, now_ms: machine.complete_transaction(intent, now_ms))
+    assert (await waiting).deleted_transactional_ids == ("shop",)
+    assert await list_transactions(broker) == []
 
 
 async def test_the_history_names_the_reset(broker: Broker) -> None:

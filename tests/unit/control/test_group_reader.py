@@ -85,6 +85,12 @@ async def test_modern_groups_have_epochs_and_assignments(broker: Broker) -> None
     assert [(each.partition, each.member_id) for each in queue.offsets] == [(0, None), (1, None)]
 
 
+async def test_an_offset_that_is_no_position_has_no_lag(broker: Broker) -> None:
+    await Members(broker).commit("shop", -1)
+    (offset,) = (await describe_group(broker, "shop")).offsets
+    assert (offset.offset, offset.end_offset, offset.lag) == (-1, 0, None)
+
+
 async def test_groups_are_listed_by_id(broker: Broker) -> None:
     assert await list_groups(broker) == []
     members = Members(broker)
