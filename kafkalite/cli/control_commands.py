@@ -17,6 +17,7 @@ from kafkalite.cli.argument_types import number, whole_number
 from kafkalite.cli.control_access import add_token_options, token_from
 from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, as_json, exit_with_error, print_output
 from kafkalite.cli.streams import open_closed_streams, printable
+from kafkalite.cli.tables import in_colour
 from kafkalite.config.options import DEFAULT_CONTROL
 from kafkalite.config.typed_json import fields_of
 from kafkalite.control.client import ControlClient, ControlError
@@ -265,4 +266,12 @@ def _text(client: ControlClient, row: Row, answer: object, given: Mapping[str, o
     if row.answer is str:
         return f"{answer}"
     lines = row.lines(client.read(row, answer), given)
-    return "".join(f"{printable(line)}\n" for line in lines)
+    return "".join(f"{_in_colours(printable(line), row.colours)}\n" for line in lines)
+
+
+def _in_colours(line: str, colours: Mapping[str, str]) -> str:
+    """Return a line whose first word of `colours` has its colour, if stdout shows colours."""
+    for word in line.split(" "):
+        if word in colours:
+            return line.replace(f" {word}", f" {in_colour(word, colours[word])}", 1)
+    return line

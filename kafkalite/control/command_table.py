@@ -110,6 +110,8 @@ class Row(NamedTuple):
     pieces: Callable[[Any, Broker], Iterable[str] | AsyncIterator[str]] | None = None
     """Performs the command and returns a large answer as pieces of text, built one by one."""
     media_type: str = "application/json"
+    colours: Mapping[str, str] = {}
+    """Words and their colours on a terminal; in each line, the first of them has its colour."""
 
     @property
     def is_stream(self) -> bool:

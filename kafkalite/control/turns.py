@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+REQUESTS_PER_TURN: Final = 20
+"""The number of logged requests that are decoded before other tasks run."""
 _ENTRIES_PER_TURN: Final = 100
 _SORTED_PER_TURN: Final = 2_000
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Generic, NamedTuple, NewType, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, NewType, Protocol, TypeVar
 
 from kafkalite.protocol.acl_operations import Entity
 
@@ -72,6 +72,9 @@ class CancelTimer(NamedTuple):
 
 TimerChange = SetTimer | CancelTimer
 
+
+CREATED: Final = "created"
+"""The kind of event of a topic that was created automatically."""
 
 SUBJECTS = (Entity.GROUP, Entity.TRANSACTIONAL_ID, Entity.TOPIC, Entity.CLIENT)
 """What events are about. A group, a transactional id and a topic of one name are unrelated."""

@@ -4,7 +4,8 @@ All sizes are limited, because clients cause the events. A subject is a group, a
 topic or the address of a client. Each subject has a maximum number of refusals and a maximum number
 of other entries, so a client that is refused again and again cannot displace the rebalances. The
 number of subjects and the bytes of all entries are limited as well. Clients, and other subjects
-that have only refusals, are removed first, because any client can invent such ids. A repeated
+that have only refusals or were only created, are removed first, because any client can invent such
+ids. A repeated
 refusal with the same text is counted, not stored again.
 """
 
@@ -17,7 +18,7 @@ from math import isfinite
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from kafkalite.coordinator.contract import SUBJECTS
+from kafkalite.coordinator.contract import CREATED, SUBJECTS
 from kafkalite.coordinator.member_clients import MemberClient, MemberClients
 from kafkalite.ports.watchers import Watchers
 from kafkalite.protocol.acl_operations import Entity
@@ -129,7 +130,7 @@ class EventHistory:
         # Both are ordered by the latest events of their subjects.
         self._subjects: dict[_Subject, _SubjectEntries] = {}
         self._removed_first: dict[_Subject, _SubjectEntries] = {}
-        """Clients, and subjects that have only refusals."""
+        """Clients, and subjects that have only refusals or were only created."""
         self._number = 0
         self._bytes = 0
         self.watchers = Watchers()
@@ -148,7 +149,9 @@ class EventHistory:
         size = _ENTRY_BYTES + _estimate_bytes(text) + 4 * _estimate_bytes(text_key[2])
         self._number += 1
         is_refusal = event.kind in REFUSAL_KINDS
-        is_removed_first = is_refusal or event.subject_kind is Entity.CLIENT
+        is_removed_first = (
+            is_refusal or event.kind == CREATED or event.subject_kind is Entity.CLIENT
+        )
         entries = self._find_or_create_entries(subject, is_removed_first=is_removed_first)
         by_text = entries.refusals if is_refusal else entries.others
         members = self._members(entries, event.subject_kind, text, facts, is_refusal=is_refusal)

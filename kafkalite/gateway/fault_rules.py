@@ -29,6 +29,7 @@ MAX_NAME_CHARACTERS: Final = 32_767
 MAX_COUNT: Final = 1_000_000_000
 MAX_NODE: Final = 2**31 - 1
 MAX_PARTITION: Final = 2**31 - 1
+MAX_VERSION: Final = 2**15 - 1
 
 _PROBABILITY_RESOLUTION: Final = 1_000_000
 """Probabilities are multiples of 1 / _PROBABILITY_RESOLUTION."""
@@ -51,6 +52,15 @@ class Disconnect(StrEnum):
     """The request is handled, but the answer is not sent."""
 
 
+class Lost(StrEnum):
+    """What is lost while the connection stays open, as in a network without answers."""
+
+    REQUEST = "request"
+    """The request is neither handled nor answered."""
+    ANSWER = "answer"
+    """The request is handled, but not answered."""
+
+
 def api_keys_by_name() -> Mapping[str, ApiKey]:
     """Return the keys of all APIs by Kafka's names."""
     return {api_name(key): key for key in ApiKey}
@@ -69,6 +79,12 @@ def _read_disconnect(where: str, value: object) -> Disconnect:
     raise JsonError(f'{where} must be true, "before" or "after", not {quote(value)}')
 
 
+def _read_lost(where: str, value: object) -> Lost:
+    if isinstance(value, str) and value in tuple(Lost):
+        return Lost(value)
+    raise JsonError(f'{where} must be "request" or "answer", not {quote(value)}')
+
+
 def name_field(text: str, metavar: str = "ID") -> About:
     """Return the description of a field with a name in a request."""
     return About(text, max_length=MAX_NAME_CHARACTERS, metavar=metavar)
@@ -76,6 +92,10 @@ def name_field(text: str, metavar: str = "ID") -> About:
 
 def _count(text: str, minimum: int = 1) -> About:
     return About(text, minimum=minimum, maximum=MAX_COUNT, metavar="N")
+
+
+def _version(text: str) -> About:
+    return About(text, minimum=0, maximum=MAX_VERSION, metavar="N")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +116,20 @@ class Match:
             metavar="NAME",
         ),
     ] = None
-    client_id: Annotated[str | None, name_field("client id of the request")] = None
+    min_version: Annotated[int | None, _version("lowest version of the request")] = None
+    max_version: Annotated[int | None, _version("highest version of the request")] = None
+    client_id: Annotated[
+        str | None, name_field("client id of the request; * stands for any characters")
+    ] = None
+    software: Annotated[
+        str | None,
+        name_field(
+            "name and version of the client's library, such as 'apache-kafka-java 4.*'", "NAME"
+        ),
+    ] = None
+    principal: Annotated[
+        str | None, name_field("principal of the client, such as User:alice", "NAME")
+    ] = None
     group: Annotated[str | None, name_field("group that the request names")] = None
     topic: Annotated[str | None, name_field("topic that the request names", "NAME")] = None
     partition: Annotated[
@@ -120,6 +153,8 @@ class Match:
         if self.topic == "":
             # In versions with topic ids, the field for the name is empty.
             raise FaultError("match.topic must not be empty")
+        if self.max_version is not None and (self.min_version or 0) > self.max_version:
+            raise FaultError("match.min_version must not be above match.max_version")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,10 +199,13 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """The effect on a request: a delay, and then an error or a disconnection.
+    """The effect on a request: it waits, and then it is refused, disconnected, lost or handled.
 
     The error is for the rows that match, or for the request if none of the fields selects rows.
-    With only a delay, the request is handled as usual afterwards.
+    With only a delay, the request is handled as usual afterwards. A request that is held waits
+    until the fault is released or removed. A waiting request is dropped when its connection is
+    closed. With `late` it is handled nevertheless, as Kafka handles every request that it has
+    received; with `late` and `disconnect`, the connection is closed before the wait.
     """
 
     AT_LEAST_ONE: ClassVar = True
@@ -204,9 +242,48 @@ class Action:
         ),
     ] = None
 
+    hold: Annotated[bool, About("wait first, until the fault is released or removed")] = False
+    late: Annotated[
+        bool,
+        About(
+            "handle a delayed or held request also if its connection is closed; with disconnect, "
+            "close the connection at once"
+        ),
+    ] = False
+    twice: Annotated[bool, About("handle the request twice; the client gets the first answer")] = (
+        False
+    )
+    lost: Annotated[
+        Lost | None,
+        About(
+            "keep the connection open, but lose the request, which is not handled, or its answer",
+            read=_read_lost,
+            schema={"enum": [*Lost]},
+            choices=tuple(Lost),
+        ),
+    ] = None
+
     def __post_init__(self) -> None:
-        if self.error is not None and self.disconnect is not None:
-            raise FaultError("action must not have both error and disconnect")
+        ends = {
+            "error": self.error is not None,
+            "disconnect": self.disconnect is not None,
+            "twice": self.twice,
+            "lost": self.lost is not None,
+        }
+        given = [name for name, is_given in ends.items() if is_given]
+        if len(given) > 1:
+            raise FaultError(f"action must not have both {given[0]} and {given[1]}")
+        if self.hold and self.delay_ms:
+            raise FaultError("action must not have both hold and delay_ms")
+        if self.late and not self.waits:
+            raise FaultError("action.late needs delay_ms or hold")
+        if self.late and self.disconnect is Disconnect.AFTER:
+            raise FaultError("action.late closes the connection at once: disconnect is not after")
+
+    @property
+    def waits(self) -> bool:
+        """Whether requests wait before they are handled."""
+        return self.hold or self.delay_ms > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +315,7 @@ class FaultState:
     action: Annotated[Action, About("Fields of `action` in the rule.")]
     matches: Annotated[int, About("Number of requests that the rule selected.")]
     firings: Annotated[int, About("Number of requests for which the fault fired.")]
+    waiting: Annotated[int, About("Number of requests that are delayed or held now.")] = 0
 
     @property
     def rule(self) -> Rule:
@@ -249,7 +327,11 @@ class FaultFields(TypedDict, total=False):
     """The fields of Match, Trigger and Action, as they are written in JSON."""
 
     api: str | None
+    min_version: int | None
+    max_version: int | None
     client_id: str | None
+    software: str | None
+    principal: str | None
     group: str | None
     topic: str | None
     partition: int | None
@@ -264,6 +346,10 @@ class FaultFields(TypedDict, total=False):
     error: str | None
     delay_ms: int | None
     disconnect: bool | str | None
+    hold: bool | None
+    late: bool | None
+    twice: bool | None
+    lost: str | None
 
 
 def parse_rule(body: object) -> Rule:

@@ -8,9 +8,11 @@ fields of a match, and all fields for other APIs, select whole requests.
 # ruff: noqa: ANN401 - requests and rows of any API
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.coordinator.contract import SUBJECTS
+from kafkalite.gateway.fault_rules import MAX_VERSION
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import entities_in_request, row
@@ -71,14 +73,44 @@ class _RowField(NamedTuple):
         return (_topic_name(call, found) if self.entity is Entity.TOPIC_ID else found) == value
 
 
+def _conditions(match: Match) -> Iterator[Callable[[Call], bool]]:
+    """Yield what must be true for the context of a request."""
+    if match.client_id is not None:
+        is_client_id = _pattern(match.client_id)
+        yield lambda call: is_client_id(call.client_id or "")
+    if match.software is not None:
+        is_software = _pattern(match.software)
+        yield lambda call: is_software(" ".join(call.context.client_software or ()))
+    if match.principal is not None:
+        is_principal = _pattern(match.principal)
+        yield lambda call: is_principal(call.principal)
+    if match.min_version is not None or match.max_version is not None:
+        highest = MAX_VERSION if match.max_version is None else match.max_version
+        versions = range(match.min_version or 0, highest + 1)
+        yield lambda call: call.api_version in versions
+    if match.node is not None:
+        yield lambda call: call.node.id == match.node
+    if match.listener is not None:
+        yield lambda call: call.listener == match.listener
+
+
+def _pattern(text: str) -> Callable[[str], bool]:
+    """Return whether a name is this one; `*` stands for any characters."""
+    if "*" not in text:
+        return lambda name: name == text
+    pattern = re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
+    return lambda name: pattern.fullmatch(name) is not None
+
+
 class Selection:
     """The requests and rows of one API that a match selects; `may_select` must be true."""
 
-    __slots__ = ("_key", "_match", "_request_fields", "_row_fields", "depth")
+    __slots__ = ("_conditions", "_key", "_match", "_request_fields", "_row_fields", "depth")
 
     def __init__(self, key: ApiKey, match: Match) -> None:
         self._key = key
         self._match = match
+        self._conditions = tuple(_conditions(match))
         fields = {
             field: value for field in ENTITIES if (value := getattr(match, field)) is not None
         }
@@ -121,13 +153,9 @@ class Selection:
 
     def selects(self, call: Call, request: Any) -> bool:
         """Return whether the match selects a request, or at least one of its rows."""
-        match = self._match
-        if match.client_id is not None and call.client_id != match.client_id:
-            return False
-        if match.node is not None and call.node.id != match.node:
-            return False
-        if match.listener is not None and call.listener != match.listener:
-            return False
+        for condition in self._conditions:
+            if not condition(call):
+                return False
         return self._has_request_fields(call, request) and (
             not self.has_rows
             or any(

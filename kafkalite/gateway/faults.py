@@ -1,4 +1,4 @@
-"""Faults: requests that are delayed, refused or disconnected on purpose.
+"""Faults: requests that are delayed, held, refused, disconnected, lost or repeated on purpose.
 
 `Faults` has the rules of one cluster, and the step that applies them to its requests. Rules can be
 added and removed while clients are connected. A rule affects only the routes of the APIs that it
@@ -8,15 +8,19 @@ may select.
 # ruff: noqa: ANN401 - requests and responses of any API
 from __future__ import annotations
 
+from contextlib import suppress
+from copy import deepcopy
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.cluster.waiting_budget import WaitingBudget
 from kafkalite.coordinator.contract import Event
 from kafkalite.gateway.deferred_request import DeferredRequest
 from kafkalite.gateway.fault_rules import (
     Disconnect,
     FaultError,
     FaultState,
+    Lost,
     UnknownFaultError,
     describe_rule,
 )
@@ -29,6 +33,7 @@ from kafkalite.gateway.refusals import (
 )
 from kafkalite.gateway.steps import DisconnectError
 from kafkalite.ports.waiting import Waiting, chain
+from kafkalite.ports.watchers import Watchers
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import entities_in_request, row
 from kafkalite.protocol.codec import api_name
@@ -40,7 +45,7 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.call import Call
-    from kafkalite.gateway.fault_rules import Rule
+    from kafkalite.gateway.fault_rules import Action, Rule
     from kafkalite.gateway.gateway import Gateway
     from kafkalite.gateway.steps import Handler
     from kafkalite.ports.clock import Timer
@@ -50,6 +55,9 @@ if TYPE_CHECKING:
 
 MAX_FAULTS: Final = 100
 """Maximum number of faults per cluster; every request is checked against the faults of its API."""
+
+MAX_LATE_BYTES: Final = 64 * 1024 * 1024
+"""Maximum size of waiting requests that outlive their connections; others end with theirs."""
 
 RULE: Final = "fault"
 """The `rule` in the facts of a refusal that a fault caused."""
@@ -88,9 +96,16 @@ class Faults:
         self._report = report
         self._install_step = install
         self._faults: dict[str, _Fault] = {}
+        self._budget = WaitingBudget(MAX_LATE_BYTES)
+        self.watchers = Watchers()
+        """Are notified of each firing."""
         self.step: FaultStep | None = None
         """Applies the faults to the requests of all gateways; None without faults."""
         self._number = 0
+
+    def state(self, fault_id: str) -> FaultState:
+        """Return a fault with its counts; raises UnknownFaultError for an unknown id."""
+        return self._find(fault_id).state
 
     def states(self) -> list[FaultState]:
         """Return every fault with its counts."""
@@ -106,7 +121,7 @@ class Faults:
         if len(self._faults) >= MAX_FAULTS:
             raise FaultError(f"there are {MAX_FAULTS} faults already: remove one first")
         self._number += 1
-        fault = _Fault(f"f{self._number}", rule)
+        fault = _Fault(f"f{self._number}", rule, self.watchers)
         self._faults[fault.id] = fault
         self._install()
         self._report("fault added", fault.id, describe_rule(rule))
@@ -117,10 +132,19 @@ class Faults:
 
         Raises UnknownFaultError for an unknown id.
         """
-        fault = self._faults.pop(fault_id, None)
-        if fault is None:
-            raise UnknownFaultError(f"there is no fault {fault_id[:40]!r}")
+        fault = self._find(fault_id)
+        del self._faults[fault_id]
         self._finish_removal((fault,))
+        return fault.state
+
+    def release(self, fault_id: str, limit: int | None = None) -> FaultState:
+        """Handle the requests that a fault delays or holds now, or the first `limit` of them.
+
+        The fault stays. Raises UnknownFaultError for an unknown id.
+        """
+        fault = self._find(fault_id)
+        for delayed in tuple(fault.delayed)[:limit]:
+            fault.end(delayed)
         return fault.state
 
     def clear(self) -> list[FaultState]:
@@ -138,6 +162,14 @@ class Faults:
         for fault in faults:
             for delayed in tuple(fault.delayed):
                 delayed.waiting.abandon()
+                if delayed in fault.delayed:  # it outlives its connection
+                    fault.drop(delayed)
+
+    def _find(self, fault_id: str) -> _Fault:
+        fault = self._faults.get(fault_id)
+        if fault is None:
+            raise UnknownFaultError(f"there is no fault {fault_id[:40]!r}")
+        return fault
 
     def _finish_removal(self, faults: Sequence[_Fault]) -> None:
         self._install()
@@ -149,7 +181,7 @@ class Faults:
     def _install(self) -> None:
         """Replace the installed step by one with the current faults."""
         faults = tuple(self._faults.values())
-        self.step = FaultStep(faults, self._entropy) if faults else None
+        self.step = FaultStep(faults, self._entropy, self._budget) if faults else None
         self._install_step(self.step)
 
     def _check(self, rule: Rule) -> None:
@@ -185,11 +217,12 @@ class Faults:
 class FaultStep:
     """The step that applies faults; see `gateway.steps.Step`."""
 
-    __slots__ = ("_entropy", "_faults")
+    __slots__ = ("_budget", "_entropy", "_faults")
 
-    def __init__(self, faults: Sequence[_Fault], entropy: Entropy) -> None:
+    def __init__(self, faults: Sequence[_Fault], entropy: Entropy, budget: WaitingBudget) -> None:
         self._faults = faults
         self._entropy = entropy
+        self._budget = budget
 
     def wrap(self, api: Api, version: int, handler: Handler) -> Handler:  # noqa: ARG002 - see Step
         """Return a handler that applies the faults for this API and then calls `handler`."""
@@ -199,27 +232,38 @@ class FaultStep:
             for each in self._faults
             if may_select(each.rule.match, key)
         )
-        return _FaultyHandler(key, faults, handler, self._entropy).handle if faults else handler
+        return (
+            _FaultyHandler(key, faults, handler, self._entropy, self._budget).handle
+            if faults
+            else handler
+        )
 
 
 class _Fault:
     """An active rule, its counts, and the requests that it delays."""
 
-    __slots__ = ("delayed", "firings", "id", "matches", "rule")
+    __slots__ = ("_watchers", "delayed", "firings", "id", "matches", "rule")
 
-    def __init__(self, fault_id: str, rule: Rule) -> None:
+    def __init__(self, fault_id: str, rule: Rule, watchers: Watchers) -> None:
+        self._watchers = watchers
         self.id = fault_id
         self.rule = rule
         self.matches = 0
         self.firings = 0
-        self.delayed: dict[DeferredRequest[Any], Timer] = {}
-        """The requests that it delays, in order of arrival, with the ends of their delays."""
+        self.delayed: dict[DeferredRequest[Any], Timer | None] = {}
+        """The requests that wait, in order of arrival, with the ends of their delays."""
 
     @property
     def state(self) -> FaultState:
         rule = self.rule
         return FaultState(
-            self.id, rule.match, rule.trigger, rule.action, self.matches, self.firings
+            self.id,
+            rule.match,
+            rule.trigger,
+            rule.action,
+            self.matches,
+            self.firings,
+            waiting=len(self.delayed),
         )
 
     def end(self, delayed: DeferredRequest[Any]) -> None:
@@ -230,7 +274,9 @@ class _Fault:
 
     def drop(self, delayed: DeferredRequest[Any]) -> None:
         """Do not handle a delayed request."""
-        self.delayed.pop(delayed).cancel()
+        timer = self.delayed.pop(delayed)
+        if timer is not None:
+            timer.cancel()
 
     def fires(self, entropy: Entropy) -> bool:
         """Count a selected request; return whether the fault fires for it."""
@@ -238,13 +284,14 @@ class _Fault:
         if not self.rule.trigger.fires(self.matches, self.firings, entropy):
             return False
         self.firings += 1
+        self._watchers.notify()
         return True
 
 
 class _FaultyHandler:
     """A handler of one API and the faults that may fire before it."""
 
-    __slots__ = ("_entropy", "_faults", "_handler", "_key")
+    __slots__ = ("_budget", "_entropy", "_faults", "_handler", "_key")
 
     def __init__(
         self,
@@ -252,7 +299,9 @@ class _FaultyHandler:
         faults: Sequence[tuple[_Fault, Selection]],
         handler: Handler,
         entropy: Entropy,
+        budget: WaitingBudget,
     ) -> None:
+        self._budget = budget
         self._key = key
         self._faults = faults
         self._handler = handler
@@ -264,7 +313,7 @@ class _FaultyHandler:
             if selection.selects(call, request) and fault.fires(self._entropy):
                 if call.observed is not None:
                     call.observed.fault = fault.id
-                if fault.rule.action.delay_ms:
+                if fault.rule.action.waits:
                     # The records of a Produce are views of the shared receive buffer.
                     copy_views(request)
                     return self._delay(fault, selection, call.without_pauses(), request)
@@ -272,16 +321,36 @@ class _FaultyHandler:
         return self._handler(call, request)
 
     def _delay(self, fault: _Fault, selection: Selection, call: Call, request: Any) -> Waiting[Any]:
-        """Apply the action after the delay, or when the fault is removed."""
+        """Apply the action after the delay, or when the fault is released or removed.
+
+        With `late` and `disconnect`, raise DisconnectError, and handle the request then.
+        """
+        action = fault.rule.action
+        closes_first = action.late and action.disconnect is not None
         deferred: DeferredRequest[Any] = DeferredRequest(
-            lambda _: self._apply_action(fault, selection, call, request)
+            lambda _: (
+                self._handler(call, request)
+                if closes_first
+                else self._apply_action(fault, selection, call, request)
+            )
         )
-        deferred.wait(lambda: fault.drop(deferred))
+        is_late = action.late and deferred.take_memory(self._budget, call.request_bytes)
+        deferred.wait(None if is_late else lambda: fault.drop(deferred))
         clock = call.node.clock
-        fault.delayed[deferred] = clock.call_at(
-            clock.now_ms() + fault.rule.action.delay_ms, lambda: fault.end(deferred)
+        fault.delayed[deferred] = (
+            None
+            if action.hold
+            else clock.call_at(clock.now_ms() + action.delay_ms, lambda: fault.end(deferred))
         )
+        if closes_first:
+            text = self._disconnection_text(fault, "before")
+            self._record_disconnection(fault, call, request, text)
+            raise DisconnectError(text)
         return deferred.waiting
+
+    def _disconnection_text(self, fault: _Fault, when: str) -> str:
+        name = api_name(self._key)
+        return f"{name} refused: fault {fault.id} closed the connection {when} it was handled"
 
     def _apply_action(self, fault: _Fault, selection: Selection, call: Call, request: Any) -> Any:
         """Perform the action of a fault after its delay."""
@@ -304,14 +373,29 @@ class _FaultyHandler:
                     report_refusal(call, name, subject, error, request, kind=kind)
             raise error
         if action.disconnect is None:
-            return self._handler(call, request)
+            return self._handle_or_lose(action, call, request)
         is_after = action.disconnect is Disconnect.AFTER
-        when = "after" if is_after else "before"
-        text = f"{name} refused: fault {fault.id} closed the connection {when} it was handled"
+        text = self._disconnection_text(fault, "after" if is_after else "before")
         self._record_disconnection(fault, call, request, text)
         if is_after:
             return _unanswered(self._handler, call, request, text)
         raise DisconnectError(text)
+
+    def _handle_or_lose(self, action: Action, call: Call, request: Any) -> Any:
+        """Handle a request, once or twice, and return the answer, if it is not lost."""
+        if action.lost is Lost.REQUEST:
+            return Waiting()
+        if action.twice:
+            # The records of a Produce are views of the shared receive buffer.
+            copy_views(request)
+            repeated, call = deepcopy(request), call.without_pauses()
+            return _with_repetition(
+                self._handler(call, request), lambda: self._handler(call, repeated)
+            )
+        if action.lost is None:
+            return self._handler(call, request)
+        answer = _refusal_or_answer(self._handler, call, request)
+        return Waiting(on_abandon=answer.abandon if isinstance(answer, Waiting) else None)
 
     def _refuse_rows(
         self, error: KafkaError, selection: Selection, call: Call, request: Any
@@ -368,12 +452,28 @@ class _FaultyHandler:
                 yield kind, attribute, subject
 
 
+def _refusal_or_answer(handler: Handler, call: Call, request: object) -> Any:
+    """Return the answer of a handler, or the KafkaError by which it refuses the request."""
+    try:
+        return handler(call, request)
+    except KafkaError as error:
+        return error.without_traceback()
+
+
+def _with_repetition(answer: Any, repeat: Callable[[], Any]) -> Any:
+    """Repeat a request when its answer has arrived, and return this first answer."""
+
+    def after(first: Any) -> Any:
+        with suppress(KafkaError):
+            repeat()
+        return first
+
+    return chain(answer, after)
+
+
 def _unanswered(handler: Handler, call: Call, request: object, reason: str) -> Waiting[Any]:
     """Handle a request and drop its answer; raises DisconnectError, directly or by the Waiting."""
-    try:
-        answer = handler(call, request)
-    except KafkaError:
-        answer = None
+    answer = _refusal_or_answer(handler, call, request)
     if not isinstance(answer, Waiting):
         raise DisconnectError(reason)
     unanswered: Waiting[Any] = Waiting(on_abandon=answer.abandon)

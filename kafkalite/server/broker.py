@@ -255,6 +255,11 @@ class Broker:
         """Remove all requests from the log of requests, if there is one."""
         _running(self._gateways).clear_request_log()
 
+    @property
+    def logs_requests(self) -> bool:
+        """Whether requests are logged."""
+        return _running(self._gateways).logs_requests
+
     def stop_request_log(self) -> int:
         """Stop the log of requests, and return the number of requests that it had."""
         return _running(self._gateways).stop_request_log()

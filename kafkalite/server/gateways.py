@@ -161,6 +161,11 @@ class Gateways:
         """The log of requests, which begins when it is first used."""
         return self.start_request_log() if self._request_log is None else self._request_log
 
+    @property
+    def logs_requests(self) -> bool:
+        """Whether the log of requests has begun."""
+        return self._request_log is not None
+
     def start_request_log(self, limit: int | None = None) -> RequestLog:
         """Begin to log requests, at most `limit` or the default."""
         from kafkalite.server.request_log import (  # noqa: PLC0415 - rarely used

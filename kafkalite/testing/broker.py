@@ -11,6 +11,7 @@ import atexit
 import os
 import threading
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from kafkalite.config.options import CONTROL_TLS, CONTROL_TOKEN
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from kafkalite.control.command_table import Command
     from kafkalite.control.commands.client_metrics import ClientMetricsStatus
     from kafkalite.control.commands.leaders import LeaderStatus
+    from kafkalite.control.commands.report import Report
     from kafkalite.control.server import ControlServer
     from kafkalite.coordinator.event_history import Entry
     from kafkalite.identity.clients import OAuthClient
@@ -68,7 +70,8 @@ _SHUTDOWN_GRACE_S = 0.2
 class Broker(BrokerData):
     """A Kafka cluster for the duration of a `with` or `async with` block.
 
-    It listens on 127.0.0.1. Its data is removed at the end unless `data_directory` is given.
+    It listens on 127.0.0.1. Its data is removed at the end unless `data_directory` is given. An
+    exception that leaves the block gets a note with the text of `report()`.
 
     - `brokers`: number of nodes.
     - `topics`: topics to create, with their partition counts.
@@ -264,6 +267,17 @@ class Broker(BrokerData):
         broker = self._running_broker()
         return self._run_on_loop(perform())
 
+    def report(self, *, after_request: int = 0, after_entry: int = 0, limit: int = 20) -> Report:
+        """Return what the broker saw: the latest requests and events, and hints about mistakes.
+
+        The text of the result is what a failed test prints. It has requests if the broker has
+        `request_log`, or after the first use of `requests`; only those after number
+        `after_request`, and entries of `explain` after number `after_entry`, at most `limit` each.
+        """
+        from kafkalite.control.commands.report import ShowReport  # noqa: PLC0415 - rarely used
+
+        return self._perform(ShowReport(after_request, after_entry, limit))
+
     def client_metrics(self, client_id: str | None = None) -> Sequence[ClientMetrics]:
         """Return the metrics that clients have pushed, of all or of those with this client id.
 
@@ -430,6 +444,7 @@ class Broker(BrokerData):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._add_report_to(error)
         self.stop()
 
     async def __aenter__(self) -> Self:
@@ -442,7 +457,16 @@ class Broker(BrokerData):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        await asyncio.to_thread(self._add_report_to, error)
         await asyncio.to_thread(self.stop)
+
+    def _add_report_to(self, error: BaseException | None) -> None:
+        """Add what the broker saw to the exception that leaves its block, for its traceback."""
+        if isinstance(error, Exception) and self._broker is not None:
+            with suppress(Exception):  # the exception is more important than the report
+                report = self.report()
+                if not report.is_empty:
+                    error.add_note(f"What the broker saw\n{report}")
 
     def _stop_at_exit(self) -> None:
         # A forked process has this object but not its thread, so no call would return there.

@@ -216,6 +216,34 @@ class BrokerData:
         command: ShowGroup = _command(ShowGroup, given, "a group")
         return self._run_on_loop(command.expected(self._running_broker()))
 
+    def expect_commit(
+        self,
+        group_id: str,
+        topic: str,
+        partition: int = 0,
+        offset: int | None = None,
+        *,
+        within: float = 5.0,
+    ) -> int:
+        """Assert that a group commits this offset, or any, and return the committed offset.
+
+        Waits up to `within` seconds. Raises AssertionError with the committed offset and the latest
+        history of the group, and ValueError for an unknown topic or partition.
+        """
+        from kafkalite.control.commands.commits import ExpectCommit  # noqa: PLC0415 - as above
+
+        given = {
+            "group": group_id,
+            "topic": topic,
+            "partition": partition,
+            "offset": offset,
+            "within_ms": round(within * 1000),
+        }
+        result = self._perform(_command(ExpectCommit, given, "an expected commit"))
+        assert result.met, result.text
+        assert result.offset is not None
+        return result.offset
+
     def transactions(self) -> list[TransactionStatus]:
         """Return every transactional id, sorted, with its current or last transaction.
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self, Unpack
 
-from kafkalite.control.commands.faults import AddFault, ClearFaults, ListFaults, RemoveFault
+from kafkalite.control.commands.faults import (
+    AddFault,
+    ClearFaults,
+    ListFaults,
+    ReleaseFault,
+    RemoveFault,
+    ShowFault,
+)
 from kafkalite.gateway.fault_rules import UnknownFaultError, describe_rule, rule_of
 
 if TYPE_CHECKING:
@@ -42,6 +49,30 @@ class InjectedFault:
         """The number of requests for which the fault fired."""
         return self._current_state().firings
 
+    @property
+    def waiting(self) -> int:
+        """The number of requests that the fault delays or holds now."""
+        return self._current_state().waiting
+
+    def wait(self, firings: int = 1, *, timeout: float = 5.0) -> None:
+        """Wait until the fault has fired this often; raises AssertionError after `timeout` seconds.
+
+        Raises ValueError if the fault was removed.
+        """
+        wait_ms = round(timeout * 1000)
+        self._last_state = state = self._perform(ShowFault(self.id, firings, wait_ms))
+        assert state.firings >= firings, (
+            f"{self!r} has fired {state.firings} times in {timeout:g} s, not {firings} times; "
+            f"it selected {state.matches} requests"
+        )
+
+    def release(self, count: int | None = None) -> None:
+        """Handle the requests that wait, or the first `count` of them; the fault stays.
+
+        Raises ValueError if the fault was removed.
+        """
+        self._last_state = self._perform(ReleaseFault(self.id, count))
+
     def remove(self) -> None:
         """Remove the fault; does nothing if it was removed before. Delayed requests are handled."""
         with suppress(UnknownFaultError):
@@ -77,12 +108,13 @@ class BrokerFaults:
     def add(self, **fields: Unpack[FaultFields]) -> InjectedFault:
         """Apply a fault to the requests that arrive from now on.
 
-        `api`, `client_id`, `group`, `topic`, `partition`, `transactional_id`, `node` and `listener`
-        select requests; all that are given must match. `after`, `every`, `times`, `probability` and
-        `nth` define for which of the selected requests the fault fires. `error`, `delay_ms` and
-        `disconnect` define the effect on those requests. An error of a fault with `group`, `topic`,
-        `partition` or `transactional_id` affects only the rows of a request that match. Raises
-        ValueError, with one sentence, for an invalid fault.
+        `api`, `min_version`, `max_version`, `client_id`, `software`, `principal`, `group`, `topic`,
+        `partition`, `transactional_id`, `node` and `listener` select requests; all that are given
+        must match. In the names of clients, `*` stands for any characters. `after`, `every`,
+        `times`, `probability` and `nth` define for which of the selected requests the fault fires.
+        `error`, `delay_ms`, `hold`, `late`, `disconnect`, `lost` and `twice` define the effect. An
+        error of a fault with `group`, `topic`, `partition` or `transactional_id` affects only the
+        rows of a request that match. Raises ValueError, with one sentence, for an invalid fault.
         """
         rule = rule_of(fields)
         state = self._perform(AddFault(rule.match, rule.trigger, rule.action))
@@ -100,3 +132,8 @@ class BrokerFaults:
     def clear(self) -> None:
         """Remove all faults."""
         self._perform(ClearFaults())
+
+    def assert_all_fired(self) -> None:
+        """Raise AssertionError if a fault that was not removed has never fired, and name each."""
+        idle = [repr(each) for each in self.list() if not each.firings]
+        assert not idle, f"these faults never fired: {', '.join(idle)}"

@@ -6,13 +6,15 @@ imports the broker in the fixtures only.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator, Mapping
 
     from kafkalite.config.options import Option
     from kafkalite.testing.broker import Broker
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 _PREFIX = "--kafkalite-"
 _REPEATABLE = ("topic", "config", "node-config", "user", "oidc-client")
 """Options whose values together are one argument."""
+_SESSION_ARGUMENTS = ("topics", "faults", "reset")
+"""Arguments of the marker that a running broker can have."""
+_LOGGED_REQUESTS = 1_000
+"""The number of requests that a broker of a fixture logs, for the report of a failed test."""
 _FREE_PORT = "0"
 """The address of a server of a fixture, if its option is given without one."""
 
@@ -40,42 +46,214 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         group.addoption(f"{_PREFIX}{option.name}", **arguments)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Describe the marker, and prepare what is known about brokers during the run."""
+    config.addinivalue_line(
+        "markers",
+        "kafkalite(**arguments): arguments of Broker for the fixtures kafkalite and "
+        "kafkalite_oidc, and `faults`, a list of the arguments of `faults.add`. For "
+        "kafkalite_session, `topics` and `faults`, and reset=False to keep its data.",
+    )
+    config.stash[_SEEN] = WeakKeyDictionary()
+
+
 @pytest.fixture
-def kafkalite(pytestconfig: pytest.Config) -> Iterator[Broker]:
+def kafkalite(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """Yield a new broker for this test."""
-    with _running_broker(pytestconfig) as broker:
+    with _running_broker(request.config, _marked(request.node)) as broker:
         yield broker
 
 
 @pytest.fixture
-def kafkalite_oidc(pytestconfig: pytest.Config) -> Iterator[Broker]:
+def kafkalite_oidc(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """Yield a new broker for this test, whose clients authenticate with tokens of its provider."""
-    with _running_broker(pytestconfig, oidc=True) as broker:
+    with _running_broker(request.config, {"oidc": True, **_marked(request.node)}) as broker:
         yield broker
 
 
 @pytest.fixture(scope="session")
 def kafkalite_session(pytestconfig: pytest.Config) -> Iterator[Broker]:
-    """Yield the broker of the whole test run; tests that share it use topics of their own."""
-    with _running_broker(pytestconfig) as broker:
+    """Yield the broker of the whole test run, which is reset before each test that uses it."""
+    first = pytestconfig.stash[_FIRST_SESSION_ARGUMENTS]
+    with _running_broker(pytestconfig, first) as broker:
+        pytestconfig.stash[_SESSION_BROKER] = broker
         yield broker
+        del pytestconfig.stash[_SESSION_BROKER]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Reset the broker of the run before a test that uses it, unless its marker has reset=False."""
+    fixtures = getattr(item, "fixturenames", ())
+    if "kafkalite_session" not in fixtures:
+        return
+    marked = _marked(item)
+    own = {name: marked[name] for name in marked if name in _SESSION_ARGUMENTS}
+    others = [name for name in marked if name not in _SESSION_ARGUMENTS]
+    if others and not {"kafkalite", "kafkalite_oidc"} & set(fixtures):
+        pytest.fail(
+            f"pytest.mark.kafkalite: {others[0]} cannot be set for kafkalite_session, which all "
+            "tests share; use the fixture kafkalite",
+            pytrace=False,
+        )
+    broker = item.config.stash.get(_SESSION_BROKER, None)
+    if broker is None:
+        item.config.stash[_FIRST_SESSION_ARGUMENTS] = own
+    elif own.get("reset", True):
+        try:
+            broker.reset()
+        except RuntimeError:  # a test stopped it
+            broker.start()
+        _add_topics_and_faults(broker, own)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add what the brokers of the fixtures of a failed test saw to its report."""
+    report = yield
+    del call
+    if report.when == "call" and report.passed:
+        idle = _idle_faults(item)
+        if idle:
+            report.outcome = "failed"
+            report.longrepr = f"faults of the marker never fired: {', '.join(idle)}"
+    if report.failed and report.when != "teardown":
+        for name, broker in _brokers_of(item):
+            text = _report_of(broker, item.config.stash[_SEEN].get(broker, _Seen()))
+            if text is not None:
+                report.sections.append((f"What the broker of {name} saw", text))
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Remember what the brokers of a test have seen, which reports of later tests leave out."""
+    for _, broker in _brokers_of(item):
+        seen = _seen_by(broker)
+        if seen is not None:
+            item.config.stash[_SEEN][broker] = seen
+    return (yield)
+
+
+class _Seen(NamedTuple):
+    """The numbers of the last request and of the last event of a broker."""
+
+    request: int = 0
+    entry: int = 0
+
+
+_SEEN: Final = pytest.StashKey[WeakKeyDictionary[Any, _Seen]]()
+"""What each broker had seen at the end of the last test that used it."""
+_FAULTS: Final = WeakKeyDictionary[Any, set[str]]()
+"""The ids of the faults of markers."""
+_SESSION_BROKER: Final = pytest.StashKey[Any]()
+_FIRST_SESSION_ARGUMENTS: Final = pytest.StashKey[dict[str, Any]]()
+"""The arguments of the marker of the first test that uses the broker of the run."""
+
+
+def _brokers_of(item: pytest.Item) -> list[tuple[str, Broker]]:
+    """Return the brokers that are values of fixtures of a test, by the names of the fixtures."""
+    module = sys.modules.get("kafkalite.testing.broker")  # see above
+    fixtures: Mapping[str, object] = getattr(item, "funcargs", {})
+    if module is None:
+        return []
+    found = {
+        id(value): (name, value)
+        for name, value in fixtures.items()
+        if isinstance(value, module.Broker)
+    }
+    return list(found.values())
+
+
+def _idle_faults(item: pytest.Item) -> list[str]:
+    """Return the faults of the markers of a test that have not fired."""
+    if "faults" not in _marked(item):
+        return []
+    idle = []
+    for _, broker in _brokers_of(item):
+        with suppress(RuntimeError):  # it does not run
+            idle += [
+                repr(fault)
+                for fault in broker.faults.list()
+                if fault.id in _FAULTS.get(broker, ()) and not fault.firings
+            ]
+    return idle
+
+
+def _report_of(broker: Broker, seen: _Seen) -> str | None:
+    try:
+        report = broker.report(after_request=seen.request, after_entry=seen.entry)
+    except Exception as error:  # noqa: BLE001 - the failure of the test is more important
+        return None if isinstance(error, RuntimeError) else f"no report: {error!r}"
+    return None if report.is_empty and not report.is_logging else str(report)
+
+
+def _seen_by(broker: Broker) -> _Seen | None:
+    try:
+        report = broker.report(limit=1)
+    except RuntimeError:  # it does not run
+        return None
+    return _Seen(report.last_request, report.last_entry)
+
+
+def _marked(node: pytest.Item) -> dict[str, Any]:
+    """Return the arguments of the markers of a test; those of the closest marker win."""
+    arguments: dict[str, Any] = {}
+    for marker in reversed(list(node.iter_markers("kafkalite"))):
+        if marker.args:
+            pytest.fail("pytest.mark.kafkalite takes named arguments only", pytrace=False)
+        arguments |= marker.kwargs
+    return arguments
 
 
 @contextmanager
-def _running_broker(config: pytest.Config, **defaults: object) -> Iterator[Broker]:
-    """Run a broker with the options of pytest; if it cannot start, report that in one line."""
+def _running_broker(config: pytest.Config, marked: Mapping[str, Any]) -> Iterator[Broker]:
+    """Run a broker with options of pytest and arguments of markers, which have precedence.
+
+    If it cannot start, report that in one line.
+    """
     from kafkalite.config.definitions import ConfigError  # noqa: PLC0415 - see above
     from kafkalite.testing.broker import Broker  # noqa: PLC0415
 
+    own = {name: marked[name] for name in marked if name not in _SESSION_ARGUMENTS}
     try:
-        broker = Broker(**{**defaults, **broker_arguments(config)})
+        arguments = {"request_log": _LOGGED_REQUESTS, **broker_arguments(config), **own}
+        _check_names(arguments, Broker)
+        broker = Broker(**arguments)
         broker.start()
-    except (pytest.UsageError, ConfigError, ValueError) as error:
-        pytest.fail(f"the broker of this fixture cannot start: {error}", pytrace=False)
+    except (pytest.UsageError, ConfigError, TypeError, ValueError) as error:
+        reason = f"the broker of this fixture cannot start: {error}"
+        raise pytest.fail.Exception(reason, pytrace=False) from None
     try:
+        _add_topics_and_faults(broker, marked)
         yield broker
     finally:
         broker.stop()
+
+
+def _check_names(arguments: Mapping[str, Any], kind: type[Broker]) -> None:
+    """Raise ValueError for an unknown name, with similar ones."""
+    from inspect import signature  # noqa: PLC0415 - see above
+
+    from kafkalite.ports.similar_names import similar_names_hint  # noqa: PLC0415 - see above
+
+    known = dict.fromkeys((*signature(kind).parameters, *_SESSION_ARGUMENTS))
+    for name in arguments:
+        if name not in known:
+            raise ValueError(f"Broker has no argument {name!r}{similar_names_hint(name, known)}")
+
+
+def _add_topics_and_faults(broker: Broker, marked: Mapping[str, Any]) -> None:
+    try:
+        for name, partitions in marked.get("topics", {}).items():
+            broker.create_topic(name, partitions)
+        faults = [broker.faults.add(**fault) for fault in marked.get("faults", ())]
+        _FAULTS[broker] = {fault.id for fault in faults}
+    except (TypeError, ValueError) as error:
+        reason = f"pytest.mark.kafkalite: {error}"
+        raise pytest.fail.Exception(reason, pytrace=False) from None
 
 
 def broker_arguments(config: pytest.Config) -> dict[str, Any]:

@@ -74,6 +74,7 @@ SECTIONS = (
             "testing.identity": "BrokerIdentity IdentityFailure",
             "testing.nodes": "BrokerNodes BrokerNode",
             "control.commands.leaders": "LeaderStatus",
+            "control.commands.report": "Report",
             "testing.plugin": "kafkalite kafkalite_session",
             "coordinator.event_history": "Entry",
             "telemetry.metrics": "ClientMetrics Metric Distribution",

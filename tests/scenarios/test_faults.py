@@ -427,6 +427,69 @@ def test_a_delayed_request_of_a_disconnected_client_is_not_handled(
     assert end_offset(client) == 0
 
 
+def test_a_late_commit_rewinds_the_group(broker: Broker, client: RawClient) -> None:
+    """No rule of Kafka refuses it: member and epoch are right."""
+    ghost = broker.faults.add(api="OffsetCommit", nth=1, hold=True, late=True, disconnect=True)
+    with connected(broker) as lost, pytest.raises(ConnectionClosedError):
+        lost.call(commit_request(3), 8)
+    client.call(commit_request(6), 8)
+    assert (ghost.waiting, broker.committed("g")) == (1, {("orders", 0): 6})
+    ghost.release()
+    assert (ghost.waiting, broker.committed("g")) == (0, {("orders", 0): 3})
+
+
+def test_held_requests_of_two_clients_are_handled_in_any_order(
+    broker: Broker, client: RawClient
+) -> None:
+    faults = [
+        broker.faults.add(api="Produce", nth=1, hold=True) for _ in range(2)
+    ]  # the second selects what the first does not hold
+    with connected(broker) as other:
+        client.send(produce(value=b"first"), 9)
+        faults[0].wait()
+        other.send(produce(value=b"second"), 9)
+        faults[1].wait()
+        for fault in reversed(faults):
+            fault.release()
+        assert produced(client.receive()) == produced(other.receive()) == ErrorCode.NONE
+    assert [each.value for each in broker.records("orders")] == [b"second", b"first"]
+
+
+def test_a_late_produce_keeps_its_records(broker: Broker, client: RawClient) -> None:
+    """Its records are copied before the memory of its connection is used again."""
+    ghost = broker.faults.add(api="Produce", nth=1, hold=True, late=True)
+    with connected(broker) as lost:
+        lost.send(produce(value=b"late"), 9)
+        ghost.wait()
+    assert produced(client.call(produce(value=b"early"), 9)) == ErrorCode.NONE
+    ghost.release()
+    assert [each.value for each in broker.records("orders")] == [b"early", b"late"]
+
+
+def test_a_produce_is_written_twice(broker: Broker, client: RawClient) -> None:
+    broker.faults.add(api="Produce", twice=True)
+    assert produced(client.call(produce(), 9)) == ErrorCode.NONE
+    assert [each.value for each in broker.records("orders")] == [b"v", b"v"]
+
+
+@pytest.mark.parametrize(("lost", "count"), [("request", 0), ("answer", 1)])
+def test_a_client_does_not_know_what_was_lost(broker: Broker, lost: str, count: int) -> None:
+    fault = broker.faults.add(api="Produce", lost=lost)
+    with connected(broker) as unanswered:
+        unanswered.send(produce(), 9)
+        fault.wait()
+        assert len(broker.records("orders")) == count
+        broker.faults.assert_all_fired()
+
+
+def test_faults_that_have_not_fired_are_named(broker: Broker) -> None:
+    fault = broker.faults.add(api="Produce", error="NOT_ENOUGH_REPLICAS")
+    with pytest.raises(AssertionError, match="never fired: <fault f1: api=Produce"):
+        broker.faults.assert_all_fired()
+    with pytest.raises(AssertionError, match="has fired 0 times in 0 s, not 1 times; it selected"):
+        fault.wait(timeout=0)
+
+
 def test_a_delayed_request_may_then_be_refused_or_disconnected(
     broker: Broker, client: RawClient
 ) -> None:

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.authorized_operations import NOT_REQUESTED, cluster_operations, topic_operations
+from kafkalite.coordinator.contract import CREATED, Event
 from kafkalite.gateway.api import Api, Eras
+from kafkalite.gateway.refusals import client_address
 from kafkalite.metadata.creation import MAX_PARTITIONS_PER_REQUEST
 from kafkalite.metadata.image import INTERNAL_TOPICS, NO_LEADER
 from kafkalite.metadata.internal_topics import auto_created_topic
 from kafkalite.metadata.topic_names import invalid_name_reason
+from kafkalite.ports.texts import count_text
 from kafkalite.ports.turns import chunks, in_steps
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest, MetadataResponse
-from kafkalite.protocol.acl_operations import Operation, Resource
+from kafkalite.protocol.acl_operations import Entity, Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.rows import refusal
@@ -192,6 +195,7 @@ def _topics_by_name(
                 node.cluster.metadata.create_topics(
                     [auto_created_topic(name, node.config) for name in batch]
                 )
+                _report_created(call, batch)
     known = frozenset(names)
     return [
         image.topics.get(name)
@@ -209,6 +213,26 @@ def _topics_by_name(
         for name in (in_steps(all_names) if len(known) < len(all_names) else ())
         if name not in known
     ]
+
+
+def _report_created(call: Call, names: Iterable[str]) -> None:
+    """Add the automatic creation of topics to their histories."""
+    node = call.node
+    for name in names:
+        topic = node.cluster.metadata.image.topics.get(name)
+        if topic is None:  # refused
+            continue
+        partitions = len(topic.partitions)
+        facts = {
+            "partitions": partitions,
+            "client_id": call.client_id,
+            "client_host": call.client_host,
+        }
+        text = (
+            f"created automatically with {count_text(partitions, 'partition')}, because "
+            f"client {call.client_id} at {client_address(call)} asked for its metadata"
+        )
+        node.history.add(Event(name, CREATED, text, facts, Entity.TOPIC), node.clock.now_ms())
 
 
 def _describable(call: Call, all_names: Mapping[str, None]) -> list[str]:

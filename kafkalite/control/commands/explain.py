@@ -236,10 +236,11 @@ def _lines(found: Explanation, given: Mapping[str, object]) -> list[str]:
 
 def _entry_lines(entries: Sequence[HistoryEntry], *, is_unfiltered: bool) -> list[str]:
     """Return entries as lines with aligned columns."""
-    subject_width = min(
-        max(len(_subject_of(each)) for each in entries) if is_unfiltered else 0, _MAX_SUBJECT_WIDTH
-    )
-    kind_width = max(len(each.kind) for each in entries) + 1
+    subject_width = 0
+    if is_unfiltered:
+        widest = max((len(_subject_of(each)) for each in entries), default=0)
+        subject_width = min(widest, _MAX_SUBJECT_WIDTH)
+    kind_width = max((len(each.kind) for each in entries), default=0) + 1
     members = _short_names(member for each in entries for member in each.members)
     return [_entry_line(each, subject_width, kind_width, members) for each in entries]
 
@@ -262,9 +263,14 @@ def _address_hint(client: str) -> str:
     return ""
 
 
+def lines_of(entries: Sequence[Entry]) -> list[str]:
+    """Return entries of the history as lines with aligned columns, and with their subjects."""
+    return _entry_lines([_described(each) for each in entries], is_unfiltered=True)
+
+
 def line_of(entry: Entry) -> str:
     """Return an entry of the history as one line, with its subject."""
-    (line,) = _entry_lines([_described(entry)], is_unfiltered=True)
+    (line,) = lines_of([entry])
     return line
 
 
@@ -327,11 +333,27 @@ def _shortened(member_id: str, length: int) -> str:
 _ID_LENGTH: Final = 8
 _UUID_AT_END: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
+COLOURS: Final = {
+    "refused:": "red",
+    "fenced:": "red",
+    "expired:": "yellow",
+    "rebalance:": "yellow",
+    "joined:": "green",
+}
+
 _ABOUT = "Show the history of groups, transactional ids, topics and clients, with reasons."
 
 COMMANDS = Family(
     (
-        Row(Explain, Explanation, "GET", "/v1/explain", (Words("explain"),), _lines),
+        Row(
+            Explain,
+            Explanation,
+            "GET",
+            "/v1/explain",
+            (Words("explain"),),
+            _lines,
+            colours=COLOURS,
+        ),
         Row(
             FollowHistory,
             HistoryEntry,
@@ -347,6 +369,7 @@ COMMANDS = Family(
             lambda entry, given: [_followed_line(entry, given)],
             pieces=lambda command, broker: command.events(broker),
             media_type="text/event-stream",
+            colours=COLOURS,
         ),
     ),
     {"explain": _ABOUT},

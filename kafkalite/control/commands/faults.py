@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from kafkalite.config.typed_json import About
-from kafkalite.control.command_table import Family, Row, Words
+from kafkalite.control.command_table import Family, Row, Words, write_answers
+from kafkalite.control.waiting import MAX_WAIT_MS, changed
 from kafkalite.gateway.fault_rules import FaultState, Rule, UnknownFaultError, describe_rule
 
 if TYPE_CHECKING:
@@ -27,6 +29,30 @@ class ListFaults:
     async def perform(self, broker: Broker) -> FaultList:
         """Return all faults."""
         return FaultList(tuple(broker.faults.states()))
+
+
+@dataclass(frozen=True, slots=True)
+class ShowFault:
+    """Return a fault with its counts, and wait before until it has fired often enough."""
+
+    fault_id: Annotated[str, About("id that `fault add` and `fault list` print", metavar="ID")]
+    firings: Annotated[int, About("wait until it has fired this often", minimum=0)] = 0
+    wait_ms: Annotated[
+        int,
+        About(
+            "time limit of the wait in milliseconds, in real time", minimum=0, maximum=MAX_WAIT_MS
+        ),
+    ] = 0
+
+    async def perform(self, broker: Broker) -> FaultState:
+        """Return the fault; raises UnknownFaultError for an unknown id."""
+        watchers = broker.faults.watchers
+        deadline = asyncio.get_running_loop().time() + self.wait_ms / 1000
+        while True:
+            changes, state = watchers.changes, broker.faults.state(self.fault_id)
+            is_met = state.firings >= self.firings
+            if is_met or not await changed(watchers, changes, deadline):
+                return state
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +80,23 @@ class RemoveFault:
 
 
 @dataclass(frozen=True, slots=True)
+class ReleaseFault:
+    """Handle the requests that a fault delays or holds; the fault stays, and holds later ones."""
+
+    fault_id: Annotated[str, About("id that `fault add` and `fault list` print", metavar="ID")]
+    count: Annotated[
+        int | None,
+        About("only this many, in the order of arrival [all]", minimum=1, metavar="N"),
+    ] = None
+
+    async def perform(self, broker: Broker) -> FaultState:
+        """Release the requests; raises UnknownFaultError for an unknown id."""
+        state = broker.faults.release(self.fault_id, self.count)
+        await write_answers()
+        return state
+
+
+@dataclass(frozen=True, slots=True)
 class ClearFaults:
     """Remove all faults; return them with their final counts."""
 
@@ -64,6 +107,8 @@ class ClearFaults:
 
 def _line(state: FaultState) -> str:
     counts = f"{state.matches} selected, {state.firings} fired"
+    if state.waiting:
+        counts += f", {state.waiting} waiting"
     return f"{state.id}: {describe_rule(state.rule)} ({counts})"
 
 
@@ -106,6 +151,7 @@ COMMANDS = Family(
             },
             201,
         ),
+        Row(ShowFault, FaultState, "GET", _PATH_OF_ONE, not_found=UnknownFaultError),
         Row(
             RemoveFault,
             FaultState,
@@ -113,6 +159,16 @@ COMMANDS = Family(
             _PATH_OF_ONE,
             (Words("fault remove", "Remove one fault or all faults.", ("fault_id",)),),
             _lines_of_one,
+            not_found=UnknownFaultError,
+        ),
+        Row(
+            ReleaseFault,
+            FaultState,
+            "POST",
+            f"{_PATH_OF_ONE}/release",
+            (Words("fault release", "Handle the requests that a fault holds.", ("fault_id",)),),
+            _lines_of_one,
+            example={},
             not_found=UnknownFaultError,
         ),
         Row(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -19,6 +18,7 @@ from kafkalite.control.group_reader import (
 from kafkalite.control.group_status import DEAD, EMPTY, STATES, GroupList, GroupStatus, dead_group
 from kafkalite.control.internal_requests import answer_of
 from kafkalite.control.turns import answer_pieces
+from kafkalite.control.waiting import MAX_WAIT_MS, becomes_true
 from kafkalite.ports.texts import count_text
 from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
 from kafkalite.protocol.error_codes import ErrorCode
@@ -27,7 +27,6 @@ from kafkalite.protocol.errors import KafkaError
 if TYPE_CHECKING:
     from kafkalite.server.broker import Broker
 
-MAX_WAIT_MS: Final = 10 * 60 * 1000
 _MAX_MEMBERS: Final = 2**31 - 1
 _MAX_HISTORY_LINES: Final = 10
 _STATES_WITHOUT_MEMBERS: Final = (DEAD, EMPTY)
@@ -82,19 +81,9 @@ class ShowGroup:
     async def wait(self, broker: Broker) -> bool:
         """Wait until the group has the state and the members; return False if the time is over."""
         cluster = running_cluster(broker)
-        deadline = asyncio.get_running_loop().time() + self.wait_ms / 1000
-        changed = asyncio.Event()
-        cluster.groups.watch(changed.set)
-        try:
-            async with asyncio.timeout_at(deadline):
-                while not self._is_met(*state_of(cluster, self.group)):
-                    await changed.wait()
-                    changed.clear()
-        except TimeoutError:
-            return self._is_met(*state_of(cluster, self.group))
-        finally:
-            cluster.groups.unwatch(changed.set)
-        return True
+        return await becomes_true(
+            lambda: self._is_met(*state_of(cluster, self.group)), cluster.groups, self.wait_ms
+        )
 
     def _is_met(self, state: str, members: int) -> bool:
         has_state = state != DEAD if self.state is None else state == self.state

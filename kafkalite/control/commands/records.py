@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, cast
 from kafkalite.config.typed_json import About, JsonError, to_json
 from kafkalite.control.command_table import Family, Row
 from kafkalite.control.topic_records import UnknownTopicError, produce, read
+from kafkalite.control.waiting import MAX_WAIT_MS
 from kafkalite.ports.times import iso_of
 from kafkalite.storage.record_format import NewRecord
 from kafkalite.storage.record_text import bytes_of, text_and_base64
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_READ: Final = 1_000_000
 DEFAULT_READ: Final = 100
-MAX_WAIT_MS: Final = 10 * 60 * 1000
+
 
 _MAX_OFFSET: Final = 2**63 - 1
 _MAX_PARTITION: Final = 2**31 - 1

@@ -12,7 +12,8 @@ from kafkalite.config.typed_json import About, JsonError, to_json
 from kafkalite.control.command_table import CommandError, Family, Row, Status, Words
 from kafkalite.control.commands import explain
 from kafkalite.control.request_filter import RequestFilter, check_fields, field_differences
-from kafkalite.control.waiting import changed, keep_alive_deadline
+from kafkalite.control.turns import REQUESTS_PER_TURN, in_turns
+from kafkalite.control.waiting import MAX_WAIT_MS, changed, keep_alive_deadline
 from kafkalite.ports.texts import count_text
 from kafkalite.ports.times import iso_of
 from kafkalite.protocol import codec
@@ -25,15 +26,12 @@ if TYPE_CHECKING:
     from kafkalite.server.request_log import LoggedRequest, RequestLog
 
 MAX_LISTED: Final = 100_000
-MAX_WAIT_MS: Final = 10 * 60 * 1000
 DEFAULT_WITHIN_MS: Final = 5_000
 
-_REQUESTS_PER_TURN: Final = 20
-"""The number of requests that are compared or described before other tasks run."""
 _NEAREST: Final = 3
 _MAX_LISTED_MATCHES: Final = 10
 _MAX_HISTORY_LINES: Final = 5
-_MET, _UNMET = 200, 409
+MET, UNMET = 200, 409
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +141,7 @@ class ListRequests(RequestFilter):
     async def perform(self, broker: Broker) -> RequestList:
         """Return the selected requests."""
         log = broker.request_log
-        found = [recorded(each) async for each in _in_turns(await self._selected(log))]
+        found = [recorded(each) async for each in _each(await self._selected(log))]
         return RequestList(log.last_number, len(log), tuple(found))
 
     async def _selected(self, log: RequestLog) -> Sequence[LoggedRequest]:
@@ -153,7 +151,7 @@ class ListRequests(RequestFilter):
         while True:
             changes, last_number = log.watchers.changes, log.last_number
             requests = _requests(log, since)
-            found = [each async for each in _in_turns(requests) if self.matches(each)]
+            found = [each async for each in _each(requests) if self.matches(each)]
             if found or not await changed(log.watchers, changes, deadline):
                 return found[-self.limit :]
             since = max(since, last_number)
@@ -188,7 +186,7 @@ class StreamRequests(RequestFilter):
         yield ": requests\n\n"
         while True:
             changes, ended = log.watchers.changes, log.after(number)
-            async for each in _in_turns(ended):
+            async for each in _each(ended):
                 assert each.number is not None
                 number = each.number
                 if self.matches(each):
@@ -310,8 +308,8 @@ class ExpectRequests(RequestFilter):
         while True:
             changes, last_number = log.watchers.changes, log.last_number
             requests, pending = log.after(since), log.pending()
-            ended += [each async for each in _in_turns(requests) if self._is_met_by(each)]
-            found = ended + [each async for each in _in_turns(pending) if self._is_met_by(each)]
+            ended += [each async for each in _each(requests) if self._is_met_by(each)]
+            found = ended + [each async for each in _each(pending) if self._is_met_by(each)]
             count = len(found)
             is_over = self._maximum is not None and count > self._maximum
             if is_over or (count >= self._minimum and not waits_for_more):
@@ -323,7 +321,7 @@ class ExpectRequests(RequestFilter):
     async def _nearest(self, log: RequestLog) -> list[NearMiss]:
         """Return the requests with the fewest differences, the latest of them first."""
         ranked: list[tuple[int, int, LoggedRequest]] = []
-        async for each in _in_turns(_requests(log, self.since)):
+        async for each in _each(_requests(log, self.since)):
             differences = sum(1 for _ in self.all_differences(each))
             if differences:
                 # A request of another API is further away than any of this API.
@@ -463,12 +461,8 @@ def _requests(log: RequestLog, since: int) -> Iterable[LoggedRequest]:
     return (*log.after(since), *log.pending())
 
 
-async def _in_turns(requests: Iterable[LoggedRequest]) -> AsyncIterator[LoggedRequest]:
-    """Yield requests, and let other tasks run now and then."""
-    for position, each in enumerate(requests):
-        if position % _REQUESTS_PER_TURN == 0:
-            await asyncio.sleep(0)
-        yield each
+def _each(requests: Iterable[LoggedRequest]) -> AsyncIterator[LoggedRequest]:
+    return in_turns(requests, REQUESTS_PER_TURN)
 
 
 def _dumps(value: object) -> str:
@@ -516,7 +510,7 @@ COMMANDS = Family(
                 "times": 3,
                 "within_ms": 100,
             },
-            status=Status((_MET, _UNMET), lambda _, answer: _MET if answer.met else _UNMET),
+            status=Status((MET, UNMET), lambda _, answer: MET if answer.met else UNMET),
         ),
         Row(ClearRequests, ClearedRequests, "DELETE", _PATH),
         Row(StopRequestLog, ClearedRequests, "POST", f"{_PATH}/stop", example={}),

@@ -104,6 +104,18 @@ def test_control_characters_in_group_entries_are_escaped(
     assert output(capsys).startswith("2026-03-01T00:00:00.000Z refused: ")
 
 
+def test_kinds_of_events_have_colours_on_a_terminal(
+    broker: Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkalite.cli.tables.has_colours", lambda: True)
+    with closing(RawClient(int(broker.bootstrap_servers.rpartition(":")[2]))) as client:
+        client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["refused:"]), 6)
+        client.call(HeartbeatRequest(group_id="refused:", member_id="m", generation_id=1), 4)
+    main(["explain", "--group", "refused:"])
+    (line,) = output(capsys).splitlines()
+    assert line.startswith("2026-03-01T00:00:00.000Z \x1b[31mrefused:\x1b[0m ")
+
+
 def test_transactional_id_and_group_of_the_same_name_are_separate(
     broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -145,7 +157,11 @@ def test_faults_are_added_listed_and_removed(capsys: pytest.CaptureFixture[str])
 def test_every_selector_of_a_fault_is_sent(broker: Broker) -> None:
     values = {
         "api": "Produce",
+        "min_version": 3,
+        "max_version": 9,
         "client_id": "c",
+        "software": "librdkafka *",
+        "principal": "User:alice",
         "topic": "t",
         "partition": 3,
         "transactional_id": "x",
@@ -194,7 +210,7 @@ def test_control_characters_in_a_fault_are_escaped(
         (["explain", "--limit", "0"], 1, "limit must be a whole number"),
         (["fault"], 2, "ACTION"),
         (["fault", "break"], 2, "invalid choice"),
-        (["fault", "add"], 2, "needs --error, --delay or --disconnect"),
+        (["fault", "add"], 2, "needs --error, --delay, --disconnect, --hold, "),
         (["fault", "add", "--delay", "soon"], 2, "is not a duration"),
         (["fault", "add", "--disconnect", "now"], 2, "invalid choice"),
         (["fault", "add", "--disconnect", "--times", "many"], 2, "--times"),

@@ -215,7 +215,7 @@ async def test_faults_are_added_listed_and_removed() -> None:
     driven = ControlEndpoint()
     added = await driven.post(FAULT, "/v1/faults")
     assert added.status == 201
-    assert added.body == {"id": "f1", **FAULT, "matches": 0, "firings": 0}
+    assert added.body == {"id": "f1", **FAULT, "matches": 0, "firings": 0, "waiting": 0}
     await driven.post({"action": {"delay_ms": 5}}, "/v1/faults")
     listed = (await driven.get("/v1/faults")).body["faults"]
     assert [each["id"] for each in listed] == ["f1", "f2"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from kafkalite.gateway.fault_rules import Match
+from kafkalite.gateway.fault_rules import FaultError, Match
 from kafkalite.gateway.fault_selection import Selection, has_entity, may_select
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
@@ -26,8 +26,11 @@ ORDERS = b"o" * 16
 CALL = cast(
     "Call",
     SimpleNamespace(
+        api_version=8,
         client_id="c",
+        context=SimpleNamespace(client_software=("librdkafka", "2.16.0")),
         listener="PLAINTEXT",
+        principal="User:alice",
         node=SimpleNamespace(
             id=0, image=SimpleNamespace(topics_by_id={ORDERS: SimpleNamespace(name="orders")})
         ),
@@ -142,3 +145,48 @@ def test_an_api_is_selected_if_its_requests_have_the_entities() -> None:
     assert not may_select(Match(api=ApiKey.PRODUCE), ApiKey.HEARTBEAT)
     assert not may_select(Match(partition=0), ApiKey.HEARTBEAT)
     assert has_entity(ApiKey.PRODUCE, "partition")
+
+
+@pytest.mark.parametrize(
+    ("match", "is_selected"),
+    [
+        ({"client_id": "c"}, True),
+        ({"client_id": "d"}, False),
+        ({"client_id": "*"}, True),
+        ({"client_id": "c*"}, True),
+        ({"client_id": "*d*"}, False),
+        ({"client_id": "."}, False),
+        ({"software": "librdkafka 2.16.0"}, True),
+        ({"software": "librdkafka*"}, True),
+        ({"software": "* 2.*"}, True),
+        ({"software": "librdkafka"}, False),
+        ({"principal": "User:alice"}, True),
+        ({"principal": "User:*"}, True),
+        ({"principal": "User:bob"}, False),
+        ({"min_version": 8}, True),
+        ({"min_version": 9}, False),
+        ({"max_version": 8}, True),
+        ({"max_version": 7}, False),
+        ({"min_version": 8, "max_version": 8}, True),
+        ({"node": 0, "listener": "plaintext"}, True),
+        ({"node": 1}, False),
+        ({"listener": "CONTROLLER"}, False),
+        ({"client_id": "c*", "principal": "User:bob"}, False),
+    ],
+)
+def test_requests_are_selected_by_their_clients_and_versions(
+    match: dict[str, Any], *, is_selected: bool
+) -> None:
+    selection = Selection(ApiKey.OFFSET_FETCH, Match(**match))
+    assert selection.selects(CALL, offsets_of("g")) is is_selected
+
+
+def test_a_client_without_software_is_selected_by_no_name() -> None:
+    unnamed = cast("Call", SimpleNamespace(context=SimpleNamespace(client_software=None)))
+    selection = Selection(ApiKey.OFFSET_FETCH, Match(software="librdkafka*"))
+    assert not selection.selects(unnamed, offsets_of("g"))
+
+
+def test_a_range_of_versions_is_not_empty() -> None:
+    with pytest.raises(FaultError, match="min_version must not be above"):
+        Match(min_version=3, max_version=2)

@@ -14,8 +14,9 @@ from kafkalite.gateway.faults import Faults
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.steps import DisconnectError, StepOrder
 from kafkalite.ports.waiting import Waiting
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatResponse
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.testing.entropy import SeededEntropy
 from kafkalite.wire.session import PendingAnswer
 from tests.unit.frames import request_frame
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
     from kafkalite.gateway.fault_rules import FaultState
     from kafkalite.gateway.steps import Step
-    from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+    from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 
 DELAY_MS = 500
 
@@ -303,3 +304,173 @@ def test_a_delayed_request_is_handled_with_its_own_facts() -> None:
     faulty.send(other)
     faulty.clock.advance(DELAY_MS)
     assert seen == [("new", 4, "second", len(other) - 4), ("old", 0, "first", len(delayed) - 4)]
+
+
+def counted() -> tuple[list[int], Any]:
+    """Return a list that grows with each handled request, and the handler."""
+    handled: list[int] = []
+
+    def handle(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
+        handled.append(len(handled))
+        return alive(call, request)
+
+    return handled, handle
+
+
+def held(faulty: ServedWithFaults, **action: object) -> tuple[FaultState, PendingAnswer]:
+    state = faulty.add(hold=True, **action)
+    pending = faulty.send(request_frame(BEAT, 4))
+    assert isinstance(pending, PendingAnswer)
+    return state, pending
+
+
+def test_held_requests_are_handled_in_order_when_they_are_released() -> None:
+    handled, handle = counted()
+    faulty = ServedWithFaults(handle)
+    fault, first = held(faulty)
+    second, third = (faulty.send(request_frame(BEAT, 4)) for _ in range(2))
+    assert isinstance(second, PendingAnswer)
+    assert isinstance(third, PendingAnswer)
+    faulty.clock.advance(10**9)
+    assert handled == []
+    assert faulty.injected.release(fault.id, 2).waiting == 1
+    answers = (first, second, third)
+    assert [each.waiting.is_resolved for each in answers] == [True, True, False]
+    assert faulty.injected.release(fault.id).waiting == 0
+    assert faulty.code_of(third) == ErrorCode.NONE
+    with pytest.raises(UnknownFaultError):
+        faulty.injected.release("f9")
+
+
+def test_removing_a_fault_releases_the_requests_that_it_holds() -> None:
+    faulty = ServedWithFaults()
+    fault, pending = held(faulty, error="NOT_COORDINATOR")
+    faulty.injected.remove(fault.id)
+    assert faulty.code_of(pending) == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+def test_only_a_late_request_is_handled_after_its_connection_was_closed(*, is_late: bool) -> None:
+    handled, handle = counted()
+    faulty = ServedWithFaults(handle)
+    fault, pending = held(faulty, **({"late": True} if is_late else {}))
+    pending.waiting.abandon()
+    assert faulty.injected.states()[0].waiting == is_late
+    faulty.injected.release(fault.id)
+    assert len(handled) == is_late
+
+
+def test_a_late_request_can_lose_its_connection_at_once() -> None:
+    handled, handle = counted()
+    faulty = ServedWithFaults(handle)
+    faulty.add(delay_ms=DELAY_MS, late=True, disconnect="before")
+    with pytest.raises(DisconnectError, match="f1 closed the connection before it was handled"):
+        faulty.send(request_frame(BEAT, 4))
+    assert handled == []
+    faulty.clock.advance(DELAY_MS)
+    assert handled == [0]
+
+
+def test_late_requests_have_limited_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request above the limit is dropped with its connection; its memory is that of others."""
+    size = len(request_frame(BEAT, 4)) - 4
+    monkeypatch.setattr("kafkalite.gateway.faults.MAX_LATE_BYTES", 2 * size)
+    handled, handle = counted()
+    faulty = ServedWithFaults(handle)
+    fault, first = held(faulty, late=True)
+    others = [faulty.send(request_frame(BEAT, 4)) for _ in range(2)]
+    for each in (first, *others):
+        assert isinstance(each, PendingAnswer)
+        each.waiting.abandon()
+    assert faulty.injected.release(fault.id).waiting == 0
+    assert len(handled) == 2
+    again = faulty.send(request_frame(BEAT, 4))
+    assert isinstance(again, PendingAnswer)
+    again.waiting.abandon()
+    faulty.injected.release(fault.id)
+    assert len(handled) == 3
+
+
+def test_a_stop_drops_late_requests() -> None:
+    handled, handle = counted()
+    faulty = ServedWithFaults(handle)
+    faulty.add(delay_ms=DELAY_MS, late=True)
+    faulty.send(request_frame(BEAT, 4))
+    faulty.injected.close()
+    faulty.clock.advance(DELAY_MS)
+    assert handled == []
+
+
+@pytest.mark.parametrize(("lost", "count"), [("request", 0), ("answer", 1)])
+def test_a_lost_message_leaves_the_client_without_answer(lost: str, count: int) -> None:
+    handled, handle = counted()
+    faulty = ServedWithFaults(handle)
+    faulty.add(lost=lost)
+    pending = faulty.send(request_frame(BEAT, 4))
+    assert isinstance(pending, PendingAnswer)
+    assert len(handled) == count
+    faulty.injected.clear()
+    assert not pending.waiting.is_resolved
+    pending.waiting.abandon()
+
+
+def test_a_refusal_can_be_lost() -> None:
+    def refuse(_: Call, __: HeartbeatRequest) -> HeartbeatResponse:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    faulty = ServedWithFaults(refuse)
+    faulty.add(lost="answer")
+    pending = faulty.send(request_frame(BEAT, 4))
+    assert isinstance(pending, PendingAnswer)
+    assert not pending.waiting.is_resolved
+
+
+def test_the_answer_to_a_repeated_request_is_the_first_one() -> None:
+    answers: list[Waiting[HeartbeatResponse]] = []
+
+    def wait(_: Call, __: HeartbeatRequest) -> Waiting[HeartbeatResponse]:
+        answers.append(Waiting())
+        return answers[-1]
+
+    faulty = ServedWithFaults(wait)
+    faulty.add(twice=True)
+    pending = faulty.send(request_frame(BEAT, 4))
+    assert isinstance(pending, PendingAnswer)
+    assert len(answers) == 1  # the second is sent after the answer, as by a client that retries
+    answers[0].resolve(HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION))
+    assert len(answers) == 2
+    assert faulty.code_of(pending) == ErrorCode.ILLEGAL_GENERATION
+
+
+def test_the_repetition_may_be_refused() -> None:
+    handled: list[HeartbeatRequest] = []
+
+    def once(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
+        handled.append(request)
+        if len(handled) == 2:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return alive(call, request)
+
+    faulty = ServedWithFaults(once)
+    faulty.add(twice=True)
+    faulty.send(request_frame(BEAT, 4))
+    assert faulty.answer(4)[1].error_code == ErrorCode.NONE
+    first, second = handled
+    assert first is not second
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("action", "reason"),
+    [
+        ({"hold": True, "delay_ms": 1}, "both hold and delay_ms"),
+        ({"late": True}, "late needs delay_ms or hold"),
+        ({"late": True, "hold": True, "disconnect": "after"}, "disconnect is not after"),
+        ({"error": "NOT_COORDINATOR", "lost": "answer"}, "both error and lost"),
+        ({"twice": True, "disconnect": True}, "both disconnect and twice"),
+        ({"lost": "both"}, 'must be "request" or "answer"'),
+    ],
+)
+def test_contradictory_actions_are_refused(action: dict[str, object], reason: str) -> None:
+    with pytest.raises(FaultError, match=reason):
+        ServedWithFaults().add(**action)

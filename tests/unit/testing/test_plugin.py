@@ -61,6 +61,152 @@ def test_there_is_a_broker_for_each_test_and_one_for_the_session(
     run(pytester, monkeypatch).assert_outcomes(passed=2)
 
 
+MARKED = """
+import pytest
+
+pytestmark = pytest.mark.kafkalite(config={"num.partitions": 2}, brokers=2)
+FAULT = {"api": "Produce", "error": "NOT_ENOUGH_REPLICAS"}
+
+
+@pytest.mark.kafkalite(brokers=3, topics={"orders": 4}, faults=[FAULT])
+def test_arguments(kafkalite):
+    assert len(kafkalite.nodes) == 3
+    assert kafkalite._settings.config == {"num.partitions": "2"}
+    assert len(kafkalite.topic("orders").partitions) == 4
+    assert [fault.rule.match.api.name for fault in kafkalite.faults.list()] == ["PRODUCE"]
+    kafkalite.faults.clear()
+
+
+@pytest.mark.kafkalite(faults=[FAULT])
+def test_fault_that_does_not_fire(kafkalite):
+    kafkalite.faults.add(api="Fetch", disconnect=True)  # a fault of the test itself may be idle
+
+
+@pytest.mark.kafkalite(topic={"orders": 4})
+def test_unknown_argument(kafkalite):
+    pass
+
+
+@pytest.mark.kafkalite(faults=[{"api": "Produkt"}])
+def test_unknown_api(kafkalite):
+    pass
+
+
+@pytest.mark.kafkalite(3)
+def test_position(kafkalite):
+    pass
+
+
+def test_argument_of_the_session(kafkalite_session):
+    pass
+"""
+
+
+def test_markers_have_arguments_of_the_brokers(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(MARKED)
+    result = run(pytester, monkeypatch, "-W", "error")
+    result.assert_outcomes(passed=1, failed=1, errors=4)
+    cannot_start = "the broker of this fixture cannot start"
+    result.stdout.fnmatch_lines_random(
+        [
+            f"{cannot_start}: Broker has no argument 'topic'; similar names are topics*",
+            "pytest.mark.kafkalite: *'Produkt' is not an API of Kafka; similar names are Produce",
+            "pytest.mark.kafkalite takes named arguments only",
+            "faults of the marker never fired: <fault f1: api=Produce; error=NOT_ENOUGH_REPLICAS>",
+            "pytest.mark.kafkalite: config cannot be set for kafkalite_session, which all tests*",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+SESSION = """
+import pytest
+
+@pytest.mark.kafkalite(topics={"first": 1})
+def test_first(kafkalite_session):
+    assert list(kafkalite_session.topics()) == ["first"]
+    kafkalite_session.produce("first", b"1")
+
+@pytest.mark.kafkalite(reset=False)
+def test_second(kafkalite_session):
+    assert [record.value for record in kafkalite_session.records("first")] == [b"1"]
+
+@pytest.mark.kafkalite(topics={"third": 2})
+def test_third(kafkalite_session):
+    assert list(kafkalite_session.topics()) == ["third"]
+    kafkalite_session.stop()
+
+def test_fourth(kafkalite_session):
+    assert not kafkalite_session.topics()
+"""
+
+
+def test_the_broker_of_the_session_is_reset_before_each_test(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(SESSION)
+    run(pytester, monkeypatch).assert_outcomes(passed=4)
+
+
+FAILING = """
+import pytest
+from kafkalite.testing import Broker
+
+@pytest.fixture
+def cluster():
+    with Broker(topics={"orders": 1}, request_log=10) as broker:
+        yield broker
+
+def beat(broker, group):
+    import socket, struct
+    port = int(broker.bootstrap_servers.rpartition(":")[2])
+    body = struct.pack(">hhihh", 12, 0, 1, -1, len(group)) + group + struct.pack(">ih", 1, 0)
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(struct.pack(">i", len(body)) + body)
+        client.recv(100)
+
+def test_a_fixture_of_the_test(cluster):
+    beat(cluster, b"first")
+    assert cluster is None
+
+def test_session_1(kafkalite_session):
+    beat(kafkalite_session, b"second")
+
+@pytest.mark.kafkalite(reset=False)
+def test_session_2(kafkalite_session):
+    beat(kafkalite_session, b"third")
+    assert kafkalite_session is None
+
+def test_block():
+    with Broker(request_log=10) as broker:
+        beat(broker, b"fourth")
+        raise KeyError("lost")
+
+def test_passes(kafkalite):
+    beat(kafkalite, b"fifth")
+"""
+
+
+def test_a_failed_test_reports_what_its_brokers_saw(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(FAILING)
+    result = run(pytester, monkeypatch)
+    result.assert_outcomes(passed=2, failed=3)
+    heartbeat = "* Heartbeat v0 {} NOT_COORDINATOR * ms"
+    result.stdout.fnmatch_lines(
+        [
+            "*- What the broker of cluster saw -*", "Requests:", heartbeat.format("first"),
+            "*- What the broker of kafkalite_session saw -*", heartbeat.format("third"),
+            "E*KeyError: 'lost'", "E*What the broker saw", f"E{heartbeat.format('fourth')}",
+        ]
+    )  # fmt: skip
+    for group in ("second", "fifth"):
+        result.stdout.no_fnmatch_line(f"* Heartbeat * {group} *")
+
+
 def test_options_are_arguments_of_the_brokers(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,7 +262,7 @@ def test_an_invalid_option_is_a_usage_error(
 ) -> None:
     config = pytester.parseconfig(*loading(), option)
     message = re.escape(f"the broker of this fixture cannot start: {reason}")
-    with pytest.raises(pytest.fail.Exception, match=message), _running_broker(config):
+    with pytest.raises(pytest.fail.Exception, match=message), _running_broker(config, {}):
         pass
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 async def test_the_commands_are_listed_by_path() -> None:
     paths = (await ListCommands().perform(cast("Broker", None))).paths
     assert paths["/v1/clock"].startswith("GET: Return the time of the broker. POST {")
-    assert paths["/v1/faults/ID"].startswith("DELETE: Remove a fault")
+    assert "DELETE: Remove a fault" in paths["/v1/faults/ID"]
 
 
 async def test_the_commands_are_described() -> None:
