@@ -61,32 +61,32 @@ class Kernel:
 
     def __init__(self, function: Callable[..., object], *, is_inlined: bool) -> None:
         update_wrapper(self, function)
-        self._function = self._interpreted = function
+        self._function = self._alternative = function
         self._is_inlined = is_inlined
 
     def __call__(self, *arguments: object) -> object:
         """Call the function, compiled or interpreted."""
-        return (self._interpreted if Kernel.is_interpreted else self.compiled)(*arguments)
+        return (self.interpreted if Kernel.is_interpreted else self.compiled)(*arguments)
 
     @cached_property
     def compiled(self) -> Any:  # noqa: ANN401 - numba has no types
-        """The function that numba compiles. It calls those of other kernels."""
+        """The function that numba compiles. It calls other kernels compiled."""
         # Without numba, kernels are interpreted. Its import takes as long as a small capture.
         from kafkalite.lab.columnar.compilation import compiled_function  # noqa: PLC0415
 
-        function = self._function
-        variables = {
-            name: value.compiled if isinstance(value, Kernel) else value
-            for name in _global_names(function.__code__)
-            if (value := function.__globals__.get(name, self)) is not self
-        }
+        function = _calling_kernels(self._function, lambda each: each.compiled)
         return compiled_function(
-            _with_globals(function, variables), _cached_path(function), is_inlined=self._is_inlined
+            function, _cached_path(self._function), is_inlined=self._is_inlined
         )
+
+    @cached_property
+    def interpreted(self) -> Callable[..., object]:
+        """The function that is interpreted. It calls other kernels interpreted."""
+        return _calling_kernels(self._alternative, lambda each: each.interpreted)
 
     def interpreted_as(self, function: F) -> F:
         """Let another function, which does the same faster, be interpreted in place of this one."""
-        self._interpreted = function
+        self._alternative = function
         return function
 
 
@@ -121,13 +121,23 @@ def interpreted_as(compiled: Callable[..., object]) -> Callable[[F], F]:
     return compiled.interpreted_as
 
 
-def _global_names(code: CodeType) -> set[str]:
+def _names(code: CodeType) -> set[str]:
     """Return the names of global variables that a function may use."""
     nested = (each for each in code.co_consts if isinstance(each, CodeType))
-    return {*code.co_names}.union(*map(_global_names, nested))
+    return {*code.co_names}.union(*map(_names, nested))
 
 
-def _with_globals(function: Callable[..., object], variables: dict[str, object]) -> FunctionType:
+def _calling_kernels(
+    function: Callable[..., object], select: Callable[[Kernel], object]
+) -> FunctionType:
+    """Return a copy of a function that calls functions of kernels directly."""
+    unknown = object()
+    values = ((name, function.__globals__.get(name, unknown)) for name in _names(function.__code__))
+    variables = {
+        name: select(value) if isinstance(value, Kernel) else value
+        for name, value in values
+        if value is not unknown
+    }
     copied = FunctionType(
         function.__code__, {"__name__": function.__module__, **variables}, function.__name__
     )
