@@ -59,7 +59,8 @@ _STREAMS_VERSIONS: Final = Versions(0, 1)
 _DELETE_VERSIONS: Final = Versions(0, 3)
 _SHARE_OFFSETS_VERSIONS: Final = Versions(0, 1)
 _ALTER_SHARE_VERSIONS: Final = Versions(0, 0)
-_INACTIVE: Final = ("Empty", "Dead")
+INACTIVE_STATES: Final = ("Empty", "Dead", "")
+"""States of a group without members; one that does not exist has an empty state."""
 
 
 class GroupListing(NamedTuple):
@@ -343,7 +344,7 @@ async def set_offsets(
     They are the committed offsets, or the start offsets of a share group. Raises ClientError if
     the group has members, BrokerError or TimedOutError.
     """
-    if group.state and group.state not in _INACTIVE:
+    if group.state not in INACTIVE_STATES:
         raise ClientError(
             f"group {group.group_id!r} has members, its state is {group.state}: stop them before "
             "its offsets are changed"

@@ -7,15 +7,17 @@ import json
 import sys
 import time
 from contextlib import redirect_stderr, redirect_stdout
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cli.main import main
+from kafkalite.docker.programs import TOOLS
 from tests.kafka_tools.case import Case
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.kafka_tools.sides import Side
+    from tests.kafka_tools.sides import Result, Side
 
 _TOPIC: Final = "shell"
 _GROUP: Final = "shell-readers"
@@ -33,6 +35,29 @@ _RESETS: Final = {
 }
 """Options of `kafkalite group reset` → those of kafka-consumer-groups."""
 
+_IMAGE_COMMANDS: Final = (
+    f"--describe --group {_GROUP}",
+    f"--describe --group {_GROUP} --offsets",
+    f"--describe --group {_GROUP} --state",
+    f"--describe --group {_GROUP} --members",
+    "--describe --group no-such-group",
+    "--describe --group no-such-group --state",
+    *(
+        f"--reset-offsets --group {_GROUP} --all-topics {scenario} --dry-run"
+        for scenario in (*_RESETS.values(), "--to-current", "--by-duration P1DT1H")
+    ),
+    f"--reset-offsets --group {_GROUP} --topic {_TOPIC}:0,1 --to-earliest",
+    f"--reset-offsets --group {_GROUP} --topic no-such-topic --to-earliest --dry-run",
+    f"--reset-offsets --group {_GROUP} --all-topics --to-earliest --export --dry-run",
+    "--reset-offsets --group no-such-group --all-topics --to-earliest --dry-run",
+    f"--reset-offsets --group {_GROUP} --topic {_TOPIC} --to-offset 1 --execute",
+    f"--describe --group {_GROUP}",
+    "--delete --group no-such-group",
+)
+"""Command lines of the image's kafka-consumer-groups that are compared with Kafka's tool.
+
+The tool of the image changes offsets first, so Kafka's tool finds the result.
+"""
 _HEADERS: Final = ("GROUP", "TransactionalId", "CoordinatorId")
 """First cells of the headers of tables."""
 
@@ -49,20 +74,24 @@ class ShellComparison:
 
     def run(self, *arguments: str, text: str = "") -> str:
         """Run a command of the shell, and return its output; AssertionError if it fails."""
-        output, error = io.TextIOWrapper(io.BytesIO()), io.StringIO()
-        stdin, sys.stdin = sys.stdin, io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode())))
-        status: object = 0
-        try:
-            with redirect_stdout(output), redirect_stderr(error):
-                main([*arguments, "--bootstrap-server", self._tools.bootstrap])
-        except SystemExit as left:
-            status = left.code
-        finally:
-            sys.stdin = stdin
-        assert not status, (arguments, error.getvalue())
-        output.flush()
-        assert isinstance(output.buffer, io.BytesIO)
-        return output.buffer.getvalue().decode()
+        words = [*arguments, "--bootstrap-server", self._tools.bootstrap]
+        status, output, error = _captured(lambda: main(words), text)
+        assert not status, (arguments, error)
+        return output
+
+    def image_tool(self, name: str, command: str) -> Result:
+        """Run a tool of the image, and return its result."""
+        case = Case(name, command)
+        words = [*self._tools.words(case), "--bootstrap-server", self._tools.bootstrap]
+        tool = import_module(f"kafkalite.docker.tools.{TOOLS[name]}")
+        status, output, error = _captured(lambda: tool.main(name, words, {}))
+        return self._tools.result(case, {"status": status, "stdout": output, "stderr": error})
+
+    def kafka_tool(self, name: str, command: str) -> Result:
+        """Run a tool of Kafka, and return its result."""
+        result = self._tools.perform(Case(name, command))
+        assert result is not None
+        return result
 
     def json(self, *arguments: str) -> Value:
         """Return the output of a command as JSON."""
@@ -88,6 +117,22 @@ class ShellComparison:
                 self.differences.append(f"{title}\n kafkalite: {found}\n tool:      {expected}")
                 return
             time.sleep(_POLL_S)
+
+
+def _captured(run: Callable[[], object], text: str = "") -> tuple[int, str, str]:
+    """Return the status and the output of a program in this process."""
+    output, error = io.TextIOWrapper(io.BytesIO()), io.StringIO()
+    stdin, sys.stdin = sys.stdin, io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode())))
+    try:
+        with redirect_stdout(output), redirect_stderr(error):
+            status = run()
+    except SystemExit as left:
+        status = left.code
+    finally:
+        sys.stdin = stdin
+    output.flush()
+    assert isinstance(output.buffer, io.BytesIO)
+    return int(str(status or 0)), output.buffer.getvalue().decode(), error.getvalue()
 
 
 def shell_differences(tools: Side) -> list[str]:
@@ -213,6 +258,8 @@ def _compare_groups(shell: ShellComparison) -> None:
         lambda: sorted([row[0], row[1].lower(), *row[2:]]
                        for row in shell.rows("kafka-groups", "--list") if row[0] == _GROUP),
     )  # fmt: skip
+    for command in _IMAGE_COMMANDS:
+        _compare_image_tool(shell, command)
     for options, tool_options in _RESETS.items():
         _compare_reset(shell, options, tool_options)
     shell.run("group", "reset", _GROUP, "--to", "1", "--execute")
@@ -223,6 +270,21 @@ def _compare_groups(shell: ShellComparison) -> None:
         lambda: _GROUP in [each["group_id"] for each in shell.json("group", "list")],
         lambda: _GROUP in shell.tool("kafka-consumer-groups", "--list"),
     )
+
+
+def _compare_image_tool(shell: ShellComparison, command: str) -> None:
+    tool = "kafka-consumer-groups"
+    shell.compare(
+        f"{tool} {command}",
+        lambda: _without_exceptions(shell.image_tool(tool, command)),
+        lambda: _without_exceptions(shell.kafka_tool(tool, command)),
+    )
+
+
+def _without_exceptions(result: Result) -> Result:
+    """Leave out the exceptions that Java prints in addition to an error."""
+    errors = [line for line in result.errors if not line.startswith(("java.", "org.apache."))]
+    return result._replace(errors=errors)
 
 
 def _compare_reset(shell: ShellComparison, options: str, tool_options: str) -> None:

@@ -78,13 +78,13 @@ class Side:
         """Run a case, until its output has the expected state; None if the tool keeps running."""
         if case.stops:
             self._await(case, "output", case.stops)
-            return self._result(case, self._ask("stop", case.stops))
+            return self.result(case, self._ask("stop", case.stops))
         if case.background:
             self._ask("start", case.background, **self._command(case))
             self._await(case, "output", case.background)
             return None
         answer = self._await(case, "run", case.tool, **self._command(case))
-        return self._result(case, answer)
+        return self.result(case, answer)
 
     def _await(self, case: Case, command: str, name: str, **fields: object) -> dict[str, object]:
         deadline = time.monotonic() + _STATE_TIMEOUT_S
@@ -95,7 +95,8 @@ class Side:
                 return answer
             time.sleep(_POLL_S)
 
-    def _result(self, case: Case, answer: dict[str, object]) -> Result:
+    def result(self, case: Case, answer: Mapping[str, object]) -> Result:
+        """Return the comparable result of an answer with stdout, stderr and status."""
         output, errors = (
             masked(str(answer[name]), self._masks, figures=case.figures, without=case.without)
             for name in ("stdout", "stderr")
@@ -108,9 +109,13 @@ class Side:
         assert isinstance(status, int)
         return Result(status, output, errors)
 
+    def words(self, case: Case) -> list[str]:
+        """Return the arguments of a case."""
+        return [word.format_map(self._names) for word in shlex.split(case.command)]
+
     def _command(self, case: Case) -> dict[str, object]:
         script = SCRIPTS.get(case.tool)
-        words = [word.format_map(self._names) for word in shlex.split(case.command)]
+        words = self.words(case)
         if script is not None and script.address != "none" and "--bootstrap-c" not in case.command:
             address = [script.address_option, self._names["bootstrap"]]
             words = [*address, *words] if script.address == "first" else [*words, *address]

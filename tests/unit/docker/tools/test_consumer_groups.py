@@ -78,12 +78,59 @@ def test_missing_group_is_reported(tools: ToolRunner) -> None:
     ]
 
 
+def test_groups_are_listed_with_type_and_state(broker: Broker, tools: ToolRunner) -> None:
+    asyncio.run(commit(broker.bootstrap_servers, 1))
+    listed = tools.ask(GROUPS, "--list", "--state", "--type")
+    assert [line.split() for line in listed.lines] == [
+        ["GROUP", "TYPE", "STATE"],
+        ["readers", "Classic", "Empty"],
+    ]
+    assert tools.ask(GROUPS, "--list", "--state", "stable").lines == [
+        "GROUP                     STATE"
+    ]
+
+
+def test_state_and_members_are_described(broker: Broker, tools: ToolRunner) -> None:
+    asyncio.run(commit(broker.bootstrap_servers, 1))
+    state = tools.ask(GROUPS, "--describe", "--group", "readers", "--state")
+    assert [line.split() for line in state.lines[1:]] == [
+        ["GROUP", "COORDINATOR", "(ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"],
+        ["readers", broker.bootstrap_servers, "(1)", "-", "Empty", "0"],
+    ]
+    members = tools.ask(GROUPS, "--describe", "--group", "readers", "--members")
+    assert [line.split() for line in members.lines[1:]] == [
+        ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
+    ]
+    assert members.error == state.error == "\nConsumer group 'readers' has no active members.\n"
+
+
+def test_groups_are_deleted(broker: Broker, tools: ToolRunner) -> None:
+    asyncio.run(commit(broker.bootstrap_servers, 1))
+    missing = (
+        "* Group 'none' could not be deleted due to: "
+        "org.apache.kafka.common.errors.GroupIdNotFoundException: The group id does not exist."
+    )
+    both = tools.ask(GROUPS, "--delete", "--group", "readers", "--group", "none")
+    assert (both.status, both.lines) == (0, [
+        "",
+        "Error: Deletion of some consumer groups failed:",
+        missing,
+        "",
+        "These consumer groups were deleted successfully: 'readers'",
+    ])  # fmt: skip
+    asyncio.run(commit(broker.bootstrap_servers, 1))
+    deleted = tools.ask(GROUPS, "--delete", "--all-groups")
+    assert deleted.lines == ["Deletion of requested consumer groups ('readers') was successful."]
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ([], "exactly one of --list and --describe"),
-        (["--describe"], "--describe needs --group or --all-groups"),
-        (["--reset-offsets"], "--reset-offsets is not supported here"),
+        ([], "exactly one of --list, --describe, --delete, --reset-offsets"),
+        (["--describe"], "Option [describe] takes one of these options: [group], [all-groups]"),
+        (["--delete"], "Option [delete] takes one of these options: [group], [all-groups]"),
+        (["--describe", "--group", "g", "--state", "--members"], "at most one of --members"),
+        (["--delete-offsets"], "--delete-offsets is not supported here"),
     ],
 )
 def test_unsupported_options_are_named(tools: ToolRunner, arguments: list[str], error: str) -> None:
