@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _TOPIC: Final = "shell"
 _GROUP: Final = "shell-readers"
+_TRANSACTIONAL_ID: Final = "shell-shop"
 _LINES: Final = [f"key-{number}:value-{number}" for number in range(20)]
 _PROPAGATION_S: Final = 10.0
 _POLL_S: Final = 0.1
@@ -173,12 +174,8 @@ def _compare_topics(shell: ShellComparison) -> None:
     shell.compare("topic describe", ours, theirs)
     shell.compare(
         "topic list",
-        lambda: [row.split()[0] for row in shell.run("topic", "list").splitlines()[1:]],
-        lambda: [
-            name
-            for name in shell.tool("kafka-topics", "--list --exclude-internal")
-            if not name.startswith("__")
-        ],
+        lambda: _TOPIC in [row.split()[0] for row in shell.run("topic", "list").splitlines()],
+        lambda: _TOPIC in shell.tool("kafka-topics", "--list --exclude-internal"),
     )
 
 
@@ -302,29 +299,30 @@ def _compare_reset(shell: ShellComparison, options: str, tool_options: str) -> N
 
 
 def _compare_transactions(shell: ShellComparison) -> None:
-    shell.run("produce", _TOPIC, "--transactional-id", "shell-shop", text="a\nb\n")
+    shell.run("produce", _TOPIC, "--transactional-id", _TRANSACTIONAL_ID, text="a\nb\n")
 
     def listed() -> Value:
-        return sorted([each["transactional_id"], str(each["coordinator"]),
-                       str(each["producer_id"]), each["state"]]
-                      for each in shell.json("transaction", "list"))  # fmt: skip
+        return [[each["transactional_id"], str(each["coordinator"]),
+                 str(each["producer_id"]), each["state"]]
+                for each in shell.json("transaction", "list")
+                if each["transactional_id"] == _TRANSACTIONAL_ID]  # fmt: skip
 
-    shell.compare(
-        "transaction list",
-        listed,
-        lambda: sorted(row[:4] for row in shell.rows("kafka-transactions", "list")),
-    )
+    def listed_by_tool() -> Value:
+        rows = shell.rows("kafka-transactions", "list")
+        return [row[:4] for row in rows if row[0] == _TRANSACTIONAL_ID]
+
+    shell.compare("transaction list", listed, listed_by_tool)
 
     def described() -> Iterator[str]:
-        (found,) = shell.json("transaction", "describe", "shell-shop")
+        (found,) = shell.json("transaction", "describe", _TRANSACTIONAL_ID)
         for name in ("transactional_id", "producer_id", "producer_epoch", "state", "timeout_ms"):
             yield str(found[name])
 
     def described_by_tool() -> list[str]:
-        command = "describe --transactional-id shell-shop"
+        command = f"describe --transactional-id {_TRANSACTIONAL_ID}"
         (row,) = shell.rows("kafka-transactions", command)
         return row[1:6]
 
     shell.compare("transaction describe", lambda: list(described()), described_by_tool)
-    shell.run("transaction", "abort", "shell-shop")
+    shell.run("transaction", "abort", _TRANSACTIONAL_ID)
     shell.compare("transaction abort", lambda: list(described()), described_by_tool)
