@@ -127,29 +127,29 @@ def lock_data(path: str) -> Lock:
     return ProcessLock(fd) if _DESCRIPTOR_LOCK is None else DescriptorLock(fd)
 
 
-def lock_file(path: str, *, create: bool = False) -> Lock:
+def lock_file(path: str, *, create: bool = False, waits: bool = False) -> Lock:
     """Lock the file at `path` against other processes of kafkalite.
 
-    With `create`, the file must not exist. Raises BlockingIOError if it is locked, and another
-    OSError if it cannot be opened.
+    With `create`, the file must not exist. If the file is locked, the call waits with `waits`, and
+    otherwise raises BlockingIOError. Raises another OSError if it cannot be opened.
     """
     flags = os.O_RDWR | OPEN_FLAGS | NO_FOLLOW | (os.O_CREAT | os.O_EXCL if create else 0)
     fd = os.open(path, flags, 0o600)
     if fcntl is None:
         os.close(fd)
-        return _library_lock(path)
+        return _library_lock(path, waits=waits)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
     except OSError:
         os.close(fd)
         raise
     return DescriptorLock(fd)
 
 
-def _library_lock(path: str) -> LibraryLock:
+def _library_lock(path: str, *, waits: bool = False) -> LibraryLock:
     from filelock import FileLock, Timeout  # noqa: PLC0415 - POSIX systems do not need it
 
-    lock = FileLock(path, timeout=0, thread_local=False)
+    lock = FileLock(path, timeout=-1 if waits else 0, thread_local=False)
     try:
         lock.acquire()
     except Timeout as error:

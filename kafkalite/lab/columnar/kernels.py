@@ -6,7 +6,7 @@ disk. For small captures, kernels are interpreted instead.
 Kernels call kernels of other modules and contain constants of other packages. So the cache key is a
 hash of all these sources. The sources of this package are copied to a directory with the hash in
 its name, and numba writes its files there. This works if the package is read-only or in a zip file,
-as on Spark executors. Processes that compile at the same time write the same files.
+as on Spark executors. One process compiles a kernel, while others on the same machine wait for it.
 
 If the cache cannot be read or written, for example on a full disk, kernels are compiled again.
 
@@ -21,7 +21,7 @@ import itertools
 import os
 import shutil
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, cached_property, update_wrapper
 from importlib.resources import files
 from pathlib import Path
@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import numpy as np
 
 from kafkalite.ports.cache import is_private, persistent_directory
+from kafkalite.ports.locks import lock_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,10 +64,18 @@ class Kernel:
         update_wrapper(self, function)
         self._function = self._alternative = function
         self._is_inlined = is_inlined
+        self._is_loaded = False
 
     def __call__(self, *arguments: object) -> object:
         """Call the function, compiled or interpreted."""
-        return (self.interpreted if Kernel.is_interpreted else self.compiled)(*arguments)
+        if Kernel.is_interpreted:
+            return self.interpreted(*arguments)
+        if self._is_loaded:
+            return self.compiled(*arguments)
+        with _locked_cache():
+            result = self.compiled(*arguments)
+        self._is_loaded = True
+        return result
 
     @cached_property
     def compiled(self) -> Any:  # noqa: ANN401 - numba has no types
@@ -103,6 +112,22 @@ def interpreted_kernels() -> Iterator[None]:
             yield
         finally:
             Kernel.is_interpreted = False
+
+
+@contextmanager
+def _locked_cache() -> Iterator[None]:
+    """Lock the cache directory, so that only one process compiles and the others load."""
+    directory, lock = kernel_directory(), None
+    with suppress(OSError):
+        if directory is not None:
+            path = directory / "lock"
+            path.touch()
+            lock = lock_file(str(path), waits=True)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.release()
 
 
 def kernel(function: F) -> F:

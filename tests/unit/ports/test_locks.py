@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -48,6 +49,26 @@ def test_a_lock_excludes_others_until_it_is_released(
     held.release()
     path.touch()
     lock(str(path)).release()
+
+
+@pytest.mark.usefixtures("_implementation")
+def test_a_lock_can_wait_for_its_release(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.touch()
+    held = lock_file(str(path))
+    steps: list[str] = []
+
+    def wait() -> None:
+        other = lock_file(str(path), waits=True)
+        steps.append("locked again")
+        other.release()
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    steps.append("released")
+    held.release()
+    waiting.join(60)
+    assert steps == ["released", "locked again"]
 
 
 @pytest.mark.usefixtures("_implementation")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from kafkalite.lab.columnar import kernels
 from kafkalite.lab.columnar.arrays import byte_array
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def cache_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -22,12 +20,31 @@ def cache_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def new_peek_kernel(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401 - a dispatcher
+def new_peek_kernel(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401 - a kernel
     """Return a kernel as a new process would."""
     monkeypatch.setattr(kernels, "kernel_directory", lambda: folder)
     known: Any = kernels.peek_u8
-    made: Any = kernels.kernel(FunctionType(known.__wrapped__.__code__, vars(kernels)))
-    return made.compiled
+    return kernels.kernel(FunctionType(known.__wrapped__.__code__, vars(kernels)))
+
+
+def test_other_processes_wait_while_a_kernel_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = new_peek_kernel(cache_in(tmp_path, monkeypatch), monkeypatch)
+    steps: list[str] = []
+
+    class RecordedLock:
+        def __init__(self, path: str, *, waits: bool) -> None:
+            steps.append(f"{Path(path).name} {waits}")
+
+        def release(self) -> None:
+            steps.append("released")
+
+    monkeypatch.setattr(kernels, "lock_file", RecordedLock)
+    monkeypatch.setattr(made, "compiled", lambda: steps.append("called"))
+    made()
+    made()
+    assert steps == ["lock True", "called", "released", "called"]
 
 
 @pytest.mark.parametrize("kind", ["nbi", "nbc"])
@@ -43,7 +60,7 @@ def test_kernel_with_corrupt_cache_is_compiled_again(
     assert new_peek_kernel(folder, monkeypatch)(data, 1) == 5
     repaired = new_peek_kernel(folder, monkeypatch)
     assert repaired(data, 1) == 5
-    assert sum(repaired.stats.cache_hits.values()) == 1
+    assert repaired.compiled.stats.cache_hits.total() == 1
 
 
 def test_kernel_works_if_the_cache_cannot_be_written(
