@@ -29,7 +29,7 @@ from tests.conformance.test_log_on_disk import dump, files_of
 from tests.conformance.world import World
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
-from tests.unit.shares.share_world import ShareWorld, change, topic_image
+from tests.unit.shares.share_coordinator import ManualShareCoordinator, change, topic_image
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,12 +74,12 @@ def _state_of_kafka(world: World, topic_id: bytes, partition: int) -> State | in
     return read.state_epoch, read.start_offset, completed, batches
 
 
-def states_of_kafkalite(world: ShareWorld, topic_id: bytes) -> list[State | int]:
+def states_of_kafkalite(world: ManualShareCoordinator, topic_id: bytes) -> list[State | int]:
     """Return the state of each partition, or the error code."""
     return [_state_of_kafkalite(world, ShareKey(G, topic_id, index)) for index in range(PARTITIONS)]
 
 
-def _state_of_kafkalite(world: ShareWorld, key: ShareKey) -> State | int:
+def _state_of_kafkalite(world: ManualShareCoordinator, key: ShareKey) -> State | int:
     try:
         state = world.coordinator.read_state(key, LEADER_EPOCH)
     except KafkaError as error:
@@ -122,7 +122,7 @@ def append(log: Log, entries: list[Entry]) -> None:
         log.append([BatchView(data)], leader_epoch=log.epochs.latest, now_ms=now_ms)
 
 
-def continue_states(world: ShareWorld, topic_id: bytes) -> None:
+def continue_states(world: ManualShareCoordinator, topic_id: bytes) -> None:
     """Change each state, the first one often enough for a snapshot, and create the deleted one."""
     keys = [ShareKey(G, topic_id, index) for index in range(PARTITIONS)]
     epochs = {"state_epoch": EPOCH, "leader_epoch": LEADER_EPOCH}
@@ -151,7 +151,7 @@ def test_each_coordinator_continues_the_others_log(tmp_path: Path) -> None:
         log = open_log(kafka)
         entries = entries_of(log)
         topic = topic_image(TOPIC, PARTITIONS)._replace(topic_id=topic_id)
-        ours = ShareWorld(CONFIG, MemoryCoordinatorLog(entries), [topic])
+        ours = ManualShareCoordinator(CONFIG, MemoryCoordinatorLog(entries), [topic])
         assert states_of_kafkalite(ours, topic_id) == written
         assert written[2] == ErrorCode.INVALID_REQUEST
         continue_states(ours, topic_id)

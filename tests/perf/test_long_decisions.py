@@ -15,7 +15,7 @@ from kafkalite.metadata import controller
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.partition_creation import NewPartitions
 from tests.perf.socketless_broker import SocketlessBroker
-from tests.scenarios.streams_world import Request, StreamsWorld, internal, reading
+from tests.scenarios.streams_coordinator import ManualStreamsCoordinator, Request, internal, reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,31 +28,31 @@ _CREATION_BUDGET = 650_000
 """The maximum number of calls between two turns of others while many partitions are created."""
 
 
-def _subtopologies() -> StreamsWorld:
+def _subtopologies() -> ManualStreamsCoordinator:
     names = [f"t{number:04}" for number in range(2_000)]
-    return StreamsWorld(
+    return ManualStreamsCoordinator(
         dict.fromkeys(names, 5), subtopologies=[reading(name, name=name) for name in names]
     )
 
 
-def _tasks() -> StreamsWorld:
-    return StreamsWorld({"t": 10_000}, subtopologies=[reading("t")])
+def _tasks() -> ManualStreamsCoordinator:
+    return ManualStreamsCoordinator({"t": 10_000}, subtopologies=[reading("t")])
 
 
-def _source_topics() -> StreamsWorld:
+def _source_topics() -> ManualStreamsCoordinator:
     names = [f"t{number:05}" for number in range(16_000)]
-    return StreamsWorld(dict.fromkeys(names, 1), subtopologies=[reading(*names)])
+    return ManualStreamsCoordinator(dict.fromkeys(names, 1), subtopologies=[reading(*names)])
 
 
-def _own_repartition_topics() -> StreamsWorld:
+def _own_repartition_topics() -> ManualStreamsCoordinator:
     names = [f"r{number:04}" for number in range(7_000)]
     own = reading(
         "t", repartition_sink_topics=names, repartition_source_topics=list(map(internal, names))
     )
-    return StreamsWorld(dict.fromkeys(["t", *names], 1), subtopologies=[own])
+    return ManualStreamsCoordinator(dict.fromkeys(["t", *names], 1), subtopologies=[own])
 
 
-def _copartition_groups() -> StreamsWorld:
+def _copartition_groups() -> ManualStreamsCoordinator:
     names = [f"r{number:04}" for number in range(4_500)]
     own = reading(
         "t",
@@ -62,7 +62,7 @@ def _copartition_groups() -> StreamsWorld:
             for index in range(len(names))
         ],
     )
-    return StreamsWorld(dict.fromkeys(["t", *names], 1), subtopologies=[own])
+    return ManualStreamsCoordinator(dict.fromkeys(["t", *names], 1), subtopologies=[own])
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def _copartition_groups() -> StreamsWorld:
     [_subtopologies, _tasks, _source_topics, _own_repartition_topics, _copartition_groups],
 )
 def test_a_large_topology_is_configured_within_a_number_of_calls(
-    make: Callable[[], StreamsWorld],
+    make: Callable[[], ManualStreamsCoordinator],
 ) -> None:
     world = make()
     profile = cProfile.Profile()

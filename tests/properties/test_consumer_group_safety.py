@@ -41,7 +41,7 @@ from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from tests.effort import examples
-from tests.scenarios.group_world import GroupWorld, answered, topic_image
+from tests.scenarios.group_coordinator import ManualGroupCoordinator, answered, topic_image
 from tests.unit.groups.consumer.stage import hard_fields
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class ConsumerGroupSafety(RuleBasedStateMachine):
 
     @initialize(validation=st.sampled_from(["kafka", "uuid"]))
     def begin(self, validation: str) -> None:
-        self.world = GroupWorld(
+        self.world = ManualGroupCoordinator(
             {MEMBER_ID_KEY: validation},
             topics=[topic_image(name, count) for name, count in TOPICS.items()],
         )

@@ -94,7 +94,7 @@ def every_api() -> list[Api]:
     return [api for key in TABLE if (api := find_api(key)) is not None]
 
 
-class World:
+class FuzzedBroker:
     """A broker without sockets: clients are sessions, and the clock is stepped."""
 
     def __init__(self, directory: Path) -> None:
@@ -157,7 +157,7 @@ def is_served(session: Session) -> bool:
 
 @pytest.mark.parametrize("frames", [SOME_FRAMES, pytest.param(FRAMES, marks=pytest.mark.endurance)])
 def test_mutated_frames_are_answered_or_close_their_connection(tmp_path: Path, frames: int) -> None:
-    world = World(tmp_path)
+    world = FuzzedBroker(tmp_path)
     mutator = Mutator("everything", seeds(every_api()))
     valid_client = world.connect()
     closed_count = response_count = 0
@@ -187,7 +187,7 @@ def test_mutated_frames_are_answered_or_close_their_connection(tmp_path: Path, f
 @pytest.mark.endurance  # half a minute; with fewer, the interpreter's own growth matters
 def test_closed_connections_leak_no_memory(tmp_path: Path) -> None:
     times = 2_500
-    world = World(tmp_path)
+    world = FuzzedBroker(tmp_path)
     # Requests without lasting effect, so that remaining memory is a leak.
     apis = [api for api in every_api() if api.name in {"ApiVersions", "Metadata", "Fetch"}]
     mutator = Mutator("leaks", seeds(apis))

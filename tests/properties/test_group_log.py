@@ -18,7 +18,7 @@ from kafkalite.storage.log_cleaner import clean
 from kafkalite.testing.files import MemoryFiles
 from tests.effort import examples
 from tests.properties.test_group_replay import hard_state
-from tests.scenarios.group_world import GroupWorld, Producer, topic_image
+from tests.scenarios.group_coordinator import ManualGroupCoordinator, Producer, topic_image
 from tests.unit.storage.logs import open_log
 
 if TYPE_CHECKING:
@@ -41,21 +41,25 @@ OFFSETS = st.dictionaries(PARTITIONS, st.integers(0, 9), min_size=1)
 GROUPS = st.sampled_from(["g", "h"])
 
 
-def commit_step(group: str, offsets: dict[tuple[str, int], int]) -> Callable[[GroupWorld], object]:
+def commit_step(
+    group: str, offsets: dict[tuple[str, int], int]
+) -> Callable[[ManualGroupCoordinator], object]:
     return lambda world: world.commit(offsets, group=group)
 
 
 def pending_commit_step(
     group: str, offsets: dict[tuple[str, int], int], producer: Producer
-) -> Callable[[GroupWorld], object]:
+) -> Callable[[ManualGroupCoordinator], object]:
     return lambda world: world.commit(offsets, group=group, producer=producer)
 
 
-def end_step(producer: Producer, *, is_commit: bool) -> Callable[[GroupWorld], object]:
+def end_step(producer: Producer, *, is_commit: bool) -> Callable[[ManualGroupCoordinator], object]:
     return lambda world: world.end(producer, is_commit=is_commit)
 
 
-def delete_step(group: str, partition: tuple[str, int]) -> Callable[[GroupWorld], object]:
+def delete_step(
+    group: str, partition: tuple[str, int]
+) -> Callable[[ManualGroupCoordinator], object]:
     return lambda world: world.shard.write(
         lambda machine, _: machine.offsets.delete(group, [partition])
     )
@@ -70,14 +74,14 @@ STEPS = st.one_of(
 )
 
 
-def world_on(log: Log) -> GroupWorld:
+def world_on(log: Log) -> ManualGroupCoordinator:
     """Return a coordinator that loads this log."""
     partition = Partition(TOPIC.name, TOPIC.topic_id, TOPIC.partitions[0], log, is_internal=True)
     partition_log: Any = PartitionCoordinatorLog(partition)  # not a MemoryCoordinatorLog
-    return GroupWorld(log=partition_log, topics=[topic_image("t", 2)])
+    return ManualGroupCoordinator(log=partition_log, topics=[topic_image("t", 2)])
 
 
-def compact(log: Log, world: GroupWorld) -> None:
+def compact(log: Log, world: ManualGroupCoordinator) -> None:
     stable = log.producers.first_unstable_offset
     plan = plan_log_compaction(
         log,
@@ -91,7 +95,7 @@ def compact(log: Log, world: GroupWorld) -> None:
 @given(steps=st.lists(STEPS, min_size=1, max_size=40), compact_at=st.integers(0, 40))
 @settings(max_examples=examples(60), deadline=None)
 def test_reloaded_shard_has_the_same_state(
-    steps: list[Callable[[GroupWorld], object]], compact_at: int
+    steps: list[Callable[[ManualGroupCoordinator], object]], compact_at: int
 ) -> None:
     files = MemoryFiles()
     log = open_log(files, CONFIG)

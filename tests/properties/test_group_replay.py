@@ -28,8 +28,8 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from tests.effort import examples
-from tests.scenarios.group_world import (
-    GroupWorld,
+from tests.scenarios.group_coordinator import (
+    ManualGroupCoordinator,
     Producer,
     answered,
     subscription,
@@ -96,7 +96,7 @@ class GroupHistory(RuleBasedStateMachine):
 
     @initialize(validation=st.sampled_from(["kafka", "uuid"]))
     def begin(self, validation: str) -> None:
-        self.world = GroupWorld(
+        self.world = ManualGroupCoordinator(
             {MEMBER_ID_KEY: validation}, topics=[topic_image("t", 2), topic_image("u", 2)]
         )
         self.epochs: dict[tuple[str, str], int] = {}

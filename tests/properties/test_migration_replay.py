@@ -25,8 +25,8 @@ from kafkalite.protocol._generated.messages.join_group import JoinGroupResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from tests.effort import examples
-from tests.scenarios.group_world import topic_image
-from tests.scenarios.migration_world import MigrationWorld, words
+from tests.scenarios.group_coordinator import topic_image
+from tests.scenarios.migration_coordinator import ManualMigrationCoordinator, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +70,7 @@ class MigrationHistory(RuleBasedStateMachine):
     @initialize(policy=POLICIES, size=st.integers(0, 2), instance=INSTANCES)
     def begin(self, policy: str, size: int, instance: str | None) -> None:
         """Begin with a stable classic group, or with none."""
-        self.world = MigrationWorld(
+        self.world = ManualMigrationCoordinator(
             policy, topics=[topic_image(name, PARTITIONS) for name in ("t", "u")]
         )
         self.classics: list[JoinGroupResponse | Waiting[JoinGroupResponse]] = []

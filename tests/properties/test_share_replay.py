@@ -21,7 +21,7 @@ from kafkalite.shares.partition import SharePartition
 from kafkalite.shares.partition_table import SharePartitionTable
 from kafkalite.shares.state import FINAL_STATES, DeliveryState
 from tests.effort import examples
-from tests.unit.shares.share_world import KEY, DeadLetterLog, ShareWorld
+from tests.unit.shares.share_coordinator import KEY, DeadLetterLog, ManualShareCoordinator
 
 if TYPE_CHECKING:
     from kafkalite.shares.in_flight import Run
@@ -45,7 +45,7 @@ class ShareHistory(RuleBasedStateMachine):
             "group.share.partition.max.record.locks": str(MAX_IN_FLIGHT),
             "share.coordinator.snapshot.update.records.per.snapshot": str(updates),
         }
-        self.world = ShareWorld(self.settings)
+        self.world = ManualShareCoordinator(self.settings)
         self.world.initialize()
         self.log: list[tuple[int, int]] = []
         self.log_start = 0
@@ -204,7 +204,7 @@ class ShareHistory(RuleBasedStateMachine):
         self.share.close()
         if restarts:
             clock = self.world.clock
-            self.world = ShareWorld(self.settings, self.world.restart().log)
+            self.world = ManualShareCoordinator(self.settings, self.world.restart().log)
             self.world.clock.advance(clock.now_ms() - self.world.clock.now_ms())
         self.leader_epoch += 1
         self.become_leader()

@@ -17,12 +17,19 @@ from kafkalite.metadata.image import ConfigResource, MetadataDelta, ResourceType
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from tests.effort import examples
-from tests.scenarios.streams_world import Request, StreamsWorld, internal, reading, tasks, tasks_in
+from tests.scenarios.streams_coordinator import (
+    ManualStreamsCoordinator,
+    Request,
+    internal,
+    reading,
+    tasks,
+    tasks_in,
+)
 
 if TYPE_CHECKING:
     from kafkalite.groups.shard import GroupShard
     from kafkalite.groups.streams.tasks import TaskEpochs, TaskIds
-    from tests.scenarios.streams_world import Response
+    from tests.scenarios.streams_coordinator import Response
 
 GROUPS = st.sampled_from(["g", "h"])
 MEMBERS = st.sampled_from(["a1", "a2", "b1", "c1"])
@@ -97,7 +104,7 @@ class StreamsHistory(RuleBasedStateMachine):
         delay_ms=st.sampled_from(["0", "0", "3000"]),
     )
     def begin(self, standbys: str, interval_ms: str, delay_ms: str) -> None:
-        self.world = StreamsWorld(
+        self.world = ManualStreamsCoordinator(
             {"in": 3, "other": 2, "store": 2},
             {
                 "group.streams.assignment.interval.ms": interval_ms,

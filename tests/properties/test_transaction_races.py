@@ -29,7 +29,7 @@ from kafkalite.transactions.state import (
     TransactionState,
 )
 from tests.effort import examples
-from tests.unit.transactions.transaction_world import ID, A, B, TransactionWorld
+from tests.unit.transactions.transaction_coordinator import ID, A, B, ManualTransactionCoordinator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -172,7 +172,7 @@ class Races:
     """Two clients, one transactional id, two partitions, and events in between."""
 
     def __init__(self, level: int, versions: tuple[int, int], epochs_left: int | None) -> None:
-        self.world = TransactionWorld(level=level, writes_markers=False)
+        self.world = ManualTransactionCoordinator(level=level, writes_markers=False)
         self.clients = [Client(version if level == 2 else 0) for version in versions]
         self.partitions = {
             topic_partition: PartitionModel() for topic_partition in TOPIC_PARTITIONS

@@ -28,7 +28,7 @@ from kafkalite.transactions.state import (
 )
 from kafkalite.transactions.transaction_records import TransactionSerde
 from tests.effort import examples
-from tests.unit.transactions.transaction_world import A, B, C, TransactionWorld
+from tests.unit.transactions.transaction_coordinator import A, B, C, ManualTransactionCoordinator
 
 if TYPE_CHECKING:
     from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
@@ -78,7 +78,7 @@ class TransactionHistory(RuleBasedStateMachine):
 
     @initialize(level=st.sampled_from([0, 1, 2]), epochs_left=st.sampled_from([None, 0, 1, 2]))
     def begin(self, level: int, epochs_left: int | None) -> None:
-        self.world = TransactionWorld(level=level, writes_markers=False)
+        self.world = ManualTransactionCoordinator(level=level, writes_markers=False)
         self.writes_tags = level > 0
         if epochs_left is not None:
             self.world.seed(producer_epoch=LAST_PRODUCER_EPOCH - epochs_left)

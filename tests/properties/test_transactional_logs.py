@@ -91,7 +91,7 @@ class Writer:
         return TransactionMarker(self.producer_id, self.epoch, 0, is_commit, version)
 
 
-class World:
+class WrittenPartition:
     """A partition, its producers, and the decided transactions."""
 
     def __init__(self, config: LogConfig, files: Files | None = None) -> None:
@@ -198,7 +198,7 @@ def read_committed(partition: Partition, max_bytes: int = 10**6) -> list[Record]
     return records
 
 
-def check(world: World, max_bytes: int) -> None:
+def check(world: WrittenPartition, max_bytes: int) -> None:
     """Check the records that a reader of committed records sees."""
     stable = world.partition.last_stable_offset
     undecided = [row[0] for writer in world.writers for row in writer.undecided]
@@ -221,7 +221,7 @@ def check(world: World, max_bytes: int) -> None:
 def test_readers_see_committed_records(
     config: LogConfig, steps: Sequence[Step], max_bytes: int
 ) -> None:
-    world = World(config)
+    world = WrittenPartition(config)
     for step in steps:
         world.apply(step)
     check(world, max_bytes)
@@ -265,7 +265,7 @@ def steps_until_the_end(config: LogConfig, files: FaultyFiles) -> int:
     """Return how many steps of the script were done when the disk failed."""
     completed = 0
     try:
-        world = World(config, files)
+        world = WrittenPartition(config, files)
         for step in SCRIPT:
             world.apply(step)
             completed += 1
@@ -280,7 +280,7 @@ def test_crash_at_any_step_leaves_every_transaction_complete(
     config: LogConfig, part: float
 ) -> None:
     disk = FaultyFiles(MemoryFiles())
-    world = World(config, disk)
+    world = WrittenPartition(config, disk)
     states = [visible_state(world.partition)]
     for step in SCRIPT:
         world.apply(step)

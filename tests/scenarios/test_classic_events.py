@@ -10,10 +10,10 @@ from kafkalite.groups.timestamps import time_of_day
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
-from tests.scenarios.group_world import (
+from tests.scenarios.group_coordinator import (
     REBALANCE_MS,
     SESSION_MS,
-    GroupWorld,
+    ManualGroupCoordinator,
     answered,
     subscription,
     topic_image,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafkalite.coordinator.event_history import Entry
 
 
-def rules(world: GroupWorld) -> list[object]:
+def rules(world: ManualGroupCoordinator) -> list[object]:
     """Return the reason of each rebalance of the group."""
     return [each.facts["rule"] for each in world.events("rebalance")]
 
@@ -39,7 +39,7 @@ def assert_names_its_client(entry: Entry) -> None:
 
 
 def test_a_joining_member_is_the_reason_of_a_rebalance() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable(None)
     world.join()
     first, second = world.events("rebalance")
@@ -54,7 +54,7 @@ def test_a_joining_member_is_the_reason_of_a_rebalance() -> None:
 
 
 def test_each_generation_has_its_members_and_the_removed_ones() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable(None)
     new_member = world.join()
     for _ in range(REBALANCE_MS // 5_000):
@@ -75,21 +75,21 @@ def test_each_generation_has_its_members_and_the_removed_ones() -> None:
 
 
 def test_a_leader_that_joins_again_is_the_reason_of_a_rebalance() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     leader, _ = world.stable(None, None)
     world.join(leader)
     assert rules(world)[-1] == "leader-rejoined"
 
 
 def test_a_changed_subscription_is_the_reason_of_a_rebalance() -> None:
-    world = GroupWorld(topics=[topic_image("t", 4), topic_image("u", 4)])
+    world = ManualGroupCoordinator(topics=[topic_image("t", 4), topic_image("u", 4)])
     _, follower = world.stable(None, None)
     world.join(follower, protocols={"range": subscription("u")})
     assert rules(world)[-1] == "member-changed"
 
 
 def test_a_leaving_member_is_the_reason_of_a_rebalance() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     leader, _ = world.stable(None, "two")
     world.leave((leader, None), ("unknown", None))
     assert rules(world)[-1] == "member-left"
@@ -101,7 +101,7 @@ def test_a_leaving_member_is_the_reason_of_a_rebalance() -> None:
 
 
 def test_an_expired_session_is_the_reason_of_a_rebalance() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     leader, follower = world.stable(None, None)
     world.clock.advance(SESSION_MS - 1)
     world.heartbeat(follower, 1)
@@ -115,7 +115,7 @@ def test_an_expired_session_is_the_reason_of_a_rebalance() -> None:
 
 
 def test_missing_syncs_are_the_reason_of_a_rebalance() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     joins = [world.join(session_ms=2 * REBALANCE_MS) for _ in range(2)]
     world.clock.advance(0)
     leader, silent = [answered(join).member_id for join in joins]
@@ -129,7 +129,7 @@ def test_missing_syncs_are_the_reason_of_a_rebalance() -> None:
 
 def test_a_static_member_that_returns_before_its_sync_triggers_a_rebalance() -> None:
     """The coordinator still waits for the sync of the replaced member id, as in Kafka."""
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     joins = [world.join(instance=name, session_ms=2 * REBALANCE_MS) for name in ("one", "two")]
     world.clock.advance(0)
     leader, follower = [answered(join).member_id for join in joins]
@@ -145,7 +145,7 @@ def test_a_static_member_that_returns_before_its_sync_triggers_a_rebalance() -> 
 
 
 def test_the_return_of_a_static_member_is_recorded() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     _, follower = world.stable("one", "two")
     back = answered(world.join("", instance="two"))
     assert rules(world) == ["new-member"], "it makes no rebalance"
@@ -158,14 +158,16 @@ def test_the_return_of_a_static_member_is_recorded() -> None:
 
 
 def test_a_group_that_is_too_large_after_loading_is_recorded() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.stable(None, None, None)
-    smaller = GroupWorld({"group.max.size": "2"}, MemoryCoordinatorLog(world.log.entries))
+    smaller = ManualGroupCoordinator(
+        {"group.max.size": "2"}, MemoryCoordinatorLog(world.log.entries)
+    )
     assert rules(smaller) == ["group.max.size"]
 
 
 def test_an_assignment_that_cannot_be_stored_is_the_reason_of_a_rebalance() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     join = world.join()
     world.clock.advance(0)
     member_id = answered(join).member_id
@@ -177,7 +179,7 @@ def test_an_assignment_that_cannot_be_stored_is_the_reason_of_a_rebalance() -> N
 
 def test_the_reason_of_a_client_is_quoted() -> None:
     """KIP-800."""
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.stable(None)
     join = world.join(reason="need to\nrevoke " + "x" * 1_000)
     assert waits(join)
@@ -187,7 +189,7 @@ def test_the_reason_of_a_client_is_quoted() -> None:
 
 
 def test_heartbeats_are_not_recorded() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable(None)
     recorded = len(world.events())
     for _ in range(100):
@@ -201,7 +203,7 @@ def test_heartbeats_are_not_recorded() -> None:
 
 
 def test_a_heartbeat_with_another_generation_has_a_reason() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable(None)
     since_ms = world.clock.now_ms()
     world.clock.advance(3)
@@ -221,7 +223,7 @@ def test_a_heartbeat_with_another_generation_has_a_reason() -> None:
 
 
 def test_repeated_refusals_are_counted() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable(None)
     for _ in range(5):
         world.clock.advance(10)
@@ -231,7 +233,7 @@ def test_repeated_refusals_are_counted() -> None:
 
 
 def test_a_fenced_static_member_has_the_replacing_member_in_the_reason() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     _, follower = world.stable("one", "two")
     back = answered(world.join("", instance="two"))
     assert world.heartbeat(follower, 1, instance="two") is ErrorCode.FENCED_INSTANCE_ID
@@ -249,7 +251,7 @@ def test_a_fenced_static_member_has_the_replacing_member_in_the_reason() -> None
     ],
 )
 def test_a_refused_commit_has_a_reason(claim: dict[str, object], rule: str) -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.stable(None)
     with pytest.raises(KafkaError) as refusal:
         world.commit({("t", 0): 1}, **claim)  # type: ignore[arg-type]
@@ -261,7 +263,7 @@ def test_a_refused_commit_has_a_reason(claim: dict[str, object], rule: str) -> N
 
 
 def test_a_commit_during_a_rebalance_has_the_start_of_the_rebalance() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     join = world.join()
     world.clock.advance(0)
     member_id = answered(join).member_id
@@ -273,20 +275,20 @@ def test_a_commit_during_a_rebalance_has_the_start_of_the_rebalance() -> None:
 
 
 def test_refused_joins_have_the_violated_rule() -> None:
-    world = GroupWorld({"group.max.size": "1"})
+    world = ManualGroupCoordinator({"group.max.size": "1"})
     world.stable(None)
     answered(world.join())
     answered(world.join("unknown", group="none"))
     assert world.events("refused")[-1].facts["rule"] == "group.max.size"
     assert world.events("refused", group="none")[-1].facts["rule"] == "member-id"
-    other = GroupWorld()
+    other = ManualGroupCoordinator()
     other.stable(None)
     answered(other.join(protocol_type="connect"))
     assert other.events("refused")[-1].facts["rule"] == "protocols"
 
 
 def test_a_deletion_has_the_number_of_deleted_offsets() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.commit({("t", 0): 1, ("t", 1): 2})
     world.shard.write(lambda machine, _: machine.offsets.delete("g", [("t", 0), ("t", 3)]))
     world.shard.write(lambda machine, _: machine.offsets.delete_group("g"))
@@ -297,7 +299,7 @@ def test_a_deletion_has_the_number_of_deleted_offsets() -> None:
 
 
 def test_a_refused_deletion_of_a_group_with_members_has_a_reason() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.stable(None)
     with pytest.raises(KafkaError) as refusal:
         world.shard.write(lambda machine, _: machine.offsets.delete_group("g"))
@@ -313,7 +315,7 @@ def test_a_refused_deletion_of_a_group_with_members_has_a_reason() -> None:
 
 
 def test_an_expired_member_id_ends_the_initial_delay_if_no_other_is_pending() -> None:
-    world = GroupWorld({"group.initial.rebalance.delay.ms": "20000"})
+    world = ManualGroupCoordinator({"group.initial.rebalance.delay.ms": "20000"})
     join = world.join()
     world.join(knows_ids=True)
     world.clock.advance(SESSION_MS - 1)
@@ -324,7 +326,7 @@ def test_an_expired_member_id_ends_the_initial_delay_if_no_other_is_pending() ->
 
 
 def test_a_leaving_member_does_not_end_the_initial_delay() -> None:
-    world = GroupWorld({"group.initial.rebalance.delay.ms": "20000"})
+    world = ManualGroupCoordinator({"group.initial.rebalance.delay.ms": "20000"})
     join = world.join()
     recorded = answered(world.join(knows_ids=True))
     world.leave((recorded.member_id, None))
@@ -336,7 +338,7 @@ def test_a_leaving_member_does_not_end_the_initial_delay() -> None:
 
 def test_a_failed_static_replacement_is_reverted() -> None:
     """If the record of the replacement cannot be appended, the old process remains the member."""
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     _, follower = world.stable("one", "two")
     world.log.next_error = OSError(28, "disk full")
     with pytest.raises(KafkaError):
@@ -349,7 +351,7 @@ def test_a_failed_static_replacement_is_reverted() -> None:
 
 
 def test_a_group_that_cannot_record_its_empty_state_is_empty() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable(None)
     world.log.next_error = OSError(28, "disk full")
     with pytest.raises(KafkaError):

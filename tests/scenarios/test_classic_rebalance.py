@@ -11,10 +11,10 @@ from kafkalite.groups.offsets_topic_records import written_version
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
-from tests.scenarios.group_world import (
+from tests.scenarios.group_coordinator import (
     REBALANCE_MS,
     SESSION_MS,
-    GroupWorld,
+    ManualGroupCoordinator,
     answered,
     subscription,
     waits,
@@ -22,7 +22,7 @@ from tests.scenarios.group_world import (
 
 
 def test_a_first_member_leads_the_first_generation() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     join = world.join()
     assert waits(join)
     world.clock.advance(0)
@@ -41,7 +41,7 @@ def test_a_first_member_leads_the_first_generation() -> None:
 
 
 def test_a_new_group_is_recorded_empty_and_then_with_its_generation() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     join = world.join(session_ms=7_000, rebalance_ms=8_000)
     first = world.last_group_record()
     assert first is not None
@@ -64,7 +64,7 @@ def test_a_new_group_is_recorded_empty_and_then_with_its_generation() -> None:
 
 
 def test_members_joining_together_form_one_generation_and_wait_for_the_leader() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     joins = [world.join() for _ in range(3)]
     world.clock.advance(0)
     leader, *followers = [answered(join) for join in joins]
@@ -78,7 +78,7 @@ def test_members_joining_together_form_one_generation_and_wait_for_the_leader() 
 
 
 def test_the_initial_delay_is_extended_while_members_join() -> None:
-    world = GroupWorld({"group.initial.rebalance.delay.ms": "3000"})
+    world = ManualGroupCoordinator({"group.initial.rebalance.delay.ms": "3000"})
     join = world.join(rebalance_ms=7_000)
     world.clock.advance(2_000)
     second = world.join(rebalance_ms=7_000)
@@ -91,7 +91,7 @@ def test_the_initial_delay_is_extended_while_members_join() -> None:
 
 
 def test_the_initial_delay_is_limited_by_the_rebalance_timeout() -> None:
-    world = GroupWorld({"group.initial.rebalance.delay.ms": "3000"})
+    world = ManualGroupCoordinator({"group.initial.rebalance.delay.ms": "3000"})
     join = world.join(rebalance_ms=7_000)
     for _ in range(6):
         world.clock.advance(1_000)
@@ -104,7 +104,7 @@ def test_the_initial_delay_is_limited_by_the_rebalance_timeout() -> None:
 
 def test_new_dynamic_members_get_a_member_id_first() -> None:
     """KIP-394."""
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     answer = answered(world.join(knows_ids=True))
     assert answer.error_code is ErrorCode.MEMBER_ID_REQUIRED
     assert answer.member_id.startswith("client-")
@@ -115,7 +115,7 @@ def test_new_dynamic_members_get_a_member_id_first() -> None:
 
 
 def test_an_unused_member_id_is_removed_after_a_session_timeout() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     answer = answered(world.join(knows_ids=True))
     world.clock.advance(SESSION_MS)
     late = answered(world.join(answer.member_id, knows_ids=True))
@@ -123,7 +123,7 @@ def test_an_unused_member_id_is_removed_after_a_session_timeout() -> None:
 
 
 def test_a_rebalance_waits_for_members_with_new_ids() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable(None)
     answer = answered(world.join(knows_ids=True))
     rejoin = world.join(leader, protocols={"range": subscription("t", "u")})
@@ -133,7 +133,7 @@ def test_a_rebalance_waits_for_members_with_new_ids() -> None:
 
 
 def test_a_joining_member_triggers_a_rebalance() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable(None)
     new_member = world.join()
     assert waits(new_member)
@@ -149,7 +149,7 @@ def test_a_joining_member_triggers_a_rebalance() -> None:
 
 
 def test_members_that_do_not_rejoin_in_time_are_removed_and_another_leads() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable(None)
     new_member = world.join()
     for _ in range(REBALANCE_MS // 5_000):
@@ -163,7 +163,7 @@ def test_members_that_do_not_rejoin_in_time_are_removed_and_another_leads() -> N
 
 
 def test_a_member_without_heartbeats_is_removed_after_its_session() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     leader, follower = world.stable(None, None)
     world.clock.advance(SESSION_MS - 1)
     assert world.heartbeat(follower, 1) is ErrorCode.NONE
@@ -174,7 +174,7 @@ def test_a_member_without_heartbeats_is_removed_after_its_session() -> None:
 
 
 def test_heartbeats_set_no_timers() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable(None)
     armed = len(world.shard._timers._heap)
     for _ in range(100):
@@ -190,7 +190,7 @@ def test_heartbeats_set_no_timers() -> None:
 def test_an_empty_consumer_group_is_replaced_only_by_a_new_member() -> None:
     """An old member id is unknown in both protocols, and the group is unchanged."""
     empty = CoordinatorSerde(written_version).encode(group_epoch_record("g", 3, 0))
-    world = GroupWorld(log=MemoryCoordinatorLog([empty]))
+    world = ManualGroupCoordinator(log=MemoryCoordinatorLog([empty]))
     refused = answered(world.join("old"))
     assert (refused.error_code, refused.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "old")
     assert world.log.entries == [empty]
@@ -205,7 +205,7 @@ def test_an_empty_consumer_group_is_replaced_only_by_a_new_member() -> None:
 
 
 def test_a_group_that_loses_its_last_member_is_recorded_empty() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable(None)
     left = world.leave((leader, None))
     assert [member.error_code for member in left.members] == [ErrorCode.NONE]
@@ -218,7 +218,7 @@ def test_a_group_that_loses_its_last_member_is_recorded_empty() -> None:
 
 
 def test_a_leaving_member_triggers_a_rebalance() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     leader, follower = world.stable(None, None)
     world.leave((leader, None))
     assert world.heartbeat(follower, 1) is ErrorCode.REBALANCE_IN_PROGRESS
@@ -227,7 +227,7 @@ def test_a_leaving_member_triggers_a_rebalance() -> None:
 
 
 def test_members_of_one_leave_request_have_their_own_results() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.stable("one", "two")
     pending = answered(world.join(knows_ids=True)).member_id
     left = world.leave(("", "one"), ("", "other"), ("", None), (pending, None), ("unknown", None))
@@ -243,7 +243,7 @@ def test_members_of_one_leave_request_have_their_own_results() -> None:
 
 
 def test_an_unchanged_follower_that_joins_again_gets_the_current_generation() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     leader, follower = world.stable(None, None)
     again = answered(world.join(follower))
     assert (again.generation_id, again.leader, again.members) == (1, leader, [])
@@ -251,7 +251,7 @@ def test_an_unchanged_follower_that_joins_again_gets_the_current_generation() ->
 
 
 def test_a_rejoining_leader_or_a_changed_follower_triggers_a_rebalance() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     leader, follower = world.stable(None, None)
     assert waits(world.join(leader))
     answered(world.join(follower))
@@ -262,7 +262,7 @@ def test_a_rejoining_leader_or_a_changed_follower_triggers_a_rebalance() -> None
 
 
 def test_a_join_repeated_before_the_sync_is_answered_again() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     join = world.join()
     world.clock.advance(0)
     member_id = answered(join).member_id
@@ -272,7 +272,7 @@ def test_a_join_repeated_before_the_sync_is_answered_again() -> None:
 
 
 def test_a_member_that_never_syncs_is_removed_after_the_rebalance_timeout() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     joins = [world.join(session_ms=REBALANCE_MS * 2) for _ in range(2)]
     world.clock.advance(0)
     leader, silent = [answered(join) for join in joins]
@@ -284,7 +284,7 @@ def test_a_member_that_never_syncs_is_removed_after_the_rebalance_timeout() -> N
 
 
 def test_a_rebalance_answers_waiting_syncs_with_rebalance_in_progress() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     joins = [world.join() for _ in range(2)]
     world.clock.advance(0)
     _, follower = [answered(join) for join in joins]
@@ -294,7 +294,7 @@ def test_a_rebalance_answers_waiting_syncs_with_rebalance_in_progress() -> None:
 
 
 def test_the_protocol_is_selected_by_votes_among_common_ones() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     both = {"range": b"", "sticky": b""}
     other = {"sticky": b"", "range": b"", "own": b""}
     joins = [world.join(protocols=protocols) for protocols in (both, other, other)]
@@ -307,7 +307,7 @@ def test_the_protocol_is_selected_by_votes_among_common_ones() -> None:
 
 
 def test_requests_with_unknown_members_and_other_generations_are_refused() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable(None)
     assert world.heartbeat("unknown", 1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert world.heartbeat(leader, 2) is ErrorCode.ILLEGAL_GENERATION
@@ -323,7 +323,7 @@ def test_requests_with_unknown_members_and_other_generations_are_refused() -> No
 
 
 def test_a_full_group_accepts_no_further_members() -> None:
-    world = GroupWorld({"group.max.size": "2"})
+    world = ManualGroupCoordinator({"group.max.size": "2"})
     joins = [world.join() for _ in range(3)]
     world.clock.advance(0)
     assert answered(joins[2]).error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -334,7 +334,7 @@ def test_a_full_group_accepts_no_further_members() -> None:
 
 
 def test_a_client_that_joins_twice_gets_an_answer_to_its_first_request() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable(None)
     world.join()
     first = world.join("", group="other")
@@ -344,7 +344,7 @@ def test_a_client_that_joins_twice_gets_an_answer_to_its_first_request() -> None
 
 
 def test_a_new_member_may_wait_longer_than_its_session_in_its_first_join() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable(None)
     new_member = world.join(session_ms=6_000)
     for _ in range(4):
@@ -360,7 +360,7 @@ def test_a_new_member_may_wait_longer_than_its_session_in_its_first_join() -> No
 
 def test_a_restarted_static_member_is_replaced_without_a_rebalance() -> None:
     """KIP-345."""
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     leader, follower = world.stable("one", "two")
     gone, instance = follower, "two"
     back = answered(world.join("", instance=instance))
@@ -381,7 +381,7 @@ def test_a_restarted_static_member_is_replaced_without_a_rebalance() -> None:
 
 def test_a_restarted_static_leader_skips_the_assignment() -> None:
     """KIP-814; before JoinGroup v9 it does not know that it leads."""
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     leader, _ = world.stable("one", "two")
     back = answered(world.join("", instance="one"))
     assert (back.leader, back.skip_assignment, len(back.members)) == (back.member_id, True, 2)
@@ -391,20 +391,20 @@ def test_a_restarted_static_leader_skips_the_assignment() -> None:
 
 
 def test_a_restarted_static_member_with_other_protocols_triggers_a_rebalance() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.stable("one", "two")
     back = world.join(
         "", instance="two", protocols={"sticky": subscription("t"), "range": subscription("t")}
     )
     assert not waits(back)
-    alone = GroupWorld()
+    alone = ManualGroupCoordinator()
     alone.stable("one")
     back = alone.join("", instance="one", protocols={"sticky": b"", "range": b""})
     assert answered(back).generation_id == 2
 
 
 def test_two_clients_with_one_instance_id_fence_each_other() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable("one")
     new_member = world.join()
     rejoin = world.join(leader, instance="one")
@@ -418,7 +418,7 @@ def test_two_clients_with_one_instance_id_fence_each_other() -> None:
 
 
 def test_a_static_member_remains_through_a_missed_rebalance_until_its_session_expires() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     leader, follower = world.stable("one", "two")
     world.join(leader, instance="one", protocols={"range": subscription("u")})
     world.clock.advance(SESSION_MS)
@@ -432,7 +432,7 @@ def test_a_static_member_remains_through_a_missed_rebalance_until_its_session_ex
 
 
 def test_a_stable_group_is_stable_after_loading_with_new_sessions() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     leader, follower = world.stable(None, "two")
     world.clock.advance(SESSION_MS - 1)
     again = world.restarted()
@@ -447,15 +447,17 @@ def test_a_stable_group_is_stable_after_loading_with_new_sessions() -> None:
 
 
 def test_a_group_that_is_too_large_rebalances_after_loading() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     leader, _, _ = world.stable(None, None, None)
-    smaller = GroupWorld({"group.max.size": "2"}, MemoryCoordinatorLog(world.log.entries))
+    smaller = ManualGroupCoordinator(
+        {"group.max.size": "2"}, MemoryCoordinatorLog(world.log.entries)
+    )
     assert smaller.state() == "PreparingRebalance"
     assert smaller.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_members_join_again_after_a_lost_rebalance() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable(None)
     world.join()
     again = world.restarted()
@@ -464,7 +466,7 @@ def test_members_join_again_after_a_lost_rebalance() -> None:
 
 
 def test_a_sync_that_cannot_be_stored_is_refused_to_all_members() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     joins = [world.join() for _ in range(2)]
     world.clock.advance(0)
     leader, follower = [answered(join) for join in joins]
@@ -490,7 +492,7 @@ def test_a_sync_that_cannot_be_stored_is_refused_to_all_members() -> None:
 
 
 def test_a_group_whose_first_record_failed_does_not_exist() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.log.next_error = OSError(28, "disk full")
     with pytest.raises(KafkaError) as refusal:
         world.join()

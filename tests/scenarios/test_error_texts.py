@@ -24,7 +24,7 @@ from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
 )
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.cluster.cluster import TestCluster
-from tests.scenarios.streams_world import reading
+from tests.scenarios.streams_coordinator import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
 """Each of these requests gives a member a new epoch."""
 
 
-class Wire(TestCluster):
+class ClusterWithGroups(TestCluster):
     """A cluster with a topic `t`, and groups of every type."""
 
     def beat(
@@ -102,8 +102,8 @@ class Wire(TestCluster):
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[Wire]:
-    wire = Wire(tmp_path, config=CONFIG)
+def wire(tmp_path: Path) -> Iterator[ClusterWithGroups]:
+    wire = ClusterWithGroups(tmp_path, config=CONFIG)
     for name in ("t", "u", "v"):
         wire.create(name, 2)
     wire.cluster.metadata.create_topics([offsets_topic(wire.config)])
@@ -112,7 +112,7 @@ def wire(tmp_path: Path) -> Iterator[Wire]:
 
 
 @KINDS
-def test_a_missing_group_is_not_found(wire: Wire, kind: str) -> None:
+def test_a_missing_group_is_not_found(wire: ClusterWithGroups, kind: str) -> None:
     version = VERSIONS[kind]
     (described,) = wire.ask(DESCRIPTIONS[kind](group_ids=["none"]), version).groups
     assert described.error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -124,7 +124,7 @@ def test_a_missing_group_is_not_found(wire: Wire, kind: str) -> None:
 
 
 @KINDS
-def test_a_group_of_another_type_is_reported(wire: Wire, kind: str) -> None:
+def test_a_group_of_another_type_is_reported(wire: ClusterWithGroups, kind: str) -> None:
     wire.joined({"consumer": "share", "share": "streams", "streams": "consumer"}[kind])
     (described,) = wire.ask(DESCRIPTIONS[kind](group_ids=["g"]), VERSIONS[kind]).groups
     assert described.error_message == f"Group g is not a {kind} group."
@@ -135,18 +135,18 @@ def test_a_group_of_another_type_is_reported(wire: Wire, kind: str) -> None:
 
 
 @KINDS
-def test_blank_ids_are_reported_as_empty(wire: Wire, kind: str) -> None:
+def test_blank_ids_are_reported_as_empty(wire: ClusterWithGroups, kind: str) -> None:
     assert wire.beat(kind, group="").error_message == "GroupId can't be empty."
     assert wire.beat(kind, member=" ").error_message == "MemberId can't be empty."
     assert wire.beat(kind, rack_id=" ").error_message == "RackId can't be empty."
 
 
-def test_a_blank_instance_id_is_reported_as_empty(wire: Wire) -> None:
+def test_a_blank_instance_id_is_reported_as_empty(wire: ClusterWithGroups) -> None:
     assert wire.beat("consumer", instance_id="").error_message == "InstanceId can't be empty."
 
 
 @KINDS
-def test_an_unknown_member_gets_no_details(wire: Wire, kind: str) -> None:
+def test_an_unknown_member_gets_no_details(wire: ClusterWithGroups, kind: str) -> None:
     wire.joined(kind)
     answer = wire.beat(kind, 1, member="x")
     assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -155,7 +155,7 @@ def test_an_unknown_member_gets_no_details(wire: Wire, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["consumer", "streams"])
 def test_the_end_of_a_membership_is_in_the_history_and_not_in_the_answer(
-    wire: Wire, kind: str
+    wire: ClusterWithGroups, kind: str
 ) -> None:
     epoch = wire.joined(kind)
     assert wire.beat(kind, -1).error_code == ErrorCode.NONE
@@ -165,7 +165,7 @@ def test_the_end_of_a_membership_is_in_the_history_and_not_in_the_answer(
 
 
 @KINDS
-def test_a_greater_epoch_is_fenced_with_both_epochs(wire: Wire, kind: str) -> None:
+def test_a_greater_epoch_is_fenced_with_both_epochs(wire: ClusterWithGroups, kind: str) -> None:
     epoch = wire.joined(kind)
     answer = wire.beat(kind, 999)
     assert answer.error_code == ErrorCode.FENCED_MEMBER_EPOCH
@@ -176,7 +176,7 @@ def test_a_greater_epoch_is_fenced_with_both_epochs(wire: Wire, kind: str) -> No
 
 
 @KINDS
-def test_a_smaller_epoch_is_fenced_with_both_epochs(wire: Wire, kind: str) -> None:
+def test_a_smaller_epoch_is_fenced_with_both_epochs(wire: ClusterWithGroups, kind: str) -> None:
     epoch = wire.joined(kind)
     first = epoch
     for change in CHANGES[kind]:
@@ -196,7 +196,9 @@ def test_a_smaller_epoch_is_fenced_with_both_epochs(wire: Wire, kind: str) -> No
     )
 
 
-def test_an_unsupported_assignor_is_reported_with_the_supported_ones(wire: Wire) -> None:
+def test_an_unsupported_assignor_is_reported_with_the_supported_ones(
+    wire: ClusterWithGroups,
+) -> None:
     answer = wire.beat("consumer", server_assignor="invalid")
     assert answer.error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
     assert answer.error_message == (
@@ -204,7 +206,7 @@ def test_an_unsupported_assignor_is_reported_with_the_supported_ones(wire: Wire)
     )
 
 
-def test_missing_source_topics_are_listed(wire: Wire) -> None:
+def test_missing_source_topics_are_listed(wire: ClusterWithGroups) -> None:
     topology = StreamsGroupHeartbeatRequest.Topology(subtopologies=[reading("b", "a", "t")])
     (status,) = wire.beat("streams", topology=topology).status
     assert status.status_detail == "Source topics a, b are missing."

@@ -16,14 +16,14 @@ from kafkalite.metadata.image import MetadataDelta
 from kafkalite.protocol._generated.messages.join_group import JoinGroupResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.scenarios.group_world import REBALANCE_MS, SESSION_MS, answered, topic_image, waits
-from tests.scenarios.migration_world import MigrationWorld, words, world_of
+from tests.scenarios.group_coordinator import REBALANCE_MS, SESSION_MS, answered, topic_image, waits
+from tests.scenarios.migration_coordinator import ManualMigrationCoordinator, words, world_of
 
 CANNOT_UPGRADE = "Cannot upgrade classic group g to consumer group because"
 NONE, REBALANCE = ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def kinds(world: MigrationWorld, since: int) -> list[str]:
+def kinds(world: ManualMigrationCoordinator, since: int) -> list[str]:
     """Return the kinds of the written records, a dagger for a tombstone."""
     return [
         type(record.key).__name__.removesuffix("Key") + ("" if record.value is not None else "†")
@@ -31,7 +31,7 @@ def kinds(world: MigrationWorld, since: int) -> list[str]:
     ]
 
 
-def mixed(world: MigrationWorld) -> tuple[str, str]:
+def mixed(world: ManualMigrationCoordinator) -> tuple[str, str]:
     """Return a classic and a consumer member that share four partitions of `t`, both reconciled."""
     (classic,) = world.classic([0, 1, 2, 3])
     assert world.consume("c").member_epoch == 2
@@ -282,7 +282,7 @@ def test_a_static_member_switches_with_a_new_id_and_retains_its_partitions() -> 
 
 
 def test_deleted_topics_are_not_taken_over() -> None:
-    world = MigrationWorld(topics=[topic_image("t", 2), topic_image("u", 2)])
+    world = ManualMigrationCoordinator(topics=[topic_image("t", 2), topic_image("u", 2)])
     join = world.join(protocols={"range": words("t", "u")})
     world.clock.advance(0)
     member = answered(join).member_id
@@ -510,7 +510,7 @@ def test_a_leaving_member_increases_the_group_epoch() -> None:
 
 
 def test_a_changed_subscription_increases_the_group_epoch() -> None:
-    world = MigrationWorld(topics=[topic_image("t", 2), topic_image("u", 2)])
+    world = ManualMigrationCoordinator(topics=[topic_image("t", 2), topic_image("u", 2)])
     world.consume("c")
     joined = world.rejoin("")
     assert world.rejoin(joined.member_id).generation_id == joined.generation_id
@@ -730,7 +730,7 @@ def test_a_classic_member_that_replaces_the_last_consumer_downgrades_the_group()
 
 
 def test_a_replacement_with_other_topics_downgrades_into_a_rebalance() -> None:
-    world = MigrationWorld(topics=[topic_image("t", 2), topic_image("u", 2)])
+    world = ManualMigrationCoordinator(topics=[topic_image("t", 2), topic_image("u", 2)])
     world.consume("c", instance="i")
     joined = world.rejoin("", "t", "u", instance="i")
     assert (joined.error_code, joined.generation_id) == (NONE, 0)
@@ -881,7 +881,7 @@ def test_a_restart_in_any_state_changes_nothing() -> None:
 # The history
 
 
-def facts_of(world: MigrationWorld, kind: str) -> list[dict[str, object]]:
+def facts_of(world: ManualMigrationCoordinator, kind: str) -> list[dict[str, object]]:
     """Return the facts of every event of a kind."""
     return [dict(event.facts) for event in world.history.about("g") if event.kind == kind]
 

@@ -30,7 +30,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
 from tests.cluster.groups import GroupCluster
 from tests.cluster.responses import PendingResponse
-from tests.scenarios.group_world import subscription
+from tests.scenarios.group_coordinator import subscription
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,7 +29,7 @@ from kafkalite.testing.clock import ManualClock
 from kafkalite.transactions.producer_initialization import ProducerRequest
 from kafkalite.transactions.state import ProducerIdAndEpoch
 from tests.cluster.consumers import REBALANCE_MS, ConsumerCluster, G
-from tests.scenarios.group_world import answered
+from tests.scenarios.group_coordinator import answered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

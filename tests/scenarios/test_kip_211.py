@@ -43,7 +43,12 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from tests.cluster.groups import GroupCluster
-from tests.scenarios.group_world import GroupWorld, answered, subscription, topic_image
+from tests.scenarios.group_coordinator import (
+    ManualGroupCoordinator,
+    answered,
+    subscription,
+    topic_image,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,10 +62,12 @@ LONG_SESSION_MS = 24 * DAY_MS
 """A session timeout so long that tests need few heartbeats; almost the maximum of an int32."""
 
 
-def world_of(*topics: str, **config: str) -> GroupWorld:
+def world_of(*topics: str, **config: str) -> ManualGroupCoordinator:
     """Return a world with these topics; underscores in settings stand for dots."""
     settings = {key.replace("_", "."): value for key, value in config.items()}
-    return GroupWorld(settings, topics=[topic_image(name, 4) for name in topics or ("t",)])
+    return ManualGroupCoordinator(
+        settings, topics=[topic_image(name, 4) for name in topics or ("t",)]
+    )
 
 
 def long_sessions(kind: str) -> dict[str, str]:
@@ -72,7 +79,7 @@ def long_sessions(kind: str) -> dict[str, str]:
     }
 
 
-def stable(world: GroupWorld, *topics: str, protocol_type: str = "consumer") -> str:
+def stable(world: ManualGroupCoordinator, *topics: str, protocol_type: str = "consumer") -> str:
     """Create a Stable group of one member that reads these topics; return the member's id."""
     protocols = {"range": subscription(*(topics or ("t",)))}
     join = world.join(protocols=protocols, session_ms=LONG_SESSION_MS, protocol_type=protocol_type)
@@ -82,13 +89,13 @@ def stable(world: GroupWorld, *topics: str, protocol_type: str = "consumer") -> 
     return member_id
 
 
-def generation_of(world: GroupWorld, group: str = "g") -> int:
+def generation_of(world: ManualGroupCoordinator, group: str = "g") -> int:
     found = world.machine.classic_group(group)
     assert found is not None
     return found.soft.generation_id
 
 
-def is_gone(world: GroupWorld, group: str = "g") -> bool:
+def is_gone(world: ManualGroupCoordinator, group: str = "g") -> bool:
     """Return whether a group is deleted, both now and after the log is loaded again."""
     is_deleted = world.state(group) is None and world.committed(group) == {}
     assert is_deleted == (world.restarted().state(group) is None)
@@ -439,7 +446,9 @@ def test_a_group_without_the_time_of_its_state_expires_by_commit() -> None:
         for index, at_ms in enumerate((clock_ms - WEEK_MS, clock_ms - DAY_MS))
     ]
     records = [group_metadata_record("g", value), *commits]
-    world = GroupWorld(log=MemoryCoordinatorLog([serde.encode(record) for record in records]))
+    world = ManualGroupCoordinator(
+        log=MemoryCoordinatorLog([serde.encode(record) for record in records])
+    )
     world.clock.advance(SWEEP_MS)
     assert world.committed() == {("t", 1): 9}
     world.clock.advance(6 * DAY_MS)
@@ -694,7 +703,7 @@ def test_an_empty_group_without_commits_is_deleted_at_the_next_check() -> None:
     assert is_gone(world)
 
 
-def share_beat(world: GroupWorld, epoch: int) -> None:
+def share_beat(world: ManualGroupCoordinator, epoch: int) -> None:
     """Let the one member of a share group join or leave."""
     request = ShareGroupHeartbeatRequest(
         group_id="g",
@@ -717,7 +726,7 @@ def test_a_share_group_never_expires() -> None:
     assert world.restarted().state() == "Empty"
 
 
-def streams_beat(world: GroupWorld, epoch: int) -> int:
+def streams_beat(world: ManualGroupCoordinator, epoch: int) -> int:
     """Send a heartbeat of the one member of a streams group; return its epoch."""
     is_joining = epoch == 0
     topology = StreamsGroupHeartbeatRequest.Topology(
@@ -807,7 +816,7 @@ def test_expired_offsets_and_the_rule_are_in_the_history() -> None:
 # Large numbers
 
 
-def many_groups(world: GroupWorld, count: int, offsets: int = 1) -> list[str]:
+def many_groups(world: ManualGroupCoordinator, count: int, offsets: int = 1) -> list[str]:
     """Write many simple groups to the log, faster than by commits."""
     serde = CoordinatorSerde(written_version)
     committed = OffsetAndMetadata(offset=5, commit_timestamp_ms=world.clock.now_ms())
@@ -819,7 +828,7 @@ def many_groups(world: GroupWorld, count: int, offsets: int = 1) -> list[str]:
     return names
 
 
-def _batches(world: GroupWorld) -> list[tuple[int, int, float]]:
+def _batches(world: ManualGroupCoordinator) -> list[tuple[int, int, float]]:
     """Record the number of records, the bytes and the time of each batch from now on."""
     sizes: list[tuple[int, int, float]] = []
     append = world.log.append

@@ -62,7 +62,7 @@ class ClientMetadata(NamedTuple):
         )
 
 
-class World(TransactionCluster):
+class EpochCluster(TransactionCluster):
     """Two nodes, and topic `t` with one partition on both; node 1 leads it."""
 
     def __init__(self, path: Path, settings: Mapping[str, str] = ON) -> None:
@@ -236,14 +236,14 @@ def _row(response: Any) -> Any:  # noqa: ANN401 - a response of Fetch
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world(tmp_path: Path) -> EpochCluster:
+    return EpochCluster(tmp_path)
 
 
 class TestTopics:
     """Creation, expansion and deletion raise the counter (rules 1 and 2)."""
 
-    def test_each_partition_has_a_globally_unique_epoch(self, world: World) -> None:
+    def test_each_partition_has_a_globally_unique_epoch(self, world: EpochCluster) -> None:
         image = world.cluster.metadata.image
         epochs = [
             partition.incarnation_epoch
@@ -253,7 +253,9 @@ class TestTopics:
         assert sorted(epochs) == list(range(1, len(epochs) + 1))
         assert image.max_incarnation_epoch == len(epochs)
 
-    def test_an_expansion_raises_the_epoch_once_for_each_new_partition(self, world: World) -> None:
+    def test_an_expansion_raises_the_epoch_once_for_each_new_partition(
+        self, world: EpochCluster
+    ) -> None:
         before = world.max_epoch
         world.cluster.metadata.create_partitions([NewPartitions(T, 3)])
         partitions = world.metadata().partitions
@@ -262,24 +264,24 @@ class TestTopics:
         ]  # fmt: skip
         assert world.max_epoch == before + 2
 
-    def test_a_deletion_raises_the_epoch_by_one(self, world: World) -> None:
+    def test_a_deletion_raises_the_epoch_by_one(self, world: EpochCluster) -> None:
         before = world.max_epoch
         world.delete_t()
         assert world.max_epoch == before + 1
 
-    def test_a_recreated_topic_has_larger_epochs(self, world: World) -> None:
+    def test_a_recreated_topic_has_larger_epochs(self, world: EpochCluster) -> None:
         before = world.epoch
         world.recreate_t()
         assert world.epoch == before + 2 == world.max_epoch
 
-    def test_epochs_survive_a_restart(self, world: World) -> None:
+    def test_epochs_survive_a_restart(self, world: EpochCluster) -> None:
         world.recreate_t()
         before = world.epoch, world.max_epoch
         world.restart()
         assert (world.epoch, world.max_epoch) == before
         assert world.fetch(before[0]).incarnation_epoch == before[0]
 
-    def test_a_leader_change_keeps_the_partition_epoch(self, world: World) -> None:
+    def test_a_leader_change_keeps_the_partition_epoch(self, world: EpochCluster) -> None:
         before = world.epoch
         world.cluster.metadata.move_leader(T, 0, 2)
         assert world.metadata().partitions[0] == (before, 1)
@@ -289,17 +291,19 @@ class TestMetadata:
     """A client recognizes outdated metadata (rules 3 and 4, and the KIP's motivation)."""
 
     @pytest.mark.parametrize("version", [9, 10, 12, 13])
-    def test_responses_contain_all_epochs(self, world: World, version: int) -> None:
+    def test_responses_contain_all_epochs(self, world: EpochCluster, version: int) -> None:
         metadata = world.metadata(version)
         assert metadata == (world.max_epoch, {0: (world.epoch, 0)})
 
     @pytest.mark.parametrize("version", [1, 8])
-    def test_inflexible_versions_have_no_partition_epochs(self, world: World, version: int) -> None:
+    def test_inflexible_versions_have_no_partition_epochs(
+        self, world: EpochCluster, version: int
+    ) -> None:
         metadata = world.metadata(version)
         assert metadata.max_partition_epoch == -1
         assert metadata.partitions[0].partition_epoch == -1
 
-    def test_metadata_before_a_leader_change_is_outdated(self, world: World) -> None:
+    def test_metadata_before_a_leader_change_is_outdated(self, world: EpochCluster) -> None:
         world.cluster.node_control.freeze_metadata(2)
         world.cluster.metadata.move_leader(T, 0, 2)
         cached, stale = world.metadata(node=1), world.metadata(node=2)
@@ -309,7 +313,7 @@ class TestMetadata:
         assert stale.is_outdated(cached)
         assert not cached.is_outdated(stale)
 
-    def test_metadata_before_a_recreation_is_outdated(self, world: World) -> None:
+    def test_metadata_before_a_recreation_is_outdated(self, world: EpochCluster) -> None:
         """The leader epoch begins at 0 again, so it does not show this."""
         world.cluster.metadata.move_leader(T, 0, 2)
         world.cluster.node_control.freeze_metadata(2)
@@ -319,7 +323,7 @@ class TestMetadata:
         assert stale.partitions[0].partition_epoch < cached.partitions[0].partition_epoch
         assert stale.is_outdated(cached)
 
-    def test_metadata_before_a_deletion_is_outdated(self, world: World) -> None:
+    def test_metadata_before_a_deletion_is_outdated(self, world: EpochCluster) -> None:
         """No partition shows this; it is why a deletion raises the counter."""
         world.cluster.node_control.freeze_metadata(2)
         world.delete_t()
@@ -328,7 +332,7 @@ class TestMetadata:
         assert stale.max_partition_epoch < cached.max_partition_epoch
         assert stale.is_outdated(cached)
 
-    def test_metadata_after_the_node_caught_up_is_current(self, world: World) -> None:
+    def test_metadata_after_the_node_caught_up_is_current(self, world: EpochCluster) -> None:
         world.cluster.node_control.freeze_metadata(2)
         world.recreate_t()
         world.cluster.node_control.thaw_metadata(2)
@@ -336,7 +340,7 @@ class TestMetadata:
         assert not world.metadata(node=2).is_outdated(world.metadata(node=1))
 
     def test_an_automatic_creation_is_not_in_the_maximum_before_its_topic_is_in_a_response(
-        self, world: World
+        self, world: EpochCluster
     ) -> None:
         before = world.max_epoch
         topic = MetadataRequest.MetadataRequestTopic(name="new")
@@ -352,18 +356,20 @@ class TestOffsets:
     """Commits store both epochs, and the coordinator compares them (rules 5 and 6)."""
 
     @pytest.mark.parametrize("version", [6, 7, 8, 9, 10])
-    def test_both_epochs_are_fetched_again(self, world: World, version: int) -> None:
+    def test_both_epochs_are_fetched_again(self, world: EpochCluster, version: int) -> None:
         assert world.commit(world.epoch, 4) == 0
         assert world.committed_epochs(version) == (world.epoch, 4)
         world.restart()
         assert world.committed_epochs(version) == (world.epoch, 4)
 
     @pytest.mark.parametrize("version", [8, 9, 10])
-    def test_every_flexible_version_commits_both_epochs(self, world: World, version: int) -> None:
+    def test_every_flexible_version_commits_both_epochs(
+        self, world: EpochCluster, version: int
+    ) -> None:
         assert world.commit(world.epoch, 4, version) == 0
         assert world.committed_epochs() == (world.epoch, 4)
 
-    def test_epochs_in_a_transaction_are_fetched_again(self, world: World) -> None:
+    def test_epochs_in_a_transaction_are_fetched_again(self, world: EpochCluster) -> None:
         world.find()
         assert world.commit_in_transaction(world.epoch, 4) == 0
         assert world.committed_epochs() == (world.epoch, 4)
@@ -371,11 +377,13 @@ class TestOffsets:
         assert world.committed_epochs() == (world.epoch, 4)
 
     @pytest.mark.parametrize("version", [2, 6, 7])
-    def test_an_old_client_commits_no_partition_epoch(self, world: World, version: int) -> None:
+    def test_an_old_client_commits_no_partition_epoch(
+        self, world: EpochCluster, version: int
+    ) -> None:
         assert world.commit(world.epoch, 0, version) == 0
         assert world.committed().incarnation_epoch == -1
 
-    def test_an_older_response_has_no_partition_epoch(self, world: World) -> None:
+    def test_an_older_response_has_no_partition_epoch(self, world: EpochCluster) -> None:
         assert world.commit(world.epoch, 4) == 0
         assert world.committed_epochs(5) == (-1, 4)
 
@@ -383,7 +391,7 @@ class TestOffsets:
         ("version", "leader_epoch"), [(0, -1), (1, -1), (2, -1), (3, 4), (4, 4)]
     )
     def test_records_of_older_brokers_have_no_partition_epoch(
-        self, world: World, version: int, leader_epoch: int
+        self, world: EpochCluster, version: int, leader_epoch: int
     ) -> None:
         """The first version with leader epochs is 3; Kafka writes 4 without a partition epoch."""
         assert world.commit(world.epoch, 4, offset=10) == 0
@@ -395,37 +403,37 @@ class TestOffsets:
         # Without a partition epoch to compare with, every commit is accepted.
         assert world.commit(1, 0, offset=30) == 0
 
-    def test_a_smaller_partition_epoch_is_refused(self, world: World) -> None:
+    def test_a_smaller_partition_epoch_is_refused(self, world: EpochCluster) -> None:
         assert world.commit(5, 0, offset=10) == 0
         assert world.commit(4, 9, offset=20) == INVALID_PARTITION_EPOCH
         assert world.committed().committed_offset == 10
 
     def test_a_smaller_leader_epoch_at_the_same_partition_epoch_is_refused(
-        self, world: World
+        self, world: EpochCluster
     ) -> None:
         assert world.commit(5, 3, offset=10) == 0
         assert world.commit(5, 2, offset=20) == INVALID_LEADER_EPOCH
         assert world.committed().committed_offset == 10
 
     @pytest.mark.parametrize("epochs", [(5, 3), (5, 4), (6, 0), (5, -1), (-1, 0), (-1, -1)])
-    def test_other_epochs_are_accepted(self, world: World, epochs: tuple[int, int]) -> None:
+    def test_other_epochs_are_accepted(self, world: EpochCluster, epochs: tuple[int, int]) -> None:
         assert world.commit(5, 3, offset=10) == 0
         assert world.commit(*epochs, offset=20) == 0
         assert world.committed_epochs() == epochs
 
-    def test_a_smaller_epoch_in_a_transaction_is_refused(self, world: World) -> None:
+    def test_a_smaller_epoch_in_a_transaction_is_refused(self, world: EpochCluster) -> None:
         world.find()
         assert world.commit(5, 3, offset=10) == 0
         assert world.commit_in_transaction(4, 9) == INVALID_PARTITION_EPOCH
         assert world.commit_in_transaction(5, 2) == INVALID_LEADER_EPOCH
         assert world.committed().committed_offset == 10
 
-    def test_epochs_are_compared_after_a_restart(self, world: World) -> None:
+    def test_epochs_are_compared_after_a_restart(self, world: EpochCluster) -> None:
         assert world.commit(5, 3) == 0
         world.restart()
         assert world.commit(4, 3) == INVALID_PARTITION_EPOCH
 
-    def test_an_offset_of_an_earlier_incarnation_is_recognizable(self, world: World) -> None:
+    def test_an_offset_of_an_earlier_incarnation_is_recognizable(self, world: EpochCluster) -> None:
         """A transaction commits an offset of the deleted topic after the topic was recreated."""
         world.find()
         before = world.epoch
@@ -434,7 +442,7 @@ class TestOffsets:
         assert world.committed().committed_offset == 10
         assert world.committed_epochs()[0] == before < world.epoch
 
-    def test_refusals_are_explained_with_both_epochs(self, world: World) -> None:
+    def test_refusals_are_explained_with_both_epochs(self, world: EpochCluster) -> None:
         world.commit(5, 3)
         world.commit(4, 3)
         world.commit(5, 2)
@@ -455,21 +463,21 @@ class TestFetch:
     """A consumer recognizes a recreated topic by the next fetch (rule 8)."""
 
     @pytest.mark.parametrize("version", [12, 13, 16, 18])
-    def test_responses_contain_the_partition_epoch(self, world: World, version: int) -> None:
+    def test_responses_contain_the_partition_epoch(self, world: EpochCluster, version: int) -> None:
         world.append(b"a")
         row = world.fetch(-1, version=version)
         assert (row.incarnation_epoch, values_in(row.records)) == (world.epoch, [b"a"])
 
-    def test_inflexible_versions_have_no_partition_epoch(self, world: World) -> None:
+    def test_inflexible_versions_have_no_partition_epoch(self, world: EpochCluster) -> None:
         row = world.fetch(world.epoch + 5, version=11)
         assert (row.error_code, row.incarnation_epoch) == (0, -1)
 
-    def test_the_current_epoch_is_accepted(self, world: World) -> None:
+    def test_the_current_epoch_is_accepted(self, world: EpochCluster) -> None:
         world.append(b"a")
         assert values_in(world.fetch(world.epoch).records) == [b"a"]
 
     def test_an_offset_of_the_deleted_topic_reads_no_records_of_the_new_one(
-        self, world: World
+        self, world: EpochCluster
     ) -> None:
         """The example of the KIP: a previously used offset, after the topic was deleted."""
         world.append(b"old 0", b"old 1")
@@ -485,7 +493,7 @@ class TestFetch:
         assert row.incarnation_epoch != used_epoch
 
     def test_the_epoch_is_checked_before_the_offset_and_the_leader_epoch(
-        self, world: World
+        self, world: EpochCluster
     ) -> None:
         before = world.epoch
         world.recreate_t()
@@ -496,19 +504,19 @@ class TestFetch:
             ErrorCode.OFFSET_OUT_OF_RANGE, world.epoch,
         )  # fmt: skip
 
-    def test_a_node_that_is_no_leader_does_not_check(self, world: World) -> None:
+    def test_a_node_that_is_no_leader_does_not_check(self, world: EpochCluster) -> None:
         before = world.epoch
         world.recreate_t()
         row = world.fetch(before, node=2, replica_id=2)
         assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def test_a_follower_that_serves_consumers_checks(self, world: World) -> None:
+    def test_a_follower_that_serves_consumers_checks(self, world: EpochCluster) -> None:
         before = world.epoch
         world.recreate_t()
         assert world.fetch(before, node=2).error_code == INVALID_PARTITION_EPOCH
         assert world.fetch(world.epoch, node=2).error_code == 0
 
-    def test_a_fetch_session_remembers_the_epoch(self, world: World) -> None:
+    def test_a_fetch_session_remembers_the_epoch(self, world: EpochCluster) -> None:
         world.append(b"a")
         first = world.ask_fetch(world.epoch, session_epoch=FIRST_EPOCH)
         assert (_row(first).error_code, first.session_id > 0) == (0, True)
@@ -518,7 +526,7 @@ class TestFetch:
         third = world.ask_fetch(world.epoch, session_id=first.session_id, session_epoch=2)
         assert (_row(third).error_code, _row(third).incarnation_epoch) == (0, world.epoch)
 
-    def test_a_waiting_fetch_ends_with_the_deletion_of_the_topic(self, world: World) -> None:
+    def test_a_waiting_fetch_ends_with_the_deletion_of_the_topic(self, world: EpochCluster) -> None:
         before = world.epoch
         pending: PendingResponse = world.ask_fetch(before, max_wait_ms=500)
         assert not pending.has_arrived
@@ -527,7 +535,7 @@ class TestFetch:
         row = world.fetch(before, max_wait_ms=500)
         assert row.error_code == INVALID_PARTITION_EPOCH
 
-    def test_a_refusal_is_explained_with_both_epochs(self, world: World) -> None:
+    def test_a_refusal_is_explained_with_both_epochs(self, world: EpochCluster) -> None:
         before = world.epoch
         world.recreate_t()
         world.fetch(before)
@@ -552,7 +560,7 @@ class TestListOffsets:
     """Responses contain both epochs; requests are checked as those of Fetch."""
 
     @pytest.mark.parametrize("version", [6, 7, 10, 11])
-    def test_responses_contain_both_epochs(self, world: World, version: int) -> None:
+    def test_responses_contain_both_epochs(self, world: EpochCluster, version: int) -> None:
         world.append(b"a")
         row = world.list_offset(world.epoch, version)
         assert (row.error_code, row.offset) == (0, 0)
@@ -562,7 +570,7 @@ class TestListOffsets:
         ("timestamp", "offset"), [(EARLIEST, 0), (LATEST, 2), (MAX_TIMESTAMP, 0), (0, 0)]
     )
     def test_offsets_by_timestamp_have_both_epochs(
-        self, world: World, timestamp: int, offset: int
+        self, world: EpochCluster, timestamp: int, offset: int
     ) -> None:
         """A client has both epochs of an OffsetAndTimestamp."""
         world.recreate_t()
@@ -573,11 +581,11 @@ class TestListOffsets:
         assert (row.error_code, row.offset, row.incarnation_epoch) == (0, offset, world.epoch)
         assert row.leader_epoch == min(offset, 1)
 
-    def test_inflexible_versions_have_no_partition_epoch(self, world: World) -> None:
+    def test_inflexible_versions_have_no_partition_epoch(self, world: EpochCluster) -> None:
         row = world.list_offset(world.epoch + 5, 5)
         assert (row.error_code, row.incarnation_epoch) == (0, -1)
 
-    def test_another_epoch_is_refused(self, world: World) -> None:
+    def test_another_epoch_is_refused(self, world: EpochCluster) -> None:
         before = world.epoch
         world.recreate_t()
         row = world.list_offset(before)
@@ -587,7 +595,7 @@ class TestListOffsets:
         ((text, _),) = world.refusals(T, Entity.TOPIC)
         assert text.startswith("ListOffsets of t-0 refused: the client expects partition epoch")
 
-    def test_only_the_leader_checks(self, world: World) -> None:
+    def test_only_the_leader_checks(self, world: EpochCluster) -> None:
         row = world.list_offset(world.epoch + 1, node=2)
         assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -596,10 +604,10 @@ class TestDefault:
     """By default the broker neither sends partition epochs nor reads them."""
 
     @pytest.fixture
-    def world(self, tmp_path: Path) -> World:
-        return World(tmp_path, {})
+    def world(self, tmp_path: Path) -> EpochCluster:
+        return EpochCluster(tmp_path, {})
 
-    def test_responses_have_no_partition_epochs(self, world: World) -> None:
+    def test_responses_have_no_partition_epochs(self, world: EpochCluster) -> None:
         world.append(b"a")
         assert world.metadata() == (-1, {0: (-1, 0)})
         assert world.fetch(-1).incarnation_epoch == -1
@@ -607,7 +615,7 @@ class TestDefault:
         assert world.commit(5, 3) == 0
         assert world.committed_epochs() == (-1, 3)
 
-    def test_requests_are_not_checked(self, world: World) -> None:
+    def test_requests_are_not_checked(self, world: EpochCluster) -> None:
         world.append(b"a")
         assert world.fetch(99).error_code == 0
         assert world.list_offset(99).error_code == 0
@@ -615,21 +623,21 @@ class TestDefault:
             assert world.commit(*epochs) == 0
 
     @pytest.mark.parametrize("value", [b"", b"abc", b"another client"])
-    def test_the_tag_of_others_is_skipped(self, world: World, value: bytes) -> None:
+    def test_the_tag_of_others_is_skipped(self, world: EpochCluster, value: bytes) -> None:
         """Kafka skips every unknown tag, so others may use the number for other values."""
         world.append(b"a")
         assert values_in(world.fetch(-1, tags={FIRST_PRIVATE_TAG: value}).records) == [b"a"]
         world.cluster.config.publish(ON, {}, {})
         assert values_in(world.fetch(-1, tags={FIRST_PRIVATE_TAG: value}).records) == [b"a"]
 
-    def test_received_epochs_are_not_stored(self, world: World) -> None:
+    def test_received_epochs_are_not_stored(self, world: EpochCluster) -> None:
         world.find()
         assert world.commit(5, 3) == 0
         assert world.commit_in_transaction(4, 3) == 0
         world.cluster.config.publish(ON, {}, {})
         assert world.committed_epochs() == (-1, 3)
 
-    def test_the_setting_takes_effect_without_a_restart(self, world: World) -> None:
+    def test_the_setting_takes_effect_without_a_restart(self, world: EpochCluster) -> None:
         """The controller counts in any case, so the epochs are known at once."""
         world.recreate_t()
         world.cluster.config.publish(ON, {}, {})

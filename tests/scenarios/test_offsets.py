@@ -12,10 +12,10 @@ from kafkalite.protocol._generated.records.group_metadata import GroupMetadataKe
 from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.scenarios.group_world import (
+from tests.scenarios.group_coordinator import (
     REBALANCE_MS,
     SESSION_MS,
-    GroupWorld,
+    ManualGroupCoordinator,
     answered,
     subscription,
     topic_image,
@@ -30,7 +30,7 @@ WEEK_MS = 7 * DAY_MS
 SWEEP_MS = 600_000
 
 
-def refusal_of(world: GroupWorld, **claim: object) -> ErrorCode:
+def refusal_of(world: ManualGroupCoordinator, **claim: object) -> ErrorCode:
     """Return the error of a commit that is refused as a whole."""
     with pytest.raises(KafkaError) as refusal:
         world.commit({("t", 0): 1}, **claim)  # type: ignore[arg-type]
@@ -38,7 +38,7 @@ def refusal_of(world: GroupWorld, **claim: object) -> ErrorCode:
 
 
 def test_a_commit_without_membership_creates_a_simple_group() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     assert world.commit({("t", 0): 5, ("t", 3): 7}, metadata="note") == [ErrorCode.NONE] * 2
     assert world.committed() == {("t", 0): 5, ("t", 3): 7}
     assert world.state() == "Empty"
@@ -55,14 +55,14 @@ def test_a_commit_without_membership_creates_a_simple_group() -> None:
 
 
 def test_a_commit_of_a_member_of_a_missing_group_is_refused() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     assert refusal_of(world, member_id="m", generation=1) is ErrorCode.ILLEGAL_GENERATION
     assert world.state() is None
     assert world.log.entries == []
 
 
 def test_too_long_metadata_is_refused_for_its_partition_only() -> None:
-    world = GroupWorld({"offset.metadata.max.bytes": "3"})
+    world = ManualGroupCoordinator({"offset.metadata.max.bytes": "3"})
     assert world.commit({("t", 0): 1}, metadata="four") == [ErrorCode.OFFSET_METADATA_TOO_LARGE]
     assert world.commit({("t", 0): 1}, metadata="abc") == [ErrorCode.NONE]
     # Java counts characters beyond the basic plane twice.
@@ -72,7 +72,7 @@ def test_too_long_metadata_is_refused_for_its_partition_only() -> None:
 
 
 def test_a_classic_group_validates_commits() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     leader, static = world.stable(None, "two")
     if world.machine.classic_group("g").soft.members[leader].group_instance_id:  # type: ignore[union-attr]
         leader, static = static, leader
@@ -97,7 +97,7 @@ def test_a_classic_group_validates_commits() -> None:
 
 
 def test_transactional_commits_are_accepted_during_a_rebalance() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     join = world.join()
     world.clock.advance(0)
     member_id = answered(join).member_id
@@ -117,7 +117,7 @@ def test_transactional_commits_are_accepted_during_a_rebalance() -> None:
 
 
 def test_an_empty_group_accepts_commits_without_a_generation() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable(None)
     world.leave((leader, None))
     assert world.commit({("t", 0): 1}, member_id="any") == [ErrorCode.NONE]
@@ -125,7 +125,7 @@ def test_an_empty_group_accepts_commits_without_a_generation() -> None:
 
 
 def test_a_commit_extends_the_session() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable(None)
     world.clock.advance(SESSION_MS - 1)
     world.commit({("t", 0): 1}, member_id=leader, generation=1)
@@ -136,7 +136,7 @@ def test_a_commit_extends_the_session() -> None:
 
 
 def test_offsets_exist_after_a_restart() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.commit({("t", 0): 5})
     world.commit({("t", 0): 6, ("t", 1): 1}, retention_ms=1_000)
     again = world.restarted()
@@ -147,7 +147,7 @@ def test_offsets_exist_after_a_restart() -> None:
 
 
 def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
-    world = GroupWorld(topics=[topic_image("t", 4), topic_image("u", 1)])
+    world = ManualGroupCoordinator(topics=[topic_image("t", 4), topic_image("u", 1)])
     world.commit({("t", 0): 5, ("u", 0): 6})
     world.stable(None)
     deleted = answered(
@@ -160,7 +160,7 @@ def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
 
 
 def test_deleting_offsets_is_refused_if_subscriptions_are_unreadable() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     join = world.join(protocol_type="connect", protocols={"default": b"?"})
     world.clock.advance(0)
     member_id = answered(join).member_id
@@ -174,7 +174,7 @@ def test_deleting_offsets_is_refused_if_subscriptions_are_unreadable() -> None:
 
 
 def test_members_with_an_unreadable_subscription_count_for_every_topic() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.commit({("t", 0): 5})
     join = world.join(protocols={"range": b"\0"})
     world.clock.advance(0)
@@ -186,7 +186,7 @@ def test_members_with_an_unreadable_subscription_count_for_every_topic() -> None
 
 
 def test_only_an_empty_group_can_be_deleted_with_its_offsets() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.commit({("t", 0): 5, ("t", 1): 6})
     (leader,) = world.stable(None)
     with pytest.raises(KafkaError) as refusal:
@@ -208,7 +208,7 @@ def test_only_an_empty_group_can_be_deleted_with_its_offsets() -> None:
 
 
 def test_offsets_of_a_deleted_topic_are_deleted_but_not_those_of_a_new_topic() -> None:
-    world = GroupWorld(topics=[topic_image("t", 4), topic_image("u", 1)])
+    world = ManualGroupCoordinator(topics=[topic_image("t", 4), topic_image("u", 1)])
     world.commit({("t", 0): 5, ("u", 0): 6})
     world.commit({("t", 1): 7}, group="other")
     old = world.topics["t"]
@@ -220,7 +220,7 @@ def test_offsets_of_a_deleted_topic_are_deleted_but_not_those_of_a_new_topic() -
 
 
 def test_deleting_offsets_of_a_deleted_topic_is_retried() -> None:
-    world = GroupWorld(topics=[topic_image("t", 4), topic_image("u", 1)])
+    world = ManualGroupCoordinator(topics=[topic_image("t", 4), topic_image("u", 1)])
     world.commit({("t", 0): 5, ("u", 0): 6})
     world.log.next_error = OSError(28, "disk full")
     world.show(MetadataDelta(deleted=(world.topics["t"],)))
@@ -230,7 +230,7 @@ def test_deleting_offsets_of_a_deleted_topic_is_retried() -> None:
 
 
 def test_many_offsets_are_deleted_in_several_batches() -> None:
-    world = GroupWorld(topics=[topic_image("t", 5_000), topic_image("u", 5_000)])
+    world = ManualGroupCoordinator(topics=[topic_image("t", 5_000), topic_image("u", 5_000)])
     for topic in ("t", "u"):
         offsets_to_commit = dict.fromkeys(((topic, index) for index in range(5_000)), 1)
         world.commit(offsets_to_commit, retention_ms=HOUR_MS)
@@ -255,7 +255,7 @@ def test_many_offsets_are_deleted_in_several_batches() -> None:
 
 
 def test_offsets_of_a_simple_group_expire_from_their_commit() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.commit({("t", 0): 5})
     world.clock.advance(DAY_MS)
     world.commit({("t", 1): 6})
@@ -269,7 +269,7 @@ def test_offsets_of_a_simple_group_expire_from_their_commit() -> None:
 
 
 def test_offsets_of_a_classic_group_expire_from_its_empty_state() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable(None, session_ms=2 * HOUR_MS)
     world.commit({("t", 0): 5}, member_id=leader, generation=1)
     keep_alive(world, leader, 1, 10 * 24 * HOUR_MS)
@@ -283,7 +283,7 @@ def test_offsets_of_a_classic_group_expire_from_its_empty_state() -> None:
     assert (world.state(), world.committed()) == (None, {})
 
 
-def keep_alive(world: GroupWorld, member_id: str, generation: int, for_ms: int) -> None:
+def keep_alive(world: ManualGroupCoordinator, member_id: str, generation: int, for_ms: int) -> None:
     """Advance time while a member with a long session sends heartbeats."""
     for _ in range(for_ms // HOUR_MS):
         world.clock.advance(HOUR_MS)
@@ -291,7 +291,7 @@ def keep_alive(world: GroupWorld, member_id: str, generation: int, for_ms: int) 
 
 
 def test_a_stable_group_loses_old_offsets_of_unsubscribed_topics() -> None:
-    world = GroupWorld(topics=[topic_image("t", 4), topic_image("u", 1)])
+    world = ManualGroupCoordinator(topics=[topic_image("t", 4), topic_image("u", 1)])
     world.commit({("t", 0): 5, ("u", 0): 6})
     join = world.join(protocols={"range": subscription("t")}, session_ms=2 * HOUR_MS)
     world.clock.advance(0)
@@ -303,7 +303,7 @@ def test_a_stable_group_loses_old_offsets_of_unsubscribed_topics() -> None:
 
 
 def test_nothing_expires_during_a_rebalance_or_with_unreadable_subscriptions() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.commit({("t", 0): 5})
     join = world.join(protocols={"range": b"?"}, session_ms=2 * HOUR_MS)
     world.clock.advance(0)
@@ -315,7 +315,7 @@ def test_nothing_expires_during_a_rebalance_or_with_unreadable_subscriptions() -
 
 
 def test_an_offset_may_have_its_own_expiry() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.commit({("t", 0): 5}, retention_ms=HOUR_MS)
     world.commit({("t", 1): 6}, retention_ms=30 * DAY_MS)
     value = world.records()[0].value
@@ -328,7 +328,7 @@ def test_an_offset_may_have_its_own_expiry() -> None:
 
 
 def test_an_empty_group_without_commits_is_deleted_at_the_next_check() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     (leader,) = world.stable(None)
     world.clock.advance(SWEEP_MS // 2)
     world.leave((leader, None))

@@ -43,7 +43,7 @@ SETTINGS = Settings(
 )
 
 
-class Wire(TransactionCluster):
+class SickDiskCluster(TransactionCluster):
     """A cluster whose disk failures are logged."""
 
     def __init__(self, path: Path, files: Files | None = None) -> None:
@@ -106,7 +106,7 @@ def flip(path: Path, at: int, bit: int = 1) -> None:
 
 def test_a_full_disk_has_one_warning_at_its_beginning_and_one_at_its_end() -> None:
     files = FaultyFiles(MemoryFiles(), crash=False)
-    wire = Wire(DIRECTORY, files)
+    wire = SickDiskCluster(DIRECTORY, files)
     wire.find("g", kind=0)
     assert wire.produce() == ErrorCode.NONE
     files.fail_from(files.steps, failing_steps=10**6)
@@ -130,7 +130,7 @@ def test_a_full_disk_has_one_warning_at_its_beginning_and_one_at_its_end() -> No
 
 def test_free_space_on_a_full_disk_is_detected_without_writes() -> None:
     files = FaultyFiles(MemoryFiles(), crash=False)
-    wire = Wire(DIRECTORY, files)
+    wire = SickDiskCluster(DIRECTORY, files)
     assert wire.produce() == ErrorCode.NONE
     files.fail_from(files.steps, failing_steps=10**6)
     assert wire.produce() == ErrorCode.KAFKA_STORAGE_ERROR
@@ -144,7 +144,7 @@ def test_free_space_on_a_full_disk_is_detected_without_writes() -> None:
 
 
 def test_a_deleted_directory_accepts_no_records(tmp_path: Path) -> None:
-    wire = Wire(tmp_path)
+    wire = SickDiskCluster(tmp_path)
     assert wire.produce(0) == wire.produce(1) == ErrorCode.NONE
     rmtree(tmp_path / "orders-0")
     wire.partition().log.check_in_place()
@@ -160,7 +160,7 @@ def test_a_deleted_directory_accepts_no_records(tmp_path: Path) -> None:
 def test_a_damaged_length_is_a_corrupt_message_with_one_warning(
     tmp_path: Path, length: bytes
 ) -> None:
-    wire = Wire(tmp_path)
+    wire = SickDiskCluster(tmp_path)
     for _ in range(10):
         assert wire.produce() == ErrorCode.NONE
     path = tmp_path / "orders-0" / FIRST_LOG
@@ -186,7 +186,7 @@ def test_a_damaged_length_is_a_corrupt_message_with_one_warning(
 def test_flushed_records_are_not_truncated_after_a_clean_stop(
     tmp_path: Path, length: bytes
 ) -> None:
-    wire = Wire(tmp_path)
+    wire = SickDiskCluster(tmp_path)
     for _ in range(10):
         assert wire.produce() == ErrorCode.NONE
     wire.end()
@@ -195,7 +195,7 @@ def test_flushed_records_are_not_truncated_after_a_clean_stop(
     at = 3 * len(whole) // 10
     path.write_bytes(whole[: at + 8] + length + whole[at + 12 :])
     for _ in range(2):
-        wire = Wire(tmp_path)
+        wire = SickDiskCluster(tmp_path)
         assert wire.lines == [
             ("a file is damaged", str(path), f"the batch at position {at} (offset 3) is damaged")
         ]
@@ -207,7 +207,7 @@ def test_flushed_records_are_not_truncated_after_a_clean_stop(
         assert wire.produce(1) == ErrorCode.NONE
         wire.end()
     path.write_bytes(whole)
-    wire = Wire(tmp_path)
+    wire = SickDiskCluster(tmp_path)
     assert wire.lines == []
     assert wire.produce() == ErrorCode.NONE
     assert wire.fetch(3).records
@@ -361,7 +361,7 @@ def test_a_topic_with_a_deleted_directory_refuses_its_first_append(
     tmp_path: Path,
 ) -> None:
     """Its first append would otherwise create the directory again, without other files."""
-    wire = Wire(tmp_path / "data")
+    wire = SickDiskCluster(tmp_path / "data")
     rmtree(tmp_path / "data")
     assert wire.produce() is ErrorCode.KAFKA_STORAGE_ERROR
     assert not (tmp_path / "data").exists()

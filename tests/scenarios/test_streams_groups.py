@@ -20,12 +20,12 @@ from kafkalite.protocol._generated.records.streams_group_current_member_assignme
 from kafkalite.protocol._generated.records.streams_group_metadata import StreamsGroupMetadataValue
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.scenarios.group_world import GroupWorld
-from tests.scenarios.streams_world import (
+from tests.scenarios.group_coordinator import ManualGroupCoordinator
+from tests.scenarios.streams_coordinator import (
     REBALANCE_MS,
+    ManualStreamsCoordinator,
     Request,
     Response,
-    StreamsWorld,
     events_of,
     internal,
     reading,
@@ -51,7 +51,7 @@ def detail(response: Response) -> str:
 
 
 def test_the_first_member_gets_all_tasks_at_epoch_2() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     response = world.joins("a")
     assert (response.member_id, response.member_epoch) == ("a", 2)
     assert tasks_in(response.active_tasks) == {"0": [0, 1, 2, 3]}
@@ -70,7 +70,7 @@ def test_the_first_member_gets_all_tasks_at_epoch_2() -> None:
 
 
 def test_a_second_member_waits_until_the_first_revokes() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.joins("a")
     second = world.joins("b")
     assert (second.member_epoch, second.active_tasks) == (3, [])
@@ -86,7 +86,7 @@ def test_a_second_member_waits_until_the_first_revokes() -> None:
 
 
 def test_tasks_have_the_epoch_of_their_assignment() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.pair()
     assert world.group.current_of("a").assigned.active == {"0": {0: 2, 1: 2}}
     assert world.group.current_of("b").assigned.active == {"0": {2: 3, 3: 3}}
@@ -100,7 +100,7 @@ def test_tasks_have_the_epoch_of_their_assignment() -> None:
 
 
 def test_a_leaving_member_releases_its_tasks() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.pair()
     world.written()
     left = world.beats("b", -1)
@@ -117,7 +117,7 @@ def test_a_leaving_member_releases_its_tasks() -> None:
 
 
 def test_a_changed_member_increases_the_group_epoch() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.joins("a")
     world.written()
     assert world.beats("a", 2).member_epoch == 2
@@ -138,7 +138,7 @@ def test_a_changed_member_increases_the_group_epoch() -> None:
 
 
 def test_other_epochs_than_the_members_are_fenced() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.pair()
     for epoch in (1, 2, 4, 9):
         assert world.refused("b", epoch) is FENCED
@@ -146,7 +146,7 @@ def test_other_epochs_than_the_members_are_fenced() -> None:
 
 
 def test_after_a_lost_response_the_previous_epoch_is_accepted() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     retained = world.pair()
     assert world.beats("a", 2, {"0": retained}).member_epoch == 3
     assert world.beats("a", 2, {}).member_epoch == 3
@@ -156,7 +156,7 @@ def test_after_a_lost_response_the_previous_epoch_is_accepted() -> None:
 
 
 def test_tasks_that_are_not_in_the_topology_are_refused() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.joins("a")
     before = world.records()
     for active in ({"1": [0]}, {"0": [4]}, {"0": [-1]}):
@@ -165,7 +165,7 @@ def test_tasks_that_are_not_in_the_topology_are_refused() -> None:
 
 
 def test_a_member_with_an_unknown_state_begins_again() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.joins("a")
     value = world.records()[-1].value
     assert isinstance(value, StreamsGroupCurrentMemberAssignmentValue)
@@ -179,7 +179,7 @@ def test_a_member_with_an_unknown_state_begins_again() -> None:
 @pytest.mark.parametrize(("as_version", "refused"), [("4.3", "ab"), ("4.4", "b")])
 def test_a_full_group_accepts_no_new_member(as_version: str, refused: str) -> None:
     """Before Kafka 4.4 a full group refuses its own members as well."""
-    world = StreamsWorld(config={"group.streams.max.size": "1"}, as_version=as_version)
+    world = ManualStreamsCoordinator(config={"group.streams.max.size": "1"}, as_version=as_version)
     world.joins("a")
     for member in refused:
         with pytest.raises(KafkaError) as refusal:
@@ -192,7 +192,7 @@ def test_a_full_group_accepts_no_new_member(as_version: str, refused: str) -> No
 
 
 def test_a_silent_member_is_removed_when_its_session_expires() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.pair()
     world.clock.advance(SESSION_MS - 1)
     world.beats("a", 3)
@@ -207,7 +207,7 @@ def test_a_silent_member_is_removed_when_its_session_expires() -> None:
 
 
 def test_a_member_that_does_not_revoke_is_removed() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.joins("a", rebalance_timeout_ms=5_000)
     world.joins("b")
     world.beats("a", 2)
@@ -219,7 +219,7 @@ def test_a_member_that_does_not_revoke_is_removed() -> None:
 
 
 def test_a_member_that_revokes_in_time_remains() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.pair()
     for _ in range(3):
         world.clock.advance(REBALANCE_MS // 2)
@@ -229,7 +229,7 @@ def test_a_member_that_revokes_in_time_remains() -> None:
 
 
 def test_timers_start_again_after_a_restart() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.joins("a", rebalance_timeout_ms=5_000)
     world.joins("b")
     world.beats("a", 2)
@@ -245,7 +245,7 @@ def test_timers_start_again_after_a_restart() -> None:
 
 
 def test_a_new_group_waits_for_the_initial_rebalance_delay() -> None:
-    world = StreamsWorld(config={"group.streams.initial.rebalance.delay.ms": "3000"})
+    world = ManualStreamsCoordinator(config={"group.streams.initial.rebalance.delay.ms": "3000"})
     first = world.joins("a")
     assert (first.member_epoch, tasks_in(first.active_tasks), statuses(first)) == (1, {}, [5])
     world.clock.advance(1_000)
@@ -272,7 +272,7 @@ def test_a_new_group_waits_for_the_initial_rebalance_delay() -> None:
 @pytest.mark.parametrize(("as_version", "epoch"), [("4.3", 1), ("4.4", 3)])
 def test_a_group_that_became_empty_waits_again(as_version: str, epoch: int) -> None:
     """Since Kafka 4.4 the target of an empty group has the epoch of the group."""
-    world = StreamsWorld(
+    world = ManualStreamsCoordinator(
         config={"group.streams.initial.rebalance.delay.ms": "3000"}, as_version=as_version
     )
     world.joins("a")
@@ -287,7 +287,7 @@ def test_a_group_that_became_empty_waits_again(as_version: str, epoch: int) -> N
 
 
 def test_assignments_respect_the_assignment_interval() -> None:
-    world = StreamsWorld(config={"group.streams.assignment.interval.ms": "1000"})
+    world = ManualStreamsCoordinator(config={"group.streams.assignment.interval.ms": "1000"})
     world.joins("a")
     second = world.joins("b")
     assert (second.member_epoch, statuses(second)) == (2, [5])
@@ -302,7 +302,7 @@ def test_assignments_respect_the_assignment_interval() -> None:
 
 
 def test_an_application_waits_for_its_source_topics() -> None:
-    world = StreamsWorld(topics={})
+    world = ManualStreamsCoordinator(topics={})
     response = world.joins("a")
     assert (response.member_epoch, tasks_in(response.active_tasks)) == (2, {})
     assert statuses(response) == [1]
@@ -315,7 +315,7 @@ def test_an_application_waits_for_its_source_topics() -> None:
 
 
 def test_partitions_of_topics_determine_the_tasks() -> None:
-    world = StreamsWorld(topics={"in": 1})
+    world = ManualStreamsCoordinator(topics={"in": 1})
     world.joins("a")
     world.set_topic("in", 3)
     response = world.beats("a", 2)
@@ -330,7 +330,9 @@ def test_partitions_of_topics_determine_the_tasks() -> None:
 
 def test_missing_internal_topics_are_reported_until_they_exist() -> None:
     changelog = internal("store", replicas=1, configs={"cleanup.policy": "compact"})
-    world = StreamsWorld(subtopologies=[reading("in", state_changelog_topics=[changelog])])
+    world = ManualStreamsCoordinator(
+        subtopologies=[reading("in", state_changelog_topics=[changelog])]
+    )
     beaten = world.ask(world.joining("a"))
     assert statuses(beaten.response) == [3]
     (missing,) = beaten.missing_topics
@@ -344,7 +346,7 @@ def test_missing_internal_topics_are_reported_until_they_exist() -> None:
 
 def test_incompatible_partition_counts_are_reported() -> None:
     together = [Request.CopartitionGroup(source_topics=[0, 1])]
-    world = StreamsWorld(
+    world = ManualStreamsCoordinator(
         topics={"in": 2, "other": 3},
         subtopologies=[reading("in", "other", copartition_groups=together)],
     )
@@ -354,7 +356,7 @@ def test_incompatible_partition_counts_are_reported() -> None:
 
 
 def test_a_topology_cannot_be_changed() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.joins("a", epoch=3)
     assert statuses(world.joins("b", epoch=2)) == [0]
     before = world.records()
@@ -380,7 +382,7 @@ def test_a_topology_cannot_be_changed() -> None:
     ],
 )
 def test_an_invalid_topology_changes_nothing(topology: Request.Topology, code: ErrorCode) -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     with pytest.raises(KafkaError) as refusal:
         world.joins("a", topology=topology)
     assert refusal.value.code is code
@@ -389,7 +391,7 @@ def test_an_invalid_topology_changes_nothing(topology: Request.Topology, code: E
 
 def test_only_a_few_of_100_000_missing_topics_are_listed() -> None:
     names = [f"topic-{index:06}" for index in range(100_000)]
-    world = StreamsWorld(subtopologies=[reading(*names)])
+    world = ManualStreamsCoordinator(subtopologies=[reading(*names)])
     response = world.joins("a")
     assert statuses(response) == [1]
     assert detail(response) == (
@@ -401,9 +403,9 @@ def test_only_a_few_of_100_000_missing_topics_are_listed() -> None:
 # Standby tasks, and settings
 
 
-def _stateful(as_version: str | None = None, **config: str) -> StreamsWorld:
+def _stateful(as_version: str | None = None, **config: str) -> ManualStreamsCoordinator:
     settings = {key.replace("_", "."): value for key, value in config.items()}
-    return StreamsWorld(
+    return ManualStreamsCoordinator(
         topics={"in": 2, "store": 2},
         config=settings,
         subtopologies=[reading("in", state_changelog_topics=[internal("store")])],
@@ -470,9 +472,9 @@ def test_the_places_of_standbys_are_in_the_history() -> None:
 # Static members
 
 
-def _static_pair() -> StreamsWorld:
+def _static_pair() -> ManualStreamsCoordinator:
     """Return a Stable group of the static member a, with the tasks 0 and 1, and b."""
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.joins("a", instance_id="i")
     world.joins("b")
     world.beats("a", 2, instance_id="i")
@@ -507,7 +509,7 @@ def test_a_static_member_in_another_process_gets_a_new_assignment() -> None:
 
 
 def test_a_static_member_that_has_no_target_yet_is_replaced() -> None:
-    world = StreamsWorld(config={"group.streams.assignment.interval.ms": "1000"})
+    world = ManualStreamsCoordinator(config={"group.streams.assignment.interval.ms": "1000"})
     world.joins("a")
     assert world.joins("b", instance_id="i").active_tasks == []
     world.beats("b", -2, instance_id="i")
@@ -545,7 +547,7 @@ def test_an_absent_static_member_is_removed_when_its_session_expires() -> None:
 
 
 def test_offsets_of_tasks_are_described_until_the_member_leaves() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     offsets = [Request.TaskOffset(subtopology_id="0", partition=1, offset=9)]
     world.joins("a")
     world.joins("b")
@@ -596,7 +598,7 @@ def test_a_changed_number_of_standbys_triggers_a_new_assignment() -> None:
 
 
 def test_a_groups_own_timeouts_take_effect_at_once() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.joins("a")
     own = {"streams.session.timeout.ms": "50000", "streams.heartbeat.interval.ms": "2000"}
     world.config.publish({}, {"g": own})
@@ -612,7 +614,7 @@ def test_a_groups_own_timeouts_take_effect_at_once() -> None:
 
 
 def test_a_member_may_request_a_shutdown_of_the_application() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.joins("a")
     world.joins("b")
     assert statuses(world.beats("b", 3, shutdown_application=True)) == [4]
@@ -626,7 +628,7 @@ def test_a_member_may_request_a_shutdown_of_the_application() -> None:
 
 
 def test_members_get_the_endpoints_of_partitions() -> None:
-    world = StreamsWorld(topics={"in": 2})
+    world = ManualStreamsCoordinator(topics={"in": 2})
     here = Request.Endpoint(host="here", port=1)
     first = world.joins("a", user_endpoint=here, endpoint_information_epoch=-1)
     assert first.endpoint_information_epoch == 0
@@ -647,8 +649,8 @@ def test_members_get_the_endpoints_of_partitions() -> None:
 # Commits
 
 
-def _committing(rule: str) -> StreamsWorld:
-    return StreamsWorld(config={FENCING_KEY: rule})
+def _committing(rule: str) -> ManualStreamsCoordinator:
+    return ManualStreamsCoordinator(config={FENCING_KEY: rule})
 
 
 @pytest.mark.parametrize(
@@ -689,7 +691,7 @@ def test_commits_with_an_old_epoch_without_a_revocation(rule: str, retained: str
 
 
 def test_the_epoch_of_the_last_revocation_is_stored() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.pair()
     assert world.group.current_of("a").revocation.epoch == 2
     assert world.again().group.current_of("a").revocation.epoch == 2
@@ -697,7 +699,7 @@ def test_the_epoch_of_the_last_revocation_is_stored() -> None:
 
 
 def test_refused_commits_have_a_reason() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.pair()
     claim = {"rule": ASSIGNMENT_EPOCH, "owner": "b", "subtopology": "0", "assignment_epoch": None}
     with pytest.raises(KafkaError) as refusal:
@@ -721,7 +723,7 @@ def test_refused_commits_have_a_reason() -> None:
     assert "it left at" in (refusal.value.explanation or "")
 
 
-def _commit_raw(world: StreamsWorld, member: str, epoch: int, partition: int) -> None:
+def _commit_raw(world: ManualStreamsCoordinator, member: str, epoch: int, partition: int) -> None:
     claim = CommitClaim(
         member_id=member, group_instance_id=None, generation_id_or_member_epoch=epoch
     )
@@ -731,7 +733,7 @@ def _commit_raw(world: StreamsWorld, member: str, epoch: int, partition: int) ->
 
 
 def test_commits_need_a_member_and_a_version_with_epochs() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.joins("a")
     assert world.commit_as("unknown", 2, 0) == "UNKNOWN_MEMBER_ID"
     assert world.commit_as("", -1, 0) == "UNKNOWN_MEMBER_ID"
@@ -743,7 +745,7 @@ def test_commits_need_a_member_and_a_version_with_epochs() -> None:
 
 
 def test_offsets_are_fetched_at_the_members_epoch_only() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.joins("a")
     offsets_to_fetch = world.machine.offsets.offsets_to_fetch
     assert offsets_to_fetch("g", None, -1) == offsets_to_fetch("g", "a", 2) == {}
@@ -762,7 +764,7 @@ def test_offsets_are_fetched_at_the_members_epoch_only() -> None:
 
 def test_only_offsets_of_unsubscribed_topics_expire() -> None:
     short = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"}
-    world = StreamsWorld(topics={"in": 4, "other": 1}, config=short)
+    world = ManualStreamsCoordinator(topics={"in": 4, "other": 1}, config=short)
     world.joins("a")
     world.commit_as("a", 2, 0)
     world.commit_as("a", 2, 0, topic="other")
@@ -779,7 +781,7 @@ def test_only_offsets_of_unsubscribed_topics_expire() -> None:
 
 
 def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.joins("a")
     world.commit_as("a", 2, 0)
     deleted = world.machine.offsets.delete("g", [("in", 0)])
@@ -789,7 +791,7 @@ def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
 
 
 def test_an_empty_group_can_be_deleted() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.joins("a")
     with pytest.raises(KafkaError) as refusal:
         world.shard.write(lambda machine, _: machine.offsets.delete_group("g"))
@@ -803,11 +805,11 @@ def test_an_empty_group_can_be_deleted() -> None:
 
 
 def test_only_an_empty_classic_group_is_replaced() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.commit({("in", 0): 7})
     assert world.joins("a").member_epoch == 2
     assert world.committed() == {("in", 0): 7}
-    GroupWorld.join(world, group="h")
+    ManualGroupCoordinator.join(world, group="h")
     with pytest.raises(KafkaError) as refusal:
         world.joins("a", group="h")
     assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
@@ -818,7 +820,9 @@ def test_only_an_empty_classic_group_is_replaced() -> None:
 
 def test_a_group_is_described_with_its_topology_and_members() -> None:
     changelog = internal("store", replicas=1, configs={"cleanup.policy": "compact"})
-    world = StreamsWorld(subtopologies=[reading("in", state_changelog_topics=[changelog])])
+    world = ManualStreamsCoordinator(
+        subtopologies=[reading("in", state_changelog_topics=[changelog])]
+    )
     tags = [Request.KeyValue(key="zone", value="x")]
     here = Request.Endpoint(host="here", port=1)
     world.joins("a", rack_id="r", client_tags=tags, user_endpoint=here)
@@ -852,7 +856,7 @@ def test_a_group_is_described_with_its_topology_and_members() -> None:
 
 
 def test_every_rebalance_has_a_reason() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     joined, moved, assigned = events_of(world, world.joining("a"))
     assert (joined.subject, joined.kind, joined.text) == ("g", "joined", "member a joined")
     assert moved.kind == "rebalance"
@@ -870,7 +874,7 @@ def test_every_rebalance_has_a_reason() -> None:
 
 
 def test_removed_members_are_in_the_history() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.joins("a", rebalance_timeout_ms=5_000)
     world.joins("b")
     world.beats("a", 2)
@@ -885,7 +889,7 @@ def test_removed_members_are_in_the_history() -> None:
 
 
 def test_a_decision_that_cannot_be_stored_changes_nothing() -> None:
-    world = StreamsWorld()
+    world = ManualStreamsCoordinator()
     world.joins("a")
     before = world.group.current_of("a"), world.group.epoch
     world.log.next_error = OSError(28, "disk full")

@@ -14,7 +14,12 @@ import pytest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.transactions.state import LAST_PRODUCER_EPOCH, MAX_PRODUCER_EPOCH, ProducerIdAndEpoch
-from tests.unit.transactions.transaction_world import A, B, TransactionWorld, error_code_of
+from tests.unit.transactions.transaction_coordinator import (
+    A,
+    B,
+    ManualTransactionCoordinator,
+    error_code_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,14 +29,14 @@ LAST = ProducerIdAndEpoch(OLD, LAST_PRODUCER_EPOCH)
 SUCCESSOR = ProducerIdAndEpoch(FRESH, 0)
 
 
-def worn(epoch: int = LAST_PRODUCER_EPOCH, *, level: int = 2) -> TransactionWorld:
+def worn(epoch: int = LAST_PRODUCER_EPOCH, *, level: int = 2) -> ManualTransactionCoordinator:
     """Return a world in which an id has this epoch; the next new id is FRESH."""
-    world = TransactionWorld(level=level)
+    world = ManualTransactionCoordinator(level=level)
     world.seed(producer_epoch=epoch, next_producer_id=FRESH)
     return world
 
 
-def has_not_changed(world: TransactionWorld, ask: Callable[[], object]) -> ErrorCode:
+def has_not_changed(world: ManualTransactionCoordinator, ask: Callable[[], object]) -> ErrorCode:
     """Return the error of a call that must change nothing."""
     before, entries = world.describe(), len(world.log.entries)
     code = error_code_of(ask)
@@ -172,7 +177,7 @@ def test_without_a_new_id_nothing_changes() -> None:
 
 
 def test_a_newly_loaded_coordinator_fences_a_repeated_request() -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     first = world.init()
     second = world.init(first)
     assert world.init(first) == second

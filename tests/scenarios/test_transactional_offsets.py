@@ -10,9 +10,9 @@ from kafkalite.metadata.image import MetadataDelta
 from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.scenarios.group_world import (
+from tests.scenarios.group_coordinator import (
     SESSION_MS,
-    GroupWorld,
+    ManualGroupCoordinator,
     Producer,
     answered,
     topic_image,
@@ -28,14 +28,14 @@ WEEK_MS = 7 * 24 * 3_600_000
 SWEEP_MS = 600_000
 
 
-def everywhere(world: GroupWorld) -> Iterator[GroupWorld]:
+def everywhere(world: ManualGroupCoordinator) -> Iterator[ManualGroupCoordinator]:
     """Yield a world, and copies after a restart with and without a compacted log."""
     yield world
     yield world.restarted()
     yield world.restarted(world.log.compact())
 
 
-def refusal_of(world: GroupWorld, **claim: object) -> ErrorCode:
+def refusal_of(world: ManualGroupCoordinator, **claim: object) -> ErrorCode:
     """Return the error of a transactional commit that is refused as a whole."""
     with pytest.raises(KafkaError) as refusal:
         world.commit({T0: 1}, producer=P, **claim)  # type: ignore[arg-type]
@@ -43,7 +43,7 @@ def refusal_of(world: GroupWorld, **claim: object) -> ErrorCode:
 
 
 def test_all_offsets_of_a_transaction_become_visible_together() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.commit({T0: 1})
     world.commit({T0: 5, T1: 6}, producer=P)
     world.commit({T1: 7}, group="h", producer=P)
@@ -57,7 +57,7 @@ def test_all_offsets_of_a_transaction_become_visible_together() -> None:
 
 
 def test_an_abort_leaves_the_previous_offset() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.commit({T0: 1})
     world.commit({T0: 5, T1: 6}, producer=P)
     world.end(P, is_commit=False)
@@ -66,7 +66,7 @@ def test_an_abort_leaves_the_previous_offset() -> None:
 
 
 def test_the_record_of_a_transactional_offset_has_the_topic_id() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.commit({T0: 5}, producer=P, metadata="note")
     (record,) = world.records()
     assert record.key == OffsetCommitKey(group="g", topic="t", partition=0)
@@ -77,7 +77,7 @@ def test_the_record_of_a_transactional_offset_has_the_topic_id() -> None:
 
 @pytest.mark.parametrize("first", [P, Q])
 def test_of_two_transactions_the_offset_written_last_counts(first: Producer) -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.commit({T0: 5}, producer=P)
     world.commit({T0: 4, T1: 4}, producer=Q)
     assert world.pending() == {T0: {1: 5, 2: 4}, T1: {2: 4}}
@@ -88,7 +88,7 @@ def test_of_two_transactions_the_offset_written_last_counts(first: Producer) -> 
 
 
 def test_an_aborted_later_transaction_does_not_affect_an_earlier_one() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.commit({T0: 5}, producer=P)
     world.commit({T0: 4}, producer=Q)
     world.end(Q, is_commit=False)
@@ -99,7 +99,7 @@ def test_an_aborted_later_transaction_does_not_affect_an_earlier_one() -> None:
 
 def test_a_later_plain_commit_overrides_a_pending_offset() -> None:
     """As in Kafka, where compaction has the same result."""
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.commit({T0: 5, T1: 5}, producer=P)
     world.commit({T0: 9})
     for each in everywhere(world):
@@ -111,7 +111,7 @@ def test_a_later_plain_commit_overrides_a_pending_offset() -> None:
 
 
 def test_a_group_may_begin_with_pending_offsets() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     assert world.commit({T0: 5}, producer=P) == [NONE]
     assert world.state() == world.restarted().state() == "Empty"
     world.end(P, is_commit=False)
@@ -121,7 +121,7 @@ def test_a_group_may_begin_with_pending_offsets() -> None:
 
 
 def test_a_commit_that_the_log_refuses_leaves_nothing_pending() -> None:
-    world = GroupWorld()
+    world = ManualGroupCoordinator()
     world.log.next_error = OSError(28, "disk full")
     assert refusal_of(world) is ErrorCode.NOT_COORDINATOR
     assert (world.state(), world.pending()) == (None, {})
@@ -129,7 +129,7 @@ def test_a_commit_that_the_log_refuses_leaves_nothing_pending() -> None:
 
 class TestMembership:
     def test_an_invalid_generation_is_refused(self) -> None:
-        world = GroupWorld()
+        world = ManualGroupCoordinator()
         code = ErrorCode.ILLEGAL_GENERATION
         assert refusal_of(world, member_id="m", generation=1) is code
         (leader,) = world.stable(None)
@@ -142,7 +142,7 @@ class TestMembership:
         assert world.commit({T0: 1}, producer=P) == [NONE]
 
     def test_a_transactional_commit_is_accepted_during_a_rebalance(self) -> None:
-        world = GroupWorld()
+        world = ManualGroupCoordinator()
         joining = world.join()
         world.clock.advance(0)
         joined = answered(joining)
@@ -152,7 +152,7 @@ class TestMembership:
         assert world.commit({T0: 1}, producer=P) == [NONE]
 
     def test_a_transactional_commit_does_not_extend_the_session(self) -> None:
-        world = GroupWorld()
+        world = ManualGroupCoordinator()
         (leader,) = world.stable(None)
         world.clock.advance(SESSION_MS - 1)
         world.commit({T0: 1}, member_id=leader, generation=1, producer=P)
@@ -160,7 +160,7 @@ class TestMembership:
         assert world.state() == "Empty"
 
     def test_pending_offsets_survive_a_migration_of_the_group(self) -> None:
-        world = GroupWorld()
+        world = ManualGroupCoordinator()
         (leader,) = world.stable(None)
         world.commit({T0: 5}, member_id=leader, generation=1, producer=P)
         world.leave((leader, None))
@@ -171,7 +171,7 @@ class TestMembership:
             assert each.committed() == {T0: 5}
 
     def test_members_of_consumer_groups_commit_at_their_epoch(self) -> None:
-        world = GroupWorld()
+        world = ManualGroupCoordinator()
         epoch = world.beat("c1").member_epoch
         assert world.commit({T0: 1}, member_id="c1", generation=epoch, producer=P) == [NONE]
         code = ErrorCode.ILLEGAL_GENERATION
@@ -182,7 +182,7 @@ class TestMembership:
 
 class TestDeletion:
     def test_a_pending_offset_can_be_deleted(self) -> None:
-        world = GroupWorld()
+        world = ManualGroupCoordinator()
         world.commit({T1: 1})
         world.commit({T0: 5, T1: 5}, producer=P)
         world.commit({T0: 6}, producer=Q)
@@ -198,7 +198,7 @@ class TestDeletion:
             assert (each.committed(), each.pending()) == ({T0: 7}, {})
 
     def test_a_deleted_group_loses_its_pending_offsets(self) -> None:
-        world = GroupWorld()
+        world = ManualGroupCoordinator()
         world.commit({T1: 1})
         world.commit({T0: 5, T1: 5}, producer=P)
         world.shard.write(lambda machine, _: machine.offsets.delete_group("g"))
@@ -210,7 +210,7 @@ class TestDeletion:
         assert (world.state(), world.committed()) == (None, {})
 
     def test_a_deleted_topic_loses_its_pending_offsets(self) -> None:
-        world = GroupWorld(topics=[topic_image("t", 2), topic_image("u", 1)])
+        world = ManualGroupCoordinator(topics=[topic_image("t", 2), topic_image("u", 1)])
         world.commit({T0: 1})
         world.commit({T0: 5, ("u", 0): 5}, producer=P)
         world.commit({T1: 5}, group="h", producer=Q)
@@ -227,7 +227,7 @@ class TestDeletion:
 
 class TestExpiry:
     def test_an_offset_does_not_expire_while_another_is_pending_for_its_partition(self) -> None:
-        world = GroupWorld()
+        world = ManualGroupCoordinator()
         world.commit({T0: 1, T1: 1})
         world.clock.advance(WEEK_MS - 1)
         world.commit({T0: 5}, producer=P)
@@ -238,7 +238,7 @@ class TestExpiry:
         assert (world.state(), world.committed()) == (None, {})
 
     def test_a_group_with_pending_offsets_is_not_removed(self) -> None:
-        world = GroupWorld()
+        world = ManualGroupCoordinator()
         world.commit({T0: 1})
         world.commit({T1: 5}, producer=P)
         world.clock.advance(WEEK_MS + SWEEP_MS)

@@ -14,7 +14,12 @@ import pytest
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.transactions.state import NO_PRODUCER, ProducerIdAndEpoch
-from tests.unit.transactions.transaction_world import A, B, TransactionWorld, error_code_of
+from tests.unit.transactions.transaction_coordinator import (
+    A,
+    B,
+    ManualTransactionCoordinator,
+    error_code_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +61,7 @@ class Stage:
 
     def __init__(self, state: str, version: int) -> None:
         self.version = version
-        self.world = world = TransactionWorld(level=version)
+        self.world = world = ManualTransactionCoordinator(level=version)
         world.seed(producer_epoch=EPOCH)
         word, _, end = state.partition("-")
         if word != "Empty":
@@ -227,7 +232,7 @@ def test_partitions_that_were_added_before_change_nothing() -> None:
 
 
 def test_a_log_of_the_older_format_does_not_support_version_2() -> None:
-    world = TransactionWorld(level=0)
+    world = ManualTransactionCoordinator(level=0)
     producer = world.init()
     assert error_code_of(lambda: world.add(producer, A, version=2)) is ErrorCode.UNSUPPORTED_VERSION
     assert world.describe().state.label == "Empty"
@@ -341,7 +346,7 @@ def test_init_producer_id_since_version_2_has_the_outcome_of_the_table(cell: Cel
     begins(Stage(cell.state, 2), cell)
 
 
-def requests_for(world: TransactionWorld, name: str) -> dict[str, Callable[[], object]]:
+def requests_for(world: ManualTransactionCoordinator, name: str) -> dict[str, Callable[[], object]]:
     absent = ProducerIdAndEpoch(1, 0)
     return {
         "add": lambda: world.add(absent, A, transactional_id=name),
@@ -354,7 +359,7 @@ def requests_for(world: TransactionWorld, name: str) -> dict[str, Callable[[], o
 
 @pytest.mark.parametrize("request_", ["add", "verify", "end", "end-before-2", "describe"])
 def test_an_unknown_id(request_: str) -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     expected = (
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         if request_ == "describe"
@@ -380,7 +385,7 @@ def test_an_unknown_id(request_: str) -> None:
 def test_parameters_of_a_producer_are_validated(
     parameters: dict[str, object], refused: ErrorCode
 ) -> None:
-    world = TransactionWorld({"transaction.max.timeout.ms": "5000"})
+    world = ManualTransactionCoordinator({"transaction.max.timeout.ms": "5000"})
     arguments: dict[str, object] = {"timeout_ms": 1_000, **parameters}
     assert error_code_of(lambda: world.init(**arguments)) is refused  # type: ignore[arg-type]
     assert bool(world.log.entries) is (refused is ErrorCode.NONE)
@@ -390,7 +395,7 @@ def test_parameters_of_a_producer_are_validated(
 
 
 def test_an_unknown_producer_begins_with_any_id() -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     assert world.init(ProducerIdAndEpoch(77, 12)) == (4_000, 0)
     assert (
         error_code_of(lambda: world.init(ProducerIdAndEpoch(77, 12))) is ErrorCode.PRODUCER_FENCED
@@ -409,7 +414,7 @@ def described(transaction: Transaction) -> tuple[str, int, int, int, int, list[t
 
 
 def test_transactions_are_described_and_listed_in_each_state() -> None:
-    world = TransactionWorld(writes_markers=False)
+    world = ManualTransactionCoordinator(writes_markers=False)
     start_ms = world.clock.now_ms()
     producer = world.init()
     assert described(world.describe()) == ("Empty", 4_000, 0, 60_000, -1, [])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 INTERVAL_MS = 300_000
 
 
-class ElectingWorld(MetadataCluster):
+class ElectingCluster(MetadataCluster):
     """A cluster of nodes 1 and 2 with periodic elections."""
 
     def __init__(self, **config: Any) -> None:  # noqa: ANN401 - passed on as they are
@@ -65,7 +65,7 @@ class ElectingWorld(MetadataCluster):
 
 
 def test_preferred_leaders_are_elected_at_multiples_of_the_interval() -> None:
-    world = ElectingWorld()
+    world = ElectingCluster()
     world.create("t")
     world.clock.advance(INTERVAL_MS // 2)
     world.move_leaders()
@@ -78,7 +78,7 @@ def test_preferred_leaders_are_elected_at_multiples_of_the_interval() -> None:
 
 
 def test_preferred_leaders_are_elected_up_to_a_limit() -> None:
-    world = ElectingWorld()
+    world = ElectingCluster()
     world.create("a", "b", "c")
     world.move_leaders()
     assert world.controller.elect_preferred_leaders(2)
@@ -88,7 +88,7 @@ def test_preferred_leaders_are_elected_up_to_a_limit() -> None:
 
 
 def test_unclean_leaders_are_elected_only_where_topics_allow_that() -> None:
-    world = ElectingWorld()
+    world = ElectingCluster()
     world.create("t")
     world.lose_leader()
     assert not world.controller.elect_unclean_leaders(10)
@@ -99,13 +99,13 @@ def test_unclean_leaders_are_elected_only_where_topics_allow_that() -> None:
 
 
 def test_no_timer_runs_while_preferred_replicas_lead() -> None:
-    world = ElectingWorld()
+    world = ElectingCluster()
     world.create("t", "u")
     assert world.clock.next_deadline_ms is None
 
 
 def test_a_preferred_replica_that_is_not_in_sync_is_elected_later() -> None:
-    world = ElectingWorld()
+    world = ElectingCluster()
     world.create("t")
     world.controller.fence(1)
     world.clock.advance(INTERVAL_MS)
@@ -119,7 +119,7 @@ def test_a_preferred_replica_that_is_not_in_sync_is_elected_later() -> None:
 
 
 def test_the_interval_is_configured() -> None:
-    world = ElectingWorld(leader_imbalance_check_interval_seconds="2")
+    world = ElectingCluster(leader_imbalance_check_interval_seconds="2")
     world.create("t")
     world.move_leaders()
     world.clock.advance(2_000)
@@ -127,7 +127,7 @@ def test_the_interval_is_configured() -> None:
 
 
 def test_preferred_leaders_are_not_elected_if_that_is_disabled() -> None:
-    world = ElectingWorld(auto_leader_rebalance_enable="false")
+    world = ElectingCluster(auto_leader_rebalance_enable="false")
     world.create("t")
     world.move_leaders()
     assert world.clock.next_deadline_ms is None
@@ -137,7 +137,7 @@ def test_preferred_leaders_are_not_elected_if_that_is_disabled() -> None:
 
 def test_many_elections_are_made_in_several_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(periodic_elections, "MAX_ELECTIONS", 2)
-    world = ElectingWorld()
+    world = ElectingCluster()
     world.create("a", "b", "c")
     world.move_leaders()
     world.clock.advance(INTERVAL_MS)
@@ -147,7 +147,7 @@ def test_many_elections_are_made_in_several_steps(monkeypatch: pytest.MonkeyPatc
 
 
 def test_unclean_election_follows_when_it_is_allowed_while_there_is_no_leader() -> None:
-    world = ElectingWorld()
+    world = ElectingCluster()
     world.create("t")
     world.lose_leader()
     world.clock.advance(INTERVAL_MS)
@@ -160,7 +160,7 @@ def test_unclean_election_follows_when_it_is_allowed_while_there_is_no_leader() 
 
 
 def test_the_interval_of_unclean_elections_is_configured() -> None:
-    world = ElectingWorld(unclean_leader_election_interval_ms="50")
+    world = ElectingCluster(unclean_leader_election_interval_ms="50")
     world.create("t")
     world.lose_leader()
     world.allow_unclean_elections()
@@ -169,7 +169,7 @@ def test_the_interval_of_unclean_elections_is_configured() -> None:
 
 
 def test_a_partition_of_a_fenced_node_alone_waits_for_it() -> None:
-    world = ElectingWorld()
+    world = ElectingCluster()
     world.create("t")
     world.allow_unclean_elections()
     world.controller.fence(1)
@@ -181,7 +181,7 @@ def test_a_partition_of_a_fenced_node_alone_waits_for_it() -> None:
 
 
 def test_an_election_that_a_disk_refuses_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = ElectingWorld()
+    world = ElectingCluster()
     world.create("t")
     world.move_leaders()
 
@@ -197,7 +197,7 @@ def test_an_election_that_a_disk_refuses_is_repeated(monkeypatch: pytest.MonkeyP
 
 
 def test_the_refusal_of_a_disk_is_a_kafka_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = ElectingWorld()
+    world = ElectingCluster()
     world.create("t")
     world.move_leaders()
 
@@ -211,7 +211,7 @@ def test_the_refusal_of_a_disk_is_a_kafka_error(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_closed_elections_are_not_made() -> None:
-    world = ElectingWorld()
+    world = ElectingCluster()
     world.create("t")
     world.move_leaders()
     world.elections.close()
@@ -220,7 +220,7 @@ def test_closed_elections_are_not_made() -> None:
 
 
 def test_a_long_jump_has_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = ElectingWorld()
+    world = ElectingCluster()
     world.create("t")
     times_ms: list[int] = []
 

@@ -26,7 +26,7 @@ SETTINGS = {
 }
 
 
-class ExpiringWorld(MetadataCluster):
+class ExpiringTokens(MetadataCluster):
     """A controller whose tokens are removed periodically."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ def create(controller: MetadataController, lifetime_ms: int = -1) -> None:
 
 
 def test_expired_tokens_are_removed_at_multiples_of_the_interval() -> None:
-    world = ExpiringWorld()
+    world = ExpiringTokens()
     world.clock.advance(5_000)
     create(world.controller)
     world.clock.advance(54_999)
@@ -60,7 +60,7 @@ def test_expired_tokens_are_removed_at_multiples_of_the_interval() -> None:
 
 
 def test_a_token_that_has_not_expired_is_removed_later() -> None:
-    world = ExpiringWorld()
+    world = ExpiringTokens()
     world.clock.advance(20_000)
     create(world.controller)
     world.clock.advance(40_000)
@@ -70,7 +70,7 @@ def test_a_token_that_has_not_expired_is_removed_later() -> None:
 
 
 def test_no_timer_runs_without_tokens() -> None:
-    world = ExpiringWorld()
+    world = ExpiringTokens()
     assert world.clock.next_deadline_ms is None
     create(world.controller)
     assert world.clock.next_deadline_ms == world.clock.now_ms() + 60_000
@@ -80,7 +80,7 @@ def test_no_timer_runs_without_tokens() -> None:
 
 def test_many_tokens_are_removed_in_several_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(token_expiration, "MAX_REMOVALS", 2)
-    world = ExpiringWorld()
+    world = ExpiringTokens()
     for _ in range(3):
         create(world.controller)
     world.clock.advance(60_000)
@@ -92,7 +92,7 @@ def test_many_tokens_are_removed_in_several_changes(monkeypatch: pytest.MonkeyPa
 def test_a_failed_removal_is_tried_again_at_the_next_interval(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = ExpiringWorld()
+    world = ExpiringTokens()
     create(world.controller)
     remove = world.controller.remove_expired_delegation_tokens
 
@@ -110,7 +110,7 @@ def test_a_failed_removal_is_tried_again_at_the_next_interval(
 
 
 def test_close_stops_the_timer() -> None:
-    world = ExpiringWorld()
+    world = ExpiringTokens()
     create(world.controller)
     world.expiration.close()
     world.expiration.close()

@@ -10,7 +10,7 @@ import pytest
 from kafkalite.control.request_body import MAX_BODY_BYTES
 from kafkalite.identity.failures import failure_of
 from tests.unit.control.asgi_client import ask
-from tests.unit.control.identity_world import BASIC, FORM, ISSUER, REQUEST, IdentityWorld
+from tests.unit.control.identity_service import BASIC, FORM, ISSUER, REQUEST, IdentityService
 
 TOKEN = "/token"  # noqa: S105 - a path
 ENDPOINTS = [
@@ -23,11 +23,11 @@ ENDPOINTS = [
 
 
 @pytest.fixture
-def world() -> IdentityWorld:
-    return IdentityWorld()
+def world() -> IdentityService:
+    return IdentityService()
 
 
-async def test_a_token_is_not_stored(world: IdentityWorld) -> None:
+async def test_a_token_is_not_stored(world: IdentityService) -> None:
     answer = await ask(world.app, TOKEN, method="POST", body=REQUEST, headers={**FORM, **BASIC})
     assert answer.status == 200
     assert answer.body["token_type"] == "Bearer"  # noqa: S105 - no password
@@ -37,7 +37,7 @@ async def test_a_token_is_not_stored(world: IdentityWorld) -> None:
     assert "www-authenticate" not in answer.headers
 
 
-async def test_a_client_that_is_not_authenticated_gets_a_challenge(world: IdentityWorld) -> None:
+async def test_a_client_that_is_not_authenticated_gets_a_challenge(world: IdentityService) -> None:
     body = REQUEST + b"&client_id=kafkalite&client_secret=s3cr3t"
     answer = await ask(world.app, TOKEN, method="POST", body=body, headers=FORM)
     assert (answer.status, answer.body["error"]) == (401, "invalid_client")
@@ -49,7 +49,7 @@ async def test_a_client_that_is_not_authenticated_gets_a_challenge(world: Identi
     assert "s3cr3t" not in line
 
 
-async def test_repeated_refusals_are_counted_in_the_log(world: IdentityWorld) -> None:
+async def test_repeated_refusals_are_counted_in_the_log(world: IdentityService) -> None:
     for _ in range(3):
         await ask(world.app, TOKEN, method="POST", body=REQUEST, headers=FORM)
     assert len(world.lines.getvalue().splitlines()) == 1
@@ -58,7 +58,7 @@ async def test_repeated_refusals_are_counted_in_the_log(world: IdentityWorld) ->
     assert json.loads(line)["repeated"] == 2
 
 
-async def test_keys_and_metadata_are_public(world: IdentityWorld) -> None:
+async def test_keys_and_metadata_are_public(world: IdentityService) -> None:
     keys = await ask(world.app, "/jwks")
     assert keys.body == world.provider.keys.public_keys()
     assert keys.headers["cache-control"] == "no-cache"
@@ -77,7 +77,7 @@ async def test_keys_and_metadata_are_public(world: IdentityWorld) -> None:
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
 @pytest.mark.parametrize("hosts", [None, ("127.0.0.1",)])
 async def test_web_pages_are_refused(method: str, path: str, hosts: tuple[str, ...] | None) -> None:
-    world = IdentityWorld(hosts)
+    world = IdentityService(hosts)
     headers = {**FORM, **BASIC, "origin": "http://page.test"}
     answer = await ask(world.app, path, method=method, body=REQUEST, headers=headers)
     assert (answer.status, answer.body["error"]) == (403, "invalid_request")
@@ -95,32 +95,32 @@ async def test_host_names_are_checked_if_only_this_machine_reaches_the_address(
     for hosts, status in ((("localhost",), 403), (None, 200)):
         headers = {**FORM, **BASIC, "host": "kafkalite:8080"}
         answer = await ask(
-            IdentityWorld(hosts).app, path, method=method, body=REQUEST, headers=headers
+            IdentityService(hosts).app, path, method=method, body=REQUEST, headers=headers
         )
         assert answer.status == status
         refusal = answer.body.get("error_description", "")
         assert ("'kafkalite:8080'" in refusal) is (status == 403)
 
 
-async def test_bodies_are_limited(world: IdentityWorld) -> None:
+async def test_bodies_are_limited(world: IdentityService) -> None:
     for body, status in ((b"a" * (MAX_BODY_BYTES + 1), 413), (b"a" * MAX_BODY_BYTES, 400)):
         answer = await ask(world.app, TOKEN, method="POST", body=body, headers=FORM)
         assert (answer.status, answer.body["error"]) == (status, "invalid_request")
 
 
-async def test_a_body_must_be_a_form(world: IdentityWorld) -> None:
+async def test_a_body_must_be_a_form(world: IdentityService) -> None:
     headers = {"content-type": "application/json"}
     answer = await ask(world.app, TOKEN, method="POST", body=b"{}", headers=headers)
     assert (answer.status, answer.body["error"]) == (400, "invalid_request")
 
 
 @pytest.mark.parametrize(("path", "status"), [("/", 404), ("/v1/clock", 404), (TOKEN, 405)])
-async def test_other_requests_are_refused(world: IdentityWorld, path: str, status: int) -> None:
+async def test_other_requests_are_refused(world: IdentityService, path: str, status: int) -> None:
     answer = await ask(world.app, path)
     assert (answer.status, answer.body["error"]) == (status, "invalid_request")
 
 
-async def test_a_slow_response_waits_for_the_clock(world: IdentityWorld) -> None:
+async def test_a_slow_response_waits_for_the_clock(world: IdentityService) -> None:
     world.provider.failures.add(failure_of({"failure": "slow", "delay_ms": 60_000}))
     requested = asyncio.create_task(
         ask(world.app, TOKEN, method="POST", body=REQUEST, headers={**FORM, **BASIC})

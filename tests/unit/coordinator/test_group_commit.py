@@ -58,7 +58,7 @@ class BatchLog(MemoryCoordinatorLog):
         return list(super().read_latest())
 
 
-class World(Stage):
+class BatchedStage(Stage):
     """A runtime whose writes are batched between `begin` and `flush`."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ def error_of(answer: object) -> ErrorCode:
 
 
 def test_writes_are_replayed_at_once_and_appended_as_one_batch() -> None:
-    world = World()
+    world = BatchedStage()
     first, second = world.write("a"), world.write("b", "2")
     assert world.values == {"a": "1", "b": "2"}
     assert world.batched.batches == []
@@ -126,7 +126,7 @@ def test_each_shard_has_its_own_batch() -> None:
 
 
 def test_an_answer_that_may_depend_on_pending_records_waits_for_them() -> None:
-    world = World()
+    world = BatchedStage()
     independent = world.ask(CoordinatorResult("nothing to see"))
     world.write("a")
     dependent = world.ask(CoordinatorResult("seen"))
@@ -136,7 +136,7 @@ def test_an_answer_that_may_depend_on_pending_records_waits_for_them() -> None:
 
 
 def test_a_refusal_with_records_is_the_answer_once_they_are_appended() -> None:
-    world = World()
+    world = BatchedStage()
     refusal = KafkaError(ErrorCode.FENCED_MEMBER_EPOCH)
     result = CoordinatorResult[str](
         refusal, [CoordinatorRecord("a", "1")], events=[Event("g", "fenced", "m fenced", {})]
@@ -151,7 +151,7 @@ def test_a_refusal_with_records_is_the_answer_once_they_are_appended() -> None:
 
 
 def test_effects_happen_once_the_records_are_appended() -> None:
-    world = World()
+    world = BatchedStage()
     parked: str | Waiting[str] = world.runtime.write(
         0, lambda *_: CoordinatorResult(response=ParkedRequest(Ticket(1)))
     )
@@ -178,7 +178,7 @@ def test_effects_happen_once_the_records_are_appended() -> None:
 
 
 def test_write_outside_of_the_window_flushes_pending_writes_first() -> None:
-    world = World()
+    world = BatchedStage()
     pending = world.write("a")
     world.runtime.write(0, lambda *_: put("b", "2"))
     assert world.batched.batches == [[(b"a", b"1")], [(b"b", b"2")]]
@@ -186,7 +186,7 @@ def test_write_outside_of_the_window_flushes_pending_writes_first() -> None:
 
 
 def test_failed_flush_reloads_the_shard_and_refuses_every_write() -> None:
-    world = World()
+    world = BatchedStage()
     world.runtime.write(0, lambda *_: put("a", "before"))
     answers = [world.write("a", "after"), world.write("b"), world.ask(CoordinatorResult("seen"))]
     assert world.values == {"a": "after", "b": "1"}
@@ -207,7 +207,7 @@ def test_failed_flush_reloads_the_shard_and_refuses_every_write() -> None:
     ],
 )
 def test_append_error_is_translated_as_in_kafka(failure: Exception, code: ErrorCode) -> None:
-    world = World()
+    world = BatchedStage()
     answer = world.write("a")
     world.log.next_error = failure
     world.window.flush()
@@ -216,7 +216,7 @@ def test_append_error_is_translated_as_in_kafka(failure: Exception, code: ErrorC
 
 
 def test_dropped_shard_refuses_parked_requests_and_cancels_timers() -> None:
-    world = World()
+    world = BatchedStage()
     parked: str | Waiting[str] = world.runtime.write(
         0, lambda *_: CoordinatorResult(response=ParkedRequest(Ticket(1)))
     )
@@ -230,7 +230,7 @@ def test_dropped_shard_refuses_parked_requests_and_cancels_timers() -> None:
 
 
 def test_write_to_a_dropped_shard_returns_not_coordinator() -> None:
-    world = World()
+    world = BatchedStage()
     shard = world.runtime.locate("any", 7)
     world.write("a")
     world.fail()
@@ -244,7 +244,7 @@ def test_write_to_a_dropped_shard_returns_not_coordinator() -> None:
 
 
 def test_full_disk_causes_one_reload_and_one_refusal_per_write() -> None:
-    world = World()
+    world = BatchedStage()
     world.write("a")
     world.batched.is_full = True
     world.window.flush()
@@ -266,7 +266,7 @@ def test_full_disk_causes_one_reload_and_one_refusal_per_write() -> None:
 
 
 def test_shard_that_cannot_be_reloaded_has_no_coordinator() -> None:
-    world = World()
+    world = BatchedStage()
     world.runtime.write(0, lambda *_: put("a", "1"))
     answer = world.write("b")
     world.batched.is_unreadable = True
@@ -284,7 +284,7 @@ def test_shard_that_cannot_be_reloaded_has_no_coordinator() -> None:
 
 
 def test_no_reload_is_tried_once_the_topic_is_gone() -> None:
-    world = World()
+    world = BatchedStage()
     world.write("b")
     world.batched.is_unreadable = True
     world.fail()
@@ -293,7 +293,7 @@ def test_no_reload_is_tried_once_the_topic_is_gone() -> None:
 
 
 def test_new_leadership_loads_shards_whose_reload_failed() -> None:
-    world = World()
+    world = BatchedStage()
     world.write("b")
     world.batched.is_unreadable = True
     world.fail()
@@ -304,7 +304,7 @@ def test_new_leadership_loads_shards_whose_reload_failed() -> None:
 
 
 def test_inconsistent_log_is_unreadable_on_reload() -> None:
-    world = World()
+    world = BatchedStage()
     world.write("b")
     world.faults[0] = fault = UnreadableLogError("not ours", "log-0")
     world.fail()
@@ -314,7 +314,7 @@ def test_inconsistent_log_is_unreadable_on_reload() -> None:
 
 
 def test_pending_writes_are_refused_when_the_topic_is_deleted() -> None:
-    world = World()
+    world = BatchedStage()
     answer = world.write("a")
     world.runtime.stop()
     assert error_of(answer) is ErrorCode.NOT_COORDINATOR
@@ -323,7 +323,7 @@ def test_pending_writes_are_refused_when_the_topic_is_deleted() -> None:
 
 
 def test_full_batch_is_flushed_before_the_next_write() -> None:
-    world = World()
+    world = BatchedStage()
     world.batched.max_batch_bytes = 5_000
     for _ in range(20):
         world.write("a")
@@ -340,7 +340,7 @@ def many(count: int, value: str = "1") -> CoordinatorResult[str]:
 
 
 def test_the_records_of_a_large_write_are_measured() -> None:
-    world = World()
+    world = BatchedStage()
     world.batched.max_batch_bytes = 8_000
     world.write("a")
     for _ in range(2):
@@ -352,7 +352,7 @@ def test_the_records_of_a_large_write_are_measured() -> None:
 
 
 def test_write_is_refused_with_the_batch_that_had_to_be_flushed_first() -> None:
-    world = World()
+    world = BatchedStage()
     world.batched.max_batch_bytes = 1_000
     first = world.write("a")
     world.batched.is_full = True
@@ -361,7 +361,7 @@ def test_write_is_refused_with_the_batch_that_had_to_be_flushed_first() -> None:
 
 
 def test_a_write_too_large_for_any_batch_is_refused_alone() -> None:
-    world = World()
+    world = BatchedStage()
     world.batched.max_batch_bytes = 10_000
     first = world.write("a")
 
@@ -380,7 +380,7 @@ def test_a_write_too_large_for_any_batch_is_refused_alone() -> None:
 
 
 def test_exception_in_a_replay_fails_the_batch_and_reloads_the_state() -> None:
-    world = World()
+    world = BatchedStage()
     world.runtime.write(0, lambda *_: put("a", "before"))
     pending = world.write("a", "after")
     with pytest.raises(TypeError):
@@ -392,7 +392,7 @@ def test_exception_in_a_replay_fails_the_batch_and_reloads_the_state() -> None:
 
 
 def test_exception_in_an_append_fails_the_batch_and_is_reported() -> None:
-    world = World()
+    world = BatchedStage()
     world.runtime.write(0, lambda *_: put("a", "before"))
     pending = world.write("a", "after")
     world.ask(CoordinatorResult("done", [CoordinatorRecord(7, "a key that is no text")]))
@@ -405,7 +405,7 @@ def test_exception_in_an_append_fails_the_batch_and_is_reported() -> None:
 
 
 def test_exception_in_one_effect_does_not_prevent_others() -> None:
-    world = World()
+    world = BatchedStage()
     timer = SetTimer(broken().key, 1_020, "t")  # which no table can keep
     pending = world.ask(CoordinatorResult("done", [CoordinatorRecord("a", "1")], timers=[timer]))
     world.ask(CoordinatorResult("done", [CoordinatorRecord("b", "1")], intents=["notify others"]))
@@ -446,7 +446,7 @@ def test_no_batch_is_larger_than_it_was_measured(count: int, length: int) -> Non
 
 
 def test_shard_whose_first_write_fails_is_loaded_later() -> None:
-    world = World()
+    world = BatchedStage()
     world.batched.is_full = True
 
     def begin(machine: Register, now_ms: int) -> CoordinatorResult[None]:

@@ -63,7 +63,7 @@ def produce_request(
     )
 
 
-class ThrottledWire(TestCluster):
+class ThrottledCluster(TestCluster):
     """A cluster whose clients can have quotas; topic `t` has one partition."""
 
     port: int | None = None
@@ -155,21 +155,21 @@ class SlowStep:
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[ThrottledWire]:
-    wire = ThrottledWire(tmp_path)
+def wire(tmp_path: Path) -> Iterator[ThrottledCluster]:
+    wire = ThrottledCluster(tmp_path)
     yield wire
     wire.end()
 
 
 @pytest.fixture
-def refusing_wire(wire: ThrottledWire) -> ThrottledWire:
+def refusing_wire(wire: ThrottledCluster) -> ThrottledCluster:
     """Return a cluster without ACLs whose requests take a second before they are authorized."""
     wire.gateway.install(SlowStep(wire), StepOrder.AUTHORIZE)
     wire.gateway.install(AuthorizationStep(AuthorizerSettings()), StepOrder.AUTHORIZE)
     return wire
 
 
-def test_without_quotas_no_step_is_installed(wire: ThrottledWire) -> None:
+def test_without_quotas_no_step_is_installed(wire: ThrottledCluster) -> None:
     assert not wire.gateway.steps
     wire.set_quota("producer_byte_rate", 1000.0)
     assert len(wire.gateway.steps) == 1
@@ -177,13 +177,13 @@ def test_without_quotas_no_step_is_installed(wire: ThrottledWire) -> None:
     assert not wire.gateway.steps
 
 
-def test_a_quota_of_an_address_installs_no_step(wire: ThrottledWire) -> None:
+def test_a_quota_of_an_address_installs_no_step(wire: ThrottledCluster) -> None:
     alteration = QuotaAlteration((("ip", None),), (("connection_creation_rate", 1.0),))
     wire.cluster.metadata.alter_client_quotas([alteration])
     assert not wire.gateway.steps
 
 
-def test_the_throttle_time_of_one_heartbeat_is_in_no_other(wire: ThrottledWire) -> None:
+def test_the_throttle_time_of_one_heartbeat_is_in_no_other(wire: ThrottledCluster) -> None:
     """All heartbeats of classic groups that are in order have one response object."""
     protocols = [JoinGroupRequest.JoinGroupRequestProtocol(name="range")]
     join = JoinGroupRequest(
@@ -210,7 +210,7 @@ def test_the_throttle_time_of_one_heartbeat_is_in_no_other(wire: ThrottledWire) 
     assert wire.ask(heartbeat, 4).throttle_time_ms == 0
 
 
-def test_a_producer_is_answered_at_once_and_muted(wire: ThrottledWire) -> None:
+def test_a_producer_is_answered_at_once_and_muted(wire: ThrottledCluster) -> None:
     wire.set_quota("producer_byte_rate", 100.0)
     assert wire.produce(b"x" * 500).throttle_time_ms == 0
     response = wire.produce(b"x" * 1000)
@@ -224,7 +224,7 @@ def test_a_producer_is_answered_at_once_and_muted(wire: ThrottledWire) -> None:
 
 
 def test_a_producer_without_acknowledgement_is_muted(
-    wire: ThrottledWire,
+    wire: ThrottledCluster,
 ) -> None:
     wire.set_quota("producer_byte_rate", 100.0)
     frame = bytearray(frame_of(produce_request(b"x" * 2000, acks=0), PRODUCE))
@@ -236,7 +236,7 @@ def test_a_producer_without_acknowledgement_is_muted(
     assert len(wire.mutes_ms) == 1
 
 
-def test_a_throttled_fetch_has_no_records(wire: ThrottledWire) -> None:
+def test_a_throttled_fetch_has_no_records(wire: ThrottledCluster) -> None:
     for _ in range(4):
         wire.produce(b"x" * 1000)
     wire.set_quota("consumer_byte_rate", 200.0)
@@ -252,7 +252,7 @@ def test_a_throttled_fetch_has_no_records(wire: ThrottledWire) -> None:
     assert wire.fetch().throttle_time_ms < second.throttle_time_ms
 
 
-def test_a_fetch_is_limited_to_what_the_quota_allows(wire: ThrottledWire) -> None:
+def test_a_fetch_is_limited_to_what_the_quota_allows(wire: ThrottledCluster) -> None:
     for _ in range(40):
         wire.produce(b"x" * 100)
     wire.set_quota("consumer_byte_rate", 100.0)
@@ -260,7 +260,7 @@ def test_a_fetch_is_limited_to_what_the_quota_allows(wire: ThrottledWire) -> Non
     assert len(records) <= 1000
 
 
-def test_mutations_beyond_the_quota_are_refused(wire: ThrottledWire) -> None:
+def test_mutations_beyond_the_quota_are_refused(wire: ThrottledCluster) -> None:
     wire.set_quota("controller_mutation_rate", 1.0)
     # The burst of a new client is that of 11 windows of a second.
     response = wire.create_topics("a", "b", "c", partitions=6)
@@ -272,14 +272,14 @@ def test_mutations_beyond_the_quota_are_refused(wire: ThrottledWire) -> None:
     assert [topic.error_code for topic in wire.create_topics("c").topics] == [0]
 
 
-def test_old_versions_are_only_throttled(wire: ThrottledWire) -> None:
+def test_old_versions_are_only_throttled(wire: ThrottledCluster) -> None:
     wire.set_quota("controller_mutation_rate", 1.0)
     response = wire.create_topics("a", "b", "c", partitions=6, version=5)
     assert [topic.error_code for topic in response.topics] == [0, 0, 0]
     assert response.throttle_time_ms == 7000
 
 
-def test_new_partitions_and_deletions_count(wire: ThrottledWire) -> None:
+def test_new_partitions_and_deletions_count(wire: ThrottledCluster) -> None:
     wire.set_quota("controller_mutation_rate", 1.0)
     more = CreatePartitionsRequest.CreatePartitionsTopic(name="t", count=14, assignments=None)
     added = wire.ask(CreatePartitionsRequest(topics=[more], timeout_ms=1_000), ADD)
@@ -296,7 +296,7 @@ def test_new_partitions_and_deletions_count(wire: ThrottledWire) -> None:
     assert "t" in wire.cluster.metadata.image.topics
 
 
-def test_all_gateways_share_the_quota_of_mutations(wire: ThrottledWire) -> None:
+def test_all_gateways_share_the_quota_of_mutations(wire: ThrottledCluster) -> None:
     wire.set_quota("controller_mutation_rate", 1.0)
     assert wire.create_topics("a", partitions=12).throttle_time_ms == 0
     wire.use_another_gateway()
@@ -305,7 +305,7 @@ def test_all_gateways_share_the_quota_of_mutations(wire: ThrottledWire) -> None:
     assert refused.throttle_time_ms == 1000
 
 
-def test_each_gateway_measures_request_time(wire: ThrottledWire) -> None:
+def test_each_gateway_measures_request_time(wire: ThrottledCluster) -> None:
     wire.set_quota("request_percentage", 1.0)
     wire.gateway.install(SlowStep(wire), StepOrder.AUTHORIZE)
     assert wire.describe().throttle_time_ms > 0
@@ -313,14 +313,14 @@ def test_each_gateway_measures_request_time(wire: ThrottledWire) -> None:
     assert wire.describe().throttle_time_ms == 0
 
 
-def test_the_quota_of_request_time_uses_the_clock_of_the_broker(wire: ThrottledWire) -> None:
+def test_the_quota_of_request_time_uses_the_clock_of_the_broker(wire: ThrottledCluster) -> None:
     wire.set_quota("request_percentage", 1.0)
     # The clock stands still, so no request takes any time.
     for _ in range(100):
         assert wire.describe().throttle_time_ms == 0
 
 
-def test_the_history_has_the_quota(wire: ThrottledWire) -> None:
+def test_the_history_has_the_quota(wire: ThrottledCluster) -> None:
     wire.set_quota("producer_byte_rate", 100.0)
     wire.produce(b"x" * 2000)
     (entry,) = [
@@ -334,7 +334,7 @@ def test_the_history_has_the_quota(wire: ThrottledWire) -> None:
     assert [(each.kind, each.text) for each in throttled] == [("throttled", entry.text)]
 
 
-def test_the_history_names_a_topic_that_the_request_names_by_its_id(wire: ThrottledWire) -> None:
+def test_the_history_names_a_topic_that_the_request_names_by_its_id(wire: ThrottledCluster) -> None:
     wire.set_quota("producer_byte_rate", 100.0)
     by_id = produce_request(b"x" * 2000)
     by_id.topic_data[0].topic_id = wire.cluster.metadata.image.topics["t"].topic_id
@@ -343,7 +343,7 @@ def test_the_history_names_a_topic_that_the_request_names_by_its_id(wire: Thrott
     assert kinds == ["throttled"]
 
 
-def test_the_throttle_time_fits_into_its_field(wire: ThrottledWire) -> None:
+def test_the_throttle_time_fits_into_its_field(wire: ThrottledCluster) -> None:
     wire.set_quota("producer_byte_rate", 1.0)
     wire.set_quota("request_percentage", 5e-324)
     response = wire.produce(b"x" * 3_500_000)
@@ -351,7 +351,7 @@ def test_the_throttle_time_fits_into_its_field(wire: ThrottledWire) -> None:
     assert response.throttle_time_ms == 2**31 - 1
 
 
-def test_a_refused_request_is_throttled(wire: ThrottledWire) -> None:
+def test_a_refused_request_is_throttled(wire: ThrottledCluster) -> None:
     wire.set_quota("controller_mutation_rate", 1.0)
     # The request as a whole is refused after its mutations were counted.
     response = wire.create_topics("a", "b", partitions=6_000, version=5)
@@ -360,7 +360,7 @@ def test_a_refused_request_is_throttled(wire: ThrottledWire) -> None:
     assert wire.mutes_ms == [response.throttle_time_ms]
 
 
-def test_a_throttled_fetch_changes_no_session(wire: ThrottledWire) -> None:
+def test_a_throttled_fetch_changes_no_session(wire: ThrottledCluster) -> None:
     for _ in range(4):
         wire.produce(b"x" * 1000)
     wire.set_quota("consumer_byte_rate", 1.0)
@@ -383,7 +383,7 @@ def test_a_throttled_fetch_changes_no_session(wire: ThrottledWire) -> None:
     assert later.responses[0].partitions[0].high_watermark == 5
 
 
-def test_a_handler_that_fails_leaves_no_quota_at_the_call(wire: ThrottledWire) -> None:
+def test_a_handler_that_fails_leaves_no_quota_at_the_call(wire: ThrottledCluster) -> None:
     wire.set_quota("controller_mutation_rate", 1.0)
     context, step = wire.contexts[1], wire.gateway.steps[0]
     context.client_id = "client"
@@ -402,7 +402,7 @@ def test_a_handler_that_fails_leaves_no_quota_at_the_call(wire: ThrottledWire) -
     assert call.mutation_quota is None
 
 
-def test_a_request_without_permission_is_throttled(refusing_wire: ThrottledWire) -> None:
+def test_a_request_without_permission_is_throttled(refusing_wire: ThrottledCluster) -> None:
     refusing_wire.set_quota("request_percentage", 1.0)
     response = refusing_wire.ask(HeartbeatRequest(group_id="g", member_id="m"), 4)
     assert response.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -413,7 +413,7 @@ def test_a_request_without_permission_is_throttled(refusing_wire: ThrottledWire)
     assert sorted(reasons) == ["refused", "throttled"]
 
 
-def test_a_request_that_is_refused_in_part_is_throttled(refusing_wire: ThrottledWire) -> None:
+def test_a_request_that_is_refused_in_part_is_throttled(refusing_wire: ThrottledCluster) -> None:
     refusing_wire.set_quota("request_percentage", 1.0)
     response = refusing_wire.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 6)
     assert response.coordinators[0].error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -421,14 +421,14 @@ def test_a_request_that_is_refused_in_part_is_throttled(refusing_wire: Throttled
 
 
 def test_a_request_of_a_node_that_comes_from_a_client_is_throttled(
-    refusing_wire: ThrottledWire,
+    refusing_wire: ThrottledCluster,
 ) -> None:
     refusing_wire.set_quota("request_percentage", 1.0)
     refusing_wire.ask(WriteTxnMarkersRequest(markers=[]), 1)
     assert refusing_wire.mutes_ms == [1000]
 
 
-def test_a_request_of_nodes_is_not_throttled(wire: ThrottledWire) -> None:
+def test_a_request_of_nodes_is_not_throttled(wire: ThrottledCluster) -> None:
     wire.gateway.install(SlowStep(wire), StepOrder.AUTHORIZE)
     wire.set_quota("request_percentage", 1.0)
     wire.ask(WriteTxnMarkersRequest(markers=[]), 1)
@@ -436,7 +436,7 @@ def test_a_request_of_nodes_is_not_throttled(wire: ThrottledWire) -> None:
 
 
 def test_the_time_of_a_produce_request_without_acknowledgement_does_not_count(
-    wire: ThrottledWire,
+    wire: ThrottledCluster,
 ) -> None:
     wire.gateway.install(SlowStep(wire), StepOrder.AUTHORIZE)
     wire.set_quota("request_percentage", 1.0)
@@ -447,7 +447,7 @@ def test_the_time_of_a_produce_request_without_acknowledgement_does_not_count(
     assert wire.mutes_ms == [1000]
 
 
-def test_refused_topics_count_as_produced(refusing_wire: ThrottledWire) -> None:
+def test_refused_topics_count_as_produced(refusing_wire: ThrottledCluster) -> None:
     refusing_wire.set_quota("producer_byte_rate", 1.0)
     response = refusing_wire.produce(b"x" * 100)
     partition = response.responses[0].partition_responses[0]
@@ -456,7 +456,7 @@ def test_refused_topics_count_as_produced(refusing_wire: ThrottledWire) -> None:
 
 
 def test_a_refused_transactional_id_does_not_count_as_produced(
-    refusing_wire: ThrottledWire,
+    refusing_wire: ThrottledCluster,
 ) -> None:
     refusing_wire.set_quota("producer_byte_rate", 1.0)
     request = produce_request(b"x" * 100, transactional_id="t")

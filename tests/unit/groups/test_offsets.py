@@ -18,7 +18,7 @@ from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey,
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.uuids import ZERO_UUID
 from tests.cluster.transactions import ID, TransactionCluster
-from tests.scenarios.group_world import GroupWorld
+from tests.scenarios.group_coordinator import ManualGroupCoordinator
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ TIMESTAMP_MS = 1_500_000_000_123
 RETENTION_MS = 86_400_000
 
 
-class OffsetWire(TransactionCluster):
+class OffsetCluster(TransactionCluster):
     """A cluster with files, one group's commit records, and its fetched offsets."""
 
     def __init__(self, path: Path, as_version: str | None = None) -> None:
@@ -116,15 +116,15 @@ class OffsetWire(TransactionCluster):
         machine = self.cluster.groups.locate(GROUP, 1).machine
         return machine.offsets.of_group(GROUP)[TOPIC][PARTITION]
 
-    def restarted(self) -> OffsetWire:
+    def restarted(self) -> OffsetCluster:
         """Reload the shard from the log."""
         self.restart()
         return self
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> OffsetWire:
-    return OffsetWire(tmp_path)
+def wire(tmp_path: Path) -> OffsetCluster:
+    return OffsetCluster(tmp_path)
 
 
 FETCH_VERSIONS = (5, 7, 8, 9, 10)
@@ -135,32 +135,34 @@ class TestOffsetCommit:
     """Versions since 6 have a leader epoch; version 10 has topic ids."""
 
     @pytest.mark.parametrize("version", [6, 9, 10])
-    def test_the_key_names_group_topic_and_partition(self, wire: OffsetWire, version: int) -> None:
+    def test_the_key_names_group_topic_and_partition(
+        self, wire: OffsetCluster, version: int
+    ) -> None:
         wire.commit(version)
         assert wire.record().key == OffsetCommitKey(group=GROUP, topic=TOPIC, partition=PARTITION)
 
     @pytest.mark.parametrize("version", [2, 6, 9, 10])
-    def test_the_offset_is_in_the_record(self, wire: OffsetWire, version: int) -> None:
+    def test_the_offset_is_in_the_record(self, wire: OffsetCluster, version: int) -> None:
         wire.commit(version)
         assert wire.value().offset == 41
 
     @pytest.mark.parametrize("version", [6, 9, 10])
-    def test_the_leader_epoch_is_in_the_record(self, wire: OffsetWire, version: int) -> None:
+    def test_the_leader_epoch_is_in_the_record(self, wire: OffsetCluster, version: int) -> None:
         wire.commit(version)
         assert wire.value().leader_epoch == 7
 
     @pytest.mark.parametrize("version", [2, 6, 9, 10])
-    def test_the_metadata_is_in_the_record(self, wire: OffsetWire, version: int) -> None:
+    def test_the_metadata_is_in_the_record(self, wire: OffsetCluster, version: int) -> None:
         wire.commit(version)
         assert wire.value().metadata == "a note"
 
     @pytest.mark.parametrize("version", [6, 9, 10])
-    def test_the_topic_id_is_in_the_record(self, wire: OffsetWire, version: int) -> None:
+    def test_the_topic_id_is_in_the_record(self, wire: OffsetCluster, version: int) -> None:
         wire.commit(version)
         assert wire.value().topic_id == wire.topic_id
         assert wire.restarted().stored().topic_id == wire.topic_id
 
-    def test_the_commit_timestamp_is_the_coordinators_time(self, wire: OffsetWire) -> None:
+    def test_the_commit_timestamp_is_the_coordinators_time(self, wire: OffsetCluster) -> None:
         wire.clock.advance(5)
         committed_at = wire.clock.now_ms()
         wire.commit(9)
@@ -168,36 +170,36 @@ class TestOffsetCommit:
         wire.clock.advance(5)
         assert wire.restarted().stored().commit_timestamp_ms == committed_at
 
-    def test_version_1_sets_the_commit_timestamp(self, wire: OffsetWire) -> None:
+    def test_version_1_sets_the_commit_timestamp(self, wire: OffsetCluster) -> None:
         wire.commit(1, timestamp_ms=TIMESTAMP_MS)
         assert wire.value().commit_timestamp == TIMESTAMP_MS
         assert wire.restarted().stored().commit_timestamp_ms == TIMESTAMP_MS
 
     @pytest.mark.parametrize("version", [2, 4])
-    def test_a_retention_sets_the_expire_timestamp(self, wire: OffsetWire, version: int) -> None:
+    def test_a_retention_sets_the_expire_timestamp(self, wire: OffsetCluster, version: int) -> None:
         expires_at = wire.clock.now_ms() + RETENTION_MS
         wire.commit(version, retention_ms=RETENTION_MS)
         assert wire.value().expire_timestamp == expires_at
         assert wire.restarted().stored().expire_timestamp_ms == expires_at
 
-    def test_without_retention_there_is_no_expire_timestamp(self, wire: OffsetWire) -> None:
+    def test_without_retention_there_is_no_expire_timestamp(self, wire: OffsetCluster) -> None:
         wire.commit(4)
         assert wire.value().expire_timestamp == -1
         assert wire.restarted().stored().expire_timestamp_ms is None
 
-    def test_the_offset_is_fetched_again(self, wire: OffsetWire) -> None:
+    def test_the_offset_is_fetched_again(self, wire: OffsetCluster) -> None:
         wire.commit(9)
         assert {wire.fetched(version).committed_offset for version in FETCH_VERSIONS} == {41}
         wire.restart()
         assert {wire.fetched(version).committed_offset for version in FETCH_VERSIONS} == {41}
 
-    def test_the_leader_epoch_is_fetched_again(self, wire: OffsetWire) -> None:
+    def test_the_leader_epoch_is_fetched_again(self, wire: OffsetCluster) -> None:
         wire.commit(9)
         assert {wire.fetched(version).committed_leader_epoch for version in FETCH_VERSIONS} == {7}
         wire.restart()
         assert {wire.fetched(version).committed_leader_epoch for version in FETCH_VERSIONS} == {7}
 
-    def test_the_metadata_is_fetched_again(self, wire: OffsetWire) -> None:
+    def test_the_metadata_is_fetched_again(self, wire: OffsetCluster) -> None:
         wire.commit(9)
         assert {wire.fetched(version).metadata for version in FETCH_VERSIONS} == {"a note"}
         wire.restart()
@@ -207,7 +209,7 @@ class TestOffsetCommit:
 class TestTxnOffsetCommit:
     """Versions since 2 have a leader epoch; version 5 adds the group to the transaction."""
 
-    def test_every_field_is_in_the_record(self, wire: OffsetWire) -> None:
+    def test_every_field_is_in_the_record(self, wire: OffsetCluster) -> None:
         committed_at = wire.clock.now_ms()
         wire.commit_in_transaction(5)
         assert wire.record() == CoordinatorRecord(
@@ -223,29 +225,29 @@ class TestTxnOffsetCommit:
         )
 
     def test_releases_before_4_4_store_no_topic_id(self, tmp_path: Path) -> None:
-        wire = OffsetWire(tmp_path, as_version="4.3")
+        wire = OffsetCluster(tmp_path, as_version="4.3")
         wire.commit_in_transaction(5)
         assert wire.value().topic_id == ZERO_UUID
 
-    def test_the_offset_is_fetched_again(self, wire: OffsetWire) -> None:
+    def test_the_offset_is_fetched_again(self, wire: OffsetCluster) -> None:
         wire.commit_in_transaction(5)
         assert {wire.fetched(version).committed_offset for version in FETCH_VERSIONS} == {41}
         wire.restart()
         assert {wire.fetched(version).committed_offset for version in FETCH_VERSIONS} == {41}
 
-    def test_the_leader_epoch_is_fetched_again(self, wire: OffsetWire) -> None:
+    def test_the_leader_epoch_is_fetched_again(self, wire: OffsetCluster) -> None:
         wire.commit_in_transaction(5)
         assert {wire.fetched(version).committed_leader_epoch for version in FETCH_VERSIONS} == {7}
         wire.restart()
         assert {wire.fetched(version).committed_leader_epoch for version in FETCH_VERSIONS} == {7}
 
-    def test_the_metadata_is_fetched_again(self, wire: OffsetWire) -> None:
+    def test_the_metadata_is_fetched_again(self, wire: OffsetCluster) -> None:
         wire.commit_in_transaction(5)
         assert {wire.fetched(version).metadata for version in FETCH_VERSIONS} == {"a note"}
         wire.restart()
         assert {wire.fetched(version).metadata for version in FETCH_VERSIONS} == {"a note"}
 
-    def test_the_commit_timestamp_survives_a_restart(self, wire: OffsetWire) -> None:
+    def test_the_commit_timestamp_survives_a_restart(self, wire: OffsetCluster) -> None:
         committed_at = wire.clock.now_ms()
         wire.commit_in_transaction(5)
         assert wire.stored().commit_timestamp_ms == committed_at
@@ -280,7 +282,7 @@ class TestIncarnationEpoch:
         assert record.value.incarnation_epoch == -1
 
     def test_a_refused_offset_does_not_affect_the_others(self) -> None:
-        world = GroupWorld()
+        world = ManualGroupCoordinator()
         world.commit({("t", 0): 1}, incarnation_epoch=5)
         codes = world.commit({("t", 0): 2, ("t", 1): 3}, incarnation_epoch=4)
         assert codes == [ErrorCode.INVALID_PARTITION_EPOCH, ErrorCode.NONE]

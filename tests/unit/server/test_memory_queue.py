@@ -76,7 +76,7 @@ class Connection:
         self.release_buffer()
 
 
-class QueueWorld:
+class QueuedConnections:
     """A queue and its connections."""
 
     def __init__(self) -> None:
@@ -96,11 +96,11 @@ class QueueWorld:
 
 
 @pytest.fixture
-def world() -> QueueWorld:
-    return QueueWorld()
+def world() -> QueuedConnections:
+    return QueuedConnections()
 
 
-def test_the_first_waiting_connection_reads_first(world: QueueWorld) -> None:
+def test_the_first_waiting_connection_reads_first(world: QueuedConnections) -> None:
     holder, first, second = (world.connection(LIMIT // 2) for _ in range(3))
     other = world.connection(LIMIT // 2)
     holder.acquire_buffer()
@@ -119,7 +119,7 @@ def test_the_first_waiting_connection_reads_first(world: QueueWorld) -> None:
     assert second.buffer is not None
 
 
-def test_a_closed_connection_is_removed(world: QueueWorld) -> None:
+def test_a_closed_connection_is_removed(world: QueuedConnections) -> None:
     holder, gone, next_one = (world.connection(LIMIT) for _ in range(3))
     holder.acquire_buffer()
     world.queue.enqueue(gone)
@@ -132,7 +132,7 @@ def test_a_closed_connection_is_removed(world: QueueWorld) -> None:
 
 
 def test_the_largest_stalled_request_is_closed_while_others_wait(
-    world: QueueWorld,
+    world: QueuedConnections,
 ) -> None:
     small, large = world.connection(LIMIT // 4), world.connection(LIMIT // 2)
     waiting = world.connection(LIMIT // 2)
@@ -147,7 +147,7 @@ def test_the_largest_stalled_request_is_closed_while_others_wait(
     assert waiting.buffer is not None
 
 
-def test_a_request_that_makes_progress_is_not_closed(world: QueueWorld) -> None:
+def test_a_request_that_makes_progress_is_not_closed(world: QueuedConnections) -> None:
     slow, waiting = world.connection(LIMIT), world.connection(LIMIT)
     slow.acquire_buffer()
     world.queue.enqueue(waiting)
@@ -158,7 +158,7 @@ def test_a_request_that_makes_progress_is_not_closed(world: QueueWorld) -> None:
     assert slow.closed is not None, "it did not get on any further"
 
 
-def test_no_connection_is_closed_while_none_waits(world: QueueWorld) -> None:
+def test_no_connection_is_closed_while_none_waits(world: QueuedConnections) -> None:
     holder, waiting = world.connection(LIMIT), world.connection(LIMIT)
     holder.acquire_buffer()
     world.queue.enqueue(waiting)
@@ -168,7 +168,7 @@ def test_no_connection_is_closed_while_none_waits(world: QueueWorld) -> None:
     assert world.loop.later == []
 
 
-def test_enough_connections_are_closed_for_the_needed_memory(world: QueueWorld) -> None:
+def test_enough_connections_are_closed_for_the_needed_memory(world: QueuedConnections) -> None:
     holders = [world.connection(LIMIT // 8) for _ in range(16)]
     waiting = world.connection(LIMIT // 2)
     for holder in holders:
@@ -181,7 +181,7 @@ def test_enough_connections_are_closed_for_the_needed_memory(world: QueueWorld) 
     assert waiting.buffer is not None
 
 
-def test_a_waiting_connection_is_not_closed_for_stalled_ones(world: QueueWorld) -> None:
+def test_a_waiting_connection_is_not_closed_for_stalled_ones(world: QueuedConnections) -> None:
     stalled, waiting = world.connection(LIMIT), world.connection(LIMIT)
     stalled.acquire_buffer()
     waiting.incomplete_request_bytes = 2 * LIMIT
@@ -191,7 +191,7 @@ def test_a_waiting_connection_is_not_closed_for_stalled_ones(world: QueueWorld) 
     assert stalled.closed is not None
 
 
-def test_if_all_connections_wait_the_first_continues(world: QueueWorld) -> None:
+def test_if_all_connections_wait_the_first_continues(world: QueuedConnections) -> None:
     first, last = world.connection(LIMIT // 2), world.connection(LIMIT // 2)
     first.acquire_buffer()
     last.acquire_buffer()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 
 
-class World:
+class BoundListeners:
     """The listeners of two nodes, and the log."""
 
     def __init__(self, specs: Sequence[ListenerSpec], node_ids: Sequence[int] = (1, 2)) -> None:
@@ -53,9 +53,9 @@ class World:
 
 
 @contextmanager
-def world(*specs: ListenerSpec, node_ids: Sequence[int] = (1, 2)) -> Iterator[World]:
+def world(*specs: ListenerSpec, node_ids: Sequence[int] = (1, 2)) -> Iterator[BoundListeners]:
     """Yield the bound listeners of nodes."""
-    made = World(specs, node_ids)
+    made = BoundListeners(specs, node_ids)
     try:
         yield made
     finally:

@@ -9,7 +9,7 @@ import pytest
 from kafkalite.server.work_limit import MAX_CONCURRENT_BYTES, WorkLimit
 
 
-class LimitWorld:
+class LimitedWorkers:
     """A limit, and the workers that continued; a worker represents its connection."""
 
     def __init__(self) -> None:
@@ -21,17 +21,17 @@ class LimitWorld:
 
 
 @pytest.fixture
-def world() -> LimitWorld:
-    return LimitWorld()
+def world() -> LimitedWorkers:
+    return LimitedWorkers()
 
 
-def test_requests_below_the_limit_continue_immediately(world: LimitWorld) -> None:
+def test_requests_below_the_limit_continue_immediately(world: LimitedWorkers) -> None:
     for name in "abcd":
         world.acquire(name, MAX_CONCURRENT_BYTES // 4)
     assert world.resumed == ["a", "b", "c", "d"]
 
 
-def test_requests_above_the_limit_are_queued(world: LimitWorld) -> None:
+def test_requests_above_the_limit_are_queued(world: LimitedWorkers) -> None:
     world.acquire("a", MAX_CONCURRENT_BYTES)
     world.acquire("large", MAX_CONCURRENT_BYTES)
     world.acquire("small", 1)
@@ -42,7 +42,7 @@ def test_requests_above_the_limit_are_queued(world: LimitWorld) -> None:
     assert world.resumed == ["a", "large", "small"]
 
 
-def test_a_request_larger_than_the_limit_is_processed_alone(world: LimitWorld) -> None:
+def test_a_request_larger_than_the_limit_is_processed_alone(world: LimitedWorkers) -> None:
     world.acquire("huge", 10 * MAX_CONCURRENT_BYTES)
     world.acquire("small", 1)
     assert world.resumed == ["huge"]
@@ -50,7 +50,7 @@ def test_a_request_larger_than_the_limit_is_processed_alone(world: LimitWorld) -
     assert world.resumed == ["huge", "small"]
 
 
-def test_a_finished_request_lets_queued_ones_continue(world: LimitWorld) -> None:
+def test_a_finished_request_lets_queued_ones_continue(world: LimitedWorkers) -> None:
     world.acquire("a", MAX_CONCURRENT_BYTES // 2)
     world.acquire("huge", MAX_CONCURRENT_BYTES)
     world.acquire("small", 1)
@@ -58,7 +58,7 @@ def test_a_finished_request_lets_queued_ones_continue(world: LimitWorld) -> None
     assert world.resumed == ["a", "small"]
 
 
-def test_no_request_continues_after_the_stop(world: LimitWorld) -> None:
+def test_no_request_continues_after_the_stop(world: LimitedWorkers) -> None:
     world.acquire("a", MAX_CONCURRENT_BYTES)
     world.acquire("b", MAX_CONCURRENT_BYTES)
     world.limit.stop()

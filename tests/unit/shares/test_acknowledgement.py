@@ -11,7 +11,7 @@ from kafkalite.shares.acknowledgement import AcknowledgementBatch, AcknowledgeTy
 from kafkalite.shares.acquisition import AcquireRequest, Acquisition, FetchedBatches, ShareLimits
 from kafkalite.shares.state import StateBatch
 from kafkalite.shares.window import Window
-from tests.unit.shares.share_world import no_dead_letters
+from tests.unit.shares.share_coordinator import no_dead_letters
 
 LIMITS = ShareLimits(max_deliveries=2, max_records_in_flight=2000, lock_duration_ms=1_000)
 GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType

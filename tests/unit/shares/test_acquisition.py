@@ -13,7 +13,7 @@ from kafkalite.shares.acquisition import (
     ShareLimits,
 )
 from kafkalite.shares.window import Window
-from tests.unit.shares.share_world import no_dead_letters
+from tests.unit.shares.share_coordinator import no_dead_letters
 
 LIMITS = ShareLimits(max_deliveries=5, max_records_in_flight=2000, lock_duration_ms=30_000)
 RELEASE = 2

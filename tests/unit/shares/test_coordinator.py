@@ -18,7 +18,7 @@ from kafkalite.shares.state import ShareKey
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from tests.cluster.metadata import MetadataCluster
-from tests.unit.shares.share_world import KEY, ShareWorld, change, topic_image
+from tests.unit.shares.share_coordinator import KEY, ManualShareCoordinator, change, topic_image
 
 PRUNE_MS = 300_000
 
@@ -83,7 +83,7 @@ def test_state_is_stored_in_the_partition_of_its_key() -> None:
 
 
 def test_superseded_records_are_pruned() -> None:
-    world = ShareWorld(topics=[topic_image("t", 4)])
+    world = ManualShareCoordinator(topics=[topic_image("t", 4)])
     for index in range(4):
         world.initialize(KEY._replace(partition=index))
     for offset in range(1_500):
@@ -104,7 +104,7 @@ def test_superseded_records_are_pruned() -> None:
 
 
 def test_failed_pruning_is_retried_in_the_next_round() -> None:
-    world = ShareWorld()
+    world = ManualShareCoordinator()
     world.initialize()
     for offset in range(1_500):
         world.coordinator.write_state(KEY, change((offset, offset, 2, 1), start=offset))
@@ -117,7 +117,7 @@ def test_failed_pruning_is_retried_in_the_next_round() -> None:
 
 
 def test_a_coordinator_that_stops_prunes_no_more() -> None:
-    world = ShareWorld()
+    world = ManualShareCoordinator()
     world.initialize()
     world.coordinator.stop()
     assert world.clock.next_deadline_ms is None

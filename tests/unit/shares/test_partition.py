@@ -15,7 +15,7 @@ from kafkalite.shares.acquisition import AcquireRequest, FetchedBatches
 from kafkalite.shares.partition import SharePartition
 from kafkalite.shares.partition_table import SharePartitionTable
 from kafkalite.shares.state import StateBatch
-from tests.unit.shares.share_world import KEY, DeadLetterLog, ShareWorld
+from tests.unit.shares.share_coordinator import KEY, DeadLetterLog, ManualShareCoordinator
 
 if TYPE_CHECKING:
     from kafkalite.shares.partition import StateStore
@@ -42,10 +42,10 @@ class Stage:
         self,
         *,
         start: int = 0,
-        world: ShareWorld | None = None,
+        world: ManualShareCoordinator | None = None,
         dead_letters: DeadLetterLog | None = None,
     ) -> None:
-        self.world = world or ShareWorld()
+        self.world = world or ManualShareCoordinator()
         self.history = EventHistory()
         self.table = SharePartitionTable(
             clock=self.world.clock,
@@ -344,7 +344,7 @@ def test_rejected_records_are_archived_when_they_are_dead_letters() -> None:
 
 def test_records_are_dead_letters_after_the_last_delivery() -> None:
     log = DeadLetterLog(has_topic=True)
-    world = ShareWorld({"group.share.delivery.count.limit": "2"})
+    world = ManualShareCoordinator({"group.share.delivery.count.limit": "2"})
     world.initialize()
     stage = Stage(world=world, dead_letters=log)
     stage.acquire(0, 0)

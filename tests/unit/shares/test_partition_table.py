@@ -15,7 +15,7 @@ from kafkalite.shares.acknowledgement import AcknowledgementBatch
 from kafkalite.shares.acquisition import AcquireRequest, FetchedBatches
 from kafkalite.shares.partition_table import SharePartitionTable
 from kafkalite.shares.sessions import SessionKey, TopicPartition
-from tests.unit.shares.share_world import KEY, DeadLetterLog, ShareWorld
+from tests.unit.shares.share_coordinator import KEY, DeadLetterLog, ManualShareCoordinator
 
 if TYPE_CHECKING:
     from kafkalite.shares.partition import SharePartition, StateStore
@@ -28,7 +28,7 @@ class Stage:
     """A table with a share coordinator."""
 
     def __init__(self) -> None:
-        self.world = ShareWorld({"group.share.delivery.count.limit": "3"})
+        self.world = ManualShareCoordinator({"group.share.delivery.count.limit": "3"})
         self.world.initialize()
         self.table = SharePartitionTable(
             clock=self.world.clock,

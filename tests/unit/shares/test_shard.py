@@ -17,7 +17,7 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.shares import shard
 from kafkalite.shares.state import ShareKey, StateBatch
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
-from tests.unit.shares.share_world import KEY, ShareWorld, change, topic_image
+from tests.unit.shares.share_coordinator import KEY, ManualShareCoordinator, change, topic_image
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ def refused(code: ErrorCode) -> pytest.RaisesExc[KafkaError]:
     return pytest.raises(KafkaError, check=lambda error: error.code is code)
 
 
-def kinds(world: ShareWorld) -> str:
+def kinds(world: ManualShareCoordinator) -> str:
     """Return the log as letters: S for a snapshot, U for an update, T for a tombstone."""
     return "".join(
         "U" if isinstance(record.key, ShareUpdateKey) else "T" if record.value is None else "S"
@@ -38,7 +38,7 @@ def kinds(world: ShareWorld) -> str:
 
 
 def test_state_is_initialized_read_and_changed() -> None:
-    world = ShareWorld()
+    world = ManualShareCoordinator()
     world.initialize(state_epoch=3, start_offset=10)
     world.coordinator.write_state(KEY, change((10, 19, 2, 1), start=10, state_epoch=3, complete=10))
     world.coordinator.write_state(KEY, change((20, 24, 0, 1), start=20, state_epoch=3))
@@ -50,7 +50,7 @@ def test_state_is_initialized_read_and_changed() -> None:
 
 
 def test_start_offset_of_minus_one_changes_nothing() -> None:
-    world = ShareWorld()
+    world = ManualShareCoordinator()
     world.initialize(start_offset=-1)
     assert world.coordinator.summary(*KEY) == (0, 0, -1, -1)
     world.initialize(start_offset=7)
@@ -59,7 +59,7 @@ def test_start_offset_of_minus_one_changes_nothing() -> None:
 
 
 def test_snapshot_follows_a_number_of_updates() -> None:
-    world = ShareWorld({"share.coordinator.snapshot.update.records.per.snapshot": "2"})
+    world = ManualShareCoordinator({"share.coordinator.snapshot.update.records.per.snapshot": "2"})
     world.initialize()
     for offset in range(5):
         world.coordinator.write_state(KEY, change((offset, offset, 2, 1), complete=offset + 1))
@@ -71,7 +71,7 @@ def test_snapshot_follows_a_number_of_updates() -> None:
 
 
 def test_previous_leader_is_fenced() -> None:
-    world = ShareWorld()
+    world = ManualShareCoordinator()
     world.initialize()
     world.coordinator.read_state(KEY, 5)
     assert kinds(world) == "SU"
@@ -89,7 +89,7 @@ def test_previous_leader_is_fenced() -> None:
 
 
 def test_leader_with_a_stale_state_epoch_is_fenced() -> None:
-    world = ShareWorld()
+    world = ManualShareCoordinator()
     world.initialize(state_epoch=2)
     with refused(ErrorCode.FENCED_STATE_EPOCH):
         world.coordinator.write_state(KEY, change((0, 0, 2, 1), state_epoch=1))
@@ -108,7 +108,7 @@ def test_leader_with_a_stale_state_epoch_is_fenced() -> None:
     ],
 )
 def test_unknown_partition_is_refused(key: ShareKey, code: ErrorCode) -> None:
-    world = ShareWorld()
+    world = ManualShareCoordinator()
     with refused(code):
         world.initialize(key)
     with refused(code):
@@ -119,7 +119,7 @@ def test_unknown_partition_is_refused(key: ShareKey, code: ErrorCode) -> None:
 
 
 def test_uninitialized_state_is_neither_read_nor_written() -> None:
-    world = ShareWorld()
+    world = ManualShareCoordinator()
     with refused(ErrorCode.INVALID_REQUEST):
         world.coordinator.read_state(KEY, 0)
     with refused(ErrorCode.INVALID_REQUEST):
@@ -128,7 +128,7 @@ def test_uninitialized_state_is_neither_read_nor_written() -> None:
 
 
 def test_deleted_state_loses_its_epochs() -> None:
-    world = ShareWorld()
+    world = ManualShareCoordinator()
     world.initialize(state_epoch=9)
     world.coordinator.delete_state(*KEY)
     world.coordinator.delete_state(*KEY)
@@ -138,7 +138,7 @@ def test_deleted_state_loses_its_epochs() -> None:
 
 
 def test_states_are_deleted_with_their_topic() -> None:
-    world = ShareWorld(topics=[topic_image("t"), topic_image("u")])
+    world = ManualShareCoordinator(topics=[topic_image("t"), topic_image("u")])
     world.initialize()
     other = KEY._replace(topic_id=topic_image("u").topic_id)
     world.initialize(other)
@@ -147,7 +147,7 @@ def test_states_are_deleted_with_their_topic() -> None:
 
 
 def test_failed_deletion_of_states_is_repeated_with_the_next_topic() -> None:
-    world = ShareWorld(topics=[topic_image("t"), topic_image("u")])
+    world = ManualShareCoordinator(topics=[topic_image("t"), topic_image("u")])
     world.initialize()
     world.log.next_error = OSError(28, "no space left on device")
     world.apply_topics(MetadataDelta(deleted=(world.topics.pop("t"),)))
@@ -165,9 +165,9 @@ class LimitedLog(MemoryCoordinatorLog):
         return super().append(records, now_ms)
 
 
-def many_states() -> ShareWorld:
+def many_states() -> ManualShareCoordinator:
     """Return a world with more states than fit into one batch."""
-    world = ShareWorld(log=LimitedLog(), topics=[topic_image("t", 60)])
+    world = ManualShareCoordinator(log=LimitedLog(), topics=[topic_image("t", 60)])
     for index in range(60):
         world.initialize(KEY._replace(group_id="g" * 32_000, partition=index))
     return world
@@ -190,7 +190,7 @@ def test_cold_partitions_exceeding_one_batch_get_snapshots() -> None:
 
 
 def test_cold_partitions_get_one_snapshot() -> None:
-    world = ShareWorld()
+    world = ManualShareCoordinator()
     world.initialize()
     world.coordinator.write_state(KEY, change((0, 4, 2, 1)))
     world.clock.advance(COLD_MS - 1)
@@ -208,7 +208,7 @@ def test_cold_partitions_get_one_snapshot() -> None:
 
 
 def test_cold_partitions_are_found_after_a_restart() -> None:
-    world = ShareWorld()
+    world = ManualShareCoordinator()
     world.initialize()
     again = world.restart()
     again.clock.advance(COLD_MS)
@@ -217,7 +217,7 @@ def test_cold_partitions_are_found_after_a_restart() -> None:
 
 @pytest.mark.parametrize("entries_from", [0, 3])
 def test_restart_from_any_snapshot_gives_the_same_state(entries_from: int) -> None:
-    world = ShareWorld({"share.coordinator.snapshot.update.records.per.snapshot": "2"})
+    world = ManualShareCoordinator({"share.coordinator.snapshot.update.records.per.snapshot": "2"})
     world.initialize()
     for offset in range(4):
         world.coordinator.write_state(KEY, change((offset, offset, 2, 1), complete=offset + 1))
@@ -226,7 +226,7 @@ def test_restart_from_any_snapshot_gives_the_same_state(entries_from: int) -> No
 
 
 def test_loading_applies_every_update() -> None:
-    world = ShareWorld()
+    world = ManualShareCoordinator()
     world.initialize()
     for offset in (4, 8):
         world.coordinator.write_state(KEY, change((offset, offset, 2, 1), complete=1))
@@ -235,7 +235,7 @@ def test_loading_applies_every_update() -> None:
 
 
 def test_update_without_a_snapshot_is_applied() -> None:
-    world = ShareWorld()
+    world = ManualShareCoordinator()
     world.initialize(start_offset=5)
     world.coordinator.write_state(KEY, change((5, 9, 2, 1), start=5, complete=5))
     (state,) = world.restart(1).machine.states().values()
@@ -246,7 +246,7 @@ def test_invalid_or_too_many_batches_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(shard, "MAX_BATCHES", 3)
-    world = ShareWorld()
+    world = ManualShareCoordinator()
     world.initialize()
     with refused(ErrorCode.INVALID_REQUEST):
         world.coordinator.write_state(KEY, change((5, 3, 2, 1)))
@@ -260,7 +260,7 @@ def test_invalid_or_too_many_batches_are_refused(
 
 
 def test_a_failed_append_changes_nothing() -> None:
-    world = ShareWorld()
+    world = ManualShareCoordinator()
     world.initialize()
     before = world.machine.states()
     world.log.next_error = OSError(5, "input/output error")
@@ -270,7 +270,7 @@ def test_a_failed_append_changes_nothing() -> None:
 
 
 def test_records_of_other_types_are_skipped() -> None:
-    world = ShareWorld()
+    world = ManualShareCoordinator()
     key = ShareSnapshotKey(group_id="g", topic_id=KEY.topic_id, partition=0)
     world.machine.replay_share_snapshot(key, None)
     assert world.machine.states() == {}
@@ -278,7 +278,7 @@ def test_records_of_other_types_are_skipped() -> None:
 
 @pytest.mark.parametrize(("state_epoch", "leader_epoch"), [(-1, 0), (0, -1)])
 def test_negative_epochs_are_refused(state_epoch: int, leader_epoch: int) -> None:
-    world = ShareWorld(as_version="4.4")
+    world = ManualShareCoordinator(as_version="4.4")
     world.initialize()
     negative = change((0, 1, 2, 1), state_epoch=state_epoch, leader_epoch=leader_epoch)
     with refused(ErrorCode.INVALID_REQUEST):
@@ -287,7 +287,7 @@ def test_negative_epochs_are_refused(state_epoch: int, leader_epoch: int) -> Non
         world.initialize(state_epoch=-1)
     with refused(ErrorCode.INVALID_REQUEST):
         world.coordinator.read_state(KEY, -1)
-    older = ShareWorld(as_version="4.3")
+    older = ManualShareCoordinator(as_version="4.3")
     older.initialize(state_epoch=-1)
     older.coordinator.write_state(KEY, negative)
     assert older.coordinator.read_state(KEY, -1).batches == (StateBatch(0, 1, 2, 1),)
@@ -300,7 +300,7 @@ def test_negative_epochs_are_refused(state_epoch: int, leader_epoch: int) -> Non
 def test_the_start_offset_and_its_count_do_not_decrease(
     start: int, complete: int, stored: tuple[int, int]
 ) -> None:
-    world = ShareWorld(as_version="4.4")
+    world = ManualShareCoordinator(as_version="4.4")
     world.initialize(start_offset=20)
     world.coordinator.write_state(KEY, change(start=20, complete=7))
     world.coordinator.write_state(KEY, change(start=start, complete=complete))

@@ -9,7 +9,7 @@ from kafkalite.shares.acknowledgement import AcknowledgementBatch, acknowledge
 from kafkalite.shares.acquisition import AcquireRequest, Acquisition, FetchedBatches, ShareLimits
 from kafkalite.shares.state import DeliveryState, StateBatch
 from kafkalite.shares.window import Window
-from tests.unit.shares.share_world import no_dead_letters
+from tests.unit.shares.share_coordinator import no_dead_letters
 
 LIMITS = ShareLimits(max_deliveries=5, max_records_in_flight=2000, lock_duration_ms=30_000)
 ACCEPT, RELEASE = 1, 2

@@ -17,7 +17,7 @@ START_MS = 1_000_000_000
 ID, OTHER = bytes([1]) * 16, bytes([2]) * 16
 
 
-class World:
+class NodeInstances:
     """The instances of a node whose subscriptions have an interval of 20 seconds."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class World:
 
 
 def test_a_subscription_is_requested_once_per_interval() -> None:
-    world = World()
+    world = NodeInstances()
     subscription = world.get()
     assert world.get() is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     world.now_ms += 19_999
@@ -71,7 +71,7 @@ def test_a_subscription_is_requested_once_per_interval() -> None:
 
 
 def test_metrics_are_pushed_after_the_subscription_and_then_once_per_interval() -> None:
-    world = World()
+    world = NodeInstances()
     subscription = world.get()
     assert world.push(subscription) is ErrorCode.NONE
     assert world.push(subscription) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -81,7 +81,7 @@ def test_metrics_are_pushed_after_the_subscription_and_then_once_per_interval() 
 
 
 def test_a_terminating_push_is_accepted_early_and_is_the_last() -> None:
-    world = World()
+    world = NodeInstances()
     subscription = world.get()
     world.push(subscription)
     assert world.push(subscription, is_terminating=True) is ErrorCode.NONE
@@ -101,7 +101,7 @@ def test_a_terminating_push_is_accepted_early_and_is_the_last() -> None:
     ],
 )
 def test_a_client_may_correct_some_errors_at_once(refused: dict[str, int], code: ErrorCode) -> None:
-    world = World()
+    world = NodeInstances()
     arguments = {"subscription": world.get(), **refused}
     assert world.push(**arguments) is code  # type: ignore[arg-type]  # options by name
     world.now_ms += 1
@@ -110,12 +110,12 @@ def test_a_client_may_correct_some_errors_at_once(refused: dict[str, int], code:
 
 
 def test_the_largest_push_is_accepted() -> None:
-    world = World()
+    world = NodeInstances()
     assert world.push(world.get(), size=1_000) is ErrorCode.NONE
 
 
 def test_a_change_of_the_subscriptions_starts_the_instance_again() -> None:
-    world = World()
+    world = NodeInstances()
     before = world.get()
     world.push(before, is_terminating=True)
     world.subscribe("30000")
@@ -130,14 +130,14 @@ def test_a_change_of_the_subscriptions_starts_the_instance_again() -> None:
 
 
 def test_settings_with_the_same_values_are_no_change() -> None:
-    world = World()
+    world = NodeInstances()
     world.get()
     world.subscribe("20000")
     assert world.get() is ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 def test_an_instance_ends_with_the_connection_that_created_it() -> None:
-    world = World()
+    world = NodeInstances()
     world.get()
     world.connection = "second"
     assert world.get() is ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -151,7 +151,7 @@ def test_an_instance_ends_with_the_connection_that_created_it() -> None:
 def test_an_instance_is_forgotten_after_three_intervals() -> None:
     """The error of its last request shows whether it is known."""
     for passed_ms, is_known in ((59_999, True), (MINUTE_MS, False)):
-        world = World()
+        world = NodeInstances()
         subscription = world.get()
         world.push(subscription, is_terminating=True)
         world.now_ms += passed_ms
@@ -160,7 +160,7 @@ def test_an_instance_is_forgotten_after_three_intervals() -> None:
 
 
 def test_an_expired_instance_no_longer_belongs_to_its_connection() -> None:
-    world = World()
+    world = NodeInstances()
     world.get()
     world.now_ms += MINUTE_MS
     world.connection = "second"
@@ -173,7 +173,7 @@ def test_the_instance_that_was_used_least_recently_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MAX_INSTANCES", 3)
-    world = World()
+    world = NodeInstances()
     ids = [bytes([number]) * 16 for number in range(1, 5)]
     for each in ids[:3]:
         world.get(each)
@@ -185,7 +185,7 @@ def test_the_instance_that_was_used_least_recently_is_forgotten(
 
 
 def test_thousands_of_instances_are_remembered_up_to_the_limit() -> None:
-    world = World()
+    world = NodeInstances()
     for number in range(module.MAX_INSTANCES + 1_000):
         world.connection = str(number)
         world.get(number.to_bytes(16, "big"))
@@ -193,7 +193,7 @@ def test_thousands_of_instances_are_remembered_up_to_the_limit() -> None:
 
 
 def test_a_request_without_an_id_gets_a_new_one() -> None:
-    world = World()
+    world = NodeInstances()
     first, second = (world.instances.id_of(ZERO_UUID) for _ in range(2))
     assert ZERO_UUID not in {first, second}
     assert first != second

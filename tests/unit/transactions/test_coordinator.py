@@ -17,7 +17,7 @@ from kafkalite.transactions.coordinator import TransactionCoordinator
 from kafkalite.transactions.producer_initialization import ProducerRequest
 from kafkalite.transactions.state import ProducerIdAndEpoch, TransactionState
 from tests.cluster.metadata import MetadataCluster
-from tests.unit.transactions.transaction_world import ID, A, B, TransactionWorld
+from tests.unit.transactions.transaction_coordinator import ID, A, B, ManualTransactionCoordinator
 
 NO_PRODUCER = ProducerIdAndEpoch(1, 0)
 
@@ -76,7 +76,7 @@ def test_without_a_topic_no_partition_is_verified() -> None:
 
 
 def test_partitions_are_verified_or_added() -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     producer = world.init()
     verify_or_add = world.coordinator.verify_or_add_partitions
     assert verify_or_add(ID, producer, [A], adds_missing=True) == {A: ErrorCode.NONE}
@@ -101,7 +101,7 @@ def test_partitions_are_verified_or_added() -> None:
 
 
 def test_records_are_written_in_the_version_of_the_cluster() -> None:
-    world = TransactionWorld(level=0)
+    world = ManualTransactionCoordinator(level=0)
     world.init()
     world.set_level(1)
     world.init()
@@ -110,7 +110,7 @@ def test_records_are_written_in_the_version_of_the_cluster() -> None:
 
 
 def test_intents_of_loading_are_carried_out_after_loading() -> None:
-    world = TransactionWorld(writes_markers=False)
+    world = ManualTransactionCoordinator(writes_markers=False)
     producer = world.init()
     world.add(producer, A)
     world.end(producer)

@@ -14,7 +14,7 @@ from kafkalite.transactions.end import (
     markers_of,
 )
 from kafkalite.transactions.state import IDLE_STATES, PREPARED_STATES, Transaction, TransactionState
-from tests.unit.transactions.transaction_world import A, B, C
+from tests.unit.transactions.transaction_coordinator import A, B, C
 
 PREPARED = Transaction("x", 7, 3, 1_000, TransactionState.PREPARE_COMMIT, frozenset([A, B]))
 STATES_WITHOUT_PENDING_MARKERS = {*IDLE_STATES, TransactionState.ONGOING}

@@ -14,12 +14,12 @@ from kafkalite.transactions.state import (
     NO_TIMEOUT_MS,
     TransactionState,
 )
-from tests.unit.transactions.transaction_world import (
+from tests.unit.transactions.transaction_coordinator import (
     FIRST_PRODUCER_ID,
     ID,
     A,
     B,
-    TransactionWorld,
+    ManualTransactionCoordinator,
     error_code_of,
 )
 
@@ -30,7 +30,7 @@ WEEK_MS = 7 * DAY_MS
 
 
 def test_a_transaction_that_is_open_for_too_long_is_aborted() -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     zombie = world.init(timeout_ms=60_000)
     world.clock.advance(5_000)
     world.add(zombie, A, B)
@@ -54,7 +54,7 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted() -> None:
 
 
 def test_a_transaction_open_for_exactly_its_timeout_is_not_aborted() -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     producer = world.init(timeout_ms=ROUND_MS)
     world.add(producer, A)
     world.clock.advance(ROUND_MS)
@@ -65,7 +65,7 @@ def test_a_transaction_open_for_exactly_its_timeout_is_not_aborted() -> None:
 
 @pytest.mark.parametrize(("level", "version"), [(0, 0), (1, 0), (2, 2)])
 def test_timeout_uses_the_transaction_version_of_the_cluster(level: int, version: int) -> None:
-    world = TransactionWorld(level=level)
+    world = ManualTransactionCoordinator(level=level)
     producer = world.init()
     # The client's version does not matter, if the log can store it.
     world.add(producer, A, version=2 - version if level else 0)
@@ -76,7 +76,7 @@ def test_timeout_uses_the_transaction_version_of_the_cluster(level: int, version
 
 
 def test_longest_timeout_never_expires() -> None:
-    world = TransactionWorld({"transaction.max.timeout.ms": str(NO_TIMEOUT_MS)})
+    world = ManualTransactionCoordinator({"transaction.max.timeout.ms": str(NO_TIMEOUT_MS)})
     producer = world.init(timeout_ms=NO_TIMEOUT_MS)
     world.add(producer, A)
     world.clock.advance(40 * DAY_MS)
@@ -86,7 +86,7 @@ def test_longest_timeout_never_expires() -> None:
 
 def test_timeout_at_the_last_epoch_uses_the_greatest_epoch_for_its_marker() -> None:
     for level, successor in ((1, (FIRST_PRODUCER_ID, MAX_PRODUCER_EPOCH)), (2, (5_000, 0))):
-        world = TransactionWorld(level=level)
+        world = ManualTransactionCoordinator(level=level)
         world.seed(producer_epoch=LAST_PRODUCER_EPOCH, next_producer_id=5_000)
         world.add(world.describe().producer, A)
         world.clock.advance(80_000)
@@ -95,7 +95,7 @@ def test_timeout_at_the_last_epoch_uses_the_greatest_epoch_for_its_marker() -> N
 
 
 def test_timeout_without_a_new_producer_id_waits_for_the_next_round() -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     world.seed(producer_epoch=LAST_PRODUCER_EPOCH)
     world.add(world.describe().producer, A)
     world.no_producer_ids = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -107,7 +107,7 @@ def test_timeout_without_a_new_producer_id_waits_for_the_next_round() -> None:
 
 
 def test_failed_append_of_a_timeout_is_retried() -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     world.add(world.init(), A)
     world.clock.advance(69_999)
     world.log.next_error = OSError(28, "no space left on device")
@@ -121,7 +121,7 @@ def test_failed_append_of_a_timeout_is_retried() -> None:
 
 
 def test_many_timeouts_are_aborted_in_steps() -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     count = 3 * expiration._MAX_ABORTS_PER_STEP + 1
     for number in range(count):
         name = f"id-{number}"
@@ -136,7 +136,7 @@ def test_many_timeouts_are_aborted_in_steps() -> None:
 
 
 def test_id_unused_for_a_week_expires() -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     producer = world.init()
     world.clock.advance(WEEK_MS - HOUR_MS)
     assert world.describe().producer == producer
@@ -155,7 +155,7 @@ def test_id_unused_for_a_week_expires() -> None:
 
 
 def test_open_or_completing_transactions_do_not_expire() -> None:
-    world = TransactionWorld(
+    world = ManualTransactionCoordinator(
         {"transactional.id.expiration.ms": "1000", "transaction.max.timeout.ms": "2000000000"},
         writes_markers=False,
     )
@@ -172,7 +172,7 @@ def test_open_or_completing_transactions_do_not_expire() -> None:
 def test_many_ids_expire_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiration, "_MAX_EXAMINED_PER_STEP", 7)
     monkeypatch.setattr(sweep, "_MAX_EVENTS", 2)
-    world = TransactionWorld({"transactional.id.expiration.ms": "3600000"})
+    world = ManualTransactionCoordinator({"transactional.id.expiration.ms": "3600000"})
     for number in range(20):
         world.init(transactional_id=f"id-{number}")
     world.clock.advance(HOUR_MS)
@@ -186,7 +186,7 @@ def test_many_ids_expire_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_steps_are_smaller_after_a_too_large_batch() -> None:
-    world = TransactionWorld({"transactional.id.expiration.ms": "3600000"})
+    world = ManualTransactionCoordinator({"transactional.id.expiration.ms": "3600000"})
     for number in range(600):
         world.init(transactional_id=f"id-{number}")
     world.clock.advance(HOUR_MS - 1)
@@ -200,7 +200,7 @@ def test_steps_are_smaller_after_a_too_large_batch() -> None:
 
 
 def test_no_timer_is_set_without_work() -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     began_ms = world.clock.now_ms()
     assert world.clock.next_deadline_ms is None
     world.clock.advance(12_345)
@@ -217,7 +217,7 @@ def test_no_timer_is_set_without_work() -> None:
 
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_rounds_continue_after_a_refused_append(*, is_restarted: bool) -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     world.log.next_error = OSError(28, "no space left on device")
     assert error_code_of(world.init) is ErrorCode.NOT_COORDINATOR
     producer = world.init()

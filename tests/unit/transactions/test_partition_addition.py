@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.transactions.state import TransactionState
-from tests.unit.transactions.transaction_world import A, B, TransactionWorld, error_code_of
+from tests.unit.transactions.transaction_coordinator import (
+    A,
+    B,
+    ManualTransactionCoordinator,
+    error_code_of,
+)
 
 
 def test_first_partition_begins_the_transaction() -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     producer = world.init()
     world.clock.advance(100)
     started_ms = world.clock.now_ms()
@@ -21,7 +26,7 @@ def test_first_partition_begins_the_transaction() -> None:
 
 
 def test_partition_that_is_already_added_writes_no_record() -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     producer = world.init()
     world.add(producer, A, B)
     length = len(world.log.entries)
@@ -30,7 +35,7 @@ def test_partition_that_is_already_added_writes_no_record() -> None:
 
 
 def test_partition_outside_of_the_transaction_is_not_verified() -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     producer = world.init()
     assert world.verify(producer, A) == [ErrorCode.TRANSACTION_ABORTABLE]
     world.add(producer, A)

@@ -6,20 +6,24 @@ import pytest
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.transactions.state import NO_TIMEOUT_MS, TransactionState
-from tests.unit.transactions.transaction_world import A, TransactionWorld, error_code_of
+from tests.unit.transactions.transaction_coordinator import (
+    A,
+    ManualTransactionCoordinator,
+    error_code_of,
+)
 
 ENABLED = {"transaction.two.phase.commit.enable": "true"}
 
 
 def test_each_new_producer_has_the_next_epoch() -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     first = world.init()
     second = world.init()
     assert second == first._replace(producer_epoch=1)
 
 
 def test_producer_recovers_after_an_error_and_may_retry() -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     first = world.init()
     second = world.init(first)
     assert second.producer_epoch == 1
@@ -32,7 +36,7 @@ def test_producer_recovers_after_an_error_and_may_retry() -> None:
 
 @pytest.mark.parametrize("timeout_ms", [60_000, 0, 900_001])
 def test_two_phase_commit_is_refused_unless_it_is_enabled(timeout_ms: int) -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     assert (
         error_code_of(lambda: world.init(timeout_ms=timeout_ms, enable_two_phase_commit=True))
         is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -40,7 +44,7 @@ def test_two_phase_commit_is_refused_unless_it_is_enabled(timeout_ms: int) -> No
 
 
 def test_a_transaction_of_two_phase_commit_never_times_out() -> None:
-    world = TransactionWorld(ENABLED)
+    world = ManualTransactionCoordinator(ENABLED)
     # The requested timeout is neither checked nor stored.
     producer = world.init(timeout_ms=0, enable_two_phase_commit=True)
     assert world.describe().timeout_ms == NO_TIMEOUT_MS
@@ -61,7 +65,7 @@ def test_a_transaction_of_two_phase_commit_never_times_out() -> None:
 def test_the_rules_for_every_request_are_checked_in_kafkas_order(
     transactional_id: str, config: dict[str, str], code: ErrorCode
 ) -> None:
-    world = TransactionWorld(config)
+    world = ManualTransactionCoordinator(config)
     assert (
         error_code_of(
             lambda: world.init(

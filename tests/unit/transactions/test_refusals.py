@@ -8,14 +8,14 @@ import pytest
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.unit.transactions.transaction_world import A, TransactionWorld
+from tests.unit.transactions.transaction_coordinator import A, ManualTransactionCoordinator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 def test_refusal_of_a_fenced_producer_has_both_epochs() -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     zombie = world.init()
     world.init()
     with pytest.raises(KafkaError) as refusal:
@@ -35,7 +35,7 @@ def test_refusal_of_a_fenced_producer_has_both_epochs() -> None:
 
 
 def test_each_refusal_names_its_rule() -> None:
-    world = TransactionWorld(writes_markers=False)
+    world = ManualTransactionCoordinator(writes_markers=False)
     producer = world.init()
     requests: dict[str, Callable[[], object]] = {
         "no id": lambda: world.add(producer, A, transactional_id=""),

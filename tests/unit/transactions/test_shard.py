@@ -5,19 +5,19 @@ from __future__ import annotations
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.transactions.intents import WriteMarkers
 from kafkalite.transactions.state import ProducerIdAndEpoch, TransactionState
-from tests.unit.transactions.transaction_world import (
+from tests.unit.transactions.transaction_coordinator import (
     FIRST_PRODUCER_ID,
     ID,
     A,
     B,
     C,
-    TransactionWorld,
+    ManualTransactionCoordinator,
     error_code_of,
 )
 
 
 def test_with_transaction_version_2_each_end_increases_the_epoch() -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     producer = world.init()
     assert producer == (FIRST_PRODUCER_ID, 0)
     world.add(producer, B, A)
@@ -36,7 +36,7 @@ def test_with_transaction_version_2_each_end_increases_the_epoch() -> None:
 
 
 def test_before_transaction_version_2_the_epoch_stays_the_same() -> None:
-    world = TransactionWorld(level=1)
+    world = ManualTransactionCoordinator(level=1)
     producer = world.init()
     world.add(producer, A, version=0)
     assert world.end(producer, version=0) == (-1, -1)
@@ -47,7 +47,7 @@ def test_before_transaction_version_2_the_epoch_stays_the_same() -> None:
 
 
 def test_next_producer_fences_and_aborts() -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     zombie = world.init()
     world.add(zombie, A)
     assert error_code_of(world.init) is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -60,7 +60,7 @@ def test_next_producer_fences_and_aborts() -> None:
 
 
 def test_markers_of_decided_transactions_are_requested_again_after_loading() -> None:
-    world = TransactionWorld(writes_markers=False)
+    world = ManualTransactionCoordinator(writes_markers=False)
     producer = world.init()
     world.add(producer, A)
     world.end(producer)
@@ -77,7 +77,7 @@ def test_markers_of_decided_transactions_are_requested_again_after_loading() -> 
 
 
 def test_failed_append_changes_nothing() -> None:
-    world = TransactionWorld()
+    world = ManualTransactionCoordinator()
     first = world.init()
     second = world.init(first)
     before = world.describe()

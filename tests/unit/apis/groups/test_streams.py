@@ -23,7 +23,7 @@ from kafkalite.protocol._generated.messages.streams_group_topology_description_u
 )
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.cluster.groups import GroupCluster
-from tests.scenarios.streams_world import Request, internal, reading, tasks
+from tests.scenarios.streams_coordinator import Request, internal, reading, tasks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 X = "x"
 
 
-class TransactionalWire(GroupCluster):
+class TransactionalCluster(GroupCluster):
     """A cluster of one node with one producer, whose transactional id is x."""
 
     def __init__(
@@ -130,8 +130,8 @@ class TransactionalWire(GroupCluster):
 
 
 @pytest.fixture
-def wire() -> TransactionalWire:
-    return TransactionalWire()
+def wire() -> TransactionalCluster:
+    return TransactionalCluster()
 
 
 EVERY_VERSION = pytest.mark.parametrize("version", range(6))
@@ -139,7 +139,7 @@ EVERY_VERSION = pytest.mark.parametrize("version", range(6))
 
 @EVERY_VERSION
 def test_an_offset_is_visible_after_the_commit_of_its_transaction(
-    wire: TransactionalWire, version: int
+    wire: TransactionalCluster, version: int
 ) -> None:
     wire.begin()
     assert wire.commit(("t", 0), ("t", 2), version=version) == [("t", [(0, 0)]), ("t", [(2, 0)])]
@@ -153,7 +153,7 @@ def test_an_offset_is_visible_after_the_commit_of_its_transaction(
     assert wire.committed() == {("t", 0): expected, ("t", 2): expected}
 
 
-def test_an_aborted_offset_changes_nothing(wire: TransactionalWire) -> None:
+def test_an_aborted_offset_changes_nothing(wire: TransactionalCluster) -> None:
     wire.begin()
     wire.commit(metadata="first")
     wire.end()
@@ -163,7 +163,7 @@ def test_an_aborted_offset_changes_nothing(wire: TransactionalWire) -> None:
 
 
 def test_unknown_partitions_are_refused_first(
-    wire: TransactionalWire,
+    wire: TransactionalCluster,
 ) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     asked = [("t", 0), ("u", 0), ("t", 3), ("t", -1), ("t", 1)]
@@ -176,7 +176,7 @@ def test_unknown_partitions_are_refused_first(
     ]
 
 
-def test_unknown_partitions_need_no_coordinator(wire: TransactionalWire) -> None:
+def test_unknown_partitions_need_no_coordinator(wire: TransactionalCluster) -> None:
     other_producer = ProducerIdAndEpoch(99, 0)
     code = wire.refusal(group="", producer=other_producer)
     assert code is ErrorCode.INVALID_GROUP_ID
@@ -185,7 +185,7 @@ def test_unknown_partitions_need_no_coordinator(wire: TransactionalWire) -> None
 
 
 class TestTransactionAdmission:
-    def test_version_5_adds_the_groups_partition(self, wire: TransactionalWire) -> None:
+    def test_version_5_adds_the_groups_partition(self, wire: TransactionalCluster) -> None:
         assert wire.refusal(version=5) is ErrorCode.NONE
         transaction = wire.transaction()
         assert transaction.state is TransactionState.ONGOING
@@ -197,7 +197,7 @@ class TestTransactionAdmission:
          (4, ErrorCode.TRANSACTION_ABORTABLE)],
     )  # fmt: skip
     def test_earlier_versions_require_an_added_partition(
-        self, wire: TransactionalWire, version: int, expected: ErrorCode
+        self, wire: TransactionalCluster, version: int, expected: ErrorCode
     ) -> None:
         wire.begin("another group, elsewhere")
         assert wire.refusal(version=version) is expected
@@ -209,7 +209,7 @@ class TestTransactionAdmission:
         assert wire.refusals() == wire.refusals(Entity.TRANSACTIONAL_ID) == [sentence]
 
     def test_without_verification_any_producer_may_commit(self) -> None:
-        wire = TransactionalWire(config={"transaction.partition.verification.enable": "false"})
+        wire = TransactionalCluster(config={"transaction.partition.verification.enable": "false"})
         assert wire.refusal(version=4, producer=ProducerIdAndEpoch(77, 3)) is ErrorCode.NONE
         mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
         assert wire.refusal(version=5, producer=ProducerIdAndEpoch(78, 3)) is mapping
@@ -218,7 +218,7 @@ class TestTransactionAdmission:
         assert wire.refusal(version=4, producer=ProducerIdAndEpoch(-1, -1)) is ErrorCode.NONE
         assert set(wire.committed()) == {("t", 0)}
 
-    def test_the_coordinator_is_asked_once_a_transaction(self, wire: TransactionalWire) -> None:
+    def test_the_coordinator_is_asked_once_a_transaction(self, wire: TransactionalCluster) -> None:
         wire.refusal(version=5)
         self.expire_transaction(wire)
         # The marker is not written yet; until then the log has an open transaction.
@@ -227,14 +227,14 @@ class TestTransactionAdmission:
         assert wire.refusal(version=5) is ErrorCode.CONCURRENT_TRANSACTIONS
 
     @staticmethod
-    def expire_transaction(wire: TransactionalWire) -> None:
+    def expire_transaction(wire: TransactionalCluster) -> None:
         for _ in range(8):
             wire.clock.advance(10_000)
         assert wire.transaction().producer_epoch > wire.producer.producer_epoch
 
     @EVERY_VERSION
     def test_a_fenced_producer_gets_invalid_producer_epoch(
-        self, wire: TransactionalWire, version: int
+        self, wire: TransactionalCluster, version: int
     ) -> None:
         zombie = wire.producer
         wire.producer = ProducerIdAndEpoch(zombie.producer_id, zombie.producer_epoch + 1)
@@ -247,7 +247,7 @@ class TestTransactionAdmission:
         assert wire.refusal(version=version) is ErrorCode.NONE
         assert wire.refusal(version=version, producer=zombie) is expected
 
-    def test_other_errors_of_the_coordinator_are_returned(self, wire: TransactionalWire) -> None:
+    def test_other_errors_of_the_coordinator_are_returned(self, wire: TransactionalCluster) -> None:
         for version in (3, 5):
             mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
             assert wire.refusal(version=version, transactional_id="unknown") is mapping
@@ -255,7 +255,7 @@ class TestTransactionAdmission:
             assert wire.refusal(version=version, transactional_id="") is ErrorCode.INVALID_REQUEST
 
     def test_a_refused_commit_leaves_the_partition_in_the_transaction(
-        self, wire: TransactionalWire
+        self, wire: TransactionalCluster
     ) -> None:
         code = wire.refusal(version=5, member_id="m", generation=1)
         assert code is ErrorCode.ILLEGAL_GENERATION
@@ -265,7 +265,7 @@ class TestTransactionAdmission:
 class TestGroupValidation:
     @EVERY_VERSION
     def test_a_generation_of_an_unknown_group_is_illegal(
-        self, wire: TransactionalWire, version: int
+        self, wire: TransactionalCluster, version: int
     ) -> None:
         wire.begin()
         # Old versions have no field for the member.
@@ -274,7 +274,7 @@ class TestGroupValidation:
 
     @pytest.mark.parametrize("version", [3, 4, 5])
     def test_a_stale_member_epoch_is_an_illegal_generation(
-        self, wire: TransactionalWire, version: int
+        self, wire: TransactionalCluster, version: int
     ) -> None:
         joined = wire.ask(
             ConsumerGroupHeartbeatRequest(
@@ -297,17 +297,19 @@ class TestGroupValidation:
         why = "the member epoch is only 2 (rule assignment-epoch)"
         assert refused == f"commit of t-0 at epoch 3 refused: {why}"
 
-    def test_the_group_id_is_required(self, wire: TransactionalWire) -> None:
+    def test_the_group_id_is_required(self, wire: TransactionalCluster) -> None:
         assert wire.refusal(group="") is ErrorCode.INVALID_GROUP_ID
 
     def test_only_the_coordinator_accepts_commits(self) -> None:
-        wire = TransactionalWire(2)
+        wire = TransactionalCluster(2)
         leader = wire.groups.shards()[wire.groups.partition_for("g")].leader_id
         other = 3 - leader
         assert wire.refusal(node=other, version=5) is ErrorCode.NOT_COORDINATOR
         assert wire.transaction().state is TransactionState.EMPTY
 
-    def test_too_long_metadata_is_refused_for_its_partition(self, wire: TransactionalWire) -> None:
+    def test_too_long_metadata_is_refused_for_its_partition(
+        self, wire: TransactionalCluster
+    ) -> None:
         wire.begin()
         assert wire.refusal(metadata="n" * 4_097) is ErrorCode.OFFSET_METADATA_TOO_LARGE
         assert wire.refusal(metadata=None) is ErrorCode.NONE
@@ -318,7 +320,7 @@ class TestGroupValidation:
 
 @EVERY_VERSION
 def test_the_error_while_loading_depends_on_the_version(
-    wire: TransactionalWire, version: int
+    wire: TransactionalCluster, version: int
 ) -> None:
     wire.begin()
     index = wire.groups.partition_for("g")
@@ -353,7 +355,7 @@ class TestFetchOfPendingOffsets:
 
     @staticmethod
     def fetch(
-        wire: TransactionalWire, version: int, *, stable: bool = True, all_topics: bool = False
+        wire: TransactionalCluster, version: int, *, stable: bool = True, all_topics: bool = False
     ) -> list[tuple[int, int, int, str | None]]:
         topics = range(3)
         topic_id = wire.metadata.image.topics["t"].topic_id
@@ -388,7 +390,7 @@ class TestFetchOfPendingOffsets:
         ]
 
     @staticmethod
-    def commit_and_leave_pending(wire: TransactionalWire) -> None:
+    def commit_and_leave_pending(wire: TransactionalCluster) -> None:
         """Commit offsets 0 and 2, and leave 1 and 2 pending."""
         wire.begin()
         wire.commit(("t", 0), ("t", 2))
@@ -397,7 +399,7 @@ class TestFetchOfPendingOffsets:
 
     @pytest.mark.parametrize("version", [7, 8, 9, 10])
     def test_a_partition_with_a_pending_offset_has_no_stable_offset(
-        self, wire: TransactionalWire, version: int
+        self, wire: TransactionalCluster, version: int
     ) -> None:
         self.commit_and_leave_pending(wire)
         unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
@@ -410,7 +412,7 @@ class TestFetchOfPendingOffsets:
 
     @pytest.mark.parametrize("version", range(2, 11))
     def test_without_require_stable_the_committed_offset_is_returned(
-        self, wire: TransactionalWire, version: int
+        self, wire: TransactionalCluster, version: int
     ) -> None:
         self.commit_and_leave_pending(wire)
         assert self.fetch(wire, version, stable=False) == [
@@ -418,7 +420,7 @@ class TestFetchOfPendingOffsets:
         ]  # fmt: skip
 
     def test_a_pending_offset_older_than_a_commit_is_unstable_too(
-        self, wire: TransactionalWire
+        self, wire: TransactionalCluster
     ) -> None:
         self.commit_and_leave_pending(wire)
         claim = CommitClaim("", None, -1)
@@ -435,12 +437,12 @@ class TestFetchOfPendingOffsets:
 
 class TestTopicIds:
     @pytest.fixture
-    def wire(self) -> TransactionalWire:
-        return TransactionalWire(as_version="4.4")
+    def wire(self) -> TransactionalCluster:
+        return TransactionalCluster(as_version="4.4")
 
     def commit(
         self,
-        wire: TransactionalWire,
+        wire: TransactionalCluster,
         *partitions: tuple[bytes, int],
         member_id: str = "",
         epoch: int = -1,
@@ -469,13 +471,13 @@ class TestTopicIds:
             for each in response.topics
         ]
 
-    def test_an_offset_is_stored_under_the_name(self, wire: TransactionalWire) -> None:
+    def test_an_offset_is_stored_under_the_name(self, wire: TransactionalCluster) -> None:
         topic_id = wire.metadata.image.topics["t"].topic_id
         assert self.commit(wire, (topic_id, 0)) == [(topic_id, [(0, 0)])]
         wire.end()
         assert wire.committed().keys() == {("t", 0)}
 
-    def test_unknown_ids_are_refused_first(self, wire: TransactionalWire) -> None:
+    def test_unknown_ids_are_refused_first(self, wire: TransactionalCluster) -> None:
         topic_id, unknown = wire.metadata.image.topics["t"].topic_id, bytes(range(16))
         asked = [(topic_id, 0), (unknown, 1), (topic_id, 3), (unknown, 0)]
         assert self.commit(wire, *asked) == [
@@ -483,14 +485,14 @@ class TestTopicIds:
             (topic_id, [(3, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (0, 0)]),
         ]
 
-    def test_an_unknown_group_has_an_error_of_its_own(self, wire: TransactionalWire) -> None:
+    def test_an_unknown_group_has_an_error_of_its_own(self, wire: TransactionalCluster) -> None:
         topic_id = wire.metadata.image.topics["t"].topic_id
         expected = [(topic_id, [(0, ErrorCode.GROUP_ID_NOT_FOUND)])]
         assert self.commit(wire, (topic_id, 0), member_id="m", epoch=1) == expected
 
     @pytest.mark.parametrize("rule", ["strict", "assignment-epoch", "revocation-epoch"])
     def test_a_stale_member_epoch_has_an_error_of_its_own(self, rule: str) -> None:
-        wire = TransactionalWire(
+        wire = TransactionalCluster(
             config={"group.consumer.offset.commit.fencing": rule}, as_version="4.4"
         )
         joined = wire.ask(

@@ -25,7 +25,7 @@ from kafkalite.identity import signing_keys
 from kafkalite.identity.errors import IdentityError
 from kafkalite.identity.failures import Endpoint, FailureKind
 from tests.unit.control.asgi_client import Answer, ask
-from tests.unit.control.identity_world import BASIC, REQUEST, IdentityWorld
+from tests.unit.control.identity_service import BASIC, REQUEST, IdentityService
 
 if TYPE_CHECKING:
     from joserfc.jwk import Key
@@ -36,11 +36,11 @@ JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture
-def world() -> IdentityWorld:
-    return IdentityWorld()
+def world() -> IdentityService:
+    return IdentityService()
 
 
-async def post(world: IdentityWorld, path: str, body: object, **headers: str) -> Answer:
+async def post(world: IdentityService, path: str, body: object, **headers: str) -> Answer:
     return await ask(
         world.control,
         f"/v1/identity{path}",
@@ -50,11 +50,11 @@ async def post(world: IdentityWorld, path: str, body: object, **headers: str) ->
     )
 
 
-async def delete(world: IdentityWorld, path: str) -> Answer:
+async def delete(world: IdentityService, path: str) -> Answer:
     return await ask(world.control, f"/v1/identity{path}", method="DELETE")
 
 
-async def test_the_provider_is_returned_without_secrets(world: IdentityWorld) -> None:
+async def test_the_provider_is_returned_without_secrets(world: IdentityService) -> None:
     answer = await ask(world.control, "/v1/identity")
     assert answer.body == {
         "issuer": "http://127.0.0.1:9098",
@@ -78,19 +78,19 @@ async def test_the_provider_is_returned_without_secrets(world: IdentityWorld) ->
     }
 
 
-async def test_tokens_are_changed(world: IdentityWorld) -> None:
+async def test_tokens_are_changed(world: IdentityService) -> None:
     assert (await post(world, "", {"token_lifetime": "5m"})).body["token_lifetime_ms"] == 300_000
     changed = await post(world, "", {"audience": "x", "token_lifetime_ms": 1000})
     assert (changed.body["audience"], changed.body["token_lifetime_ms"]) == ("x", 1000)
 
 
-async def test_half_of_a_surrogate_pair_changes_nothing(world: IdentityWorld) -> None:
+async def test_half_of_a_surrogate_pair_changes_nothing(world: IdentityService) -> None:
     answer = await post(world, "", {"audience": "\ud800"})
     assert (answer.status, answer.body) == (400, {"error": "the body is not JSON"})
     assert (await ask(world.control, "/v1/identity")).body["audience"] == "kafka"
 
 
-async def test_clients_are_added_and_removed(world: IdentityWorld) -> None:
+async def test_clients_are_added_and_removed(world: IdentityService) -> None:
     added = await post(world, "/clients", {"id": "a/b", "secret": "s", "scopes": ["read"]})
     assert (added.status, added.body["id"], added.body["scopes"]) == (201, "a/b", ["read"])
     assert "secret" not in added.body
@@ -99,7 +99,7 @@ async def test_clients_are_added_and_removed(world: IdentityWorld) -> None:
     assert (unknown.status, unknown.body) == (404, {"error": "there is no client 'a/b'"})
 
 
-async def test_keys_are_rotated(world: IdentityWorld) -> None:
+async def test_keys_are_rotated(world: IdentityService) -> None:
     first = world.provider.keys.current.id
     added = await post(world, "/keys", {"algorithm": "ES256"})
     assert (added.status, added.body["signs"]) == (201, True)
@@ -110,7 +110,7 @@ async def test_keys_are_rotated(world: IdentityWorld) -> None:
     assert (await post(world, "/keys", {})).body["algorithm"] == "RS256"
 
 
-async def test_failures_are_added_and_removed(world: IdentityWorld) -> None:
+async def test_failures_are_added_and_removed(world: IdentityService) -> None:
     added = await post(world, "/failures", {"failure": "expired", "times": 1})
     assert added.status == 201
     assert added.body == {
@@ -148,19 +148,19 @@ async def test_failures_are_added_and_removed(world: IdentityWorld) -> None:
         ("/failures", {"failure": "late"}),
     ],
 )
-async def test_invalid_bodies_are_refused(world: IdentityWorld, path: str, body: object) -> None:
+async def test_invalid_bodies_are_refused(world: IdentityService, path: str, body: object) -> None:
     answer = await post(world, path, body)
     assert answer.status == 400
     assert answer.body.keys() == {"error"}
 
 
-async def test_the_checks_of_the_control_endpoint_apply(world: IdentityWorld) -> None:
+async def test_the_checks_of_the_control_endpoint_apply(world: IdentityService) -> None:
     assert (await post(world, "", {}, origin="http://page.test")).status == 403
     assert (await post(world, "", {}, host="page.test")).status == 403
     assert (await post(world, "", {}, **{"content-type": "text/plain"})).status == 415
 
 
-async def test_a_broker_without_provider_refuses(world: IdentityWorld) -> None:
+async def test_a_broker_without_provider_refuses(world: IdentityService) -> None:
     broker: Broker = world.broker
     broker.identity = None
     answer = await ask(world.control, "/v1/identity")
@@ -169,7 +169,7 @@ async def test_a_broker_without_provider_refuses(world: IdentityWorld) -> None:
 
 
 async def test_commands_return_what_they_change() -> None:
-    world = IdentityWorld()
+    world = IdentityService()
     first = world.provider.keys.current
 
     added = await PutClient("a", "s").perform(world.broker)
@@ -189,7 +189,7 @@ async def test_commands_return_what_they_change() -> None:
 
 
 async def test_keys_are_made_outside_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = IdentityWorld()
+    world = IdentityService()
     threads = []
 
     def new_key(algorithm: str) -> Key:

@@ -11,7 +11,7 @@ from kafkalite.groups.consumer.target import (
     is_homogeneous,
     preferred_assignor,
 )
-from tests.scenarios.group_world import image_of, topic_image
+from tests.scenarios.group_coordinator import image_of, topic_image
 
 
 def member(

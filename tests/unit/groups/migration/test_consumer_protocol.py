@@ -20,7 +20,7 @@ from kafkalite.protocol._generated.records.consumer_protocol_assignment import (
 from kafkalite.protocol._generated.records.consumer_protocol_subscription import (
     ConsumerProtocolSubscription,
 )
-from tests.scenarios.group_world import image_of, topic_image
+from tests.scenarios.group_coordinator import image_of, topic_image
 
 TOPICS = image_of(topic_image("t", 4), topic_image("u", 4))
 T, U = (TOPICS.topics[name].topic_id for name in "tu")

@@ -9,7 +9,7 @@ from kafkalite.groups.modern.topics import (
     topic_ids,
 )
 from kafkalite.metadata.image import BrokerImage
-from tests.scenarios.group_world import NODE, image_of, topic_image
+from tests.scenarios.group_coordinator import NODE, image_of, topic_image
 
 
 def test_only_existing_topics_have_ids() -> None:

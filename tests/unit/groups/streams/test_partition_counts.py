@@ -11,8 +11,8 @@ from kafkalite.groups.streams.status import IncorrectlyPartitionedError
 from kafkalite.groups.streams.topology import topology_of
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.scenarios.group_world import image_of, topic_image
-from tests.scenarios.streams_world import Request, internal, reading
+from tests.scenarios.group_coordinator import image_of, topic_image
+from tests.scenarios.streams_coordinator import Request, internal, reading
 
 
 def decided(*subtopologies: Request.Subtopology, **topics: int) -> dict[str, int]:

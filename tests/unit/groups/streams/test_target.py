@@ -8,8 +8,8 @@ from kafkalite.groups.streams.member import MemberMetadata
 from kafkalite.groups.streams.target import STANDBY_REPLICAS, AssignmentInput, compute_target
 from kafkalite.groups.streams.tasks import NO_TASKS
 from kafkalite.groups.streams.topology import topology_of
-from tests.scenarios.group_world import image_of, topic_image
-from tests.scenarios.streams_world import Request, internal, reading
+from tests.scenarios.group_coordinator import image_of, topic_image
+from tests.scenarios.streams_coordinator import Request, internal, reading
 
 MEMBERS = {"a": MemberMetadata(process_id="p"), "b": MemberMetadata(process_id="q")}
 INPUTS = AssignmentInput(MEMBERS, {}, {}, Rules())

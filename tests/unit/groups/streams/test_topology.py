@@ -16,7 +16,7 @@ from kafkalite.groups.streams.topology import (
 from kafkalite.protocol._generated.records.streams_group_topology import StreamsGroupTopologyValue
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.scenarios.streams_world import Request, internal, reading
+from tests.scenarios.streams_coordinator import Request, internal, reading
 
 MESSAGE = Request.Topology(
     epoch=3,

@@ -60,7 +60,7 @@ class FakeMetadata:
         self.image = image
 
 
-class TransactionWorld:
+class ManualTransactionCoordinator:
     """A transaction coordinator with its log, clock and intents."""
 
     def __init__(
@@ -131,9 +131,9 @@ class TransactionWorld:
     def machine(self) -> TransactionShard:
         return self.coordinator.shards()[0].machine
 
-    def restart(self, *, writes_markers: bool = False) -> TransactionWorld:
+    def restart(self, *, writes_markers: bool = False) -> ManualTransactionCoordinator:
         """Return a coordinator that loads the log, at the same time."""
-        return TransactionWorld(
+        return ManualTransactionCoordinator(
             self.settings,
             level=self.level,
             log=MemoryCoordinatorLog(self.log.entries),

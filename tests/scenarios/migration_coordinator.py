@@ -1,4 +1,4 @@
-"""MigrationWorld: a group shard whose groups have members of both protocols."""
+"""ManualMigrationCoordinator: a group shard whose groups have members of both protocols."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ from kafkalite.protocol._generated.records.consumer_protocol_subscription import
 )
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
-from tests.scenarios.group_world import GroupWorld, answered, image_of, topic_image
+from tests.scenarios.group_coordinator import (
+    ManualGroupCoordinator,
+    answered,
+    image_of,
+    topic_image,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,7 +47,7 @@ def words(
     return codec.encode_value(subscription, version)
 
 
-class MigrationWorld(GroupWorld):
+class ManualMigrationCoordinator(ManualGroupCoordinator):
     """A coordinator without delays, under one migration policy."""
 
     def __init__(
@@ -61,9 +66,9 @@ class MigrationWorld(GroupWorld):
 
     def reloaded(
         self, policy: str | None = None, log: MemoryCoordinatorLog | None = None
-    ) -> MigrationWorld:
+    ) -> ManualMigrationCoordinator:
         """Return a new coordinator that loads the log; the clock is unchanged."""
-        return MigrationWorld(
+        return ManualMigrationCoordinator(
             policy or self.policy,
             {k: v for k, v in self._text.items() if k != "group.consumer.migration.policy"},
             log=log or MemoryCoordinatorLog(self.log.entries),
@@ -199,7 +204,9 @@ class MigrationWorld(GroupWorld):
         return self.records()[count:]
 
 
-def world_of(partitions: int = 4, policy: str = "bidirectional", **config: str) -> MigrationWorld:
+def world_of(
+    partitions: int = 4, policy: str = "bidirectional", **config: str
+) -> ManualMigrationCoordinator:
     """Return a world with a topic `t` with that many partitions."""
     text = {name.replace("_", "."): value for name, value in config.items()}
-    return MigrationWorld(policy, text, topics=[topic_image("t", partitions)])
+    return ManualMigrationCoordinator(policy, text, topics=[topic_image("t", partitions)])

@@ -26,7 +26,7 @@ BASIC = {"authorization": f"Basic {b64encode(b'kafkalite:kafkalite-secret').deco
 REQUEST = b"grant_type=client_credentials"
 
 
-class IdentityWorld:
+class IdentityService:
     """A provider, its HTTP application, and the control endpoint of its broker."""
 
     def __init__(self, allowed_hosts: Sequence[str] | None = None) -> None:

@@ -96,7 +96,7 @@ class DeadLetterLog:
         return self.answer
 
 
-class ShareWorld:
+class ManualShareCoordinator:
     """A share coordinator with its log and clock."""
 
     def __init__(
@@ -141,10 +141,10 @@ class ShareWorld:
     def machine(self) -> ShareShard:
         return self.coordinator.shards()[0].machine
 
-    def restart(self, entries_from: int = 0) -> ShareWorld:
+    def restart(self, entries_from: int = 0) -> ManualShareCoordinator:
         """Return a coordinator that loads the log, or its entries from `entries_from` on."""
         log = MemoryCoordinatorLog(self.log.entries[entries_from:])
-        return ShareWorld(log=log, topics=tuple(self.topics.values()))
+        return ManualShareCoordinator(log=log, topics=tuple(self.topics.values()))
 
     # The log as a PrunableLog
 

@@ -1,4 +1,4 @@
-"""StreamsWorld: a group shard, and short methods for the requests of streams group members."""
+"""ManualStreamsCoordinator: a group shard, and requests of members of streams groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
-from tests.scenarios.group_world import GroupWorld, answered, topic_image
+from tests.scenarios.group_coordinator import ManualGroupCoordinator, answered, topic_image
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,7 +72,7 @@ def tasks_in(
     return {each.subtopology_id: each.partitions for each in task_ids}
 
 
-class StreamsWorld(GroupWorld):
+class ManualStreamsCoordinator(ManualGroupCoordinator):
     """A coordinator with one shard, and one application that most methods are about."""
 
     def __init__(
@@ -81,7 +81,7 @@ class StreamsWorld(GroupWorld):
         config: Mapping[str, str] | None = None,
         subtopologies: Sequence[Request.Subtopology] = (),
         as_version: str | None = None,
-        **given: Any,  # noqa: ANN401 - what GroupWorld takes
+        **given: Any,  # noqa: ANN401 - what ManualGroupCoordinator takes
     ) -> None:
         counts = {"in": 4} if topics is None else topics
         self.own_config = {**AT_ONCE, **(config or {})}
@@ -95,9 +95,9 @@ class StreamsWorld(GroupWorld):
             **given,
         )
 
-    def again(self, log: MemoryCoordinatorLog | None = None) -> StreamsWorld:
+    def again(self, log: MemoryCoordinatorLog | None = None) -> ManualStreamsCoordinator:
         """Return a new coordinator that loads the log; the clock is unchanged."""
-        world = StreamsWorld(
+        world = ManualStreamsCoordinator(
             {},
             self.own_config,
             self.subtopologies,
@@ -257,7 +257,7 @@ class StreamsWorld(GroupWorld):
         return retained["0"]
 
 
-def events_of(world: StreamsWorld, request: Request) -> list[Event]:
+def events_of(world: ManualStreamsCoordinator, request: Request) -> list[Event]:
     """Return the events of a decision on a request, without carrying it out."""
     decided = world.machine.streams.heartbeat(request, CLIENT, world.clock.now_ms())
     return list(decided.events)

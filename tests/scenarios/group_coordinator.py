@@ -1,4 +1,4 @@
-"""GroupWorld: one group shard on its runtime; tests control time, randomness and log."""
+"""ManualGroupCoordinator: a group shard on its runtime; tests control time, randomness and log."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Producer(NamedTuple):
     producer_epoch: int = 0
 
 
-class GroupWorld:
+class ManualGroupCoordinator:
     """A coordinator with one shard, and short methods for the requests of clients."""
 
     def __init__(
@@ -136,9 +136,9 @@ class GroupWorld:
 
     def restarted(
         self, log: MemoryCoordinatorLog | None = None, config: Mapping[str, str] | None = None
-    ) -> GroupWorld:
+    ) -> ManualGroupCoordinator:
         """Return a new coordinator that loads the log; the clock is unchanged."""
-        return GroupWorld(
+        return ManualGroupCoordinator(
             {**self._given, **(config or {})},
             log or MemoryCoordinatorLog(self.log.entries),
             tuple(self.topics.values()),
