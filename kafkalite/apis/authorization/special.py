@@ -644,12 +644,10 @@ def alter_configs_at_controller(
 
 def _is_invalid(call: Call, requested: Any) -> bool:
     """Whether the handler refuses a resource before its permissions matter."""
-    from kafkalite.apis.configs.alter import alterable_resource, check_configs
+    from kafkalite.apis.configs.alter import check_row
 
     try:
-        check_configs(requested.configs)
-        if requested.resource_type != ResourceType.BROKER_LOGGER:
-            alterable_resource(call, requested.resource_type, requested.resource_name)
+        check_row(call, requested)
     except KafkaError:
         return True
     return False

@@ -44,17 +44,28 @@ _ALTERABLE_TYPES = frozenset(
 )
 
 
-def alterable_resource(call: Call, kind: int, name: str) -> ConfigResource:
+def check_row(call: Call, requested: Any) -> ConfigResource | None:  # noqa: ANN401 - of two classes
+    """Return the resource of a row, None for the loggers of a node.
+
+    Raises KafkaError INVALID_REQUEST for an invalid row, also if the client may not alter it.
+    """
+    _check_configs(requested.configs)
+    if requested.resource_type == ResourceType.BROKER_LOGGER:
+        return None
+    return _alterable_resource(call, requested.resource_type, requested.resource_name)
+
+
+def _alterable_resource(call: Call, kind: int, name: str) -> ConfigResource:
     """Return the resource; raises KafkaError INVALID_REQUEST if this node cannot alter it."""
     try:
         resource = ConfigResource(ResourceType(kind), name)
     except ValueError:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}") from None
+        raise _unknown_type_error(kind) from None
     has_groups = call.node.config.release.has_group_configs
     if resource.type not in _ALTERABLE_TYPES or (
         resource.type is ResourceType.GROUP and not has_groups
     ):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+        raise _unknown_type_error(kind)
     if resource.type is ResourceType.BROKER and name:
         node_id = node_id_of(name, "Node")
         if node_id != call.node.id:
@@ -65,7 +76,7 @@ def alterable_resource(call: Call, kind: int, name: str) -> ConfigResource:
     return resource
 
 
-def check_configs(configs: Sequence[Any]) -> None:
+def _check_configs(configs: Sequence[Any]) -> None:
     """Raise KafkaError INVALID_REQUEST if a name is repeated, or some values are null."""
     if any(count > 1 for count in Counter(config.name for config in configs).values()):
         raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorText.REPEATED_CONFIG.template)
@@ -79,6 +90,10 @@ def check_configs(configs: Sequence[Any]) -> None:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, ErrorText.NULL_CONFIG.format(names=", ".join(null_names))
         )
+
+
+def _unknown_type_error(kind: int) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
 
 def _repeated_error() -> KafkaError:
@@ -98,12 +113,11 @@ def handle_incremental_alter_configs(
         try:
             if is_repeated(resource):
                 raise _repeated_error()
-            check_configs(resource.configs)
-            if resource.resource_type == ResourceType.BROKER_LOGGER:
+            checked = check_row(call, resource)
+            if checked is None:
                 alter_logger(call, resource, validate_only=request.validate_only)
                 continue
-            changes = [parse_change(config) for config in resource.configs]
-            altered[alterable_resource(call, *resource_key)] = changes
+            altered[checked] = [parse_change(config) for config in resource.configs]
         except KafkaError as error:
             errors[resource_key] = error.without_traceback()
     alter = partial(call.node.cluster.metadata.alter_configs, validate_only=request.validate_only)
@@ -194,8 +208,9 @@ def handle_alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfi
         try:
             if is_repeated(altered):
                 raise _repeated_error()
-            check_configs(altered.configs)
-            resource = alterable_resource(call, *resource_key)
+            resource = check_row(call, altered)
+            if resource is None:
+                raise _unknown_type_error(altered.resource_type)
         except KafkaError as error:
             errors[resource_key] = error.without_traceback()
             continue

@@ -219,3 +219,11 @@ def test_releases_before_40_accept_a_message_format_version(world: MetadataClust
     assert replace(world, ResourceType.TOPIC, "t", (name, "2.8")) == DONE
     assert alter(world, ResourceType.TOPIC, "t", (name, SET, "3.0-IV1")) == DONE
     assert world.image.topic_config("t") == {name: "3.0-IV1"}
+
+
+def test_a_resource_is_checked_before_the_operations_on_it(world: MetadataCluster) -> None:
+    change = ("retention.ms", 99, "5")
+    assert alter(world, 99, "t", change) == [
+        (ErrorCode.INVALID_REQUEST, "Unknown resource type 99")
+    ]
+    assert alter(world, ResourceType.TOPIC, "t", change) == [(ErrorCode.UNKNOWN_SERVER_ERROR, None)]
