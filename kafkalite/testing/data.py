@@ -57,6 +57,23 @@ class BrokerData:
 
         self._perform(DeleteTopic(name))
 
+    def set_quotas(
+        self,
+        *,
+        user: str | None = None,
+        client_id: str | None = None,
+        ip: str | None = None,
+        **quotas: float,
+    ) -> None:
+        """Set quotas, such as `producer_byte_rate`, of a user, a client id, both, or an address.
+
+        Raises ValueError, with Kafka's error, for an unknown quota.
+        """
+        from kafkalite.control.commands.quotas import SetQuotas  # noqa: PLC0415 - as above
+
+        given = {"user": user, "client_id": client_id, "ip": ip, "quotas": quotas}
+        self._perform(_command(SetQuotas, given, "quotas"))
+
     def topic(self, name: str) -> TopicStatus:
         """Return a topic with its partitions and their offsets; raises ValueError if unknown."""
         from kafkalite.control.commands.topics import ShowTopic  # noqa: PLC0415 - as above
