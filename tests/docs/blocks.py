@@ -71,6 +71,8 @@ class Kind(Enum):
     """A JavaScript program."""
     JAVA = "java"
     """Statements of a Java method."""
+    JAVA_TEST = "java-test"
+    """A Java class, compiled with the modules for Java; its tests are run."""
     GO = "go"
     """Statements of a Go function, which are formatted only."""
     SPARK = "spark"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.architecture.source import ROOT
+from tests.docs.blocks import Kind, blocks_of
 from tests.oracle.build_cache import build_once, run_build
 from tests.oracle.requirements import program, required
 
@@ -21,16 +23,24 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.client, pytest.mark.endurance]
 
 _PROJECTS = ("integrations/java", "examples/java")
+_SPRING = "integrations/java/kafkalite-spring-boot"
 _TIMEOUT_S = 600
 _OPTIONS = ("-q", "-B", "-P", "examples")
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def _copy_of_the_projects(directory: Path) -> Path:
-    """Copy the sources, where Maven may write; return the directory of the modules."""
+    """Copy the sources, with the tests of the pages; return the directory of the modules."""
     ignored = shutil.ignore_patterns("target")
     for project in _PROJECTS:
         shutil.copytree(ROOT / project, directory / project, ignore=ignored)
+    for block in blocks_of(Kind.JAVA_TEST):
+        found = re.search(r"^class (\w+)", block.text, re.MULTILINE)
+        assert found is not None, block.name
+        project = _SPRING if "springframework" in block.text else _PROJECTS[1]
+        source = directory / project / "src" / "test" / "java" / "shop" / f"{found[1]}.java"
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.write_text(block.text, encoding="utf-8")
     document = "docs/reference/openapi.json"
     (directory / document).parent.mkdir(parents=True)
     shutil.copy(ROOT / document, directory / document)
@@ -73,7 +83,8 @@ def test_tests_of_the_java_modules_and_of_their_example_pass(tmp_path: Path) -> 
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert _passed(tmp_path / "examples" / "java") == {"OrdersTest": 10}
+    assert _passed(tmp_path / _PROJECTS[1]) == {"OrdersTest": 10, "PublishedOrdersTest": 1}
+    assert _passed(tmp_path / _SPRING)["BillsTest"] == 1
 
 
 def _passed(project: Path) -> dict[str, int]:

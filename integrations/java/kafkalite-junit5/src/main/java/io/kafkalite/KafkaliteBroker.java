@@ -27,8 +27,10 @@ public final class KafkaliteBroker implements AutoCloseable {
         this.process = process;
         this.bootstrapServers = bootstrapServers;
         this.control = control;
-        this.stopAtExit = new Thread(process::destroy);
-        Runtime.getRuntime().addShutdownHook(stopAtExit);
+        this.stopAtExit = process == null ? null : new Thread(process::destroy);
+        if (stopAtExit != null) {
+            Runtime.getRuntime().addShutdownHook(stopAtExit);
+        }
     }
 
     /** Starts a broker with options of {@code kafkalite serve}, and waits until it serves. */
@@ -50,6 +52,11 @@ public final class KafkaliteBroker implements AutoCloseable {
     public static KafkaliteBroker startImage(String image, String... options) {
         String docker = System.getProperty("kafkalite.docker", "docker");
         return start(Launch.container(docker, image, List.of(options)));
+    }
+
+    /** Returns clients of a broker that runs already; closing them does not stop it. */
+    public static KafkaliteBroker connect(String bootstrapServers, String controlUrl, String token) {
+        return new KafkaliteBroker(null, bootstrapServers, new ControlClient(controlUrl, token));
     }
 
     private static KafkaliteBroker start(Launch launch) {
@@ -147,6 +154,9 @@ public final class KafkaliteBroker implements AutoCloseable {
     /** Stops the broker, and deletes its data unless {@code --data-dir} was given. */
     @Override
     public void close() {
+        if (process == null) {
+            return;
+        }
         process.destroy();
         try {
             if (!process.waitFor(STOP_SECONDS, TimeUnit.SECONDS)) {

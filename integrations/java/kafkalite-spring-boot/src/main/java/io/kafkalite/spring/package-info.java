@@ -1,0 +1,2 @@
+/** Connections of Spring Boot to a broker in a process or in a container. */
+package io.kafkalite.spring;
