@@ -34,6 +34,14 @@ _CONTAINERS = {
 """Tested by `test_testcontainers.py`."""
 _JAVA = {"java/pom.xml", "java/src/test/java/shop/OrdersTest.java"}
 """Tested by `test_java.py`."""
+_GO = {
+    f"go/{name}"
+    for name in (
+        "go.mod", "go.sum", "orders_test.go", "kafkalite/kafkalite.go",
+        "kafkalite/kafkalite_test.go",
+    )
+}  # fmt: skip
+"""Tested by `test_go.py`."""
 _SCHEMAS = {
     "compose/compose.yaml": "compose-spec.json",
     "ci/github-actions.yaml": "github-workflows.json",
@@ -135,5 +143,5 @@ def test_every_example_is_in_the_index_and_in_a_test() -> None:
     assert listed == existing
     tested = {path.name for path in EXAMPLES.glob("test_*.py")}
     tested |= {"control.sh", "ci/Jenkinsfile", "kafkajs/orders.js"}
-    tested |= {*_SCHEMAS, *_CONTAINERS, *_JAVA}
+    tested |= {*_SCHEMAS, *_CONTAINERS, *_JAVA, *_GO}
     assert existing == tested
