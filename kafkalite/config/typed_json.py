@@ -12,6 +12,7 @@ A field is annotated as `Annotated[type, About("description", …)]`. Its type i
 
 from __future__ import annotations
 
+import json
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -336,6 +337,11 @@ def to_json(value: object, *, omits_defaults: bool = False) -> Any:  # noqa: ANN
     if isinstance(value, dict):
         return {key: to_json(each) for key, each in value.items()}
     return value.value if isinstance(value, Enum) else value
+
+
+def json_text(value: object) -> str:
+    """Return the JSON text of a value that `to_json` accepts."""
+    return json.dumps(to_json(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def _written(value: object, *, omits: bool) -> Iterable[tuple[str, object]]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kafkalite.config.typed_json import fields_of, to_json
+from kafkalite.config.typed_json import fields_of, json_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -74,16 +73,16 @@ async def json_pieces(answer: Any) -> AsyncIterator[str]:  # noqa: ANN401 - any 
     separator = "{"
     for name in tuple(contents):
         content = contents.pop(name)
-        yield f"{separator}{_dumps(name)}:"
+        yield f"{separator}{json_text(name)}:"
         separator = ","
         if not isinstance(content, tuple):
-            yield _dumps(to_json(content))
+            yield json_text(content)
             continue
         entries = list(content)
         del content
         yield "["
         for number, chunk in enumerate(chunks(drain(entries), _ENTRIES_PER_TURN)):
-            yield ("," if number else "") + _dumps(to_json(chunk))[1:-1]
+            yield ("," if number else "") + json_text(chunk)[1:-1]
         yield "]"
     yield "}"
 
@@ -93,7 +92,3 @@ def chunks(entries: Iterable[T], size: int) -> Iterator[list[T]]:
     iterator = iter(entries)
     while chunk := list(islice(iterator, size)):
         yield chunk
-
-
-def _dumps(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

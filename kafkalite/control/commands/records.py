@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, cast
 
-from kafkalite.config.typed_json import About, JsonError, to_json
+from kafkalite.config.typed_json import About, JsonError, json_text
 from kafkalite.control.command_table import Family, Row
 from kafkalite.control.topic_records import UnknownTopicError, produce, read
 from kafkalite.control.waiting import MAX_WAIT_MS
@@ -127,7 +126,7 @@ class ReadRecords:
         found = await self.found(broker)
         yield '{"records":['
         for number, record in enumerate(found):
-            text = json.dumps(to_json(_answer(record)), ensure_ascii=False, separators=(",", ":"))
+            text = json_text(_answer(record))
             yield f",{text}" if number else text
         yield "]}"
 

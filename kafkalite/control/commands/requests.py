@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from kafkalite.capture.reading.messages import error_name
-from kafkalite.config.typed_json import About, JsonError, to_json
+from kafkalite.config.typed_json import About, JsonError, json_text
 from kafkalite.control.command_table import CommandError, Family, Row, Status, Words
 from kafkalite.control.commands import explain
 from kafkalite.control.request_filter import RequestFilter, check_fields, field_differences
@@ -162,7 +161,7 @@ class ListRequests(RequestFilter):
         found = await self._selected(log)
         yield f'{{"last_number":{log.last_number},"logged":{len(log)},"requests":['
         for number, each in enumerate(found):
-            yield ("," if number else "") + _dumps(to_json(recorded(each)))
+            yield ("," if number else "") + json_text(recorded(each))
         yield "]}"
 
 
@@ -190,7 +189,7 @@ class StreamRequests(RequestFilter):
                 assert each.number is not None
                 number = each.number
                 if self.matches(each):
-                    data = _dumps(to_json(recorded(each)))
+                    data = json_text(recorded(each))
                     yield f"id: {number}\nevent: request\ndata: {data}\n\n"
             if not ended and not await changed(log.watchers, changes, keep_alive_deadline()):
                 yield ": no request\n\n"  # fails if the client has disconnected
@@ -463,10 +462,6 @@ def _requests(log: RequestLog, since: int) -> Iterable[LoggedRequest]:
 
 def _each(requests: Iterable[LoggedRequest]) -> AsyncIterator[LoggedRequest]:
     return in_turns(requests, REQUESTS_PER_TURN)
-
-
-def _dumps(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _lines(listed: RequestList, given: Mapping[str, object]) -> list[str]:

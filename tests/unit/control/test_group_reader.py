@@ -22,6 +22,7 @@ from kafkalite.server.settings import Settings
 from kafkalite.storage.record_format import NewRecord
 from tests.unit.control.group_members import CONFIG, TOPIC, Members
 from tests.unit.control.ports import ANY_PORT
+from tests.unit.control.test_turns import turns_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -101,6 +102,19 @@ async def test_groups_are_listed_by_id(broker: Broker) -> None:
     assert (simple.group_id, simple.type, simple.protocol_type, simple.state, simple.members) == (
         "simple", "classic", "", "Empty", 0,
     )  # fmt: skip
+
+
+async def test_other_requests_are_served_while_a_large_group_is_described(broker: Broker) -> None:
+    members = Members(broker)
+    await members.commit("shop", 1)
+    (shard,) = running_cluster(broker).groups.shards()
+    committed = shard.machine.offsets.of_group("shop")[TOPIC]
+    assert isinstance(committed, dict)
+    committed.update(dict.fromkeys(range(10_000), committed[0]))
+    assert await turns_of(describe_group(broker, "shop")) >= 100
+    for number in range(1_000):
+        await members.commit(f"group {number}", 1)
+    assert await turns_of(list_groups(broker)) >= 10
 
 
 async def test_sessions_that_are_over_have_no_member(broker: Broker) -> None:
