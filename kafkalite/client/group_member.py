@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.client.coordinator_requests import GROUP, CoordinatorRequests
 from kafkalite.client.epochs import TopicPartition
-from kafkalite.client.errors import BrokerError
+from kafkalite.client.errors import BrokerError, TimedOutError
 from kafkalite.client.group_offsets import NO_MEMBERSHIP, Membership
 from kafkalite.client.retries import DEFAULT_BACKOFF, Retries
 from kafkalite.client.topics import find_topic
@@ -76,21 +76,12 @@ class GroupMember:
         retries = self._retries(_JOIN_TIMEOUT_MS)
         while True:
             joined = await self._join(retries)
-            if joined is None:
-                continue
-            assignments = await self._assignments(joined) if self._leads(joined) else []
-            request = SyncGroupRequest(
-                group_id=self._group_id,
-                generation_id=self.membership.generation,
-                member_id=self.membership.member_id,
-                protocol_type=joined.protocol_type or PROTOCOL_TYPE,
-                protocol_name=joined.protocol_name,
-                assignments=assignments,
-            )
-            response = await self._ask(request, _SYNC_VERSIONS, retries)
+            response = None if joined is None else await self._sync(joined, retries)
             if response is not None:
                 self._heartbeat_ms = self._clock.now_ms()
                 return self._partitions_of(bytes(response.assignment))
+            if not await retries.wait():
+                raise TimedOutError(f"group {self._group_id!r}: every attempt to join was refused")
 
     async def keep(self) -> bool:
         """Send a heartbeat if it is time for one; return False if the member must join again."""
@@ -123,7 +114,21 @@ class GroupMember:
         return Retries(self._clock, DEFAULT_BACKOFF, timeout_ms)
 
     async def _join(self, retries: Retries) -> Any | None:  # noqa: ANN401 - a JoinGroupResponse
-        """Send one request, and set the membership; None if the member must send another."""
+        """Join, and set the membership; None if the member must join again."""
+        response = await self._ask_to_join(retries)
+        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED and not self.membership.member_id:
+            self.membership = Membership(response.member_id)
+            response = await self._ask_to_join(retries)
+        code = ErrorCode(response.error_code)
+        if code in REJOIN_ERRORS:
+            self._forget(code)
+            return None
+        if code:
+            raise BrokerError(code, f"cannot join group {self._group_id!r}")
+        self.membership = Membership(response.member_id, response.generation_id)
+        return response
+
+    async def _ask_to_join(self, retries: Retries) -> Any:  # noqa: ANN401 - a JoinGroupResponse
         protocol = JoinGroupRequest.JoinGroupRequestProtocol(
             name=_ASSIGNOR, metadata=encode_subscription([self._topic], _PROTOCOL_VERSION)
         )
@@ -135,18 +140,19 @@ class GroupMember:
             protocol_type=PROTOCOL_TYPE,
             protocols=[protocol],
         )
-        response = await self._requests.ask(request, _JOIN_VERSIONS, retries, _retriable_error)
-        code = ErrorCode(response.error_code)
-        if code is ErrorCode.MEMBER_ID_REQUIRED:
-            self.membership = Membership(response.member_id)
-            return None
-        if code in REJOIN_ERRORS:
-            self._forget(code)
-            return None
-        if code:
-            raise BrokerError(code, f"cannot join group {self._group_id!r}")
-        self.membership = Membership(response.member_id, response.generation_id)
-        return response
+        return await self._requests.ask(request, _JOIN_VERSIONS, retries, _retriable_error)
+
+    async def _sync(self, joined: Any, retries: Retries) -> Any | None:  # noqa: ANN401 - responses
+        """Return the response with the assignment; None if the member must join again."""
+        request = SyncGroupRequest(
+            group_id=self._group_id,
+            generation_id=self.membership.generation,
+            member_id=self.membership.member_id,
+            protocol_type=joined.protocol_type or PROTOCOL_TYPE,
+            protocol_name=joined.protocol_name,
+            assignments=await self._assignments(joined) if self._leads(joined) else [],
+        )
+        return await self._ask(request, _SYNC_VERSIONS, retries)
 
     def _leads(self, joined: Any) -> bool:  # noqa: ANN401 - a JoinGroupResponse
         return bool(joined.leader == joined.member_id and not joined.skip_assignment)

@@ -11,11 +11,12 @@ import pytest
 from kafkalite.client.bootstrap import bootstrap_addresses
 from kafkalite.client.client import KafkaClient
 from kafkalite.client.epochs import TopicPartition
-from kafkalite.client.errors import BrokerError
+from kafkalite.client.errors import BrokerError, TimedOutError
 from kafkalite.client.group_member import GroupMember, assign_ranges
 from kafkalite.client.group_offsets import NO_MEMBERSHIP
 from kafkalite.testing import Broker
 from kafkalite.testing.clock import ManualClock
+from tests.unit.client.scripted_client import SkippingClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -67,6 +68,16 @@ async def test_member_that_the_group_has_removed_joins_again() -> None:
             assert not await member.keep()
             assert await member.join() == partitions(0)
             assert member.membership.member_id not in ("", former)
+
+
+async def test_member_that_must_always_join_again_waits_and_ends_at_its_time_limit() -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        fault = broker.faults.add(api="JoinGroup", error="UNKNOWN_MEMBER_ID")
+        async with member_of(broker, SkippingClock()) as member:
+            with pytest.raises(TimedOutError, match="group 'shop': every attempt to join"):
+                await member.join()
+        # A wait takes a second after a few attempts, and the limit is five minutes.
+        assert fault.firings < 310
 
 
 async def test_refusal_is_an_error() -> None:
