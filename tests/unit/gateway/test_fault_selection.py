@@ -156,6 +156,8 @@ def test_an_api_is_selected_if_its_requests_have_the_entities() -> None:
         ({"client_id": "c*"}, True),
         ({"client_id": "*d*"}, False),
         ({"client_id": "."}, False),
+        ({"client_id": "?*"}, False),
+        ({"client_id": "[c]*"}, False),
         ({"software": "librdkafka 2.16.0"}, True),
         ({"software": "librdkafka*"}, True),
         ({"software": "* 2.*"}, True),
@@ -179,6 +181,12 @@ def test_requests_are_selected_by_their_clients_and_versions(
 ) -> None:
     selection = Selection(ApiKey.OFFSET_FETCH, Match(**match))
     assert selection.selects(CALL, offsets_of("g")) is is_selected
+
+
+def test_a_pattern_with_many_stars_takes_little_time() -> None:
+    client = cast("Call", SimpleNamespace(client_id="a" * 1_000))
+    selection = Selection(ApiKey.OFFSET_FETCH, Match(client_id="*a" * 100 + "b"))
+    assert not selection.selects(client, offsets_of("g"))
 
 
 def test_a_client_without_software_is_selected_by_no_name() -> None:
