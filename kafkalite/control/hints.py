@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.apis.data.list_offsets import LATEST
@@ -12,13 +13,14 @@ from kafkalite.protocol.uuids import uuid_to_text
 from kafkalite.transactions.state import TransactionState
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.coordinator.event_history import Entry
     from kafkalite.server.request_log import LoggedRequest
 
 _MAX_NAMED: Final = 3
+_MAX_OF_KIND: Final = 10
 _PREPARING_APIS: Final = frozenset(
     (
         ApiKey.API_VERSIONS,
@@ -40,21 +42,27 @@ async def hints(
 ) -> AsyncIterator[str]:
     """Yield a sentence for each mistake that requests, entries of the history and the state show.
 
-    Other tasks run meanwhile. `now_ms` is the time by the broker's clock, in milliseconds.
+    There are at most ten for each kind of mistake. Other tasks run meanwhile. `now_ms` is the time
+    by the broker's clock, in milliseconds.
     """
-    async for each in _readers_from_the_end(cluster, requests):
-        yield each
-    for each in _automatic_topics(entries):
-        yield each
-    async for each in _clients_with_metadata_only(requests):
-        yield each
-    async for each in _open_transactions(cluster, now_ms):
-        yield each
+    for kind in (
+        _readers_from_the_end(cluster, requests),
+        _automatic_topics(entries),
+        _clients_with_metadata_only(requests),
+        _open_transactions(cluster, now_ms),
+    ):
+        async with aclosing(kind) as sentences:
+            count = 0
+            async for each in sentences:
+                yield each
+                count += 1
+                if count == _MAX_OF_KIND:
+                    break
 
 
 async def _readers_from_the_end(
     cluster: Cluster, requests: Sequence[LoggedRequest]
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str, None]:
     """Yield hints about consumers that skip the records that are in a partition already."""
     ends: dict[_PartitionOfClient, int] = {}
     starts: dict[_PartitionOfClient, int] = {}
@@ -99,8 +107,8 @@ def _rows(message: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mappi
             yield topic, row
 
 
-def _automatic_topics(entries: Sequence[Entry]) -> Iterator[str]:
-    for each in entries:
+async def _automatic_topics(entries: Sequence[Entry]) -> AsyncGenerator[str, None]:
+    async for each in in_turns(entries):
         if each.kind == CREATED and each.facts.get("partitions") == 1:
             yield (
                 f"topic {each.topic} was created automatically with 1 partition: create it before "
@@ -110,7 +118,7 @@ def _automatic_topics(entries: Sequence[Entry]) -> Iterator[str]:
 
 async def _clients_with_metadata_only(
     requests: Sequence[LoggedRequest],
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str, None]:
     """Yield hints about clients that got addresses and sent nothing to them."""
     keys_by_client: dict[str | None, set[int]] = {}
     addresses: dict[str | None, str] = {}
@@ -131,7 +139,7 @@ async def _clients_with_metadata_only(
             )
 
 
-async def _open_transactions(cluster: Cluster, now_ms: int) -> AsyncIterator[str]:
+async def _open_transactions(cluster: Cluster, now_ms: int) -> AsyncGenerator[str, None]:
     for shard in cluster.transactions.shards():
         async for each in in_turns(tuple(shard.machine.transactions())):
             if each.state is TransactionState.ONGOING:

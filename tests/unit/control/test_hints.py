@@ -53,9 +53,9 @@ def fetch(broker: Broker, offset: int, version: int) -> tuple[FetchRequest, int]
     return FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1_000, topics=[topic]), version
 
 
-def metadata(topic: str) -> tuple[MetadataRequest, int]:
-    row = MetadataRequest.MetadataRequestTopic(name=topic)
-    return MetadataRequest(topics=[row], allow_auto_topic_creation=True), 9
+def metadata(*topics: str) -> tuple[MetadataRequest, int]:
+    rows = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
+    return MetadataRequest(topics=rows, allow_auto_topic_creation=True), 9
 
 
 @pytest.mark.parametrize("version", [12, 13])
@@ -88,6 +88,13 @@ def test_a_topic_that_was_created_automatically_is_hinted_at(broker: Broker) -> 
         "created automatically with 1 partition, because client conformance at 127.0.0.1 asked "
         "for its metadata"
     )
+
+
+def test_there_are_at_most_ten_hints_of_a_kind(broker: Broker) -> None:
+    names = [f"new-{number}" for number in range(11)]
+    found = hints(broker, metadata(*names))
+    assert sum("created automatically" in each for each in found) == 10
+    assert len(found) == 11
 
 
 def test_a_client_without_further_requests_is_hinted_at(broker: Broker) -> None:
