@@ -82,22 +82,33 @@ def find_group(cluster: Cluster, group_id: str) -> FoundGroup:
 
     Raises UnknownGroupError with similar names, and CommandError if no node coordinates the group.
     """
-    groups = cluster.groups
-    if OFFSETS_TOPIC in cluster.metadata.image.topics:
-        try:
-            shard = groups.shard_for(group_id)
-        except KafkaError as error:
-            raise CommandError(
-                f"group {group_id[:249]!r} has no coordinator: no node leads partition "
-                f"{groups.partition_for(group_id)} of {OFFSETS_TOPIC}, or it cannot be read"
-            ) from error
-        group = shard.machine.group(group_id)
-        if group is not None:
-            return FoundGroup(group, shard)
-    known = (each.group.group_id for shard in groups.shards() for each in _groups_of(shard))
+    found = group_if_exists(cluster, group_id)
+    if found is not None:
+        return found
+    shards = cluster.groups.shards()
+    known = (each.group.group_id for shard in shards for each in _groups_of(shard))
     raise UnknownGroupError(
         f"there is no group {group_id[:249]!r}{similar_names_hint(group_id, known)}"
     )
+
+
+def group_if_exists(cluster: Cluster, group_id: str) -> FoundGroup | None:
+    """Return a group, None if it does not exist, without a search for similar names.
+
+    Raises CommandError if no node coordinates the group.
+    """
+    if OFFSETS_TOPIC not in cluster.metadata.image.topics:
+        return None
+    groups = cluster.groups
+    try:
+        shard = groups.shard_for(group_id)
+    except KafkaError as error:
+        raise CommandError(
+            f"group {group_id[:249]!r} has no coordinator: no node leads partition "
+            f"{groups.partition_for(group_id)} of {OFFSETS_TOPIC}, or it cannot be read"
+        ) from error
+    group = shard.machine.group(group_id)
+    return None if group is None else FoundGroup(group, shard)
 
 
 def _groups_of(shard: ActiveShard[GroupShard]) -> Iterator[FoundGroup]:
@@ -167,11 +178,8 @@ def state_of(cluster: Cluster, group_id: str) -> tuple[str, int]:
 
     A group that does not exist is Dead. Raises CommandError if no node coordinates the group.
     """
-    try:
-        found = find_group(cluster, group_id)
-    except UnknownGroupError:
-        return DEAD, 0
-    return found.group.state_name(), len(found.members)
+    found = group_if_exists(cluster, group_id)
+    return (DEAD, 0) if found is None else (found.group.state_name(), len(found.members))
 
 
 async def _end_sessions(cluster: Cluster) -> None:

@@ -85,7 +85,7 @@ async def produce(
     image = topic_of(cluster, topic)
     count = len(image.partitions)
     if partition is not None and not 0 <= partition < count:
-        raise CommandError(_no_partition(topic, partition, count))
+        raise CommandError(no_partition_text(topic, partition, count))
     by_partition: dict[int, list[int]] = {}
     for position, record in enumerate(records):
         index = partition
@@ -141,7 +141,7 @@ async def read(
     cluster = running_cluster(broker)
     count = len(topic_of(cluster, topic).partitions)
     if partition is not None and not 0 <= partition < count:
-        raise CommandError(_no_partition(topic, partition, count))
+        raise CommandError(no_partition_text(topic, partition, count))
     for index in range(count) if partition is None else (partition,):
         hosted = cluster.partitions.topic(topic)
         found = None if hosted is None else hosted.partition(index)
@@ -216,6 +216,7 @@ def _decode(topic: str, index: int, batch: BatchView, *, is_aborted: bool) -> li
     ]
 
 
-def _no_partition(topic: str, partition: int, count: int) -> str:
+def no_partition_text(topic: str, partition: int, count: int) -> str:
+    """Return the text of an error about a partition that a topic does not have."""
     last = count - 1
     return f"topic {topic!r} has the partitions 0 to {last}, but not {partition}"

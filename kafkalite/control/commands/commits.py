@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from kafkalite.config.typed_json import About
 from kafkalite.control.command_table import CommandError, Family, Row, Status, running_cluster
-from kafkalite.control.commands.explain import lines_of
+from kafkalite.control.commands.explain import lines_of_failure
 from kafkalite.control.commands.requests import MET, UNMET
-from kafkalite.control.group_reader import UnknownGroupError, find_group
-from kafkalite.control.topic_records import topic_of
+from kafkalite.control.group_reader import group_if_exists
+from kafkalite.control.topic_records import no_partition_text, topic_of
 from kafkalite.control.waiting import MAX_WAIT_MS, becomes_true
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class ExpectCommit:
         cluster = running_cluster(broker)
         partitions = len(topic_of(cluster, self.topic).partitions)
         if self.partition >= partitions:
-            raise CommandError(f"topic {self.topic!r} has partitions 0 to {partitions - 1} only")
+            raise CommandError(no_partition_text(self.topic, self.partition, partitions))
         is_met = await becomes_true(lambda: self._is_met(cluster), cluster.groups, self.within_ms)
         offset = self._committed(cluster)
         expected = "an offset" if self.offset is None else f"offset {self.offset}"
@@ -71,15 +71,14 @@ class ExpectCommit:
         lines = [f"{text}; the committed offset is {found}"]
         if not is_met:
             history = broker.history.about(self.group, _MAX_HISTORY_LINES)
-            lines += (f"  explain: {line}" for line in lines_of(history))
+            lines += lines_of_failure(history)
         return CommitExpectation(is_met, offset, "\n".join(lines))
 
     def _committed(self, cluster: Cluster) -> int | None:
-        try:
-            machine = find_group(cluster, self.group).shard.machine
-        except UnknownGroupError:
+        found = group_if_exists(cluster, self.group)
+        if found is None:
             return None
-        stored = machine.offsets.of_group(self.group)
+        stored = found.shard.machine.offsets.of_group(self.group)
         committed = stored.get(self.topic, {}).get(self.partition)
         return None if committed is None else committed.offset
 

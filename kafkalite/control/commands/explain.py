@@ -16,7 +16,7 @@ from kafkalite.ports.times import duration_ms, instant_ms, iso_of
 from kafkalite.protocol.acl_operations import Entity
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
     from kafkalite.coordinator.event_history import Entry
     from kafkalite.coordinator.member_clients import MemberClient
@@ -241,8 +241,9 @@ def _entry_lines(entries: Sequence[HistoryEntry], *, is_unfiltered: bool) -> lis
         widest = max((len(_subject_of(each)) for each in entries), default=0)
         subject_width = min(widest, _MAX_SUBJECT_WIDTH)
     kind_width = max((len(each.kind) for each in entries), default=0) + 1
-    members = _short_names(member for each in entries for member in each.members)
-    return [_entry_line(each, subject_width, kind_width, members) for each in entries]
+    names = _short_names(member for each in entries for member in each.members)
+    replace_ids = _id_replacement(names)
+    return [_entry_line(each, subject_width, kind_width, replace_ids) for each in entries]
 
 
 def _subject_text(subject: tuple[str, str] | None) -> str:
@@ -268,17 +269,17 @@ def lines_of(entries: Sequence[Entry]) -> list[str]:
     return _entry_lines([_described(each) for each in entries], is_unfiltered=True)
 
 
-def line_of(entry: Entry) -> str:
-    """Return an entry of the history as one line, with its subject."""
-    (line,) = lines_of([entry])
-    return line
+def lines_of_failure(entries: Sequence[Entry]) -> list[str]:
+    """Return entries of the history as lines below the text of a failed expectation."""
+    return [f"  explain: {line}" for line in lines_of(entries)]
 
 
 def _followed_line(entry: HistoryEntry, given: Mapping[str, object]) -> str:
     """Return an entry as one line that is aligned with the lines of other entries."""
     is_unfiltered = not given.keys() & set(_EntryFilter.AT_MOST_ONE)
     subject_width = _SUBJECT_WIDTH if is_unfiltered else 0
-    return _entry_line(entry, subject_width, _KIND_WIDTH, _short_names(entry.members))
+    replace_ids = _id_replacement(_short_names(entry.members))
+    return _entry_line(entry, subject_width, _KIND_WIDTH, replace_ids)
 
 
 def _subject_of(entry: HistoryEntry) -> str:
@@ -286,21 +287,22 @@ def _subject_of(entry: HistoryEntry) -> str:
 
 
 def _entry_line(
-    entry: HistoryEntry, subject_width: int, kind_width: int, names: Mapping[str, str]
+    entry: HistoryEntry, subject_width: int, kind_width: int, replace_ids: Callable[[str], str]
 ) -> str:
     subject = f" {_subject_of(entry):<{subject_width}}" if subject_width else ""
     repeated = f" ({entry.times} times since {entry.first_iso})" if entry.times > 1 else ""
-    text = _named_text(entry.text, names)
+    text = replace_ids(entry.text)
     return f"{entry.at_iso}{subject} {f'{entry.kind}:':<{kind_width}} {text}{repeated}"
 
 
-def _named_text(text: str, names: Mapping[str, str]) -> str:
-    """Return a text whose member ids are replaced by the names of the members."""
+def _id_replacement(names: Mapping[str, str]) -> Callable[[str], str]:
+    """Return a function that replaces member ids in a text by the names of the members."""
     if not names:
-        return text
+        return str
     longest_first = sorted(names, key=len, reverse=True)
     ids = "|".join(map(re.escape, longest_first))
-    return re.sub(rf"(?<![\w+/-])(?:{ids})(?![\w+/-])", lambda match: names[match[0]], text)
+    pattern = re.compile(rf"(?<![\w+/-])(?:{ids})(?![\w+/-])")
+    return lambda text: pattern.sub(lambda match: names[match[0]], text)
 
 
 def _short_names(members: Iterable[NamedMember | MemberClient]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from kafkalite.config.typed_json import About
 from kafkalite.control.command_table import CommandError, Family, Row, running_cluster, sentence
-from kafkalite.control.commands.explain import line_of
+from kafkalite.control.commands.explain import lines_of_failure
 from kafkalite.control.group_reader import (
     UnknownGroupError,
     describe_group,
@@ -107,7 +107,7 @@ class ShowGroup:
         history = broker.history.about(self.group, _MAX_HISTORY_LINES)
         return [
             f"expected group {self.group!r} {state}{members} within {seconds:g} s: {found}",
-            *(f"  explain: {line_of(entry)}" for entry in history),
+            *lines_of_failure(history),
         ]
 
 

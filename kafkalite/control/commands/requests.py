@@ -370,7 +370,7 @@ class ExpectRequests(RequestFilter):
             for entry in broker.history.latest(_MAX_HISTORY_LINES)
             if entry.at_ms >= earliest_ms
         ]
-        yield from (f"  explain: {explain.line_of(entry)}" for entry in entries)
+        yield from explain.lines_of_failure(entries)
 
 
 @dataclass(frozen=True, slots=True)
