@@ -98,7 +98,7 @@ class Faults:
         self._faults: dict[str, _Fault] = {}
         self._budget = WaitingBudget(MAX_LATE_BYTES)
         self.watchers = Watchers()
-        """Are notified of each firing."""
+        """Functions that are called at the next firing of any fault."""
         self.step: FaultStep | None = None
         """Applies the faults to the requests of all gateways; None without faults."""
         self._number = 0
@@ -168,7 +168,8 @@ class Faults:
     def _find(self, fault_id: str) -> _Fault:
         fault = self._faults.get(fault_id)
         if fault is None:
-            raise UnknownFaultError(f"there is no fault {fault_id[:40]!r}")
+            known = f"the faults are {', '.join(self._faults)}" if self._faults else "there is none"
+            raise UnknownFaultError(f"there is no fault {fault_id[:40]!r}; {known}")
         return fault
 
     def _finish_removal(self, faults: Sequence[_Fault]) -> None:
