@@ -5,8 +5,7 @@ topic or the address of a client. Each subject has a maximum number of refusals 
 of other entries, so a client that is refused again and again cannot displace the rebalances. The
 number of subjects and the bytes of all entries are limited as well. Clients, and other subjects
 that have only refusals or were only created, are removed first, because any client can invent such
-ids. A repeated
-refusal with the same text is counted, not stored again.
+ids. A repeated refusal with the same text is counted, not stored again.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class ListFaults:
 
 @dataclass(frozen=True, slots=True)
 class ShowFault:
-    """Return a fault with its counts, and wait before until it has fired often enough."""
+    """Return a fault with its counts, after a wait until it has fired often enough."""
 
     fault_id: Annotated[str, About("id that `fault add` and `fault list` print", metavar="ID")]
     firings: Annotated[int, About("wait until it has fired this often", minimum=0)] = 0
