@@ -90,6 +90,20 @@ async def test_offsets_and_lag_are_those_of_the_group(client: KafkaClient) -> No
     assert await delete_groups(client, ["offsets"]) == {"offsets": None}
 
 
+@pytest.mark.usefixtures("old_versions")
+async def test_old_brokers_are_supported(client: KafkaClient) -> None:
+    await set_offsets(client, GroupListing("old", "classic", "", "", -1), {FIRST: 1})
+    listed = await find_group(client, "old")
+    assert (listed.type, listed.state) == ("classic", "")
+    described = await describe_group(client, "old")
+    assert described.state == "Empty"
+    rows = await group_partitions(client, described)
+    assert rows == [GroupPartition(FIRST, 1, 3, 2, None)]
+    (member,) = (await describe_group(client, "classic")).members
+    assert member.assignment == (FIRST, SECOND)
+    assert await delete_groups(client, ["old"]) == {"old": None}
+
+
 async def join_and_leave(broker: Broker) -> None:
     members = Members(broker._running_broker())
     await members.join_share("sharers", "member")

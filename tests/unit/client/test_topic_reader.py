@@ -8,44 +8,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.client import connection
 from kafkalite.client.bootstrap import bootstrap_addresses
 from kafkalite.client.client import KafkaClient
 from kafkalite.client.consumer import PartitionConsumer
 from kafkalite.client.epochs import TopicPartition
 from kafkalite.client.errors import ClientError
-from kafkalite.client.exchanges import supported_versions
 from kafkalite.client.offsets import OffsetTarget
 from kafkalite.client.producer import Producer
 from kafkalite.client.topic_reader import TopicReader
-from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.protocol.versions import Versions
 from kafkalite.testing import Broker
 from kafkalite.testing.clock import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator
 
     from kafkalite.client.records import ConsumerRecord
-
-VERSIONS_OF_2_0 = {
-    ApiKey.PRODUCE: 6,
-    ApiKey.FETCH: 8,
-    ApiKey.LIST_OFFSETS: 3,
-    ApiKey.METADATA: 6,
-    ApiKey.OFFSET_COMMIT: 4,
-    ApiKey.OFFSET_FETCH: 4,
-    ApiKey.FIND_COORDINATOR: 2,
-    ApiKey.JOIN_GROUP: 3,
-    ApiKey.HEARTBEAT: 2,
-    ApiKey.LEAVE_GROUP: 2,
-    ApiKey.SYNC_GROUP: 2,
-    ApiKey.INIT_PRODUCER_ID: 1,
-    ApiKey.ADD_PARTITIONS_TO_TXN: 1,
-    ApiKey.END_TXN: 1,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: 1,
-}
-"""The highest versions of Kafka 2.0."""
 
 
 @asynccontextmanager
@@ -77,21 +54,6 @@ async def read_all(reader: TopicReader) -> list[ConsumerRecord]:
         found += records
         await reader.set_all_read()
     return found
-
-
-@pytest.fixture
-def old_versions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let clients use only requests that Kafka 2.0 has."""
-
-    def supported_by_2_0(response: object) -> Mapping[int, Versions]:
-        offered = supported_versions(response)
-        return {
-            key: versions
-            for key, highest in VERSIONS_OF_2_0.items()
-            if (versions := offered[key].overlap(Versions(0, highest))) is not None
-        }
-
-    monkeypatch.setattr(connection, "supported_versions", supported_by_2_0)
 
 
 @pytest.mark.usefixtures("old_versions")

@@ -20,6 +20,7 @@ from kafkalite.client.topics import (
 )
 from kafkalite.protocol._generated.messages.metadata import MetadataResponse
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.uuids import ZERO_UUID
 from kafkalite.testing import Broker
 
 if TYPE_CHECKING:
@@ -54,6 +55,18 @@ async def test_topic_is_created_described_extended_and_deleted(broker: Broker) -
         assert len((await find_topic(client, "paid")).partitions) == 3
         assert await delete_topics(client, ["paid"]) == {"paid": None}
         assert await list_topics(client) == []
+
+
+@pytest.mark.usefixtures("old_versions")
+async def test_old_brokers_are_supported(broker: Broker) -> None:
+    async with client_of(broker) as client:
+        await create_topic(client, "old", partitions=2, replication_factor=1, configs={})
+        await extend_topic(client, "old", 3)
+        topic = await find_topic(client, "old")
+        assert (len(topic.partitions), topic.replication_factor) == (3, 1)
+        assert topic.topic_id == ZERO_UUID
+        assert "retention.ms" in {each.name for each in await topic_configs(client, "old")}
+        assert await delete_topics(client, ["old"]) == {"old": None}
 
 
 async def test_refusals_are_errors(broker: Broker) -> None:
