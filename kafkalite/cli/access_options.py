@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 _MECHANISMS: Final = ("PLAIN", "OAUTHBEARER", "SCRAM-SHA-256", "SCRAM-SHA-512")
 """The SASL mechanisms of `kafkalite.client.access`; `--help` does not import that module."""
+ACCESS_OPTIONS: Final = (
+    *("tls", "ca", "cert", "key", "insecure", "sasl-mechanism", "user"),
+    "password-file",
+)
+"""The options that `add_access_options` adds."""
 _MAX_PASSWORD_LENGTH: Final = 64 * 1024
 _STDIN: Final = "-"
 

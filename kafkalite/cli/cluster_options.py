@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafkalite.cli.access_options import OptionError, access_from, add_access_options
+from kafkalite.cli.access_options import (
+    ACCESS_OPTIONS,
+    OptionError,
+    access_from,
+    add_access_options,
+)
 from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, as_json, exit_with_error, print_output
 from kafkalite.cli.streams import open_closed_streams
 
@@ -134,10 +139,9 @@ def _access(arguments: Namespace) -> Access:
     path = arguments.command_config
     if path is None:
         return access_from(arguments)
-    for option in ("tls", "ca", "cert", "key", "insecure", "sasl_mechanism", "user"):
-        if getattr(arguments, option):
-            name = option.replace("_", "-")
-            raise OptionError(f"--command-config and --{name} cannot be combined")
+    for option in ACCESS_OPTIONS:
+        if getattr(arguments, option.replace("-", "_")):
+            raise OptionError(f"--command-config and --{option} cannot be combined")
     from kafkalite.client.access_properties import (  # noqa: PLC0415 - imported if needed
         AccessPropertiesError,
         access_of_text,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
+import pytest
+
+from kafkalite.cli.access_options import ACCESS_OPTIONS, add_access_options
 from kafkalite.testing import Broker
 from tests.unit.cli.command import Shell
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def test_host_of_the_address_may_be_missing(cluster: Broker, shell: Shell) -> None:
@@ -26,6 +28,19 @@ def test_cluster_that_does_not_answer_is_one_sentence(shell: Shell) -> None:
     assert result.error.startswith("kafkalite: no broker answers at 127.0.0.1:1: ")
     result = shell.run_alone(["topic", "list", "--bootstrap-server", "here"])
     assert (result.status, "'here' is not an address" in result.error) == (2, True)
+
+
+def test_options_for_tls_and_sasl_are_listed() -> None:
+    parser = ArgumentParser(add_help=False)
+    add_access_options(parser)
+    assert set(vars(parser.parse_args([]))) == {each.replace("-", "_") for each in ACCESS_OPTIONS}
+
+
+@pytest.mark.parametrize("option", [["--tls"], ["--password-file", "secret"]])
+def test_properties_and_options_cannot_be_combined(shell: Shell, option: list[str]) -> None:
+    result = shell.run("topic", "list", "--command-config", "client.properties", *option)
+    assert result.status == 2
+    assert f"--command-config and {option[0]} cannot be combined" in result.error
 
 
 def test_client_logs_in_with_properties_or_options(
