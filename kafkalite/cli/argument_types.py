@@ -1,8 +1,12 @@
-"""Types of arguments: whole numbers and numbers, with errors for people."""
+"""Types of arguments: whole numbers, numbers and forms of records, with errors for people."""
 
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
+from typing import Final
+
+RECORD_FORMATS: Final = ("text", "json", "base64", "hex")
+"""Forms of a line with a record; `record_lines` reads and writes them."""
 
 
 def whole_number(text: str) -> int:

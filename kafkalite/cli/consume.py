@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.cli.argument_types import whole_number
+from kafkalite.cli.argument_types import RECORD_FORMATS, whole_number
 from kafkalite.cli.cluster_options import add_cluster_options, run_with_client
 from kafkalite.cli.streams import write_stdout_bytes
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from kafkalite.client.records import ConsumerRecord
     from kafkalite.client.topic_reader import TopicReader
 
-_FORMATS: Final = ("text", "json", "base64", "hex")
 _ISOLATIONS: Final = ("read_committed", "read_uncommitted")
 
 
@@ -89,7 +88,7 @@ def _add_end(parser: ArgumentParser) -> None:
 def _add_form(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--format",
-        choices=_FORMATS,
+        choices=RECORD_FORMATS,
         default="text",
         help="a line for each record: the value as text, in base64 or hexadecimal; or JSON with "
         "all fields, which kafkalite produce --format json reads [text]",
@@ -153,15 +152,14 @@ def _timeout_s(arguments: Namespace) -> float | None:
 async def _partitions(client: KafkaClient, arguments: Namespace) -> list[TopicPartition]:
     """Return the partitions to read; raises UnknownNameError, or ValueError for an unknown one."""
     from kafkalite.client.epochs import TopicPartition  # noqa: PLC0415 - imported if needed
+    from kafkalite.client.errors import no_partition_text  # noqa: PLC0415 - as above
     from kafkalite.client.topics import find_topic  # noqa: PLC0415 - as above
 
     topic = await find_topic(client, arguments.topic)
     known = [each.partition for each in topic.partitions]
     for index in arguments.partition or ():
         if index not in known:
-            raise ValueError(
-                f"topic {topic.name!r} has no partition {index}, but 0 to {len(known) - 1}"
-            )
+            raise ValueError(no_partition_text(topic.name, index, len(known)))
     return [TopicPartition(topic.name, index) for index in arguments.partition or known]
 
 

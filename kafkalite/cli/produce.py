@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafkalite.cli.argument_types import whole_number
+from kafkalite.cli.argument_types import RECORD_FORMATS, whole_number
 from kafkalite.cli.cluster_options import (
     add_cluster_options,
     add_json_option,
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _ACKS: Final[dict[str, Acks]] = {"all": "all", "1": 1, "0": 0}
 _COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-_FORMATS: Final = ("text", "json", "base64", "hex")
 
 
 class _Form(NamedTuple):
@@ -43,7 +42,7 @@ def add_produce(parser: ArgumentParser) -> None:
     parser.add_argument("topic", metavar="TOPIC", help="name of the topic")
     parser.add_argument(
         "--format",
-        choices=_FORMATS,
+        choices=RECORD_FORMATS,
         default="text",
         help="the lines: values as text; JSON, as kafkalite consume --format json prints it; or "
         "values in base64 or hexadecimal [text]",

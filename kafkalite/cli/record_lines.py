@@ -75,8 +75,6 @@ _ENCODERS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "hex": lambda content: content.hex().encode(),
 }
 
-FORMATS: Final = ("json", *DECODERS)
-
 
 def record_of_text(
     number: int, line: bytes, encoding: str, separator: bytes | None, headers: Headers

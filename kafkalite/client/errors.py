@@ -53,6 +53,19 @@ class UnknownNameError(ClientError):
         """The unknown name."""
 
 
+def no_partition_text(topic: str, partition: int, count: int) -> str:
+    """Return the text of an error about a partition that a topic does not have."""
+    known = f"0 to {count - 1}" if count > 1 else "only 0" if count else "none yet"
+    return f"topic {topic!r} has no partition {partition}, but {known}"
+
+
+class NoLeaderError(ClientError):
+    """A partition has no leader, or its leader does not answer."""
+
+    def __init__(self, partition: TopicPartition) -> None:
+        super().__init__(f"{partition} has no leader that answers")
+
+
 class TimedOutError(ClientError):
     """An operation was not completed within its time; the text has the reason of the last retry."""
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.client.epochs import TopicPartition
-from kafkalite.client.errors import ClientError, UnknownNameError
+from kafkalite.client.errors import (
+    ClientError,
+    NoLeaderError,
+    UnknownNameError,
+    no_partition_text,
+)
 from kafkalite.client.groups import (
     GroupListing,
     describe_group,
@@ -65,7 +70,7 @@ async def plan_reset(
         offsets = await _shifted(client, partitions, former, shift)
     for each in partitions:
         if each not in offsets:
-            raise ClientError(f"{each} has no leader that answers")
+            raise NoLeaderError(each)
     return ResetPlan(group, former, dict(sorted(offsets.items())))
 
 
@@ -75,7 +80,7 @@ async def _partitions(
     count = len((await find_topic(client, name)).partitions)
     for index in chosen or ():
         if index >= count:
-            raise ClientError(f"topic {name!r} has no partition {index}, but 0 to {count - 1}")
+            raise ClientError(no_partition_text(name, index, count))
     return [TopicPartition(name, index) for index in chosen or range(count)]
 
 

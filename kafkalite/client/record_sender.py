@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.client.epochs import TopicPartition
-from kafkalite.client.errors import BrokerError, ClientError
+from kafkalite.client.errors import BrokerError, ClientError, no_partition_text
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.key_partition import partition_of_key
 
@@ -69,10 +69,8 @@ class RecordSender:
         partition, key = numbered.partition, numbered.record.key
         if partition is not None:
             if not 0 <= partition < count:
-                raise RecordRefusedError(
-                    f"line {numbered.number}: topic {self._topic!r} has no partition {partition}, "
-                    f"but 0 to {count - 1}"
-                )
+                text = no_partition_text(self._topic, partition, count)
+                raise RecordRefusedError(f"line {numbered.number}: {text}")
             return partition
         if key is not None:
             return partition_of_key(key, count)

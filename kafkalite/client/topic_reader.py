@@ -9,7 +9,7 @@ from kafkalite.client.access import PLAINTEXT
 from kafkalite.client.client import KafkaClient
 from kafkalite.client.consumer import ISOLATION_LEVELS, PartitionConsumer
 from kafkalite.client.epochs import OffsetAndEpochs, TopicPartition
-from kafkalite.client.errors import BrokerError, ClientError
+from kafkalite.client.errors import BrokerError, NoLeaderError
 from kafkalite.client.group_member import REJOIN_ERRORS, GroupMember
 from kafkalite.client.offsets import OffsetTarget, end_offsets, target_offsets
 from kafkalite.client.retries import wait_until
@@ -197,4 +197,4 @@ class TopicReader:
 def _check_leaders(partitions: Sequence[TopicPartition], found: Collection[TopicPartition]) -> None:
     for partition in partitions:
         if partition not in found:
-            raise ClientError(f"{partition} has no leader that answers")
+            raise NoLeaderError(partition)

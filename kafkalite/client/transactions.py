@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kafkalite.client.brokers import ask_each_broker
 from kafkalite.client.coordinator_requests import TRANSACTION, ask_coordinator
 from kafkalite.client.epochs import TopicPartition
-from kafkalite.client.errors import ClientError, UnknownNameError, raise_refusal
+from kafkalite.client.errors import (
+    ClientError,
+    NoLeaderError,
+    UnknownNameError,
+    no_partition_text,
+    raise_refusal,
+)
 from kafkalite.client.topics import find_topic
 from kafkalite.protocol._generated.messages.describe_producers import DescribeProducersRequest
 from kafkalite.protocol._generated.messages.describe_transactions import (
@@ -150,14 +156,11 @@ async def _leader(client: KafkaClient, partition: TopicPartition) -> Address:
     topic = await find_topic(client, partition.topic)
     leaders = {each.partition: each.leader for each in topic.partitions}
     if partition.partition not in leaders:
-        raise ClientError(
-            f"topic {topic.name!r} has no partition {partition.partition}, "
-            f"but 0 to {len(leaders) - 1}"
-        )
+        raise ClientError(no_partition_text(*partition, len(leaders)))
     for broker in (await client.metadata()).brokers:
         if broker.node_id == leaders[partition.partition]:
             return Address(broker.host, broker.port)
-    raise ClientError(f"{partition} has no leader")
+    raise NoLeaderError(partition)
 
 
 async def _producer(

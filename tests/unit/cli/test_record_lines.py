@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkalite.cli.argument_types import RECORD_FORMATS
 from kafkalite.cli.record_lines import (
     DECODERS,
     LineError,
@@ -58,6 +59,10 @@ def test_null_is_a_word_in_text() -> None:
 def test_time_after_all_years_is_left_out() -> None:
     line = json_line(ConsumerRecord(ORDERS, 7, None, None, (), 2**62, 0))
     assert "timestamp_iso" not in json.loads(line)
+
+
+def test_each_format_of_the_options_has_a_decoder() -> None:
+    assert {*RECORD_FORMATS} == {"json", *DECODERS}
 
 
 @pytest.mark.parametrize("encoding", DECODERS)
