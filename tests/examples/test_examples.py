@@ -42,6 +42,13 @@ _GO = {
     )
 }  # fmt: skip
 """Tested by `test_go.py`."""
+_NODE = {
+    f"node/{name}"
+    for name in (
+        "package.json", "package-lock.json", "kafkalite.js", "kafkalite.test.js", "orders.test.js"
+    )
+}  # fmt: skip
+"""Tested by `test_node.py`."""
 _SCHEMAS = {
     "compose/compose.yaml": "compose-spec.json",
     "ci/github-actions.yaml": "github-workflows.json",
@@ -143,5 +150,5 @@ def test_every_example_is_in_the_index_and_in_a_test() -> None:
     assert listed == existing
     tested = {path.name for path in EXAMPLES.glob("test_*.py")}
     tested |= {"control.sh", "ci/Jenkinsfile", "kafkajs/orders.js"}
-    tested |= {*_SCHEMAS, *_CONTAINERS, *_JAVA, *_GO}
+    tested |= {*_SCHEMAS, *_CONTAINERS, *_JAVA, *_GO, *_NODE}
     assert existing == tested

@@ -10,6 +10,7 @@ import io.kafkalite.Explain.HistoryEntry;
 import io.kafkalite.FaultRule;
 import io.kafkalite.Faults;
 import io.kafkalite.Groups;
+import io.kafkalite.KafkaliteBroker;
 import io.kafkalite.Nodes;
 import io.kafkalite.RequestConditions;
 import io.kafkalite.Requests;
@@ -23,7 +24,6 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -31,8 +31,6 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.ProducerFencedException;
-import org.apache.kafka.common.quota.ClientQuotaAlteration;
-import org.apache.kafka.common.quota.ClientQuotaEntity;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 import org.junit.jupiter.api.Test;
@@ -151,15 +149,8 @@ class OrdersTest {
 
     @Test
     @Kafkalite(topics = "orders:1", config = "quota.window.num=2")
-    void aProducerBeyondItsQuotaIsThrottled() throws Exception {
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", servers))) {
-            ClientQuotaEntity entity = new ClientQuotaEntity(Map.of("client-id", "reports"));
-            ClientQuotaAlteration.Op quota =
-                    new ClientQuotaAlteration.Op("producer_byte_rate", 10_000.0);
-            admin.alterClientQuotas(List.of(new ClientQuotaAlteration(entity, List.of(quota))))
-                    .all()
-                    .get();
-        }
+    void aProducerBeyondItsQuotaIsThrottled(KafkaliteBroker broker) throws Exception {
+        broker.setQuotas("reports", Map.of("producer_byte_rate", 10_000.0));
         try (KafkaProducer<String, String> producer = newProducer(Map.of("client.id", "reports"))) {
             for (int count = 0; count < 3; count++) {
                 producer.send(new ProducerRecord<>("orders", "a".repeat(5_000))).get();

@@ -79,12 +79,6 @@ final class ControlClient {
         }
     }
 
-    /** Returns the body of a path that older brokers do not have; null without it. */
-    String textOf(String path) {
-        HttpResponse<String> response = exchange("GET", path, null);
-        return response.statusCode() == 200 ? response.body() : null;
-    }
-
     private HttpResponse<String> exchange(String method, String path, Object body) {
         try {
             HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(url + path));

@@ -4,7 +4,10 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
  * A broker in a process or container of its own, which ends when it is closed.
@@ -141,15 +144,33 @@ public final class KafkaliteBroker implements AutoCloseable {
         return new Explain(control);
     }
 
-    /** Returns what the broker saw, for people: its report, or the history of a broker without. */
-    public String report() {
-        String report = control.textOf("/v1/report");
-        if (report != null) {
-            return report;
-        }
-        List<String> lines = explain().all().stream().map(Object::toString).toList();
-        return String.join("\n", lines);
+    /** Sets quotas of a client id, such as {@code producer_byte_rate}. */
+    public void setQuotas(String clientId, Map<String, Double> quotas) {
+        Map<String, Object> body = Map.of("client_id", clientId, "quotas", quotas);
+        control.send(Route.SET_QUOTAS, "", Map.of(), body, QuotasOfEntity.class);
     }
+
+    /** Resets the broker to the state after its start, while clients stay connected. */
+    public void reset() {
+        control.send(Route.RESET, "", Map.of(), Map.of(), ResetAnswer.class);
+    }
+
+    /** Returns what the broker saw, for people: requests, the history with reasons, and hints. */
+    public String report() {
+        Report report = control.send(Route.REPORT, "", Report.class);
+        return Stream.of(report.requests(), report.history(), report.hints())
+                .flatMap(List::stream)
+                .collect(Collectors.joining("\n"));
+    }
+
+    /** What a broker saw, as lines. */
+    record Report(List<String> requests, List<String> history, List<String> hints) {}
+
+    /** Quotas that were set. */
+    record QuotasOfEntity(Map<String, Double> quotas) {}
+
+    /** What a reset has deleted. */
+    record ResetAnswer(List<String> deletedTopics, List<String> deletedGroups) {}
 
     /** Stops the broker, and deletes its data unless {@code --data-dir} was given. */
     @Override

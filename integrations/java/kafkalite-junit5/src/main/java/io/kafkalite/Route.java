@@ -37,6 +37,9 @@ enum Route {
             "since",
             "wait_ms",
             "limit"),
+    SET_QUOTAS("POST", "/v1/quotas"),
+    RESET("POST", "/v1/reset"),
+    REPORT("GET", "/v1/report"),
     CLEAR_REQUESTS("DELETE", "/v1/requests"),
     EXPECT_REQUESTS("POST", "/v1/requests/expect");
 

@@ -57,7 +57,8 @@ class OpenApiTest {
                         Transactions.class,
                         Nodes.class,
                         Explain.class,
-                        Requests.class)
+                        Requests.class,
+                        KafkaliteBroker.class)
                 .flatMap(type -> Arrays.stream(type.getDeclaredClasses()))
                 .filter(type -> type.isRecord() && !type.getSimpleName().equals("ProduceRecords"));
     }
@@ -103,6 +104,7 @@ class OpenApiTest {
     @Test
     void changesHaveTheFieldsOfTheBody() {
         assertFields(bodyOf(Route.CHANGE_CLOCK), List.of("advance_ms", "now_ms", "mode"));
+        assertFields(bodyOf(Route.SET_QUOTAS), List.of("client_id", "quotas"));
         assertFields(bodyOf(Route.CHANGE_NODE), List.of("state"));
         assertFields(bodyOf(Route.CREATE_TOPIC), List.of("name", "partitions", "config"));
     }

@@ -168,6 +168,7 @@ class KafkaliteExtension
         List<String> options = new ArrayList<>();
         options.addAll(List.of("--brokers", String.valueOf(settings.brokers())));
         options.addAll(List.of("--clock", settings.clock()));
+        options.addAll(List.of("--request-log", "1000")); // for the report of a failed test
         for (String topic : settings.topics()) {
             options.addAll(List.of("--topic", topic));
         }

@@ -75,6 +75,16 @@ class KafkaliteExtensionTest {
     }
 
     @Test
+    @Kafkalite(topics = "orders:1")
+    void resetRestoresTheStateAfterTheStart(KafkaliteBroker own, Topics topics) {
+        topics.produce("orders", "two apples");
+        topics.create("other", 1, Map.of());
+        own.reset();
+        assertEquals(List.of("orders"), topics.list().stream().map(Topics.ListedTopic::name).toList());
+        assertEquals(List.of(), topics.records("orders"));
+    }
+
+    @Test
     void refusalOfTheBrokerIsAnException() {
         ControlException unknown =
                 assertThrows(ControlException.class, () -> broker.topics().get("order"));
@@ -111,6 +121,8 @@ class KafkaliteExtensionTest {
         @Test
         void fails(KafkaliteBroker broker) {
             CONTROL_URLS.add(broker.controlUrl());
+            broker.topics().create("orders", 1, Map.of());
+            broker.topics().produce("orders", "two apples");
             assertEquals(1, 2);
         }
     }
