@@ -12,6 +12,7 @@ SLOW_FILES: Final = (
     "tests/clients/test_streams_releases.py",
     "tests/clients/test_killed_broker.py",
     "tests/portability/test_core.py",
+    "tests/examples/test_java.py",
     "tests/conformance/test_nodes.py",
     "tests/clients/test_security_matrix.py",
     "tests/clients/test_proxy.py",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+import kafkalite
 from kafkalite.testing import Broker
 from tests.architecture.source import ROOT
 from tests.clients.client_libraries import kafkajs_program
@@ -135,6 +136,21 @@ def test_configurations_of_ci_are_those_of_the_guide() -> None:
     for path in (EXAMPLES / "ci").iterdir():
         _, _, content = path.read_text(encoding="utf-8").partition("\n")
         assert f"\n{content}```" in guide, path.name
+
+
+def test_the_modules_for_java_have_the_version_of_kafkalite() -> None:
+    modules = ROOT / "integrations" / "java"
+    paths = [modules / "pom.xml", *modules.glob("*/pom.xml"), EXAMPLES / "java" / "pom.xml"]
+    paths.append(ROOT / "docs" / "how-to" / "java.md")
+    versions = {
+        version
+        for path in paths
+        for version in re.findall(
+            r"<artifactId>kafkalite-[\w-]+</artifactId>\s*<version>([\d.]+)",
+            path.read_text(encoding="utf-8"),
+        )
+    }
+    assert versions == {kafkalite.__version__}
 
 
 def test_every_example_is_in_the_index_and_in_a_test() -> None:

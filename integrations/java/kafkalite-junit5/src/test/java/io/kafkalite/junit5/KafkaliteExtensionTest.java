@@ -15,8 +15,11 @@ import io.kafkalite.RequestConditions;
 import io.kafkalite.Topics;
 import io.kafkalite.Topics.NewRecordFields;
 import java.io.ByteArrayOutputStream;
+import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -25,6 +28,7 @@ import java.util.Map;
 import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.platform.engine.TestExecutionResult;
 import org.junit.platform.testkit.engine.EngineExecutionResults;
 import org.junit.platform.testkit.engine.EngineTestKit;
@@ -105,6 +109,26 @@ class KafkaliteExtensionTest {
         assertTrue(error.getMessage().startsWith("expected at least 1 Produce request"));
         assertThrows(
                 IllegalArgumentException.class, () -> broker.requests().list(produce.times(1)));
+    }
+
+    /** The program in place of docker runs the command of the container on this machine. */
+    @Test
+    void imageIsStartedWithItsPortsOnTheHost(@TempDir Path directory) throws IOException {
+        Path docker = directory.resolve("docker");
+        String command = System.getProperty("kafkalite.command", "kafkalite");
+        String script = "#!/bin/sh\nwhile [ \"$1\" != image ]; do shift; done; shift\nexec %s \"$@\"\n";
+        Files.writeString(docker, script.formatted(command));
+        assertTrue(docker.toFile().setExecutable(true));
+        System.setProperty("kafkalite.docker", docker.toString());
+        try (KafkaliteBroker own = KafkaliteBroker.startImage("image", "--brokers", "2")) {
+            assertEquals(2, own.nodes().list().size());
+            String[] servers = own.bootstrapServers().split(",");
+            int port = Integer.parseInt(servers[0].split(":")[1]);
+            assertEquals(List.of("localhost:" + port, "localhost:" + (port + 1)), List.of(servers));
+            assertEquals("http://127.0.0.1:" + (port + 2), own.controlUrl());
+        } finally {
+            System.clearProperty("kafkalite.docker");
+        }
     }
 
     /** Tests that {@link KafkaliteExtensionTest} runs. */
