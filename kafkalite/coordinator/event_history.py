@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kafkalite.coordinator.contract import CREATED, SUBJECTS
 from kafkalite.coordinator.member_clients import MemberClient, MemberClients
+from kafkalite.ports.texts import truncate
 from kafkalite.ports.watchers import Watchers
 from kafkalite.protocol.acl_operations import Entity
 
@@ -47,7 +48,6 @@ _ENTRY_BYTES = 600
 """Approximate bytes of an entry without its texts."""
 _FACT_CHARACTERS = 20
 """Characters that are counted for each fact in addition to its text."""
-_ELLIPSIS = "…"
 
 Fact: TypeAlias = "str | int | float | bool | list[Fact] | dict[str, Fact] | None"
 """A value that JSON can represent."""
@@ -141,8 +141,8 @@ class EventHistory:
 
     def add(self, event: Event, now_ms: int) -> None:
         """Store an event that happened at `now_ms`; at a limit, the oldest entries are removed."""
-        subject = (event.subject_kind, _truncate(event.subject, MAX_NAME_LENGTH))
-        text = _truncate(event.text, MAX_TEXT_LENGTH)
+        subject = (event.subject_kind, truncate(event.subject, MAX_NAME_LENGTH))
+        text = truncate(event.text, MAX_TEXT_LENGTH)
         facts = _FactConverter().convert_facts(event.facts)
         text_key = (event.kind, text, repr(facts))
         size = _ENTRY_BYTES + _estimate_bytes(text) + 4 * _estimate_bytes(text_key[2])
@@ -212,7 +212,7 @@ class EventHistory:
 
         `of` is the kind of the subject.
         """
-        subject = (of, _truncate(name, MAX_NAME_LENGTH))
+        subject = (of, truncate(name, MAX_NAME_LENGTH))
         entries = self._subjects.get(subject) or self._removed_first.get(subject)
         return () if entries is None else _last_entries(entries.entries(), limit)
 
@@ -280,10 +280,6 @@ def _last_entries(entries: list[Entry], limit: int) -> Sequence[Entry]:
     return entries[-limit:] if limit > 0 else ()
 
 
-def _truncate(text: str, max_length: int) -> str:
-    return text if len(text) <= max_length else text[: max_length - 1] + _ELLIPSIS
-
-
 def _estimate_bytes(text: str) -> int:
     return len(text) if text.isascii() else 4 * len(text)
 
@@ -324,6 +320,6 @@ class _FactConverter:
         return items
 
     def _convert_text(self, text: str) -> str:
-        truncated = _truncate(text, MAX_NAME_LENGTH)
+        truncated = truncate(text, MAX_NAME_LENGTH)
         self._remaining_characters -= len(truncated)
         return truncated

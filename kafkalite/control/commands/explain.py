@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from kafkalite.config.typed_json import About, to_json
 from kafkalite.control.command_table import CommandError, Family, Row, Words
+from kafkalite.control.turns import answer_pieces, in_turns
 from kafkalite.control.waiting import changed, keep_alive_deadline
 from kafkalite.coordinator.contract import SUBJECTS
 from kafkalite.coordinator.event_history import MAX_ENTRIES
@@ -185,7 +186,7 @@ class Explain(_EntryFilter):
             transactional_ids=tuple(history.names(Entity.TRANSACTIONAL_ID)),
             topics=tuple(history.names(Entity.TOPIC)),
             clients=tuple(history.names(Entity.CLIENT)),
-            entries=tuple(map(_described, self.entries(broker))),
+            entries=tuple([_described(each) async for each in in_turns(self.entries(broker))]),
         )
 
 
@@ -354,6 +355,7 @@ COMMANDS = Family(
             "/v1/explain",
             (Words("explain"),),
             _lines,
+            pieces=answer_pieces,
             colours=COLOURS,
         ),
         Row(

@@ -10,7 +10,7 @@ from kafkalite.control.command_table import Family, Row, Words, running_cluster
 from kafkalite.control.commands.explain import COLOURS, lines_of
 from kafkalite.control.commands.requests import line_of, recorded
 from kafkalite.control.hints import hints
-from kafkalite.control.turns import REQUESTS_PER_TURN, in_turns
+from kafkalite.control.turns import REQUESTS_PER_TURN, answer_pieces, in_turns
 from kafkalite.protocol import codec
 from kafkalite.protocol.acl_operations import Entity
 
@@ -93,15 +93,15 @@ class ShowReport:
         return Report(
             last_request,
             history.last_number,
-            tuple((await _request_lines(requests))[-self.limit :]),
+            tuple(await _request_lines(requests, self.limit)),
             tuple(lines_of(entries[-self.limit :])),
             tuple([each async for each in hints(cluster, requests, entries, now_ms)]),
             is_logging=log is not None,
         )
 
 
-async def _request_lines(requests: Sequence[LoggedRequest]) -> list[str]:
-    """Return a line for each request; one for equal requests of a client in a row."""
+async def _request_lines(requests: Sequence[LoggedRequest], limit: int) -> list[str]:
+    """Return the last lines: one for each request, and for equal requests of a client in a row."""
     runs: list[tuple[tuple[object, ...], LoggedRequest, int]] = []
     async for each in in_turns(requests, REQUESTS_PER_TURN):
         key = _key(each)
@@ -111,7 +111,7 @@ async def _request_lines(requests: Sequence[LoggedRequest]) -> list[str]:
             runs.append((key, each, 1))
     return [
         line_of(recorded(latest)) + (f" ({times} times)" if times > 1 else "")
-        for _, latest, times in runs
+        async for _, latest, times in in_turns(runs[-limit:], REQUESTS_PER_TURN)
     ]
 
 
@@ -150,6 +150,17 @@ def _lines(report: Report, given: Mapping[str, object]) -> list[str]:
 _WORD: Final = "report"
 
 COMMANDS = Family(
-    (Row(ShowReport, Report, "GET", "/v1/report", (Words(_WORD),), _lines, colours=COLOURS),),
+    (
+        Row(
+            ShowReport,
+            Report,
+            "GET",
+            "/v1/report",
+            (Words(_WORD),),
+            _lines,
+            pieces=answer_pieces,
+            colours=COLOURS,
+        ),
+    ),
     {_WORD: "Print the latest requests and events of a running broker, and hints about mistakes."},
 )

@@ -13,7 +13,8 @@ from kafkalite.control.commands import explain
 from kafkalite.control.request_filter import RequestFilter, check_fields, field_differences
 from kafkalite.control.turns import REQUESTS_PER_TURN, in_turns
 from kafkalite.control.waiting import MAX_WAIT_MS, changed, keep_alive_deadline
-from kafkalite.ports.texts import count_text
+from kafkalite.coordinator.event_history import MAX_NAME_LENGTH
+from kafkalite.ports.texts import count_text, truncate
 from kafkalite.ports.times import iso_of
 from kafkalite.protocol import codec
 from kafkalite.protocol.acl_operations import Entity
@@ -440,13 +441,14 @@ def _reason(error: Any) -> str:  # noqa: ANN401 - a KafkaError
 def line_of(request: RecordedRequest) -> str:
     """Return a request as one line."""
     names = [*request.groups, *request.transactional_ids, *request.topics]
-    shown = " ".join(names[:_NEAREST]) + (" …" if len(names) > _NEAREST else "")
+    shown = " ".join(truncate(each, MAX_NAME_LENGTH) for each in names[:_NEAREST])
+    shown += " …" if len(names) > _NEAREST else ""
     latency = "pending" if request.latency_ms is None else f"{request.latency_ms} ms"
     errors = " ".join(request.errors) or ("" if request.closed is None else "closed")
     parts = (
         request.received_iso,
         "-" if request.number is None else f"#{request.number}",
-        request.client_id or request.client,
+        truncate(request.client_id or request.client, MAX_NAME_LENGTH),
         f"{request.api} v{request.version}",
         shown,
         errors or "ok",

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.control.commands import report
 from kafkalite.control.commands.report import COMMANDS, Report
+from kafkalite.control.commands.requests import recorded
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
 from kafkalite.testing import Broker
@@ -15,6 +17,9 @@ from tests.conformance.raw import RawClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from kafkalite.control.commands.requests import RecordedRequest
+    from kafkalite.server.request_log import LoggedRequest
 
 TIME = "2026-03-01T12:00:00.000Z"
 
@@ -58,19 +63,39 @@ def test_a_report_continues_an_earlier_one(broker: Broker) -> None:
     assert entry.startswith(f"{TIME} c refused: Heartbeat")
 
 
+def test_only_lines_of_a_report_are_described(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = []
+
+    def record(logged: LoggedRequest) -> RecordedRequest:
+        described.append(logged.number)
+        return recorded(logged)
+
+    monkeypatch.setattr(report, "recorded", record)
+    beat(broker, "a", "b", "c")
+    assert len(broker.report(limit=2).requests) == 2
+    assert described == [3, 4]
+
+
+def test_a_line_has_the_beginning_of_a_long_name(broker: Broker) -> None:
+    beat(broker, "g" * 30_000)
+    assert f" {'g' * 255}… NOT_COORDINATOR" in broker.report().requests[-2]
+
+
 def test_a_report_has_sections() -> None:
-    report = Report(1, 2, ("r1",), ("h1", "h2"), ("mistake",), is_logging=True)
-    assert str(report).splitlines() == [
+    shown = Report(1, 2, ("r1",), ("h1", "h2"), ("mistake",), is_logging=True)
+    assert str(shown).splitlines() == [
         "Requests:", "  r1", "History:", "  h1", "  h2", "Hints:", "  mistake",
     ]  # fmt: skip
     (row,) = COMMANDS.rows
-    assert list(row.lines(report, {})) == str(report).splitlines()
+    assert list(row.lines(shown, {})) == str(shown).splitlines()
     assert str(Report(0, 0, (), (), (), is_logging=True)) == "no requests"
 
 
 def test_a_report_does_not_begin_to_log_requests() -> None:
     with Broker() as running:
         beat(running, "a")
-        report = running.report()
-        assert (report.requests, report.is_logging) == ((), False)
-        assert "requests are not logged: --request-log, or request_log of Broker" in str(report)
+        shown = running.report()
+        assert (shown.requests, shown.is_logging) == ((), False)
+        assert "requests are not logged: --request-log, or request_log of Broker" in str(shown)
