@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -75,7 +76,7 @@ class ControlApp:
             by_path.setdefault(row.path, {})[row.method] = row
         self.app = Starlette(
             routes=[
-                Route(path.replace("}", ":path}"), partial(self._answer, served), methods=[*served])
+                _route(path, partial(self._answer, served), [*served])
                 # A field at the end of a path matches the rest of longer paths, too.
                 for path, served in sorted(by_path.items(), key=_number_of_names, reverse=True)
             ],
@@ -135,6 +136,13 @@ async def _command(row: Row, request: Request) -> Any:  # noqa: ANN401 - a comma
     }
     title = row.path.removeprefix("/v1/") if row.sent_fields else row.path
     return read(row.kind, query, title, fixed=fixed, noun="parameter")
+
+
+def _route(path: str, answer: Callable[..., Any], methods: list[str]) -> Route:
+    route = Route(path.replace("}", ":path}"), answer, methods=methods)
+    # Ids of groups can have line breaks.
+    route.path_regex = re.compile(route.path_regex.pattern, re.DOTALL)
+    return route
 
 
 def _number_of_names(path_and_rows: tuple[str, object]) -> int:

@@ -97,3 +97,15 @@ async def test_answers_over_http_are_those_of_the_commands(broker: Broker) -> No
     unknown = await ask(app, "/v1/groups/b")
     assert (unknown.status, unknown.body) == (404, {"error": "there is no group 'b'"})
     assert (await ask(app, "/v1/groups/a/b", method="DELETE")).body == {"group_id": "a/b"}
+
+
+async def test_an_id_can_have_line_breaks(broker: Broker) -> None:
+    members = Members(broker)
+    app = ControlApp(broker, Log(Level.ERROR, "json", io.StringIO()), None).app
+    for group in ("shop", "shop\n", "\r\n"):
+        await members.commit(group, 1)
+    shown = [await ask(app, f"/v1/groups/{group}") for group in ("shop\n", "\r\n")]
+    assert [each.body["group_id"] for each in shown] == ["shop\n", "\r\n"]
+    assert (await ask(app, "/v1/groups/shop\n", method="DELETE")).body == {"group_id": "shop\n"}
+    left = [each.group_id for each in (await ListGroups().perform(broker)).groups]
+    assert left == ["\r\n", "shop"]
