@@ -19,6 +19,7 @@ from kafkalite.control.turns import chunks, in_turns
 from kafkalite.coordinator.contract import Event
 from kafkalite.metadata.client_quotas import QuotaAlteration
 from kafkalite.metadata.image import ResourceType
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkalite.metadata.scram_credentials import ScramDeletion
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.coordinator.active_shard import ActiveShard
+    from kafkalite.coordinator.runtime import CoordinatorRuntime
     from kafkalite.groups.shard import GroupShard
     from kafkalite.metadata.controller import MetadataController
     from kafkalite.metadata.image import MetadataImage, TopicImage
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 CAUSE: Final = "a reset"
 """The cause of deletions in the history."""
 
-_TOPICS_PER_TURN: Final = 20
+_ENTRIES_PER_TURN: Final = 20
 _CHANGES_PER_TURN: Final = 1_000
 _MAX_EVENTS: Final = 100
 """The maximum number of topics whose deletion is in the history."""
@@ -71,6 +73,8 @@ async def reset(
     try:
         if topics is None and groups is None:
             return await _reset_all(broker, cluster)
+        if groups is not None:
+            _check_coordinator(cluster.groups, OFFSETS_TOPIC)
         deleted_groups = () if groups is None else await _delete_groups(cluster, groups)
         deleted = () if topics is None else await _delete_topics(cluster, topics)
         created = () if topics is None else await _create_topics(broker, cluster, topics)
@@ -82,6 +86,8 @@ async def reset(
 
 async def _reset_all(broker: Broker, cluster: Cluster) -> ResetResult:
     await _start_nodes(broker, cluster)
+    _check_coordinator(cluster.groups, OFFSETS_TOPIC)
+    _check_coordinator(cluster.transactions, TRANSACTION_STATE_TOPIC)
     broker.clear_faults()
     await write_answers()  # delayed requests are served before their topics are deleted
     # Before the topics, so that no topic has committed offsets that must be deleted with it.
@@ -111,6 +117,16 @@ async def _start_nodes(broker: Broker, cluster: Cluster) -> None:
             control.resume_replication(node.id)
 
 
+def _check_coordinator(coordinator: CoordinatorRuntime[Any], topic: str) -> None:
+    """Raise CommandError unless all partitions have coordinators: the others would keep a part."""
+    missing = coordinator.partitions_without_shard()
+    if missing:
+        raise CommandError(
+            f"a reset needs all coordinators: no running node leads partition {missing[0]} of "
+            f"{topic}, or it cannot be read"
+        )
+
+
 # Topics
 
 
@@ -131,7 +147,7 @@ async def _delete_topics(cluster: Cluster, pattern: str) -> tuple[str, ...]:
 
 
 async def _delete(cluster: Cluster, topics: Sequence[TopicImage]) -> None:
-    for number, chunk in enumerate(chunks(topics, _TOPICS_PER_TURN)):
+    for number, chunk in enumerate(chunks(topics, _ENTRIES_PER_TURN)):
         if number:
             await asyncio.sleep(0)
         # A client may have deleted one meanwhile: its error has no effect.
@@ -149,7 +165,7 @@ async def _create_topics(broker: Broker, cluster: Cluster, pattern: str) -> tupl
     # Clients may have created some of them meanwhile, with other numbers of partitions.
     await _delete(cluster, [existing[name] for name in required if name in existing])
     try:
-        for chunk in chunks(required.items(), _TOPICS_PER_TURN):
+        for chunk in chunks(required.items(), _ENTRIES_PER_TURN):
             cluster.create_missing_topics(dict(chunk))
             await asyncio.sleep(0)
     except TopicError as error:
@@ -165,10 +181,10 @@ async def _delete_groups(cluster: Cluster, pattern: str) -> tuple[str, ...]:
     matching = [
         (group_id, shard)
         for shard in cluster.groups.shards()
-        for group_id in tuple(shard.machine.directory.groups)
+        async for group_id in in_turns(tuple(shard.machine.directory.groups))
         if fnmatchcase(group_id, pattern)
     ]
-    async for group_id, shard in in_turns(matching, _TOPICS_PER_TURN):
+    async for group_id, shard in in_turns(matching, _ENTRIES_PER_TURN):
         await _delete_group(cluster, group_id, shard)
     return tuple(sorted(group_id for group_id, _ in matching))
 
@@ -204,7 +220,11 @@ async def _delete_transactional_ids(cluster: Cluster) -> tuple[str, ...]:
         async with asyncio.timeout(_MARKERS_TIMEOUT_S):
             while pending:
                 changed.clear()
-                pending = [each async for each in in_turns(pending) if not _is_removed(*each)]
+                pending = [
+                    each
+                    async for each in in_turns(pending, _ENTRIES_PER_TURN)
+                    if not _is_removed(*each)
+                ]
                 if pending:
                     await changed.wait()
     except TimeoutError as error:

@@ -173,6 +173,10 @@ class CoordinatorRuntime(Generic[M]):
         """Return every shard, in the order of partitions."""
         return [self._shards[partition] for partition in sorted(self._shards)]
 
+    def partitions_without_shard(self) -> Sequence[int]:
+        """Return the partitions that no reachable node leads, or that cannot be read."""
+        return [each for each in range(len(self._leaders)) if each not in self._shards]
+
     def shards_led_by(self, node_id: int) -> Iterator[ActiveShard[M]]:
         """Return the shards that `node_id` leads, in the order of partitions."""
         return (shard for shard in self.shards() if shard.leader_id == node_id)

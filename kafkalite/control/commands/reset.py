@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from kafkalite.config.typed_json import About
 from kafkalite.control.broker_reset import reset
-from kafkalite.control.command_table import Family, Row, Words
+from kafkalite.control.command_table import CommandError, Family, Row, Words
 from kafkalite.control.turns import answer_pieces
 from kafkalite.ports.texts import count_text
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkalite.server.broker import Broker
+
+
+_MAX_PATTERN_LENGTH: Final = 249
+"""The event loop waits while a pattern is compiled; it is the maximum length of a topic's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,13 @@ class ResetBroker:
     groups: Annotated[str | None, About("pattern of groups, such as shop-*", metavar="PATTERN")] = (
         None
     )
+
+    def __post_init__(self) -> None:
+        for name in ("topics", "groups"):
+            if len(getattr(self, name) or "") > _MAX_PATTERN_LENGTH:
+                raise CommandError(
+                    f"the pattern of {name} has more than {_MAX_PATTERN_LENGTH} characters"
+                )
 
     async def perform(self, broker: Broker) -> ResetAnswer:
         """Reset the broker; raises CommandError if that is impossible."""

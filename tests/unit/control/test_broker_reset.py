@@ -244,6 +244,17 @@ async def test_only_matching_topics_and_groups_are_deleted(broker: Broker) -> No
     assert user_topics(running_cluster(broker)) == {TOPIC: 0}
 
 
+async def test_a_reset_of_groups_needs_all_coordinators(broker: Broker) -> None:
+    await Members(broker).commit("shop", 1)
+    metadata = running_cluster(broker).metadata
+    metadata.fence(1)
+    with pytest.raises(CommandError, match="no running node leads partition 0 of __consumer_off"):
+        await reset(broker, groups="s*")
+    metadata.unfence(1)
+    assert [each.group_id for each in await list_groups(broker)] == ["shop"]
+    assert (await reset(broker, groups="s*")).deleted_groups == ("shop",)
+
+
 async def test_changes_of_settings_are_undone() -> None:
     users = [User("alice", "secret")]
     settings = SETTINGS._replace(listen=("SASL_PLAINTEXT://127.0.0.1:0",), users=users)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 
-from kafkalite.control.command_table import row_of
+import pytest
+
+from kafkalite.control.command_table import CommandError, row_of
 from kafkalite.control.commands.reset import ResetAnswer, ResetBroker
 from kafkalite.control.http import ControlApp
 from kafkalite.server.broker import Broker
@@ -49,6 +51,13 @@ async def test_a_broker_is_reset_over_http() -> None:
         }
     finally:
         await broker.stop(grace_s=0)
+
+
+@pytest.mark.parametrize("name", ["topics", "groups"])
+def test_a_pattern_has_a_limited_length(name: str) -> None:
+    ResetBroker(**{name: "*" * 249})
+    with pytest.raises(CommandError, match=f"^the pattern of {name} has more than 249 characters$"):
+        ResetBroker(**{name: "*" * 250})
 
 
 def test_a_shell_prints_what_was_deleted() -> None:
