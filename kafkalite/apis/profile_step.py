@@ -73,10 +73,10 @@ class ProfileStep(ImmediateStep):
     def wrap(self, api: Api, version: int, handler: Handler) -> Handler:
         """Return a handler that checks the rows and then calls `handler`; see `Step`."""
         del version
-        checked = self._with_checks(Guard(self._profile, self._settings, api, handler))
+        checked = self._with_checks(ProfileGuard(self._profile, self._settings, api, handler))
         return handler if checked is handler else _for_clients(checked, handler)
 
-    def _with_checks(self, guard: Guard) -> Handler:
+    def _with_checks(self, guard: ProfileGuard) -> Handler:
         api = guard.api
         if api.name in self._internal_apis:
             return _not_served(self._profile, api)
@@ -107,7 +107,7 @@ def _not_served(profile: Profile, api: Api) -> Handler:
     return handle
 
 
-class Guard:
+class ProfileGuard:
     """The rows for one API, and the handler behind them."""
 
     __slots__ = ("api", "handler", "profile", "settings")
@@ -220,7 +220,7 @@ class TopicSettings:
             row.value == profiles.IGNORED or (is_new and row.value == profiles.IGNORED_AT_CREATION)
         )
 
-    def check(self, name: str, value: str | None, *, is_new: bool, guard: Guard) -> None:
+    def check(self, name: str, value: str | None, *, is_new: bool, guard: ProfileGuard) -> None:
         """Raise KafkaError if clients may not set a setting, or not to this value."""
         row = self._access(name)
         if row is not None and not (
@@ -237,7 +237,7 @@ class TopicSettings:
         return self._rows.get(name) or self._rows.get(profiles.OTHERS)
 
 
-def _check_bound(row: Row, name: str, text: str, guard: Guard) -> None:
+def _check_bound(row: Row, name: str, text: str, guard: ProfileGuard) -> None:
     """Raise KafkaError if a number is out of bounds; a value of -1 means no limit."""
     try:
         value = int(text)
@@ -259,7 +259,7 @@ class _TopicLimits:
 
     __slots__ = ("_guard", "_image", "_partitions", "_rows", "_topics")
 
-    def __init__(self, guard: Guard, call: Call) -> None:
+    def __init__(self, guard: ProfileGuard, call: Call) -> None:
         self._guard = guard
         self._rows = {row.subject: row for row in guard.profile.of_kind(Kind.LIMIT)}
         self._image = call.node.cluster.metadata.image
@@ -300,7 +300,7 @@ class _TopicLimits:
             raise self._guard.error(row)
 
 
-def _create_topics(guard: Guard) -> Handler:
+def _create_topics(guard: ProfileGuard) -> Handler:
     def handle(call: Call, request: Any) -> Any:
         limits = _TopicLimits(guard, call)
         default_count = call.node.config.int("num.partitions")
@@ -326,7 +326,7 @@ def _create_topics(guard: Guard) -> Handler:
     return handle
 
 
-def _metadata(guard: Guard) -> Handler:
+def _metadata(guard: ProfileGuard) -> Handler:
     """Return the handler of Metadata, which creates no topics beyond the limits."""
     if not any(map(guard.profile.limit, (profiles.TOPICS, profiles.PARTITIONS))):
         return guard.handler
@@ -359,7 +359,7 @@ def _metadata(guard: Guard) -> Handler:
     return handle
 
 
-def _create_partitions(guard: Guard) -> Handler:
+def _create_partitions(guard: ProfileGuard) -> Handler:
     def handle(call: Call, request: Any) -> Any:
         limits = _TopicLimits(guard, call)
 
@@ -372,7 +372,7 @@ def _create_partitions(guard: Guard) -> Handler:
     return handle
 
 
-def _alter_configs(guard: Guard) -> Handler:
+def _alter_configs(guard: ProfileGuard) -> Handler:
     broker_row = _broker_row(guard)
 
     def check(resource: Any) -> Any:
@@ -397,7 +397,7 @@ def _alter_configs(guard: Guard) -> Handler:
     return handle
 
 
-def _describe_configs(guard: Guard) -> Handler:
+def _describe_configs(guard: ProfileGuard) -> Handler:
     broker_row = _broker_row(guard)
     if broker_row is None:
         return guard.handler
@@ -413,12 +413,12 @@ def _describe_configs(guard: Guard) -> Handler:
     return handle
 
 
-def _broker_row(guard: Guard) -> Row | None:
+def _broker_row(guard: ProfileGuard) -> Row | None:
     """Return the row that refuses an API for the settings of brokers."""
     return guard.profile.refusal(f"{guard.api.name} BROKER")
 
 
-def _produce(guard: Guard) -> Handler:
+def _produce(guard: ProfileGuard) -> Handler:
     size_row = guard.profile.limit(profiles.PRODUCED_BYTES)
     types_row = guard.profile.limit(profiles.COMPRESSION_TYPES)
     if size_row is None and types_row is None:
@@ -453,7 +453,7 @@ def _produce(guard: Guard) -> Handler:
     return guard.checking(check)
 
 
-def _group(guard: Guard) -> Handler:
+def _group(guard: ProfileGuard) -> Handler:
     """Return the handler of an API that names one group, and may create it."""
     length_row = guard.profile.limit(profiles.GROUP_ID_CHARACTERS)
     count_row = guard.profile.limit(profiles.GROUPS)
@@ -479,7 +479,7 @@ def _is_new_group(call: Call, group_id: str) -> bool:
     return shard.machine.group(group_id) is None
 
 
-_CHECKS: Final[Mapping[str, Callable[[Guard], Handler]]] = {
+_CHECKS: Final[Mapping[str, Callable[[ProfileGuard], Handler]]] = {
     "CreateTopics": _create_topics,
     "CreatePartitions": _create_partitions,
     "Metadata": _metadata,
