@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalite.apis.data.list_offsets import LATEST
 from kafkalite.control.turns import REQUESTS_PER_TURN, in_turns
 from kafkalite.coordinator.contract import CREATED
+from kafkalite.ports.similar_names import similar_names_hint
 from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.uuids import uuid_to_text
 from kafkalite.transactions.state import TransactionState
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from kafkalite.server.request_log import LoggedRequest
 
 _MAX_NAMED: Final = 3
+_UNKNOWN_TOPIC: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _MAX_OF_KIND: Final = 10
 _PREPARING_APIS: Final = frozenset(
     (
@@ -47,8 +50,8 @@ async def hints(
     """
     for kind in (
         _readers_from_the_end(cluster, requests),
-        _automatic_topics(entries),
-        _clients_with_metadata_only(requests),
+        _automatic_topics(cluster, entries),
+        _clients_with_metadata_only(cluster, requests),
         _open_transactions(cluster, now_ms),
     ):
         async with aclosing(kind) as sentences:
@@ -107,31 +110,47 @@ def _rows(message: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mappi
             yield topic, row
 
 
-async def _automatic_topics(entries: Sequence[Entry]) -> AsyncGenerator[str, None]:
+async def _automatic_topics(
+    cluster: Cluster, entries: Sequence[Entry]
+) -> AsyncGenerator[str, None]:
     async for each in in_turns(entries):
         if each.kind == CREATED and each.facts.get("partitions") == 1:
+            name = each.topic or ""
+            others = (other for other in cluster.metadata.image.topics if other != name)
             yield (
-                f"topic {each.topic} was created automatically with 1 partition: create it before "
-                "the test if it needs more"
+                f"topic {name} was created automatically with 1 partition: create it before the "
+                f"test if it needs more{similar_names_hint(name, others)}"
             )
 
 
 async def _clients_with_metadata_only(
-    requests: Sequence[LoggedRequest],
+    cluster: Cluster, requests: Sequence[LoggedRequest]
 ) -> AsyncGenerator[str, None]:
-    """Yield hints about clients that got addresses and sent nothing to them."""
+    """Yield hints about clients that know no topic, or that sent nothing to known addresses."""
+    topics = cluster.metadata.image.topics
     keys_by_client: dict[str | None, set[int]] = {}
     addresses: dict[str | None, str] = {}
+    unknown: dict[tuple[str | None, str], None] = {}
     async for each in in_turns(requests, REQUESTS_PER_TURN):
         exchange = each.exchange
         client_id = exchange.client_id
         keys_by_client.setdefault(client_id, set()).add(exchange.api_key)
-        if exchange.api_key == ApiKey.METADATA and client_id not in addresses:
-            brokers = (each.response or {}).get("brokers", ())
-            shown = [f"{broker['host']}:{broker['port']}" for broker in brokers[:_MAX_NAMED]]
-            addresses[client_id] = ", ".join(shown)
+        if exchange.api_key == ApiKey.METADATA:
+            response = each.response or {}
+            for topic in response.get("topics", ()):
+                if topic["errorCode"] == _UNKNOWN_TOPIC and topic["name"] not in topics:
+                    unknown[client_id, topic["name"] or ""] = None
+            brokers = response.get("brokers", ())[:_MAX_NAMED]
+            shown = ", ".join(f"{broker['host']}:{broker['port']}" for broker in brokers)
+            addresses.setdefault(client_id, shown)
+    for client_id, name in unknown:
+        yield (
+            f"client {client_id} asks for topic {name}, which does not exist"
+            f"{similar_names_hint(name, topics)}"
+        )
+    without_topic = {client_id for client_id, _ in unknown}
     for client_id, keys in keys_by_client.items():
-        if ApiKey.METADATA in keys and keys <= _PREPARING_APIS:
+        if ApiKey.METADATA in keys and keys <= _PREPARING_APIS and client_id not in without_topic:
             yield (
                 f"client {client_id} has asked for metadata only: it has nothing to send or read, "
                 "as a producer before flush(), or it cannot reach the advertised address "

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypedDict
 
 from kafkalite.config.typed_json import About, JsonError, field_names, quote, read, to_json
+from kafkalite.ports.similar_names import similar_names_hint
 from kafkalite.ports.times import duration_ms
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.codec import api_name
@@ -237,7 +238,7 @@ class Action:
             "close the connection before or after the request is handled [before]",
             read=_read_disconnect,
             schema={"enum": [True, *Disconnect]},
-            choices=tuple(Disconnect),
+            choices=tuple(map(str, Disconnect)),
             implied=Disconnect.BEFORE,
         ),
     ] = None
@@ -259,7 +260,7 @@ class Action:
             "keep the connection open, but lose the request, which is not handled, or its answer",
             read=_read_lost,
             schema={"enum": [*Lost]},
-            choices=tuple(Lost),
+            choices=tuple(map(str, Lost)),
         ),
     ] = None
 
@@ -367,7 +368,8 @@ def rule_of(given: FaultFields) -> Rule:
     for name, value in given.items():
         part = next((each for each, kind in parts.items() if name in field_names(kind)), None)
         if part is None:
-            raise FaultError(f"a fault has no field {quote(name)}")
+            known = [field for kind in parts.values() for field in field_names(kind)]
+            raise FaultError(f"a fault has no field {quote(name)}{similar_names_hint(name, known)}")
         if value is not None:
             body[part][name] = value
     return parse_rule(body)

@@ -68,6 +68,9 @@ _READ_WITH_SESSIONS: Final = frozenset((_FETCH, ApiKey.SHARE_FETCH))
 _ANSWERED_WITHOUT_ROWS: Final = frozenset((ApiKey.METADATA, ApiKey.SHARE_ACKNOWLEDGE))
 """APIs that are handled even if all rows are refused: the answer or the session needs it."""
 
+LATE: Final = "late"
+"""The kind of event of a request that is handled without its connection."""
+
 _REFUSED: Final = object()
 _MAX_EVENTS_PER_REQUEST: Final = 64
 """Maximum number of groups and transactional ids that get an event for one request."""
@@ -328,13 +331,18 @@ class _FaultyHandler:
         """
         action = fault.rule.action
         closes_first = action.late and action.disconnect is not None
-        deferred: DeferredRequest[Any] = DeferredRequest(
-            lambda _: (
-                self._handler(call, request)
-                if closes_first
-                else self._apply_action(fault, selection, call, request)
-            )
-        )
+
+        def handle(_: DeferredRequest[Any]) -> Any:
+            if closes_first or deferred.waiting.is_abandoned:
+                text = (
+                    f"{api_name(self._key)} handled late, without a connection, by fault {fault.id}"
+                )
+                self._record(fault, call, request, LATE, text)
+            if closes_first:
+                return self._handler(call, request)
+            return self._apply_action(fault, selection, call, request)
+
+        deferred: DeferredRequest[Any] = DeferredRequest(handle)
         is_late = action.late and deferred.take_memory(self._budget, call.request_bytes)
         deferred.wait(None if is_late else lambda: fault.drop(deferred))
         clock = call.node.clock
@@ -344,8 +352,8 @@ class _FaultyHandler:
             else clock.call_at(clock.now_ms() + action.delay_ms, lambda: fault.end(deferred))
         )
         if closes_first:
-            text = self._disconnection_text(fault, "before")
-            self._record_disconnection(fault, call, request, text)
+            text = f"fault {fault.id} closed the connection; {api_name(self._key)} is handled later"
+            self._record(fault, call, request, LATE, text)
             raise DisconnectError(text)
         return deferred.waiting
 
@@ -430,7 +438,12 @@ class _FaultyHandler:
         report_refusal_of_request(call, name, error, request)
 
     def _record_disconnection(self, fault: _Fault, call: Call, request: Message, text: str) -> None:
-        """Add a disconnection to the history of the groups and transactional ids in the request."""
+        self._record(fault, call, request, REFUSED, text)
+
+    def _record(
+        self, fault: _Fault, call: Call, request: Message, event_kind: str, text: str
+    ) -> None:
+        """Add an event to the history of the groups and transactional ids in the request."""
         node = call.node
         facts = {
             "api": api_name(self._key),
@@ -440,7 +453,7 @@ class _FaultyHandler:
             RULE: fault.id,
         }
         for kind, _, subject in self._subjects(request):
-            event = Event(subject, REFUSED, text, facts, kind)
+            event = Event(subject, event_kind, text, facts, kind)
             node.history.add(event, node.clock.now_ms())
 
     def _subjects(self, request: Message) -> Iterator[tuple[Entity, str, str]]:

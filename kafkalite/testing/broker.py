@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from kafkalite.telemetry.metrics import ClientMetrics
 
 T = TypeVar("T")
+N = TypeVar("N", int, int | None)
 
 _SHUTDOWN_GRACE_S = 0.2
 
@@ -147,13 +148,13 @@ class Broker(BrokerData):
     ) -> None:
         self._settings = Settings(
             **_listener_settings(_protocol_of(security, oidc), port, config or {}),
-            brokers=brokers,
-            topics=_partition_counts(topics or {}),
+            brokers=_checked_number("brokers", brokers),
+            topics=partition_counts(topics or {}),
             config=_config_texts(config or {}),
             node_config=_texts_by_node(node_config or {}),
             data_directory=_text_of_path(data_directory),
             as_version=as_version,
-            request_log=request_log,
+            request_log=_checked_number("request_log", request_log),
             defaults=defaults,
             users=_users(users),
         )
@@ -527,6 +528,13 @@ def _served(
     return ServedBroker(log, _control_options(*control), identity_options(oidc, oidc_clients))
 
 
+def _checked_number(name: str, value: N) -> N:
+    """Return a number or None; raises ValueError for another type, and for one below 1."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise ValueError(f"{name} must be a number from 1 on, not {value!r}")
+    return value
+
+
 def _control_options(
     control: bool | str,  # noqa: FBT001 - as in Broker
     token: str | None,
@@ -571,7 +579,7 @@ def _protocol_of(security: str, oidc: bool | str) -> str:  # noqa: FBT001 - as i
     return "SASL_PLAINTEXT" if oidc is not False and security == "PLAINTEXT" else security
 
 
-def _partition_counts(topics: Mapping[str, int]) -> dict[str, int]:
+def partition_counts(topics: Mapping[str, int]) -> dict[str, int]:
     """Return the topics of an argument; raises ValueError for a list of names and the like."""
     if hasattr(topics, "items") and all(isinstance(count, int) for _, count in topics.items()):
         return dict(topics)
@@ -581,6 +589,8 @@ def _partition_counts(topics: Mapping[str, int]) -> dict[str, int]:
 
 
 def _config_texts(config: Mapping[str, str | float]) -> dict[str, str]:
+    if not hasattr(config, "items"):
+        raise ValueError(f"config must have a value for each name, not be {config!r}")
     return {key: _config_text(value) for key, value in config.items()}
 
 

@@ -108,10 +108,10 @@ class BrokerData:
         broker = self._running_broker()
         pairs = headers.items() if hasattr(headers, "items") else headers
         record = NewRecord(
-            _bytes_of(key),
-            _bytes_of(value),
+            _bytes_of("key", key),
+            _bytes_of("value", value),
             broker.clock.now_ms() if timestamp is None else timestamp,
-            tuple((name, _bytes_of(content)) for name, content in pairs),
+            tuple((name, _bytes_of("header", content)) for name, content in pairs),
         )
         (position,) = self._run_on_loop(produce(broker, topic, [record], partition))
         return position.offset
@@ -257,8 +257,9 @@ class BrokerData:
             "within_ms": round(within * 1000),
         }
         result = self._perform(_command(ExpectCommit, given, "an expected commit"))
-        assert result.met, result.text
-        assert result.offset is not None
+        __tracebackhide__ = True  # pytest shows the line of the test
+        if result.offset is None or not result.met:
+            raise AssertionError(result.text)
         return result.offset
 
     def transactions(self) -> list[TransactionStatus]:
@@ -314,5 +315,10 @@ def _command(kind: type[T], given: Mapping[str, Any], title: str) -> T:
     return read(kind, {name: value for name, value in given.items() if value is not None}, title)
 
 
-def _bytes_of(content: bytes | str | None) -> bytes | None:
-    return content.encode() if isinstance(content, str) else content
+def _bytes_of(name: str, content: bytes | str | None) -> bytes | None:
+    if content is None or isinstance(content, bytes):
+        return content
+    if not isinstance(content, str):
+        kind = type(content).__name__
+        raise TypeError(f"the {name} of a record must be bytes, text or None, not {kind}")
+    return content.encode()

@@ -61,10 +61,12 @@ class InjectedFault:
         """
         wait_ms = round(timeout * 1000)
         self._last_state = state = self._perform(ShowFault(self.id, firings, wait_ms))
-        assert state.firings >= firings, (
-            f"{self!r} has fired {state.firings} times in {timeout:g} s, not {firings} times; "
-            f"it selected {state.matches} requests"
-        )
+        __tracebackhide__ = True  # pytest shows the line of the test
+        if state.firings < firings:
+            raise AssertionError(
+                f"{self!r} has fired {state.firings} times in {timeout:g} s, not {firings} times; "
+                f"it selected {state.matches} requests"
+            )
 
     def release(self, count: int | None = None) -> None:
         """Handle the requests that wait, or the first `count` of them; the fault stays.
@@ -136,4 +138,6 @@ class BrokerFaults:
     def assert_all_fired(self) -> None:
         """Raise AssertionError if a fault that was not removed has never fired, and name each."""
         idle = [repr(each) for each in self.list() if not each.firings]
-        assert not idle, f"these faults never fired: {', '.join(idle)}"
+        __tracebackhide__ = True
+        if idle:
+            raise AssertionError(f"these faults never fired: {', '.join(idle)}")

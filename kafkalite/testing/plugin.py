@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from weakref import WeakKeyDictionary
 
 import pytest
@@ -75,7 +75,9 @@ def kafkalite_oidc(request: pytest.FixtureRequest) -> Iterator[Broker]:
 def kafkalite_session(pytestconfig: pytest.Config) -> Iterator[Broker]:
     """Yield the broker of the whole test run, which is reset before each test that uses it."""
     first = pytestconfig.stash[_FIRST_SESSION_ARGUMENTS]
-    with _running_broker(pytestconfig, first) as broker:
+    without_topics = {name: first[name] for name in first if name != "topics"}
+    with _running_broker(pytestconfig, without_topics) as broker:
+        _add_topics(broker, first)
         pytestconfig.stash[_SESSION_BROKER] = broker
         yield broker
         del pytestconfig.stash[_SESSION_BROKER]
@@ -104,7 +106,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             broker.reset()
         except RuntimeError:  # a test stopped it
             broker.start()
-        _add_topics_and_faults(broker, own)
+        _add_topics(broker, own)
+        _add_faults(broker, own)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -114,7 +117,7 @@ def pytest_runtest_makereport(
     """Add what the brokers of the fixtures of a failed test saw to its report."""
     report = yield
     del call
-    if report.when == "call" and report.passed:
+    if report.when == "call" and report.passed and item.get_closest_marker("xfail") is None:
         idle = _idle_faults(item)
         if idle:
             report.outcome = "failed"
@@ -187,7 +190,7 @@ def _report_of(broker: Broker, seen: _Seen) -> str | None:
         report = broker.report(after_request=seen.request, after_entry=seen.entry)
     except Exception as error:  # noqa: BLE001 - the failure of the test is more important
         return None if isinstance(error, RuntimeError) else f"no report: {error!r}"
-    return None if report.is_empty and not report.is_logging else str(report)
+    return str(report)
 
 
 def _seen_by(broker: Broker) -> _Seen | None:
@@ -217,7 +220,7 @@ def _running_broker(config: pytest.Config, marked: Mapping[str, Any]) -> Iterato
     from kafkalite.config.definitions import ConfigError  # noqa: PLC0415 - see above
     from kafkalite.testing.broker import Broker  # noqa: PLC0415
 
-    own = {name: marked[name] for name in marked if name not in _SESSION_ARGUMENTS}
+    own = {name: marked[name] for name in marked if name not in ("faults", "reset")}
     try:
         arguments = {"request_log": _LOGGED_REQUESTS, **broker_arguments(config), **own}
         _check_names(arguments, Broker)
@@ -227,7 +230,7 @@ def _running_broker(config: pytest.Config, marked: Mapping[str, Any]) -> Iterato
         reason = f"the broker of this fixture cannot start: {error}"
         raise pytest.fail.Exception(reason, pytrace=False) from None
     try:
-        _add_topics_and_faults(broker, marked)
+        _add_faults(broker, marked)
         yield broker
     finally:
         broker.stop()
@@ -245,15 +248,29 @@ def _check_names(arguments: Mapping[str, Any], kind: type[Broker]) -> None:
             raise ValueError(f"Broker has no argument {name!r}{similar_names_hint(name, known)}")
 
 
-def _add_topics_and_faults(broker: Broker, marked: Mapping[str, Any]) -> None:
+def _add_faults(broker: Broker, marked: Mapping[str, Any]) -> None:
+    faults = marked.get("faults", ())
+    if not isinstance(faults, list | tuple) or not all(isinstance(each, dict) for each in faults):
+        example = [{"api": "Produce", "disconnect": True}]
+        _fail(ValueError(f"faults is a list such as {example!r}, not {faults!r}"))
     try:
-        for name, partitions in marked.get("topics", {}).items():
-            broker.create_topic(name, partitions)
-        faults = [broker.faults.add(**fault) for fault in marked.get("faults", ())]
-        _FAULTS[broker] = {fault.id for fault in faults}
+        _FAULTS[broker] = {broker.faults.add(**each).id for each in faults}
     except (TypeError, ValueError) as error:
-        reason = f"pytest.mark.kafkalite: {error}"
-        raise pytest.fail.Exception(reason, pytrace=False) from None
+        _fail(error)
+
+
+def _add_topics(broker: Broker, marked: Mapping[str, Any]) -> None:
+    from kafkalite.testing.broker import partition_counts  # noqa: PLC0415 - see above
+
+    try:
+        for name, partitions in partition_counts(marked.get("topics") or {}).items():
+            broker.create_topic(name, partitions)
+    except (TypeError, ValueError) as error:
+        _fail(error)
+
+
+def _fail(error: Exception) -> NoReturn:
+    raise pytest.fail.Exception(f"pytest.mark.kafkalite: {error}", pytrace=False) from None
 
 
 def broker_arguments(config: pytest.Config) -> dict[str, Any]:

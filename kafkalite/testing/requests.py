@@ -70,6 +70,7 @@ class BrokerRequests:
         The answer may be pending. Raises AssertionError after `timeout` seconds, with the nearest
         requests.
         """
+        __tracebackhide__ = True
         return self._expect(api, conditions, {}, timeout, {"at_least": 1})[0]
 
     def expect(
@@ -94,6 +95,7 @@ class BrokerRequests:
         does not wait. Raises AssertionError with the nearest requests, field by field, and the
         history of that time.
         """
+        __tracebackhide__ = True
         counts: dict[str, object] = {"times": times, "at_least": at_least}
         given = {name: value for name, value in counts.items() if value is not None}
         if never:
@@ -110,13 +112,15 @@ class BrokerRequests:
     ) -> Sequence[RecordedRequest]:
         from kafkalite.control.commands.requests import ExpectRequests  # noqa: PLC0415 - as above
 
+        __tracebackhide__ = True  # pytest shows the line of the test
         given = {**_given(api, conditions), **counts}
         if fields:
             given["fields"] = dict(fields)
         if within is not None:
             given["within_ms"] = round(within * 1000)
         result = self._perform(read(ExpectRequests, given, "an expectation"))
-        assert result.met, result.text
+        if not result.met:
+            raise AssertionError(result.text)
         return result.requests
 
     def clear(self) -> None:

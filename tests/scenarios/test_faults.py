@@ -436,6 +436,10 @@ def test_a_late_commit_rewinds_the_group(broker: Broker, client: RawClient) -> N
     assert (ghost.waiting, broker.committed("g")) == (1, {("orders", 0): 6})
     ghost.release()
     assert (ghost.waiting, broker.committed("g")) == (0, {("orders", 0): 3})
+    assert [(entry.kind, entry.text) for entry in broker.explain("g")] == [
+        ("late", "fault f1 closed the connection; OffsetCommit is handled later"),
+        ("late", "OffsetCommit handled late, without a connection, by fault f1"),
+    ]
 
 
 def test_held_requests_of_two_clients_are_handled_in_any_order(

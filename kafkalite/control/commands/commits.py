@@ -9,7 +9,7 @@ from kafkalite.config.typed_json import About
 from kafkalite.control.command_table import CommandError, Family, Row, Status, running_cluster
 from kafkalite.control.commands.explain import lines_of_failure
 from kafkalite.control.commands.requests import MET, UNMET
-from kafkalite.control.group_reader import group_if_exists
+from kafkalite.control.group_reader import UnknownGroupError, find_group, group_if_exists
 from kafkalite.control.topic_records import no_partition_text, topic_of
 from kafkalite.control.waiting import MAX_WAIT_MS, becomes_true
 
@@ -70,9 +70,18 @@ class ExpectCommit:
         )
         lines = [f"{text}; the committed offset is {found}"]
         if not is_met:
+            lines[0] += self._unknown_group(cluster)
             history = broker.history.about(self.group, _MAX_HISTORY_LINES)
             lines += lines_of_failure(history)
         return CommitExpectation(is_met, offset, "\n".join(lines))
+
+    def _unknown_group(self, cluster: Cluster) -> str:
+        """Return the end of a sentence if the group does not exist."""
+        try:
+            find_group(cluster, self.group)
+        except UnknownGroupError as error:
+            return f": {error}"
+        return ""
 
     def _committed(self, cluster: Cluster) -> int | None:
         found = group_if_exists(cluster, self.group)

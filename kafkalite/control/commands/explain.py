@@ -13,6 +13,7 @@ from kafkalite.control.turns import answer_pieces, in_turns
 from kafkalite.control.waiting import changed, keep_alive_deadline
 from kafkalite.coordinator.contract import SUBJECTS
 from kafkalite.coordinator.event_history import MAX_ENTRIES
+from kafkalite.ports.similar_names import similar_names_hint
 from kafkalite.ports.times import duration_ms, instant_ms, iso_of
 from kafkalite.protocol.acl_operations import Entity
 
@@ -231,7 +232,7 @@ def _lines(found: Explanation, given: Mapping[str, object]) -> list[str]:
         ((name, f"{given[name]}") for name in Explain.AT_MOST_ONE if name in given), None
     )
     if not found.entries:
-        return [f"no entries about {_subject_text(subject)}"]
+        return [f"no entries about {_subject_text(subject)}{_similar_names(found, subject)}"]
     return _entry_lines(found.entries, is_unfiltered=subject is None)
 
 
@@ -245,6 +246,14 @@ def _entry_lines(entries: Sequence[HistoryEntry], *, is_unfiltered: bool) -> lis
     names = _short_names(member for each in entries for member in each.members)
     replace_ids = _id_replacement(names)
     return [_entry_line(each, subject_width, kind_width, replace_ids) for each in entries]
+
+
+def _similar_names(found: Explanation, subject: tuple[str, str] | None) -> str:
+    """Return the end of a sentence with similar names of subjects that have entries."""
+    if subject is None:
+        return ""
+    kind, name = subject
+    return similar_names_hint(name, getattr(found, f"{kind}s"))
 
 
 def _subject_text(subject: tuple[str, str] | None) -> str:

@@ -105,7 +105,8 @@ class ClearFaults:
         return FaultList(tuple(broker.faults.clear()))
 
 
-def _line(state: FaultState) -> str:
+def line_of(state: FaultState) -> str:
+    """Return a fault with its counts as one line."""
     counts = f"{state.matches} selected, {state.firings} fired"
     if state.waiting:
         counts += f", {state.waiting} waiting"
@@ -113,11 +114,11 @@ def _line(state: FaultState) -> str:
 
 
 def _lines_of_one(state: FaultState, _: object) -> list[str]:
-    return [_line(state)]
+    return [line_of(state)]
 
 
 def _lines(listed: FaultList, _: object) -> list[str]:
-    return list(map(_line, listed.faults)) or ["no faults"]
+    return list(map(line_of, listed.faults)) or ["no faults"]
 
 
 _PATH, _PATH_OF_ONE = "/v1/faults", "/v1/faults/{fault_id}"

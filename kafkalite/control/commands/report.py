@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from kafkalite.config.typed_json import About
 from kafkalite.control.command_table import Family, Row, Words, running_cluster
 from kafkalite.control.commands.explain import COLOURS, lines_of
+from kafkalite.control.commands.faults import line_of as fault_line
 from kafkalite.control.commands.requests import line_of, recorded
 from kafkalite.control.hints import hints
 from kafkalite.control.turns import REQUESTS_PER_TURN, answer_pieces, in_turns
@@ -38,6 +39,9 @@ class Report:
         About("The latest requests, one line each; equal ones in a row are one line."),
     ]
     history: Annotated[tuple[str, ...], About("The latest entries of `explain`, one line each.")]
+    faults: Annotated[
+        tuple[str, ...], About("All faults with their counts, as `fault list` prints them.")
+    ]
     hints: Annotated[tuple[str, ...], About("Possible mistakes, one sentence each.")]
     is_logging: Annotated[bool, About("Whether requests are logged.")]
 
@@ -95,6 +99,7 @@ class ShowReport:
             history.last_number,
             tuple(await _request_lines(requests, self.limit)),
             tuple(lines_of(entries[-self.limit :])),
+            tuple(fault_line(each) for each in broker.faults.states()),
             tuple([each async for each in hints(cluster, requests, entries, now_ms)]),
             is_logging=log is not None,
         )
@@ -133,7 +138,12 @@ def report_lines(report: Report) -> list[str]:
     requests = report.requests
     if not report.is_logging:
         requests = ("requests are not logged: --request-log, or request_log of Broker, logs them",)
-    sections = {"Requests": requests, "History": report.history, "Hints": report.hints}
+    sections = {
+        "Requests": requests,
+        "History": report.history,
+        "Faults": report.faults,
+        "Hints": report.hints,
+    }
     return [
         line
         for title, lines in sections.items()

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 MAX_LISTED: Final = 100_000
 DEFAULT_WITHIN_MS: Final = 5_000
 
+_NOT_LOGGED: Final = (
+    "requests were not logged before this expectation: start the broker with --request-log, or "
+    "request_log of Broker"
+)
 _NEAREST: Final = 3
 _MAX_LISTED_MATCHES: Final = 10
 _MAX_HISTORY_LINES: Final = 5
@@ -280,7 +284,13 @@ class ExpectRequests(RequestFilter):
         return next(self.all_differences(logged), None) is None
 
     async def perform(self, broker: Broker) -> Expectation:
-        """Return the result."""
+        """Return the result.
+
+        Raises CommandError for an upper limit of earlier requests if requests were not logged.
+        """
+        had_log = broker.logs_requests
+        if not had_log and self._maximum is not None and not self.within_ms:
+            raise CommandError(f"{_NOT_LOGGED}, so their number is not known")
         log = broker.request_log
         started_ms = broker.clock.now_ms()
         found = await self._wait(log)
@@ -291,10 +301,12 @@ class ExpectRequests(RequestFilter):
             nearest = await self._nearest(log)
         latest = tuple(recorded(each) for each in found[-_MAX_LISTED_MATCHES:])
         total = len(log)
-        text = "\n".join(
-            self._lines(broker, count, total, latest, nearest, is_met=is_met, since_ms=started_ms)
-        )
-        return Expectation(is_met, count, text, latest, tuple(nearest))
+        lines = [
+            *self._lines(broker, count, total, latest, nearest, is_met=is_met, since_ms=started_ms)
+        ]
+        if not is_met and not had_log:
+            lines.append(f"  {_NOT_LOGGED}")
+        return Expectation(is_met, count, "\n".join(lines), latest, tuple(nearest))
 
     async def _wait(self, log: RequestLog) -> Sequence[LoggedRequest]:
         """Return the requests that match, when they are enough or the time is over."""
@@ -360,7 +372,7 @@ class ExpectRequests(RequestFilter):
         )
         if is_met:
             return
-        for each in latest if count >= self._minimum else ():
+        for each in latest:
             yield f"  matches: {each}"
         for miss in nearest:
             yield f"  near: {miss.request}"
@@ -444,6 +456,7 @@ def line_of(request: RecordedRequest) -> str:
     shown = " ".join(truncate(each, MAX_NAME_LENGTH) for each in names[:_NEAREST])
     shown += " …" if len(names) > _NEAREST else ""
     latency = "pending" if request.latency_ms is None else f"{request.latency_ms} ms"
+    status = "" if request.latency_ms is None else "ok"
     errors = " ".join(request.errors) or ("" if request.closed is None else "closed")
     parts = (
         request.received_iso,
@@ -451,7 +464,7 @@ def line_of(request: RecordedRequest) -> str:
         truncate(request.client_id or request.client, MAX_NAME_LENGTH),
         f"{request.api} v{request.version}",
         shown,
-        errors or "ok",
+        errors or status,
         latency,
         "" if request.fault is None else f"fault {request.fault}",
     )

@@ -107,6 +107,15 @@ def test_a_client_without_further_requests_is_hinted_at(broker: Broker) -> None:
     assert hints(broker, list_offsets(-2)) == ()
 
 
+def test_an_unknown_topic_is_hinted_at_with_similar_names(broker: Broker) -> None:
+    request = metadata("order")[0]
+    request.allow_auto_topic_creation = False
+    (hint,) = hints(broker, (request, 9))
+    assert hint == (
+        "client conformance asks for topic order, which does not exist; similar names are orders"
+    )
+
+
 def test_an_open_transaction_is_hinted_at(broker: Broker) -> None:
     with closing(RawClient(int(broker.bootstrap_servers.rpartition(":")[2]))) as client:
         client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=["tx"]), 6)

@@ -57,7 +57,7 @@ def test_the_fields_of_python_are_those_of_json() -> None:
     rule = rule_of({"group": "g", "nth": 2, "delay_ms": 5, "api": None})
     body = {"match": {"group": "g"}, "trigger": {"nth": 2}, "action": {"delay_ms": 5}}
     assert rule == parse_rule(body)
-    with pytest.raises(FaultError, match=r"^a fault has no field 'groups'$"):
+    with pytest.raises(FaultError, match="no field 'groups'; similar names are group"):
         rule_of({"groups": "g"})  # type: ignore[typeddict-unknown-key]
 
 

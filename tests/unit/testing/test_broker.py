@@ -366,3 +366,17 @@ def test_pushed_metrics_are_returned(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_metrics_are_not_pushed_by_default() -> None:
     with Broker() as broker, pytest.raises(ValueError, match=r"kafkalite\.client\.telemetry=true"):
         broker.client_metrics()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"brokers": "3"}, "brokers must be a number from 1 on, not '3'"),
+        ({"request_log": -1}, "request_log must be a number from 1 on, not -1"),
+        ({"request_log": True}, "request_log must be a number from 1 on, not True"),
+        ({"config": ["x"]}, "config must have a value for each name"),
+    ],
+)
+def test_arguments_of_other_types_are_refused(arguments: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Broker(**arguments)

@@ -86,3 +86,13 @@ def test_a_broker_is_reset() -> None:
         assert broker.reset().deleted_topics == ("orders",)
         assert broker.records("orders") == []
         assert len(broker.topic("orders").partitions) == 2
+
+
+def test_a_record_has_bytes_or_text() -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        with pytest.raises(
+            TypeError, match="the value of a record must be bytes, text or None, not"
+        ):
+            broker.produce("orders", {"id": 1})  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=r"the key of a record .* not int"):
+            broker.produce("orders", b"v", key=5)  # type: ignore[arg-type]

@@ -92,6 +92,17 @@ def test_unknown_api(kafkalite):
     pass
 
 
+@pytest.mark.kafkalite(faults=["Produce"])
+def test_faults_without_fields(kafkalite):
+    pass
+
+
+@pytest.mark.kafkalite(topics={"orders": 1})
+def test_topics_remain_after_a_reset(kafkalite):
+    kafkalite.reset()
+    assert list(kafkalite.topics()) == ["orders"]
+
+
 @pytest.mark.kafkalite(3)
 def test_position(kafkalite):
     pass
@@ -107,13 +118,14 @@ def test_markers_have_arguments_of_the_brokers(
 ) -> None:
     pytester.makepyfile(MARKED)
     result = run(pytester, monkeypatch, "-W", "error")
-    result.assert_outcomes(passed=1, failed=1, errors=4)
+    result.assert_outcomes(passed=2, failed=1, errors=5)
     cannot_start = "the broker of this fixture cannot start"
     result.stdout.fnmatch_lines_random(
         [
             f"{cannot_start}: Broker has no argument 'topic'; similar names are topics*",
             "pytest.mark.kafkalite: *'Produkt' is not an API of Kafka; similar names are Produce",
             "pytest.mark.kafkalite takes named arguments only",
+            "pytest.mark.kafkalite: faults is a list such as *, not *Produce*",
             "faults of the marker never fired: <fault f1: api=Produce; error=NOT_ENOUGH_REPLICAS>",
             "pytest.mark.kafkalite: config cannot be set for kafkalite_session, which all tests*",
         ]

@@ -51,7 +51,14 @@ async def test_any_offset_can_be_expected(broker: Broker) -> None:
     [
         ("shop", 0, f"'shop' to commit offset 5 of {TOPIC}-0; the committed offset is 3"),
         ("shop", 1, f"'shop' to commit offset 5 of {TOPIC}-1; the committed offset is none"),
-        ("new", 0, f"'new' to commit offset 5 of {TOPIC}-0; the committed offset is none"),
+        (
+            "shap",
+            0,
+            (
+                f"'shap' to commit offset 5 of {TOPIC}-0; the committed offset is none: there is "
+                "no group 'shap'; similar names are shop"
+            ),
+        ),
     ],
 )
 async def test_an_unmet_expectation_has_the_committed_offset(

@@ -84,13 +84,13 @@ def test_a_line_has_the_beginning_of_a_long_name(broker: Broker) -> None:
 
 
 def test_a_report_has_sections() -> None:
-    shown = Report(1, 2, ("r1",), ("h1", "h2"), ("mistake",), is_logging=True)
+    shown = Report(1, 2, ("r1",), ("h1", "h2"), ("f1",), ("mistake",), is_logging=True)
     assert str(shown).splitlines() == [
-        "Requests:", "  r1", "History:", "  h1", "  h2", "Hints:", "  mistake",
+        "Requests:", "  r1", "History:", "  h1", "  h2", "Faults:", "  f1", "Hints:", "  mistake",
     ]  # fmt: skip
     (row,) = COMMANDS.rows
     assert list(row.lines(shown, {})) == str(shown).splitlines()
-    assert str(Report(0, 0, (), (), (), is_logging=True)) == "no requests"
+    assert str(Report(0, 0, (), (), (), (), is_logging=True)) == "no requests"
 
 
 def test_a_report_does_not_begin_to_log_requests() -> None:

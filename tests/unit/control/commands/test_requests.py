@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 def broker(*groups: str) -> Broker:
     """Return a broker that has logged heartbeats of members of these groups."""
     log = RequestLog()
-    running = SimpleNamespace(request_log=log, clock=ManualClock(), history=EventHistory())
+    running = SimpleNamespace(
+        request_log=log, logs_requests=True, clock=ManualClock(), history=EventHistory()
+    )
     for group in groups:
         beat(log, group)
     return cast("Broker", running)
@@ -86,7 +88,7 @@ async def test_pending_requests_are_listed_last() -> None:
         1, "Heartbeat", None, "JoinGroup",
     )  # fmt: skip
     assert (pending.latency_ms, pending.response) == (None, None)
-    assert line_of(pending).endswith("me JoinGroup v9 g ok pending")
+    assert line_of(pending).endswith("me JoinGroup v9 g pending")
 
 
 async def test_a_request_has_the_reasons_of_its_refusals() -> None:
@@ -152,6 +154,17 @@ async def test_an_unmet_expectation_names_the_nearest_requests() -> None:
         f"  explain: {time} a joined: m joined",
     ]
     assert [each.request.number for each in result.nearest] == [1, 2, 3]
+
+
+async def test_a_maximum_needs_a_log_that_had_begun() -> None:
+    running = broker()
+    cast("SimpleNamespace", running).logs_requests = False
+    for fields in ({"never": True}, {"times": 0}):
+        with pytest.raises(CommandError, match="were not logged before this expectation"):
+            await expectation(**fields).perform(running)
+    assert (await expectation(never=True, within_ms=1).perform(running)).met
+    unmet = await expectation(within_ms=0).perform(running)
+    assert "were not logged before this expectation" in unmet.text
 
 
 async def test_an_expectation_waits_for_enough_requests() -> None:
