@@ -51,8 +51,9 @@ _MENTIONED_BUT_NOT_READ = frozenset(
     (
         # "….segment.bytes" is a setting of the coordinators' topics.
         "internal.metadata.log.segment.bytes", "metadata.log.segment.bytes",
-        # These are settings of clients that log in with a token.
+        # These are settings of clients: of their logins with a token, and of TLS.
         "sasl.login.callback.handler.class", "sasl.oauthbearer.token.endpoint.url",
+        "ssl.endpoint.identification.algorithm",
     )
 )  # fmt: skip
 """Keys that code mentions or seems to mention but does not read."""
