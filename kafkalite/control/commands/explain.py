@@ -18,7 +18,7 @@ from kafkalite.ports.times import duration_ms, instant_ms, iso_of
 from kafkalite.protocol.acl_operations import Entity
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.coordinator.event_history import Entry
     from kafkalite.coordinator.member_clients import MemberClient
@@ -233,19 +233,18 @@ def _lines(found: Explanation, given: Mapping[str, object]) -> list[str]:
     )
     if not found.entries:
         return [f"no entries about {_subject_text(subject)}{_similar_names(found, subject)}"]
-    return _entry_lines(found.entries, is_unfiltered=subject is None)
+    return list(_entry_lines(found.entries, is_unfiltered=subject is None))
 
 
-def _entry_lines(entries: Sequence[HistoryEntry], *, is_unfiltered: bool) -> list[str]:
-    """Return entries as lines with aligned columns."""
+def _entry_lines(entries: Sequence[HistoryEntry], *, is_unfiltered: bool) -> Iterator[str]:
+    """Yield entries as lines with aligned columns."""
     subject_width = 0
     if is_unfiltered:
         widest = max((len(_subject_of(each)) for each in entries), default=0)
         subject_width = min(widest, _MAX_SUBJECT_WIDTH)
     kind_width = max((len(each.kind) for each in entries), default=0) + 1
     names = _short_names(member for each in entries for member in each.members)
-    replace_ids = _id_replacement(names)
-    return [_entry_line(each, subject_width, kind_width, replace_ids) for each in entries]
+    return (_entry_line(each, subject_width, kind_width, names) for each in entries)
 
 
 def _similar_names(found: Explanation, subject: tuple[str, str] | None) -> str:
@@ -274,8 +273,8 @@ def _address_hint(client: str) -> str:
     return ""
 
 
-def lines_of(entries: Sequence[Entry]) -> list[str]:
-    """Return entries of the history as lines with aligned columns, and with their subjects."""
+def lines_of(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield entries of the history as lines with aligned columns, and with their subjects."""
     return _entry_lines([_described(each) for each in entries], is_unfiltered=True)
 
 
@@ -288,8 +287,7 @@ def _followed_line(entry: HistoryEntry, given: Mapping[str, object]) -> str:
     """Return an entry as one line that is aligned with the lines of other entries."""
     is_unfiltered = not given.keys() & set(_EntryFilter.AT_MOST_ONE)
     subject_width = _SUBJECT_WIDTH if is_unfiltered else 0
-    replace_ids = _id_replacement(_short_names(entry.members))
-    return _entry_line(entry, subject_width, _KIND_WIDTH, replace_ids)
+    return _entry_line(entry, subject_width, _KIND_WIDTH, _short_names(entry.members))
 
 
 def _subject_of(entry: HistoryEntry) -> str:
@@ -297,22 +295,21 @@ def _subject_of(entry: HistoryEntry) -> str:
 
 
 def _entry_line(
-    entry: HistoryEntry, subject_width: int, kind_width: int, replace_ids: Callable[[str], str]
+    entry: HistoryEntry, subject_width: int, kind_width: int, names: Mapping[str, str]
 ) -> str:
     subject = f" {_subject_of(entry):<{subject_width}}" if subject_width else ""
     repeated = f" ({entry.times} times since {entry.first_iso})" if entry.times > 1 else ""
-    text = replace_ids(entry.text)
+    text = _named_text(entry, names)
     return f"{entry.at_iso}{subject} {f'{entry.kind}:':<{kind_width}} {text}{repeated}"
 
 
-def _id_replacement(names: Mapping[str, str]) -> Callable[[str], str]:
-    """Return a function that replaces member ids in a text by the names of the members."""
-    if not names:
-        return str
-    longest_first = sorted(names, key=len, reverse=True)
-    ids = "|".join(map(re.escape, longest_first))
-    pattern = re.compile(rf"(?<![\w+/-])(?:{ids})(?![\w+/-])")
-    return lambda text: pattern.sub(lambda match: names[match[0]], text)
+def _named_text(entry: HistoryEntry, names: Mapping[str, str]) -> str:
+    """Return the text of an entry with the names of its members in place of their ids."""
+    ids = sorted((each.member_id for each in entry.members), key=len, reverse=True)
+    if not ids:
+        return entry.text
+    pattern = rf"(?<![\w+/-])(?:{'|'.join(map(re.escape, ids))})(?![\w+/-])"
+    return re.sub(pattern, lambda match: names[match[0]], entry.text)
 
 
 def _short_names(members: Iterable[NamedMember | MemberClient]) -> dict[str, str]:

@@ -98,7 +98,7 @@ class ShowReport:
             last_request,
             history.last_number,
             tuple(await _request_lines(requests, self.limit)),
-            tuple(lines_of(entries[-self.limit :])),
+            tuple([each async for each in in_turns(lines_of(entries[-self.limit :]))]),
             tuple(fault_line(each) for each in broker.faults.states()),
             tuple([each async for each in hints(cluster, requests, entries, now_ms)]),
             is_logging=log is not None,

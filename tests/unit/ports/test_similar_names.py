@@ -26,4 +26,9 @@ def test_number_of_compared_names_is_limited() -> None:
             yield f"topic-{number}"
 
     assert similar_names_hint("topic-7" * 1_000, names()) == ""  # type: ignore[arg-type]
-    assert len(compared) <= 501
+    assert len(compared) <= 2_001
+
+
+def test_similar_names_are_found_among_many_others() -> None:
+    known = [f"events-{number}" for number in range(1_900)] + ["orders"]
+    assert similar_names_hint("ordrs", known) == "; similar names are orders"
