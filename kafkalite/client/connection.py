@@ -229,7 +229,9 @@ class Connection(asyncio.Protocol):
         questions = []
         if not self._has_answered:
             questions.append(self._access.tls_question)
-        if not self.is_admitted and api_key_of(request) != ApiKey.API_VERSIONS:
+        # A broker that requires a password answers ApiVersions before it, but only once.
+        is_first = api_key_of(request) == ApiKey.API_VERSIONS and not self._has_answered
+        if not self.is_admitted and not is_first:
             questions.append(self._access.login_question)
         hint = " ".join((*questions, "its log may have the reason"))
         return DisconnectedError(

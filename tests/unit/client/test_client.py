@@ -12,6 +12,7 @@ from kafkalite.client import client as module
 from kafkalite.client.access import Access, Login
 from kafkalite.client.client import KafkaClient
 from kafkalite.client.connection import UnreachableError
+from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
 from kafkalite.protocol.versions import Versions
@@ -325,6 +326,18 @@ async def test_only_the_login_can_be_the_cause_after_the_versions(
             await client.ask(address, REQUEST, KNOWN)
     assert question in str(closed.value)
     assert "TLS" not in str(closed.value)
+
+
+async def test_a_password_can_be_the_cause_at_a_second_request_for_the_versions() -> None:
+    broker = ScriptedBroker()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await broker.serve_one(reader, writer)  # as Kafka, which answers ApiVersions once
+        await close_connection(reader, writer)
+
+    async with listening(serve) as address, KafkaClient([address]) as client:
+        with pytest.raises(UnreachableError, match=r"\(does it require a password\?"):
+            await client.ask(address, ApiVersionsRequest(), Versions(0, 2))
 
 
 async def test_access_is_not_the_cause_at_a_broker_that_has_answered() -> None:
