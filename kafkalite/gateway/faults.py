@@ -344,6 +344,11 @@ class _FaultyHandler:
 
         deferred: DeferredRequest[Any] = DeferredRequest(handle)
         is_late = action.late and deferred.take_memory(self._budget, call.request_bytes)
+        if closes_first and not is_late:
+            # Without a connection, nothing but the budget limits the requests that wait.
+            text = self._disconnection_text(fault, "before")
+            self._record_disconnection(fault, call, request, text)
+            raise DisconnectError(text)
         deferred.wait(None if is_late else lambda: fault.drop(deferred))
         clock = call.node.clock
         fault.delayed[deferred] = (

@@ -393,6 +393,22 @@ def test_late_requests_have_limited_memory(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(handled) == 3
 
 
+def test_late_requests_whose_connections_were_closed_have_limited_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    size = len(request_frame(BEAT, 4)) - 4
+    monkeypatch.setattr("kafkalite.gateway.faults.MAX_LATE_BYTES", size)
+    handled, handle = counted()
+    faulty = ServedWithFaults(handle)
+    fault = faulty.add(hold=True, late=True, disconnect="before")
+    for reason in ("Heartbeat is handled later", "closed the connection before it was handled"):
+        with pytest.raises(DisconnectError, match=reason):
+            faulty.send(request_frame(BEAT, 4))
+    assert faulty.injected.states()[0].waiting == 1
+    faulty.injected.release(fault.id)
+    assert len(handled) == 1
+
+
 def test_a_stop_drops_late_requests() -> None:
     handled, handle = counted()
     faulty = ServedWithFaults(handle)
