@@ -26,6 +26,8 @@ _SESSION_ARGUMENTS = ("topics", "faults", "reset")
 """Arguments of the marker that a running broker can have."""
 _LOGGED_REQUESTS = 1_000
 """The number of requests that a broker of a fixture logs, for the report of a failed test."""
+_AFTER_ALL = 2**31 - 1
+"""A number above those of all requests and events."""
 _FREE_PORT = "0"
 """The address of a server of a fixture, if its option is given without one."""
 
@@ -195,7 +197,8 @@ def _report_of(broker: Broker, seen: _Seen) -> str | None:
 
 def _seen_by(broker: Broker) -> _Seen | None:
     try:
-        report = broker.report(limit=1)
+        # The numbers are needed, and not what is before them, which takes long to describe.
+        report = broker.report(after_request=_AFTER_ALL, after_entry=_AFTER_ALL)
     except RuntimeError:  # it does not run
         return None
     return _Seen(report.last_request, report.last_entry)
