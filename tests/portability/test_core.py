@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -41,13 +46,20 @@ ONLY_POSIX = ("O_CLOEXEC", "O_NOFOLLOW", "chown", "fork", "geteuid", "mkfifo", "
 """Names in `os` that Windows lacks; hidden by one test, because libraries of others use them."""
 
 
-def portable_environment() -> dict[str, str]:
-    """Return the environment of a process that lacks what Windows lacks."""
+@pytest.fixture(scope="module")
+def portable_environment() -> Iterator[dict[str, str]]:
+    """Return the environment of processes that lack what Windows lacks.
+
+    They have their own directory for temporary files: processes of other tests lock directories
+    before they name them, and would take a new directory of these processes for an abandoned one.
+    """
     search_path = os.pathsep.join((str(HERE), str(ROOT)))
-    return {**os.environ, "PYTHONPATH": search_path, "PYTEST_ADDOPTS": ""}
+    # The paths of sockets are limited to about 100 bytes, which those of `tmp_path` exceed.
+    with tempfile.TemporaryDirectory(prefix="portable-") as root:
+        yield {**os.environ, "PYTHONPATH": search_path, "PYTEST_ADDOPTS": "", "TMPDIR": root}
 
 
-def test_the_modules_are_hidden() -> None:
+def test_the_modules_are_hidden(portable_environment: dict[str, str]) -> None:
     program = (
         "import os, importlib.util, asyncio, kafkalite.ports.system as system\n"
         "from kafkalite.server import loop\n"
@@ -55,7 +67,7 @@ def test_the_modules_are_hidden() -> None:
     )
     completed = subprocess.run(
         [sys.executable, "-c", program],
-        env=portable_environment(),
+        env=portable_environment,
         capture_output=True,
         text=True,
         check=True,
@@ -63,7 +75,9 @@ def test_the_modules_are_hidden() -> None:
     assert completed.stdout.split() == ["False", "True", "None"]
 
 
-def test_a_broker_with_tls_starts_without_functions_of_posix() -> None:
+def test_a_broker_with_tls_starts_without_functions_of_posix(
+    portable_environment: dict[str, str],
+) -> None:
     program = (
         f"import os, signal\nfor name in {ONLY_POSIX}: delattr(os, name)\n"
         "del signal.SIGHUP\n"
@@ -73,7 +87,7 @@ def test_a_broker_with_tls_starts_without_functions_of_posix() -> None:
     )
     completed = subprocess.run(
         [sys.executable, "-c", program],
-        env=portable_environment(),
+        env=portable_environment,
         capture_output=True,
         text=True,
         check=False,
@@ -83,7 +97,7 @@ def test_a_broker_with_tls_starts_without_functions_of_posix() -> None:
 
 @pytest.mark.endurance
 @pytest.mark.timeout(900)
-def test_the_core_passes() -> None:
+def test_the_core_passes(portable_environment: dict[str, str]) -> None:
     packages = [f"tests/unit/{package}" for package in CORE]
     excluded = [f"--ignore={path}" for path in NEEDS_POSIX]
     # asyncio leaks the transport of a socket that it accepted just before its server was closed.
@@ -92,7 +106,7 @@ def test_the_core_passes() -> None:
     completed = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *packages],
         cwd=ROOT,
-        env=portable_environment(),
+        env=portable_environment,
         capture_output=True,
         text=True,
         check=False,
