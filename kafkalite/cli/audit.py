@@ -116,7 +116,7 @@ COUNTS: Final = (
 )
 
 
-def add_audit(parser: ArgumentParser) -> None:
+def add_options(parser: ArgumentParser) -> None:
     """Add the options of `audit`."""
     parser.add_argument(
         "inputs",
@@ -215,7 +215,7 @@ def _add_settings(parser: ArgumentParser) -> None:
             add_former_flag(parser, setting.former_flag, setting.field)
 
 
-def audit(arguments: Namespace) -> None:
+def run(arguments: Namespace) -> None:
     """Write the tables and the report; raises SystemExit if that fails."""
     open_closed_streams()
     try:
@@ -277,14 +277,14 @@ def _is_for_local_engine(arguments: Namespace, job: Job, size: int | None) -> bo
 def _run_locally(job: Job, size: int | None) -> Outcome:
     from kafkalite.lab.columnar.kernels import interpreted_kernels  # noqa: PLC0415 - as below
     from kafkalite.lab.spark.dataframes import LocalEngineError, local_engine  # noqa: PLC0415
-    from kafkalite.lab.spark.pipeline import audit as run  # noqa: PLC0415
+    from kafkalite.lab.spark.pipeline import audit  # noqa: PLC0415
     from kafkalite.lab.spark.progress import ConsoleReporter  # noqa: PLC0415
     from kafkalite.ports.clock import AdjustableClock  # noqa: PLC0415 - see above
 
     try:
         is_tiny = size is not None and size < MAX_INTERPRETED_BYTES
         with local_engine() as session, interpreted_kernels() if is_tiny else nullcontext():
-            return run(session, job, ConsoleReporter(sys.stderr, AdjustableClock().now_ms))
+            return audit(session, job, ConsoleReporter(sys.stderr, AdjustableClock().now_ms))
     except LocalEngineError as error:
         exit_with_error(FAILED_STATUS, f"the local engine failed: {error}; try --engine spark")
 
@@ -344,7 +344,7 @@ def _run(  # noqa: PLR0917 - called once
     from kafkalite.lab.spark.jvm_output import filtered_stderr  # noqa: PLC0415
     from kafkalite.lab.spark.locations import location  # noqa: PLC0415
     from kafkalite.lab.spark.output_journal import locked  # noqa: PLC0415
-    from kafkalite.lab.spark.pipeline import audit as run  # noqa: PLC0415
+    from kafkalite.lab.spark.pipeline import audit  # noqa: PLC0415
     from kafkalite.lab.spark.progress import ConsoleReporter  # noqa: PLC0415
     from kafkalite.lab.spark.session import start, store_classes  # noqa: PLC0415
     from kafkalite.lab.spark.shipping import ship  # noqa: PLC0415
@@ -369,7 +369,7 @@ def _run(  # noqa: PLR0917 - called once
         if period_ms is not None:
             _follow(session, job, console, period_ms)
             return None
-        outcome = run(session, job, console)
+        outcome = audit(session, job, console)
     finally:
         _stop(session)
     if stores_classes:

@@ -27,7 +27,7 @@ _MAX_PORT = 65_535
 _MAX_FRAME_BYTES = 2**31 - 1
 
 
-def add_capture(parser: ArgumentParser) -> None:
+def add_options(parser: ArgumentParser) -> None:
     """Add the options of `capture`."""
     parser.add_argument("directory", metavar="DIR", help="directory for the capture files")
     parser.add_argument(
@@ -99,7 +99,7 @@ def _add_limit_and_logging_options(parser: ArgumentParser) -> None:
     add_broker_options(parser, LOGGING_OPTIONS)
 
 
-def capture(arguments: Namespace) -> None:
+def run(arguments: Namespace) -> None:
     """Run the proxy until a signal stops it; raises SystemExit if it cannot start."""
     # Imported here: a broker starts faster without them.
     from kafkalite.capture.recording.file_rotation import CaptureError  # noqa: PLC0415

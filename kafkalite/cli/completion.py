@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 SHELLS = ("bash", "zsh", "tcsh")
 
 
-def add_completion(parser: ArgumentParser) -> None:
+def add_options(parser: ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument(
         "shell", choices=SHELLS, metavar="SHELL", help=f"the shell: {', '.join(SHELLS)}"
     )
 
 
-def completion(parsed: Namespace, parser: ArgumentParser) -> None:
-    """Print the script for the commands of `parser`."""
+def run(arguments: Namespace) -> None:
+    """Print the script for all commands."""
     import shtab  # noqa: PLC0415 - only for this command
 
-    sys.stdout.write(shtab.complete(parser, shell=parsed.shell))
+    sys.stdout.write(shtab.complete(arguments.new_parser(), shell=arguments.shell))

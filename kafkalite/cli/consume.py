@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _ISOLATIONS: Final = ("read_committed", "read_uncommitted")
 
 
-def add_consume(parser: ArgumentParser) -> None:
+def add_options(parser: ArgumentParser) -> None:
     """Add the options of `kafkalite consume`."""
     parser.add_argument("topic", metavar="TOPIC", help="name of the topic")
     _add_selection(parser)
@@ -100,7 +100,7 @@ def _add_form(parser: ArgumentParser) -> None:
     )
 
 
-def consume(arguments: Namespace) -> None:
+def run(arguments: Namespace) -> None:
     """Print the records of a topic; raises SystemExit if that fails."""
     run_with_client(arguments, lambda client, cluster: _consume(client, cluster, arguments))
 

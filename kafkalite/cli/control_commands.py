@@ -10,7 +10,6 @@ import json
 import os
 from argparse import SUPPRESS
 from dataclasses import is_dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, get_origin
 
 from kafkalite.cli.argument_types import number, whole_number
@@ -21,16 +20,15 @@ from kafkalite.cli.tables import in_colour
 from kafkalite.config.options import DEFAULT_CONTROL
 from kafkalite.config.typed_json import fields_of
 from kafkalite.control.client import ControlClient, ControlError
-from kafkalite.control.command_table import families, rows
+from kafkalite.control.command_table import families, family_of
 from kafkalite.control.endpoint import CONTROL_VARIABLE, find_endpoint
-from kafkalite.server.settings import parse_config
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace, _ActionsContainer
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kafkalite.config.typed_json import Field
-    from kafkalite.control.command_table import Joined, Row, Words
+    from kafkalite.control.command_table import Family, Joined, Row, Words
 
 
 class Choice(NamedTuple):
@@ -40,21 +38,42 @@ class Choice(NamedTuple):
     words: Words
 
 
-def control_commands() -> list[
-    tuple[str, str, Callable[[ArgumentParser], None], Callable[[Namespace], None]]
-]:
-    """Return each first word, its description, and functions that add its options and run it."""
-    return [
-        (word, about, partial(add_options, word=word), run)
-        for family in families()
-        for word, about in family.words.items()
-    ]
+class ControlCommand(NamedTuple):
+    """The commands of a family that begin with one word."""
+
+    name: str
+    about: str
+    family: Family
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Add the actions of the word and their options."""
+        add_options(parser, self)
+
+    def run(self, arguments: Namespace) -> None:
+        """Send the command to the broker and print its answer; raises SystemExit if that fails."""
+        run(arguments)
 
 
-def add_options(parser: ArgumentParser, word: str) -> None:
-    """Add the actions of a first word and their options."""
+def control_commands() -> list[ControlCommand]:
+    """Return all commands."""
+    return [each for family in families() for each in _commands_of(family)]
+
+
+def commands_named(word: str) -> list[ControlCommand]:
+    """Return the command that begins with a word; only its module is imported."""
+    family = family_of(word)
+    return [] if family is None else [each for each in _commands_of(family) if each.name == word]
+
+
+def _commands_of(family: Family) -> list[ControlCommand]:
+    return [ControlCommand(word, about, family) for word, about in family.words.items()]
+
+
+def add_options(parser: ArgumentParser, command: ControlCommand) -> None:
+    """Add the actions of a command and their options."""
+    word = command.name
     by_words: dict[str, list[Choice]] = {}
-    for row in rows():
+    for row in command.family.rows:
         for words in row.words:
             if words.words.partition(" ")[0] == word:
                 by_words.setdefault(words.words, []).append(Choice(row, words))
@@ -250,6 +269,8 @@ def _value(field: Field, value: Any) -> object:  # noqa: ANN401 - any value of a
     if field.about.parse is not None:
         return field.about.parse(value)
     if get_origin(field.type) is dict:
+        from kafkalite.server.settings import parse_config  # noqa: PLC0415 - for few commands
+
         return parse_config(value)
     return value
 

@@ -45,7 +45,7 @@ _FAIL_ON = {
 _MAX_PRINTED = 200
 
 
-def add_diff(parser: ArgumentParser) -> None:
+def add_options(parser: ArgumentParser) -> None:
     """Add the options of `diff`."""
     parser.add_argument("before", metavar="DIR_A", help="directory of captures, or one file")
     parser.add_argument("after", metavar="DIR_B", help="directory or file to compare it with")
@@ -59,7 +59,7 @@ def add_diff(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
-def diff(arguments: Namespace) -> None:
+def run(arguments: Namespace) -> None:
     """Compare two captures, and print the differences; raises SystemExit."""
     # Imported here: a broker starts faster without them.
     from kafkalite.lab.replay.diff.captures import diff as compare  # noqa: PLC0415

@@ -28,7 +28,7 @@ _DEFAULT_TIMEOUT = "30s"
 _MAX_TIMEOUT_MS = 2**31 - 1
 
 
-def add_fence(parser: ArgumentParser) -> None:
+def add_options(parser: ArgumentParser) -> None:
     """Add the options of `fence-producers`."""
     parser.add_argument(
         "ids",
@@ -46,7 +46,7 @@ def add_fence(parser: ArgumentParser) -> None:
     add_cluster_options(parser)
 
 
-def fence(arguments: Namespace) -> None:
+def run(arguments: Namespace) -> None:
     """Fence the producers of the given ids, and print each result; raises SystemExit."""
     # Imported here: a broker starts faster without them.
     import asyncio  # noqa: PLC0415

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cli.argument_types import whole_number
-from kafkalite.cli.cluster_options import Action, add_actions, print_json, print_lines
+from kafkalite.cli.cluster_options import Action, add_actions, print_json, print_lines, run_action
 from kafkalite.cli.output import print_to_stderr
 from kafkalite.cli.streams import printable
 from kafkalite.cli.tables import Coloured, in_colour, table_lines
@@ -26,7 +26,7 @@ _TYPES: Final = ("classic", "consumer", "share", "streams")
 _STATE_COLOURS: Final[Mapping[str, str]] = {"Stable": "green", "Empty": "yellow", "Dead": "red"}
 
 
-def add_group(parser: ArgumentParser) -> None:
+def add_options(parser: ArgumentParser) -> None:
     """Add the actions of `kafkalite group`."""
     add_actions(
         parser,
@@ -44,6 +44,11 @@ def add_group(parser: ArgumentParser) -> None:
             ),
         ),
     )
+
+
+def run(arguments: Namespace) -> None:
+    """Run the chosen action; raises SystemExit if it fails."""
+    run_action(arguments)
 
 
 def _add_list(parser: ArgumentParser) -> None:

@@ -7,30 +7,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
-from kafkalite import __version__
-from kafkalite.cli import (
-    audit,
-    capture,
-    cluster_options,
-    completion,
-    consume,
-    diff,
-    fence,
-    group,
-    produce,
-    replay,
-    serve,
-    show,
-    topic,
-    transaction,
-)
+from kafkalite import __version__, cli
 from kafkalite.cli.output import USAGE_STATUS
 from kafkalite.cli.streams import discard_output, end_output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Sequence
+    from types import ModuleType
 
 
 _INTERRUPTED_STATUS = 130
@@ -62,88 +49,102 @@ class FixedWidthHelp(argparse.HelpFormatter):
         super().__init__(prog, width=80)
 
 
+class Command(Protocol):
+    """A command of the shell."""
+
+    @property
+    def name(self) -> str:
+        """The first word."""
+
+    @property
+    def about(self) -> str:
+        """The description, one sentence."""
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Add the options to a parser."""
+
+    def run(self, arguments: Namespace) -> None:
+        """Carry out the command; raises SystemExit if it fails."""
+
+
+class ModuleCommand(NamedTuple):
+    """A command whose module has `add_options` and `run`; it is imported when they are called."""
+
+    name: str
+    about: str
+    module: str
+    """The name of the module in this package."""
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Add the options to a parser."""
+        self._import().add_options(parser)
+
+    def run(self, arguments: Namespace) -> None:
+        """Carry out the command; raises SystemExit if it fails."""
+        self._import().run(arguments)
+
+    def _import(self) -> ModuleType:
+        return import_module(f"{cli.__name__}.{self.module}")
+
+
 COMMANDS = (
-    ("serve", "Run a broker until a signal stops it.", serve.add_options, serve.serve),
-    (
-        "topic",
-        "List, create, describe and delete topics of any Kafka cluster.",
-        topic.add_topic,
-        cluster_options.run_action,
+    ModuleCommand("serve", "Run a broker until a signal stops it.", "serve"),
+    ModuleCommand(
+        "topic", "List, create, describe and delete topics of any Kafka cluster.", "topic"
     ),
-    (
-        "produce",
-        "Write lines of the standard input as records to any Kafka cluster.",
-        produce.add_produce,
-        produce.produce,
+    ModuleCommand(
+        "produce", "Write lines of the standard input as records to any Kafka cluster.", "produce"
     ),
-    (
-        "consume",
-        "Print the records of a topic of any Kafka cluster.",
-        consume.add_consume,
-        consume.consume,
+    ModuleCommand("consume", "Print the records of a topic of any Kafka cluster.", "consume"),
+    ModuleCommand(
+        "group", "List, describe, reset and delete groups of any Kafka cluster.", "group"
     ),
-    (
-        "group",
-        "List, describe, reset and delete groups of any Kafka cluster.",
-        group.add_group,
-        cluster_options.run_action,
+    ModuleCommand(
+        "transaction", "List, describe and abort transactions of any Kafka cluster.", "transaction"
     ),
-    (
-        "transaction",
-        "List, describe and abort transactions of any Kafka cluster.",
-        transaction.add_transaction,
-        cluster_options.run_action,
-    ),
-    (
+    ModuleCommand(
         "fence-producers",
         "Fence the producers of transactional ids, and abort their open transactions.",
-        fence.add_fence,
-        fence.fence,
+        "fence",
     ),
-    (
-        "capture",
-        "Record the traffic between clients and a cluster, with a proxy.",
-        capture.add_capture,
-        capture.capture,
+    ModuleCommand(
+        "capture", "Record the traffic between clients and a cluster, with a proxy.", "capture"
     ),
-    ("show", "Print the requests and responses in captures.", show.add_show, show.show),
-    (
+    ModuleCommand("show", "Print the requests and responses in captures.", "show"),
+    ModuleCommand(
         "replay",
         "Send the requests of a capture to a broker, and compare the responses.",
-        replay.add_replay,
-        replay.replay,
+        "replay",
     ),
-    (
-        "diff",
-        "Compare two captures by API and field.",
-        diff.add_diff,
-        diff.diff,
-    ),
-    (
-        "audit",
-        "Write tables, audits and a report about captures.",
-        audit.add_audit,
-        audit.audit,
-    ),
-    (
+    ModuleCommand("diff", "Compare two captures by API and field.", "diff"),
+    ModuleCommand("audit", "Write tables, audits and a report about captures.", "audit"),
+    ModuleCommand(
         "completion",
         "Print a script that completes commands and options in a shell.",
-        completion.add_completion,
-        lambda parsed: completion.completion(parsed, new_parser()),
+        "completion",
     ),
 )
-"""Each command: name, description, function that adds its options, function that runs it.
-
-The commands to a running broker are not among them.
-"""
+"""The commands of modules; the commands to a running broker are not among them."""
 
 
-def all_commands() -> tuple[tuple[str, str, Callable[..., None], Callable[..., None]], ...]:
+def all_commands() -> tuple[Command, ...]:
     """Return `COMMANDS` and the commands to a running broker."""
     from kafkalite.cli.control_commands import control_commands  # noqa: PLC0415 - a fast start
 
-    serve_command, *others = COMMANDS
-    return (serve_command, *control_commands(), *others)
+    serve, *others = COMMANDS
+    return (serve, *control_commands(), *others)
+
+
+def _commands_for(given: Sequence[str]) -> tuple[Command, ...]:
+    """Return the command that the arguments name, or all commands if they name none."""
+    word = next((each for each in given if not each.startswith("-")), None)
+    if word is None:
+        return all_commands() if {"-h", "--help"}.intersection(given) or not given else ()
+    if named := tuple(each for each in COMMANDS if each.name == word):
+        return named
+    from kafkalite.cli.control_commands import commands_named  # noqa: PLC0415 - a fast start
+
+    return tuple(commands_named(word)) or all_commands()
 
 
 def new_parser(given: Sequence[str] | None = None) -> CommandParser:
@@ -155,16 +156,18 @@ def new_parser(given: Sequence[str] | None = None) -> CommandParser:
         formatter_class=FixedWidthHelp,
     )
     parser.add_argument("--version", action="version", version=f"kafkalite {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    word = next((each for each in given or () if not each.startswith("-")), None)
-    is_alone = word in {name for name, *_ in COMMANDS}
-    for name, about, add_options, run in COMMANDS if is_alone else all_commands():
-        command = commands.add_parser(
-            name, help=about, description=about, allow_abbrev=False, formatter_class=FixedWidthHelp
+    actions = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for each in all_commands() if given is None else _commands_for(given):
+        command = actions.add_parser(
+            each.name,
+            help=each.about,
+            description=each.about,
+            allow_abbrev=False,
+            formatter_class=FixedWidthHelp,
         )
-        if given is None or name in given:  # adding the options of all commands would be slow
-            add_options(command)
-        command.set_defaults(run=run, parser=command)
+        if given is None or each.name in given:  # adding the options of all commands would be slow
+            each.add_options(command)
+        command.set_defaults(run=each.run, parser=command, new_parser=new_parser)
     return parser
 
 

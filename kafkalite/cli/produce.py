@@ -37,7 +37,7 @@ class _Form(NamedTuple):
     timestamp_ms: int | None
 
 
-def add_produce(parser: ArgumentParser) -> None:
+def add_options(parser: ArgumentParser) -> None:
     """Add the options of `kafkalite produce`."""
     parser.add_argument("topic", metavar="TOPIC", help="name of the topic")
     parser.add_argument(
@@ -97,7 +97,7 @@ def _add_producer_options(parser: ArgumentParser) -> None:
     )
 
 
-def produce(arguments: Namespace) -> None:
+def run(arguments: Namespace) -> None:
     """Write the lines of the standard input; raises SystemExit if that fails."""
     run_with_client(arguments, lambda client, cluster: _produce(client, cluster, arguments))
 

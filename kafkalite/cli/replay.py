@@ -39,7 +39,7 @@ _PROGRESS_INTERVAL_S = 10.0
 _TERMINATED_STATUS = 128 + signal.SIGTERM
 
 
-def add_replay(parser: ArgumentParser) -> None:
+def add_options(parser: ArgumentParser) -> None:
     """Add the options of `replay`."""
     parser.add_argument(
         "captures", nargs="+", metavar="DIR", help="directory of captures, or one file"
@@ -87,7 +87,7 @@ def add_replay(parser: ArgumentParser) -> None:
     add_access_options(parser)
 
 
-def replay(arguments: Namespace) -> None:
+def run(arguments: Namespace) -> None:
     """Replay captures, print the report, and exit with its status; raises SystemExit."""
     with _sigterm_as_interrupt():
         _replay(arguments)
@@ -120,7 +120,7 @@ def _replay(arguments: Namespace) -> None:
     # Imported here: a broker starts faster without them.
     from kafkalite.cli.access_options import access_from  # noqa: PLC0415
     from kafkalite.lab.replay.options import ReplayOptions  # noqa: PLC0415
-    from kafkalite.lab.replay.player import run  # noqa: PLC0415
+    from kafkalite.lab.replay.player import run as player  # noqa: PLC0415
     from kafkalite.lab.replay.player.pacing import ClockError  # noqa: PLC0415
     from kafkalite.lab.replay.report import FailOn  # noqa: PLC0415
     from kafkalite.ports.times import duration_ms  # noqa: PLC0415
@@ -128,7 +128,7 @@ def _replay(arguments: Namespace) -> None:
     open_closed_streams()
     progress = _Progress()
     try:
-        report = run.replay(
+        report = player.replay(
             arguments.captures,
             to=arguments.to,
             options=ReplayOptions(
@@ -147,9 +147,9 @@ def _replay(arguments: Namespace) -> None:
             _print_partial_report(arguments, progress.report, "it was interrupted")
             print_to_stderr("interrupted: the rest of the capture was not replayed")
         raise
-    except run.NothingToReplayError as error:
+    except player.NothingToReplayError as error:
         exit_with_error(USAGE_STATUS, str(error))
-    except (run.ReplayError, ClockError) as error:
+    except (player.ReplayError, ClockError) as error:
         if progress.report is not None and progress.report.responses:
             _print_partial_report(arguments, progress.report, str(error))
         exit_with_error(FAILED_STATUS, str(error))

@@ -34,7 +34,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_broker_options(parser, OPTIONS)
 
 
-def serve(arguments: Namespace) -> None:
+def run(arguments: Namespace) -> None:
     """Run a broker until a signal stops it, then end the process.
 
     Raises SystemExit if the broker cannot start.

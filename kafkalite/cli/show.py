@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MAX_PORT = 65_535
 
 
-def add_show(parser: ArgumentParser) -> None:
+def add_options(parser: ArgumentParser) -> None:
     """Add the options of `show`."""
     parser.add_argument(
         "paths",
@@ -61,7 +61,7 @@ def add_show(parser: ArgumentParser) -> None:
     )
 
 
-def show(arguments: Namespace) -> None:
+def run(arguments: Namespace) -> None:
     """Print the selected exchanges; raises SystemExit for invalid arguments."""
     # Imported here: a broker starts faster without them.
     from kafkalite.capture.reading.captures import exchanges, read  # noqa: PLC0415

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.cli.argument_types import whole_number
-from kafkalite.cli.cluster_options import Action, add_actions, print_json, print_lines
+from kafkalite.cli.cluster_options import Action, add_actions, print_json, print_lines, run_action
 from kafkalite.cli.streams import printable
 from kafkalite.cli.tables import Coloured, in_colour, table_lines
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafkalite.client.topics import TopicConfig, TopicDescription
 
 
-def add_topic(parser: ArgumentParser) -> None:
+def add_options(parser: ArgumentParser) -> None:
     """Add the actions of `kafkalite topic`."""
     add_actions(
         parser,
@@ -32,6 +32,11 @@ def add_topic(parser: ArgumentParser) -> None:
             Action("delete", "Delete topics with their records.", _add_delete, _delete),
         ),
     )
+
+
+def run(arguments: Namespace) -> None:
+    """Run the chosen action; raises SystemExit if it fails."""
+    run_action(arguments)
 
 
 def _add_list(parser: ArgumentParser) -> None:

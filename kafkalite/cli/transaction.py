@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cli.argument_types import whole_number
-from kafkalite.cli.cluster_options import Action, add_actions, print_json, print_lines
+from kafkalite.cli.cluster_options import Action, add_actions, print_json, print_lines, run_action
 from kafkalite.cli.output import FAILED_STATUS, print_to_stderr
 from kafkalite.cli.streams import printable
 from kafkalite.cli.tables import Coloured, table_lines
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FENCE_TIMEOUT_MS: Final = 30_000
 
 
-def add_transaction(parser: ArgumentParser) -> None:
+def add_options(parser: ArgumentParser) -> None:
     """Add the actions of `kafkalite transaction`."""
     add_actions(
         parser,
@@ -40,6 +40,11 @@ def add_transaction(parser: ArgumentParser) -> None:
             ),
         ),
     )
+
+
+def run(arguments: Namespace) -> None:
+    """Run the chosen action; raises SystemExit if it fails."""
+    run_action(arguments)
 
 
 def _add_list(parser: ArgumentParser) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from kafkalite.config.typed_json import fields_of
@@ -157,6 +158,22 @@ def families() -> list[Family]:
 
     names = sorted(each.name for each in iter_modules(commands.__path__))
     return [import_module(f"{commands.__name__}.{name}").COMMANDS for name in names]
+
+
+def family_of(word: str) -> Family | None:
+    """Return the commands that begin with a word in a shell, such as `fault`; None without any.
+
+    The word is the name of the module, in the singular. No other module is imported.
+    """
+    name = word.replace("-", "_")
+    for each in (name, f"{name}s"):
+        if not each.isidentifier():
+            return None
+        module = f"{commands.__name__}.{each}"
+        if find_spec(module) is not None:
+            family: Family = import_module(module).COMMANDS
+            return family
+    return None
 
 
 def rows() -> list[Row]:

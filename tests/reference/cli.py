@@ -30,11 +30,11 @@ _UNTITLED = ("positional arguments", "options")
 def cli_page() -> str:
     """Return the page of the command line."""
     parts = []
-    for name, description, add_options, _ in all_commands():
-        parser = argparse.ArgumentParser(prog=f"kafkalite {name}", add_help=False)
-        add_options(parser)
-        parts += [f"## kafkalite {name}", description]
-        parts += [_SERVE, *_broker_options()] if name == "serve" else _arguments(parser)
+    for command in all_commands():
+        parser = argparse.ArgumentParser(prog=f"kafkalite {command.name}", add_help=False)
+        command.add_options(parser)
+        parts += [f"## kafkalite {command.name}", command.about]
+        parts += [_SERVE, *_broker_options()] if command.name == "serve" else _arguments(parser)
     return page("Command line", _INTRODUCTION, *parts)
 
 

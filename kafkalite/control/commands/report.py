@@ -10,7 +10,6 @@ from kafkalite.control.command_table import Family, Row, Words, running_cluster
 from kafkalite.control.commands.explain import COLOURS, lines_of
 from kafkalite.control.commands.faults import line_of as fault_line
 from kafkalite.control.commands.requests import line_of, recorded
-from kafkalite.control.hints import hints
 from kafkalite.control.turns import REQUESTS_PER_TURN, answer_pieces, in_turns
 from kafkalite.protocol import codec
 from kafkalite.protocol.acl_operations import Entity
@@ -86,6 +85,8 @@ class ShowReport:
 
     async def perform(self, broker: Broker) -> Report:
         """Return the report."""
+        from kafkalite.control.hints import hints  # noqa: PLC0415 - a shell needs no broker
+
         cluster, history = running_cluster(broker), broker.history
         requests: Sequence[LoggedRequest] = ()
         last_request = 0

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 from kafkalite.config.typed_json import About
-from kafkalite.control.broker_reset import reset
 from kafkalite.control.command_table import CommandError, Family, Row, Words
 from kafkalite.control.turns import answer_pieces
 from kafkalite.ports.texts import count_text
@@ -61,6 +60,8 @@ class ResetBroker:
 
     async def perform(self, broker: Broker) -> ResetAnswer:
         """Reset the broker; raises CommandError if that is impossible."""
+        from kafkalite.control.broker_reset import reset  # noqa: PLC0415 - a shell needs no broker
+
         return ResetAnswer(*await reset(broker, self.topics, self.groups))
 
 

@@ -25,7 +25,7 @@ from kafkalite.cli.audit import (
     _root_cause,
     _run_locally,
     _selection_text,
-    add_audit,
+    add_options,
 )
 from kafkalite.cli.main import main
 from kafkalite.lab.columnar.kernels import Kernel
@@ -166,7 +166,7 @@ def test_local_engine_refuses_what_needs_spark(arguments: list[str], reason: str
 
 def _arguments(*words: str) -> Namespace:
     parser = ArgumentParser()
-    add_audit(parser)
+    add_options(parser)
     return parser.parse_args(words)
 
 
@@ -230,7 +230,7 @@ def test_an_outcome_names_the_selection_without_requests_and_files_that_are_no_c
 
 def test_former_flags_are_accepted_but_not_shown() -> None:
     parser = ArgumentParser()
-    add_audit(parser)
+    add_options(parser)
     former = [
         *("--aftermath", "5s", "--storm", "7", "--jobs", "health"),
         *("--by-spark", "--keep-vanished"),

@@ -30,7 +30,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 def test_script_names_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     main(["completion", shell])
     script = capsys.readouterr().out
-    assert [name for name, *_ in all_commands() if name not in script] == []
+    assert [each.name for each in all_commands() if each.name not in script] == []
     assert "listen" in script  # tcsh scripts omit the dashes
 
 
