@@ -16,6 +16,7 @@ from kafkalite.control.command_table import (
 )
 from kafkalite.control.internal_requests import result_of
 from kafkalite.control.turns import chunks, in_turns
+from kafkalite.control.waiting import Changes, deadline_after
 from kafkalite.coordinator.contract import Event
 from kafkalite.metadata.client_quotas import QuotaAlteration
 from kafkalite.metadata.image import ResourceType
@@ -49,7 +50,7 @@ _MAX_EVENTS: Final = 100
 _MAX_ATTEMPTS: Final = 10
 _MAX_NAMED: Final = 3
 _ALL: Final = "*"
-_MARKERS_TIMEOUT_S: Final = 10.0
+_MARKERS_TIMEOUT_MS: Final = 10_000
 
 
 class ResetResult(NamedTuple):
@@ -214,26 +215,20 @@ async def _delete_transactional_ids(cluster: Cluster) -> tuple[str, ...]:
         for each in shard.machine.transactions()
     ]
     names = tuple(sorted(name for name, _ in pending))
-    changed = asyncio.Event()
-    cluster.transactions.watch(changed.set)
-    try:
-        async with asyncio.timeout(_MARKERS_TIMEOUT_S):
-            while pending:
-                changed.clear()
-                pending = [
-                    each
-                    async for each in in_turns(pending, _ENTRIES_PER_TURN)
-                    if not _is_removed(*each)
-                ]
-                if pending:
-                    await changed.wait()
-    except TimeoutError as error:
-        raise CommandError(
-            f"transactions are open after {_MARKERS_TIMEOUT_S:g} s, because their markers cannot "
-            f"be written: {', '.join(name for name, _ in pending[:_MAX_NAMED])}"
-        ) from error
-    finally:
-        cluster.transactions.unwatch(changed.set)
+    deadline = deadline_after(_MARKERS_TIMEOUT_MS)
+    with Changes(cluster.transactions.watchers) as changes:
+        while pending:
+            pending = [
+                each
+                async for each in in_turns(pending, _ENTRIES_PER_TURN)
+                if not _is_removed(*each)
+            ]
+            if pending and not await changes.next(deadline):
+                raise CommandError(
+                    f"transactions are open after {_MARKERS_TIMEOUT_MS // 1000} s, because their "
+                    "markers cannot be written: "
+                    f"{', '.join(name for name, _ in pending[:_MAX_NAMED])}"
+                )
     return names
 
 

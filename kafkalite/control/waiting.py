@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import TracebackType
+    from typing import Self
 
-    from kafkalite.coordinator.runtime import CoordinatorRuntime
     from kafkalite.ports.watchers import Watchers
 
 MAX_WAIT_MS: Final = 10 * 60 * 1000
@@ -17,49 +18,67 @@ MAX_WAIT_MS: Final = 10 * 60 * 1000
 _KEEP_ALIVE_S: Final = 15
 
 
-async def changed(watchers: Watchers, changes: int, deadline: float) -> bool:
-    """Wait until there are more changes than these; return False at the deadline.
+class Changes:
+    """The changes of something while it is examined again and again, as a context manager."""
 
-    The deadline is a time of the event loop.
-    """
-    if watchers.changes != changes:
-        return True
-    if asyncio.get_running_loop().time() >= deadline:
-        return False
-    event = asyncio.Event()
-    watchers.watch(event.set)
-    try:
-        async with asyncio.timeout_at(deadline):
-            await event.wait()
-    except TimeoutError:
-        return False
-    finally:
-        watchers.unwatch(event.set)
-    return True
+    __slots__ = ("_event", "_first_change", "_loop", "_watchers")
+
+    def __init__(self, watchers: Watchers) -> None:
+        self._watchers = watchers
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+        self._first_change = 0.0
+        """When the event was set, in time of the event loop."""
+
+    def __enter__(self) -> Self:
+        self._watchers.watch(self._note)
+        return self
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._watchers.unwatch(self._note)
+
+    def _note(self) -> None:
+        if not self._event.is_set():
+            self._first_change = self._loop.time()
+            self._event.set()
+
+    async def next(self, deadline: float) -> bool:
+        """Wait for a change since the previous call, or since the context was entered.
+
+        Return False if there is none before the deadline, a time of the event loop.
+        """
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._event.wait()
+        except TimeoutError:
+            return False
+        self._event.clear()
+        return self._first_change < deadline
 
 
-async def becomes_true(
-    condition: Callable[[], bool], coordinator: CoordinatorRuntime[Any], wait_ms: int
-) -> bool:
-    """Wait until a condition about the state of a coordinator is true.
+async def becomes_true(condition: Callable[[], bool], watchers: Watchers, wait_ms: int) -> bool:
+    """Wait until a condition is true, which only the changes that are watched can make true.
 
     Return False if it is not true after `wait_ms` of real time.
     """
-    changed_once = asyncio.Event()
-    coordinator.watch(changed_once.set)
-    deadline = asyncio.get_running_loop().time() + wait_ms / 1000
-    try:
-        async with asyncio.timeout_at(deadline):
-            while not condition():
-                await changed_once.wait()
-                changed_once.clear()
-    except TimeoutError:
-        return condition()
-    finally:
-        coordinator.unwatch(changed_once.set)
+    deadline = deadline_after(wait_ms)
+    with Changes(watchers) as changes:
+        while not condition():
+            if not await changes.next(deadline):
+                return condition()
     return True
+
+
+def deadline_after(wait_ms: int) -> float:
+    """Return the time of the event loop in `wait_ms` of real time."""
+    return asyncio.get_running_loop().time() + wait_ms / 1000
 
 
 def keep_alive_deadline() -> float:
     """Return when a stream without events must show whether its client is connected."""
-    return asyncio.get_running_loop().time() + _KEEP_ALIVE_S
+    return deadline_after(_KEEP_ALIVE_S * 1000)

@@ -25,6 +25,7 @@ from kafkalite.coordinator.group_commit import (
 from kafkalite.coordinator.timers import TimerQueue
 from kafkalite.coordinator.transactional_records import TransactionalMachine
 from kafkalite.ports.waiting import Waiting
+from kafkalite.ports.watchers import Watchers
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -108,13 +109,13 @@ class ActiveShard(Generic[M]):
         window: CommitWindow,
         drop_shard: Callable[[ActiveShard[M], KafkaError], None],
         batches_writes: bool = True,
-        watchers: Sequence[Callable[[], None]] = (),
+        watchers: Watchers | None = None,
     ) -> None:
         """Connect a machine to its log.
 
         `drop_shard(shard, error)` unloads the shard with this error and loads it again. Without
         `batches_writes`, no write joins a pending batch until an append has succeeded. The
-        `watchers` are called after each change of the machine.
+        `watchers` are notified of each change of the machine.
         """
         self.partition = partition
         self.leader_id = leader_id
@@ -126,7 +127,7 @@ class ActiveShard(Generic[M]):
         self._carry_out = carry_out
         self._replay_all = replay_all
         self._window = window
-        self._watchers = watchers
+        self._watchers = Watchers() if watchers is None else watchers
         self._drop_shard = drop_shard
         self._batches_writes = batches_writes
         self._batch: PendingBatch | None = None
@@ -208,8 +209,7 @@ class ActiveShard(Generic[M]):
             self._prepare_write()
         end_offset = self._log.append_marker(marker, self._clock.now_ms())
         self.machine.end_transaction(marker.producer_id, is_commit=marker.is_commit)
-        for watcher in self._watchers:
-            watcher()
+        self._watchers.notify()
         return end_offset
 
     def is_in_transaction(self, producer: HasProducer) -> bool:
@@ -237,8 +237,7 @@ class ActiveShard(Generic[M]):
             # Last, because carrying out an intent may cause another decision on this shard.
             for intent in result.intents:
                 self._carry_out(intent)
-        for watcher in self._watchers:
-            watcher()
+        self._watchers.notify()
         if isinstance(answer, KafkaError):
             raise answer
         return answer
@@ -273,8 +272,7 @@ class ActiveShard(Generic[M]):
                 pass
             except Exception as fault:  # noqa: BLE001 - the other effects must still happen
                 batch.error = fault
-        for watcher in self._watchers:
-            watcher()
+        self._watchers.notify()
         return None
 
     def read(self, query: Callable[[M, int], R]) -> R:

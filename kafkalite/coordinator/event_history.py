@@ -133,6 +133,7 @@ class EventHistory:
         self._number = 0
         self._bytes = 0
         self.watchers = Watchers()
+        """Are notified of each event."""
 
     @property
     def last_number(self) -> int:

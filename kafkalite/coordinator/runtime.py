@@ -9,6 +9,7 @@ from kafkalite.coordinator.contract import Machine, UnreadableLogError
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.coordinator.group_commit import CommitWindow
 from kafkalite.coordinator.loading import replay_latest
+from kafkalite.ports.watchers import Watchers
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -95,15 +96,8 @@ class CoordinatorRuntime(Generic[M]):
         self.unreadable: dict[int, Exception] = {}
         """Partition whose log cannot be interpreted → reason; it has no coordinator."""
         self._shard_cache: dict[str, ActiveShard[M]] = {}
-        self._watchers: list[Callable[[], None]] = []
-
-    def watch(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` after each change of a machine; it must neither raise nor change one."""
-        self._watchers.append(watcher)
-
-    def unwatch(self, watcher: Callable[[], None]) -> None:
-        """Stop calling a watcher."""
-        self._watchers.remove(watcher)
+        self.watchers = Watchers()
+        """Are notified of each change of a machine."""
 
     def set_unreachable_nodes(self, node_ids: frozenset[int]) -> None:
         """Unload the shards of nodes that no other node reaches, and load those of other nodes.
@@ -225,7 +219,7 @@ class CoordinatorRuntime(Generic[M]):
             window=self.window,
             drop_shard=self._drop_shard,
             batches_writes=batches_writes,
-            watchers=self._watchers,
+            watchers=self.watchers,
         )
         try:
             shard.load()

@@ -1,4 +1,4 @@
-"""Watchers: functions that are called once, at the next change."""
+"""Watchers: functions that are called after each change of something."""
 
 from __future__ import annotations
 
@@ -9,28 +9,25 @@ if TYPE_CHECKING:
 
 
 class Watchers:
-    """A counter of changes, and functions that are called once, at the next change."""
+    """Functions that are called after each change, until `unwatch`."""
 
-    __slots__ = ("_watchers", "changes")
+    __slots__ = ("_watchers",)
 
     def __init__(self) -> None:
-        self.changes = 0
-        """The number of changes."""
         self._watchers: list[Callable[[], None]] = []
 
+    def __len__(self) -> int:
+        return len(self._watchers)
+
     def notify(self) -> None:
-        """Count a change, and call the functions that wait for it."""
-        self.changes += 1
-        if self._watchers:
-            watchers, self._watchers = self._watchers, []
-            for each in watchers:
-                each()
+        """Call the watchers, because something has changed."""
+        for watcher in self._watchers:
+            watcher()
 
-    def watch(self, notify: Callable[[], None]) -> None:
-        """Call `notify` once, at the next change."""
-        self._watchers.append(notify)
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Call `watcher` after each change; it must neither raise nor change anything watched."""
+        self._watchers.append(watcher)
 
-    def unwatch(self, notify: Callable[[], None]) -> None:
-        """Undo `watch`, if `notify` has not been called."""
-        if notify in self._watchers:
-            self._watchers.remove(notify)
+    def unwatch(self, watcher: Callable[[], None]) -> None:
+        """Stop calling a watcher."""
+        self._watchers.remove(watcher)

@@ -137,10 +137,7 @@ OWN_TIME = {
     "server/tls_transport.py": "limits how long a client may take for its TLS handshake",
     "server/node_servers.py": "limits how long the process waits for connections at its end",
     "control/commands/records.py": "limits how long a command waits for records of real clients",
-    "control/broker_reset.py": "limits how long a command waits for markers of transactions",
-    "control/commands/groups.py": "limits how long a command waits for a group of real clients",
     "testing/data.py": "limits how long a test waits for records of real clients",
-    "control/commands/requests.py": "limits how long a command waits for requests of real clients",
     "control/waiting.py": "limits how long a command waits, and when idle streams send something",
 }
 """Modules that may use the event loop's or the system's time → the reason."""

@@ -61,7 +61,9 @@ class ExpectCommit:
         partitions = len(topic_of(cluster, self.topic).partitions)
         if self.partition >= partitions:
             raise CommandError(no_partition_text(self.topic, self.partition, partitions))
-        is_met = await becomes_true(lambda: self._is_met(cluster), cluster.groups, self.within_ms)
+        is_met = await becomes_true(
+            lambda: self._is_met(cluster), cluster.groups.watchers, self.within_ms
+        )
         offset = self._committed(cluster)
         expected = "an offset" if self.offset is None else f"offset {self.offset}"
         found = "none" if offset is None else f"{offset}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 from kafkalite.config.typed_json import About, to_json
 from kafkalite.control.command_table import CommandError, Family, Row, Words
 from kafkalite.control.turns import answer_pieces, in_turns
-from kafkalite.control.waiting import changed, keep_alive_deadline
+from kafkalite.control.waiting import Changes, keep_alive_deadline
 from kafkalite.coordinator.contract import SUBJECTS
 from kafkalite.coordinator.event_history import MAX_ENTRIES
 from kafkalite.ports.similar_names import similar_names_hint
@@ -209,14 +209,15 @@ class FollowHistory(_EntryFilter):
         history = broker.history
         yield ": history\n\n"
         entries = self.entries(broker)
-        while True:
-            changes, number = history.watchers.changes, history.last_number
-            for entry in entries:
-                data = json.dumps(to_json(_described(entry)), ensure_ascii=False)
-                yield f"id: {entry.number}\nevent: entry\ndata: {data}\n\n"
-            if not await changed(history.watchers, changes, keep_alive_deadline()):
-                yield ": no entry\n\n"  # fails if the client has disconnected
-            entries = [each for each in history.after(number) if self._is_about_subject(each)]
+        with Changes(history.watchers) as changes:
+            while True:
+                number = history.last_number
+                for entry in entries:
+                    data = json.dumps(to_json(_described(entry)), ensure_ascii=False)
+                    yield f"id: {entry.number}\nevent: entry\ndata: {data}\n\n"
+                if not await changes.next(keep_alive_deadline()):
+                    yield ": no entry\n\n"  # fails if the client has disconnected
+                entries = [each for each in history.after(number) if self._is_about_subject(each)]
 
     def _is_about_subject(self, entry: Entry) -> bool:
         return all(getattr(self, name) in {None, getattr(entry, name)} for name in self.AT_MOST_ONE)

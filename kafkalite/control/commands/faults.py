@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from kafkalite.config.typed_json import About
 from kafkalite.control.command_table import Family, Row, Words, write_answers
-from kafkalite.control.waiting import MAX_WAIT_MS, changed
+from kafkalite.control.waiting import MAX_WAIT_MS, becomes_true
 from kafkalite.gateway.fault_rules import FaultState, Rule, UnknownFaultError, describe_rule
 
 if TYPE_CHECKING:
@@ -46,13 +45,11 @@ class ShowFault:
 
     async def perform(self, broker: Broker) -> FaultState:
         """Return the fault; raises UnknownFaultError for an unknown id."""
-        watchers = broker.faults.watchers
-        deadline = asyncio.get_running_loop().time() + self.wait_ms / 1000
-        while True:
-            changes, state = watchers.changes, broker.faults.state(self.fault_id)
-            is_met = state.firings >= self.firings
-            if is_met or not await changed(watchers, changes, deadline):
-                return state
+        faults, fault_id = broker.faults, self.fault_id
+        await becomes_true(
+            lambda: faults.state(fault_id).firings >= self.firings, faults.watchers, self.wait_ms
+        )
+        return faults.state(fault_id)
 
 
 @dataclass(frozen=True, slots=True)

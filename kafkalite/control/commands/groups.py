@@ -82,7 +82,9 @@ class ShowGroup:
         """Wait until the group has the state and the members; return False if the time is over."""
         cluster = running_cluster(broker)
         return await becomes_true(
-            lambda: self._is_met(*state_of(cluster, self.group)), cluster.groups, self.wait_ms
+            lambda: self._is_met(*state_of(cluster, self.group)),
+            cluster.groups.watchers,
+            self.wait_ms,
         )
 
     def _is_met(self, state: str, members: int) -> bool:

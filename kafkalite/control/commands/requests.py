@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,7 +11,7 @@ from kafkalite.control.command_table import CommandError, Family, Row, Status, W
 from kafkalite.control.commands import explain
 from kafkalite.control.request_filter import RequestFilter, check_fields, field_differences
 from kafkalite.control.turns import REQUESTS_PER_TURN, in_turns
-from kafkalite.control.waiting import MAX_WAIT_MS, changed, keep_alive_deadline
+from kafkalite.control.waiting import MAX_WAIT_MS, Changes, deadline_after, keep_alive_deadline
 from kafkalite.coordinator.event_history import MAX_NAME_LENGTH
 from kafkalite.ports.texts import count_text, truncate
 from kafkalite.ports.times import iso_of
@@ -150,15 +149,16 @@ class ListRequests(RequestFilter):
 
     async def _selected(self, log: RequestLog) -> Sequence[LoggedRequest]:
         """Return the requests of the log; wait for the first of them if there is none."""
-        deadline = asyncio.get_running_loop().time() + self.wait_ms / 1000
+        deadline = deadline_after(self.wait_ms)
         since = self.since
-        while True:
-            changes, last_number = log.watchers.changes, log.last_number
-            requests = _requests(log, since)
-            found = [each async for each in _each(requests) if self.matches(each)]
-            if found or not await changed(log.watchers, changes, deadline):
-                return found[-self.limit :]
-            since = max(since, last_number)
+        with Changes(log.watchers) as changes:
+            while True:
+                last_number = log.last_number
+                requests = _requests(log, since)
+                found = [each async for each in _each(requests) if self.matches(each)]
+                if found or not await changes.next(deadline):
+                    return found[-self.limit :]
+                since = max(since, last_number)
 
     async def json_pieces(self, broker: Broker) -> AsyncIterator[str]:
         """Yield the JSON text of the answer, one request at a time."""
@@ -188,16 +188,16 @@ class StreamRequests(RequestFilter):
         log = broker.request_log
         number = self.since or log.last_number
         yield ": requests\n\n"
-        while True:
-            changes, ended = log.watchers.changes, log.after(number)
-            async for each in _each(ended):
-                assert each.number is not None
-                number = each.number
-                if self.matches(each):
-                    data = json_text(recorded(each))
-                    yield f"id: {number}\nevent: request\ndata: {data}\n\n"
-            if not ended and not await changed(log.watchers, changes, keep_alive_deadline()):
-                yield ": no request\n\n"  # fails if the client has disconnected
+        with Changes(log.watchers) as changes:
+            while True:
+                async for each in _each(log.after(number)):
+                    assert each.number is not None
+                    number = each.number
+                    if self.matches(each):
+                        data = json_text(recorded(each))
+                        yield f"id: {number}\nevent: request\ndata: {data}\n\n"
+                if not await changes.next(keep_alive_deadline()):
+                    yield ": no request\n\n"  # fails if the client has disconnected
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,21 +314,22 @@ class ExpectRequests(RequestFilter):
         if within_ms is None:
             within_ms = 0 if self._maximum == 0 else DEFAULT_WITHIN_MS
         waits_for_more = self.within_ms is not None and self._maximum is not None
-        deadline = asyncio.get_running_loop().time() + within_ms / 1000
+        deadline = deadline_after(within_ms)
         ended: list[LoggedRequest] = []
         since = self.since
-        while True:
-            changes, last_number = log.watchers.changes, log.last_number
-            requests, pending = log.after(since), log.pending()
-            ended += [each async for each in _each(requests) if self._is_met_by(each)]
-            found = ended + [each async for each in _each(pending) if self._is_met_by(each)]
-            count = len(found)
-            is_over = self._maximum is not None and count > self._maximum
-            if is_over or (count >= self._minimum and not waits_for_more):
-                return found
-            since = max(since, last_number)
-            if not await changed(log.watchers, changes, deadline):
-                return found
+        with Changes(log.watchers) as changes:
+            while True:
+                last_number = log.last_number
+                requests, pending = log.after(since), log.pending()
+                ended += [each async for each in _each(requests) if self._is_met_by(each)]
+                found = ended + [each async for each in _each(pending) if self._is_met_by(each)]
+                count = len(found)
+                is_over = self._maximum is not None and count > self._maximum
+                if is_over or (count >= self._minimum and not waits_for_more):
+                    return found
+                since = max(since, last_number)
+                if not await changes.next(deadline):
+                    return found
 
     async def _nearest(self, log: RequestLog) -> list[NearMiss]:
         """Return the requests with the fewest differences, the latest of them first."""

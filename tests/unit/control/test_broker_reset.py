@@ -192,7 +192,7 @@ async def test_a_reset_waits_for_markers(broker: Broker, monkeypatch: pytest.Mon
     intents: list[WriteMarkers] = []
     cluster.outbox.assign(WriteMarkers, intents.append)
     with monkeypatch.context() as patched:
-        patched.setattr(broker_reset, "_MARKERS_TIMEOUT_S", 0)
+        patched.setattr(broker_reset, "_MARKERS_TIMEOUT_MS", 0)
         with pytest.raises(CommandError, match=r"open after 0 s, .* cannot be written: shop"):
             await reset(broker)
     waiting = asyncio.create_task(reset(broker))

@@ -1,11 +1,11 @@
-"""Watchers: functions that are called at the next change."""
+"""Watchers: functions that are called after each change."""
 
 from __future__ import annotations
 
 from kafkalite.ports.watchers import Watchers
 
 
-def test_a_change_is_notified_once() -> None:
+def test_watchers_are_called_after_each_change_until_they_are_removed() -> None:
     watchers = Watchers()
     called: list[str] = []
 
@@ -17,23 +17,11 @@ def test_a_change_is_notified_once() -> None:
 
     watchers.watch(first)
     watchers.watch(second)
-    watchers.unwatch(second)
-    watchers.notify()
+    assert len(watchers) == 2
     watchers.notify()
     watchers.unwatch(first)
-    assert called == ["first"]
-    assert watchers.changes == 2
-
-
-def test_a_function_can_watch_again_while_it_is_called() -> None:
-    watchers = Watchers()
-    seen: list[int] = []
-
-    def again() -> None:
-        seen.append(watchers.changes)
-        watchers.watch(again)
-
-    watchers.watch(again)
     watchers.notify()
+    watchers.unwatch(second)
     watchers.notify()
-    assert seen == [1, 2]
+    assert called == ["first", "second", "second"]
+    assert len(watchers) == 0

@@ -132,6 +132,8 @@ def test_the_fields_of_a_message_with_too_many_are_omitted() -> None:
 
 def test_each_request_is_a_change() -> None:
     log = RequestLog()
+    numbers: list[int] = []
+    log.watchers.watch(lambda: numbers.append(log.last_number))
     for _ in range(2):
         log.observe(beat("g"))
-    assert log.watchers.changes == 2
+    assert numbers == [1, 2]

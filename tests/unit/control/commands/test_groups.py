@@ -60,7 +60,7 @@ async def test_a_wait_ends_when_the_group_changes(broker: Broker) -> None:
     await asyncio.sleep(0)
     await members.commit("new", 1)
     assert (await created).state == "Empty"
-    assert running_cluster(broker).groups._watchers == []
+    assert len(running_cluster(broker).groups.watchers) == 0
 
 
 async def test_a_wait_that_is_over_shows_the_group_and_its_history(broker: Broker) -> None:
@@ -76,7 +76,7 @@ async def test_a_wait_that_is_over_shows_the_group_and_its_history(broker: Broke
     with pytest.raises(AssertionError, match="'x' to exist with 1 member within 0 s: there is no"):
         await ShowGroup("x", members=1).expected(broker)
     assert (await ShowGroup("shop", "Empty", wait_ms=1).perform(broker)).state == "Stable"
-    assert running_cluster(broker).groups._watchers == []
+    assert len(running_cluster(broker).groups.watchers) == 0
 
 
 def test_a_wait_that_cannot_end_is_rejected() -> None:
