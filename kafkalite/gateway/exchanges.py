@@ -147,7 +147,12 @@ class Exchange:
         self.was_pending = True
 
     def end(self, response: Any = None, answer_bytes: int = 0) -> None:
-        """Give the exchange to the observers with the answer, which may be none."""
+        """Give the exchange to the observers with the answer, which may be none.
+
+        Ignored if the connection was closed before.
+        """
+        if not self.is_pending:
+            return
         self.response, self.answer_bytes = response, answer_bytes
         self.answered_ms = self.context.node.clock.now_ms()
         self._publish()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 from copy import deepcopy
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.cluster.waiting_budget import WaitingBudget
 from kafkalite.coordinator.contract import Event
@@ -37,7 +37,7 @@ from kafkalite.ports.watchers import Watchers
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import entities_in_request, row
 from kafkalite.protocol.codec import api_name
-from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.errors import KafkaError, is_bug
 from kafkalite.protocol.message import copy_views
 
 if TYPE_CHECKING:
@@ -81,7 +81,8 @@ class Faults:
 
     Only the first fault that fires affects a request; later faults do not see it. `node_ids` are
     the nodes of the cluster, and `listeners` has the gateway of each listener by its name.
-    `report(event, fault_id, rule)` is called for every fault that is added or removed, and
+    `report(event, fault_id, rule)` is called for every fault that is added or removed,
+    `report_bug(name of the API, exception)` for a bug in an answer that no client gets, and
     `install(step)` when the step has changed.
     """
 
@@ -90,18 +91,19 @@ class Faults:
         node_ids: Collection[int],
         listeners: Mapping[str, Gateway],
         entropy: Entropy,
+        *,
         report: Callable[[str, str, str], None],
+        report_bug: Callable[[str, Exception], None],
         install: Callable[[FaultStep | None], None],
     ) -> None:
         self._node_ids = node_ids
         self._listeners = listeners
-        self._entropy = entropy
         self._report = report
         self._install_step = install
         self._faults: dict[str, _Fault] = {}
-        self._budget = WaitingBudget(MAX_LATE_BYTES)
+        self._shared = _Shared(entropy, WaitingBudget(MAX_LATE_BYTES), report_bug)
         self.watchers = Watchers()
-        """Functions that are called at the next firing of any fault."""
+        """Are notified of each firing of any fault."""
         self.step: FaultStep | None = None
         """Applies the faults to the requests of all gateways; None without faults."""
         self._number = 0
@@ -185,7 +187,7 @@ class Faults:
     def _install(self) -> None:
         """Replace the installed step by one with the current faults."""
         faults = tuple(self._faults.values())
-        self.step = FaultStep(faults, self._entropy, self._budget) if faults else None
+        self.step = FaultStep(faults, self._shared) if faults else None
         self._install_step(self.step)
 
     def _check(self, rule: Rule) -> None:
@@ -221,12 +223,11 @@ class Faults:
 class FaultStep:
     """The step that applies faults; see `gateway.steps.Step`."""
 
-    __slots__ = ("_budget", "_entropy", "_faults")
+    __slots__ = ("_faults", "_shared")
 
-    def __init__(self, faults: Sequence[_Fault], entropy: Entropy, budget: WaitingBudget) -> None:
+    def __init__(self, faults: Sequence[_Fault], shared: _Shared) -> None:
         self._faults = faults
-        self._entropy = entropy
-        self._budget = budget
+        self._shared = shared
 
     def wrap(self, api: Api, version: int, handler: Handler) -> Handler:  # noqa: ARG002 - see Step
         """Return a handler that applies the faults for this API and then calls `handler`."""
@@ -236,11 +237,16 @@ class FaultStep:
             for each in self._faults
             if may_select(each.rule.match, key)
         )
-        return (
-            _FaultyHandler(key, faults, handler, self._entropy, self._budget).handle
-            if faults
-            else handler
-        )
+        return _FaultyHandler(key, faults, handler, self._shared).handle if faults else handler
+
+
+class _Shared(NamedTuple):
+    """What all faults of a cluster share."""
+
+    entropy: Entropy
+    budget: WaitingBudget
+    """Memory for requests that outlive their connections."""
+    report_bug: Callable[[str, Exception], None]
 
 
 class _Fault:
@@ -295,26 +301,24 @@ class _Fault:
 class _FaultyHandler:
     """A handler of one API and the faults that may fire before it."""
 
-    __slots__ = ("_budget", "_entropy", "_faults", "_handler", "_key")
+    __slots__ = ("_faults", "_handler", "_key", "_shared")
 
     def __init__(
         self,
         key: ApiKey,
         faults: Sequence[tuple[_Fault, Selection]],
         handler: Handler,
-        entropy: Entropy,
-        budget: WaitingBudget,
+        shared: _Shared,
     ) -> None:
-        self._budget = budget
         self._key = key
         self._faults = faults
         self._handler = handler
-        self._entropy = entropy
+        self._shared = shared
 
     def handle(self, call: Call, request: Any) -> Any:
         """Apply the first fault that fires to a request, or call the handler if none fires."""
         for fault, selection in self._faults:
-            if selection.selects(call, request) and fault.fires(self._entropy):
+            if selection.selects(call, request) and fault.fires(self._shared.entropy):
                 if call.observed is not None:
                     call.observed.fault = fault.id
                 if fault.rule.action.waits:
@@ -343,7 +347,7 @@ class _FaultyHandler:
             return self._apply_action(fault, selection, call, request)
 
         deferred: DeferredRequest[Any] = DeferredRequest(handle)
-        is_late = action.late and deferred.take_memory(self._budget, call.request_bytes)
+        is_late = action.late and deferred.take_memory(self._shared.budget, call.request_bytes)
         if closes_first and not is_late:
             # Without a connection, nothing but the budget limits the requests that wait.
             text = self._disconnection_text(fault, "before")
@@ -359,8 +363,19 @@ class _FaultyHandler:
         if closes_first:
             text = f"fault {fault.id} closed the connection; {api_name(self._key)} is handled later"
             self._record(fault, call, request, LATE, text)
+            self._without_client(deferred.waiting)
             raise DisconnectError(text)
         return deferred.waiting
+
+    def _without_client(self, answer: Any) -> Any:
+        """Report a bug in an answer that no client gets, and return the answer."""
+        if isinstance(answer, Waiting):
+            answer.then(self._report_bug)
+        return answer
+
+    def _report_bug(self, answer: object) -> None:
+        if is_bug(answer):
+            self._shared.report_bug(api_name(self._key), answer)
 
     def _disconnection_text(self, fault: _Fault, when: str) -> str:
         name = api_name(self._key)
@@ -392,7 +407,7 @@ class _FaultyHandler:
         text = self._disconnection_text(fault, "after" if is_after else "before")
         self._record_disconnection(fault, call, request, text)
         if is_after:
-            return _unanswered(self._handler, call, request, text)
+            return self._unanswered(call, request, text)
         raise DisconnectError(text)
 
     def _handle_or_lose(self, action: Action, call: Call, request: Any) -> Any:
@@ -404,11 +419,12 @@ class _FaultyHandler:
             copy_views(request)
             repeated, call = deepcopy(request), call.without_pauses()
             return _with_repetition(
-                self._handler(call, request), lambda: self._handler(call, repeated)
+                self._handler(call, request),
+                lambda: self._without_client(self._handler(call, repeated)),
             )
         if action.lost is None:
             return self._handler(call, request)
-        answer = _refusal_or_answer(self._handler, call, request)
+        answer = self._refusal_or_answer(call, request)
         return Waiting(on_abandon=answer.abandon if isinstance(answer, Waiting) else None)
 
     def _refuse_rows(
@@ -425,7 +441,7 @@ class _FaultyHandler:
         self._report_rows(error, selection, call, request)
         if key is _PRODUCE and not request.acks:
             # As in Kafka, the other partitions are written, and the connection is closed.
-            return _unanswered(self._handler, call, split.request, error.explanation or "")
+            return self._unanswered(call, split.request, error.explanation or "")
         # In the oldest Metadata requests, an empty list means all topics.
         is_handled = key in _ANSWERED_WITHOUT_ROWS and not getattr(
             call.era, "empty_means_all", False
@@ -433,6 +449,22 @@ class _FaultyHandler:
         if not split.has_rows and not is_handled:
             return split.merge(split.empty_response())
         return chain(self._handler(call, split.request), split.merge)
+
+    def _refusal_or_answer(self, call: Call, request: object) -> Any:
+        """Return the answer that no client gets, or the KafkaError that refuses the request."""
+        try:
+            return self._without_client(self._handler(call, request))
+        except KafkaError as error:
+            return error.without_traceback()
+
+    def _unanswered(self, call: Call, request: object, reason: str) -> Waiting[Any]:
+        """Handle a request and drop its answer; raises DisconnectError, also by the Waiting."""
+        answer = self._refusal_or_answer(call, request)
+        if not isinstance(answer, Waiting):
+            raise DisconnectError(reason)
+        unanswered: Waiting[Any] = Waiting(on_abandon=answer.abandon)
+        answer.then(lambda _: unanswered.refuse(DisconnectError(reason)))
+        return unanswered
 
     def _report_rows(
         self, error: KafkaError, selection: Selection, call: Call, request: Message
@@ -471,14 +503,6 @@ class _FaultyHandler:
                 yield kind, attribute, subject
 
 
-def _refusal_or_answer(handler: Handler, call: Call, request: object) -> Any:
-    """Return the answer of a handler, or the KafkaError by which it refuses the request."""
-    try:
-        return handler(call, request)
-    except KafkaError as error:
-        return error.without_traceback()
-
-
 def _with_repetition(answer: Any, repeat: Callable[[], Any]) -> Any:
     """Repeat a request when its answer has arrived, and return this first answer."""
 
@@ -488,13 +512,3 @@ def _with_repetition(answer: Any, repeat: Callable[[], Any]) -> Any:
         return first
 
     return chain(answer, after)
-
-
-def _unanswered(handler: Handler, call: Call, request: object, reason: str) -> Waiting[Any]:
-    """Handle a request and drop its answer; raises DisconnectError, directly or by the Waiting."""
-    answer = _refusal_or_answer(handler, call, request)
-    if not isinstance(answer, Waiting):
-        raise DisconnectError(reason)
-    unanswered: Waiting[Any] = Waiting(on_abandon=answer.abandon)
-    answer.then(lambda _: unanswered.refuse(DisconnectError(reason)))
-    return unanswered

@@ -7,7 +7,7 @@ UNKNOWN_SERVER_ERROR.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeGuard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,3 +55,10 @@ class ProtocolViolation(ValueError):  # noqa: N818 - "violation" says that it is
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+def is_bug(outcome: object) -> TypeGuard[Exception]:
+    """Return whether the outcome of a request is an exception that only a bug raises."""
+    return isinstance(outcome, Exception) and not isinstance(
+        outcome, KafkaError | ProtocolViolation
+    )

@@ -208,8 +208,9 @@ class Gateways:
                     for each in self.assembly.listeners
                 },
                 self._cluster.entropy,
-                self._reports.fault_rule,
-                lambda _: self._install(StepOrder.FAULTS),
+                report=self._reports.fault_rule,
+                report_bug=self._reports.bug,
+                install=lambda _: self._install(StepOrder.FAULTS),
             )
         return self._faults
 

@@ -8,11 +8,13 @@ received bytes are stored, up to a limit at which reading is paused.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kafkalite.ports.turns import NeedsWorkerError
-from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.protocol.errors import ProtocolViolation, is_bug
 from kafkalite.protocol.other_protocols import other_protocol
 from kafkalite.wire.frames import LENGTH_BYTES, FrameBuffer
 
@@ -297,6 +299,7 @@ class Session:
             pending.waiting.abandon()
             if pending.on_close is not None:
                 pending.on_close()
+            pending.waiting.then(partial(_report_bug, pending.encode))
         del self._owner  # the owner refers to the session: both are freed without the collector
 
     def _serve_frames(  # noqa: C901, PLR0912 - one loop: each call costs a tenth of a heartbeat
@@ -372,3 +375,10 @@ def invalid_length_reason(length: int, maximum: int, key: str = "socket.request.
     reason = f"frame length {length} is above {key}={maximum}"
     protocol = other_protocol(length.to_bytes(LENGTH_BYTES))
     return reason if protocol is None else f"{reason}: the client seems to speak {protocol}"
+
+
+def _report_bug(encode: Callable[[Any, Pieces], int], answer: object) -> None:
+    """Let the gateway report a bug in an answer whose client has disconnected."""
+    if is_bug(answer):
+        with suppress(ProtocolViolation):
+            encode(answer, [])

@@ -82,8 +82,9 @@ def test_a_delayed_dead_letter_is_written_after_other_requests_between_the_nodes
         (1,),
         {"PLAINTEXT": gateway},
         SeededEntropy(),
-        lambda *_: None,
-        partial(gateway.set_step, StepOrder.FAULTS),
+        report=lambda *_: None,
+        report_bug=lambda *_: None,
+        install=partial(gateway.set_step, StepOrder.FAULTS),
     )
     faults.add(parse_rule({"match": {"api": "Produce"}, "action": {"delay_ms": 500}}))
     wire.produce(2)

@@ -61,8 +61,9 @@ class ControlEndpoint:
                 (1,),
                 {"PLAINTEXT": gateway},
                 SeededEntropy(),
-                self.report,
-                lambda _: None,
+                report=self.report,
+                report_bug=lambda *_: None,
+                install=lambda _: None,
             ),
         )
         self.reported: list[tuple[str, str]] = []

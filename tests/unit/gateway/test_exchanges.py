@@ -159,6 +159,9 @@ def test_a_client_that_disconnects_before_the_answer_ends_the_exchange() -> None
     assert [each.is_pending for each in exchanges] == [False, False]
     assert exchanges[-1].closing_reason == "the client disconnected before the answer"
     assert exchanges[-1].was_pending
+    waiting.refuse(LookupError("a bug"))
+    assert [str(each) for each in served.faults] == ["a bug"]
+    assert len(exchanges) == 2
 
 
 def test_an_exception_of_an_observer_is_reported() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +42,9 @@ class ServedWithFaults(Served):
             (0, 1),
             {"PLAINTEXT": self.gateway},
             SeededEntropy(),
-            self.report,
-            partial(self.gateway.set_step, StepOrder.FAULTS),
+            report=self.report,
+            report_bug=lambda _, bug: self.faults.append(bug),
+            install=partial(self.gateway.set_step, StepOrder.FAULTS),
         )
         self.clock: Any = self.context.node.clock
 
@@ -151,7 +153,14 @@ def test_a_fault_affects_the_requests_of_all_gateways() -> None:
         for gateway in gateways.values():
             gateway.set_step(StepOrder.FAULTS, step)
 
-    faults = Faults((1,), gateways, SeededEntropy(), first.report, install)
+    faults = Faults(
+        (1,),
+        gateways,
+        SeededEntropy(),
+        report=first.report,
+        report_bug=report_no_bug,
+        install=install,
+    )
     fault = faults.add(parse_rule({"action": {"error": "NOT_COORDINATOR"}}))
     for each in (first, second):
         each.send(request_frame(BEAT, 4))
@@ -174,8 +183,9 @@ def test_an_api_that_a_listener_does_not_serve_is_rejected() -> None:
         (1,),
         {"PLAINTEXT": faulty.gateway, "CONTROLLER": other},
         SeededEntropy(),
-        faulty.report,
-        lambda _: None,
+        report=faulty.report,
+        report_bug=report_no_bug,
+        install=lambda _: None,
     )
     match = {"api": "Heartbeat", "listener": "controller"}
     with pytest.raises(FaultError, match=r"^match\.api Heartbeat is not served by listener CONT"):
@@ -371,6 +381,33 @@ def test_a_late_request_can_lose_its_connection_at_once() -> None:
     assert handled == []
     faulty.clock.advance(DELAY_MS)
     assert handled == [0]
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"hold": True, "late": True, "disconnect": "before"},
+        {"disconnect": "after"},
+        {"lost": "answer"},
+        {"twice": True},
+    ],
+)
+def test_a_bug_in_an_answer_that_no_client_gets_is_reported(action: dict[str, object]) -> None:
+    later: list[Waiting[HeartbeatResponse]] = []
+
+    def handle(_: object, __: object) -> Any:  # noqa: ANN401 - as every handler
+        later.append(Waiting())
+        return later[-1]
+
+    faulty = ServedWithFaults(handle)
+    fault = faulty.add(**action)
+    with suppress(DisconnectError):
+        faulty.send(request_frame(BEAT, 4))
+    faulty.injected.release(fault.id)
+    if "twice" in action:
+        later[0].resolve(HeartbeatResponse())
+    later[-1].refuse(LookupError("a bug"))
+    assert [str(each) for each in faulty.faults] == ["a bug"]
 
 
 def test_late_requests_have_limited_memory(monkeypatch: pytest.MonkeyPatch) -> None:

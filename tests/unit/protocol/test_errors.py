@@ -3,7 +3,7 @@
 import pytest
 
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+from kafkalite.protocol.errors import KafkaError, ProtocolViolation, is_bug
 
 
 def test_kafka_error_has_a_code_and_optional_message() -> None:
@@ -27,3 +27,17 @@ def test_stored_error_refers_to_no_frame() -> None:
     assert stored is error
     assert stored.__traceback__ is None
     assert stored.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        (LookupError(), True),
+        (ValueError(), True),
+        (KafkaError(ErrorCode.INVALID_REQUEST), False),
+        (ProtocolViolation("a length of -2"), False),
+        ("an answer", False),
+    ],
+)
+def test_other_exceptions_are_bugs(*, outcome: object, expected: bool) -> None:
+    assert is_bug(outcome) is expected

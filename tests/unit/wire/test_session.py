@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.ports.waiting import Waiting
-from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.wire.frames import ReceiveBuffers
 from kafkalite.wire.session import BURST_BYTES, Deferred, PendingAnswer, Session, SessionSettings
 
@@ -302,3 +303,20 @@ def test_closing_twice_is_harmless(server: Server) -> None:
     server.session.close()
     server.session.close()
     assert server.answers() == []
+
+
+def test_only_a_bug_in_an_answer_that_arrives_after_the_end_is_encoded(server: Server) -> None:
+    """The gateway reports the bug when it encodes the answer."""
+    encoded: list[object] = []
+
+    def encode(answer: object, _: Pieces) -> int:
+        encoded.append(answer)
+        raise ProtocolViolation("the client is gone")
+
+    for answer in (KafkaError(ErrorCode.NOT_COORDINATOR), "an answer", LookupError("a bug")):
+        waiting = Waiting[object]()
+        session = Session(server.settings, CONTEXT, OWNER)
+        session.postpone(PendingAnswer(waiting, encode))
+        session.close()
+        waiting.resolve(answer)
+    assert [str(each) for each in encoded] == ["a bug"]

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
 async def test_commands_return_the_affected_faults() -> None:
     gateway = Gateway(find_api, lambda _, __: None)
-    faults = Faults((1,), {"P": gateway}, SeededEntropy(), lambda *_: None, lambda _: None)
+    faults = Faults(
+        (1,),
+        {"P": gateway},
+        SeededEntropy(),
+        report=lambda *_: None,
+        report_bug=lambda *_: None,
+        install=lambda _: None,
+    )
     broker = cast("Broker", SimpleNamespace(faults=faults))
     add = AddFault(Match(group="g"), Trigger(nth=2), Action(delay_ms=5))
     first = await add.perform(broker)
