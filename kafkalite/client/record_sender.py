@@ -72,6 +72,9 @@ class RecordSender:
                 text = no_partition_text(self._topic, partition, count)
                 raise RecordRefusedError(f"line {numbered.number}: {text}")
             return partition
+        if not count:
+            text = f"topic {self._topic!r} has no partition yet"
+            raise RecordRefusedError(f"line {numbered.number}: {text}")
         if key is not None:
             return partition_of_key(key, count)
         partition = self._next_partition

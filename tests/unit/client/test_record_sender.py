@@ -93,3 +93,11 @@ async def test_other_errors_are_those_of_the_broker() -> None:
     log.code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
         await sender(log).send(numbered(b"a"))
+
+
+@pytest.mark.parametrize("key", [None, b"key"])
+async def test_a_topic_without_partitions_is_named(key: bytes | None) -> None:
+    """A broker describes a topic without partitions while the topic is being created."""
+    unsent = NumberedRecord(1, ProducerRecord(b"a", key))
+    with pytest.raises(RecordRefusedError, match="line 1: topic 'orders' has no partition yet"):
+        await sender(Log(), 0).send([unsent])
