@@ -19,6 +19,8 @@ from kafkalite.client.connection import (
     DisconnectedError,
     UnreachableError,
 )
+from kafkalite.client.retries import wait_until
+from kafkalite.ports.clock import AdjustableClock
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kafkalite.client.access import Access
+    from kafkalite.ports.clock import Clock
     from kafkalite.protocol.message import Message
 
 _SINGLE_KEY_VERSIONS = Versions(1, 3)
@@ -58,11 +61,16 @@ class KafkaClient:
         access: Access = PLAINTEXT,
         *,
         response_timeout_s: float | None = None,
+        clock: Clock | None = None,
     ) -> None:
         """Create a client; `bootstrap` are addresses of any brokers of the cluster.
 
-        `response_timeout_s` limits the time of a response; None means no limit.
+        `response_timeout_s` limits the time of a response; None means no limit. The time for which
+        a broker throttles the client is measured by `clock`, by default the machine's time.
         """
+        self._clock = AdjustableClock() if clock is None else clock
+        self._throttled_until_ms: dict[Address, int] = {}
+        """When the quotas of the client at a broker allow the next request."""
         self._bootstrap = bootstrap
         self._response_timeout_s = response_timeout_s
         self._access = access
@@ -96,7 +104,10 @@ class KafkaClient:
     def copy(self) -> KafkaClient:
         """Return another client of the same cluster, without connections yet."""
         copied = KafkaClient(
-            self._bootstrap, self._access, response_timeout_s=self._response_timeout_s
+            self._bootstrap,
+            self._access,
+            response_timeout_s=self._response_timeout_s,
+            clock=self._clock,
         )
         copied._admitting = self._admitting
         return copied
@@ -181,7 +192,8 @@ class KafkaClient:
         """Return the response of the broker at `address`; raises UnreachableError without one.
 
         `timeout_s` limits the time in which the client connects and the broker answers, in addition
-        to `response_timeout_s`. Nothing is sent if it is 0.
+        to `response_timeout_s`. Nothing is sent if it is 0. A request to a broker that throttles
+        the client is sent when that time is over (KIP-219).
         """
         async with _time_limit(address, timeout_s):
             return await self._ask(address, request, client_versions)
@@ -189,6 +201,7 @@ class KafkaClient:
     async def _ask(self, address: Address, request: Message, client_versions: Versions) -> Any:  # noqa: ANN401 - any response class
         cached = self._connections.get(address)
         connection = await self._connection(address)
+        await self._wait_for_quota(address)
         try:
             async with asyncio.timeout(self._response_timeout_s):
                 response = await connection.ask(request, client_versions)
@@ -204,7 +217,19 @@ class KafkaClient:
             ) from error
         if connection.is_admitted:
             self._admitting.add(address)
+        # Brokers before Kafka 2.0 have waited themselves; waiting again does no harm.
+        throttle_ms = getattr(response, "throttle_time_ms", 0)
+        if throttle_ms > 0:
+            self._throttled_until_ms[address] = self._clock.now_ms() + throttle_ms
         return response
+
+    async def _wait_for_quota(self, address: Address) -> None:
+        """Wait until the broker at `address` serves the next request."""
+        while address in self._throttled_until_ms:
+            until_ms = self._throttled_until_ms[address]
+            await wait_until(self._clock, until_ms)
+            if self._throttled_until_ms.get(address) == until_ms:
+                del self._throttled_until_ms[address]
 
     async def send(
         self,
@@ -220,6 +245,7 @@ class KafkaClient:
         """
         async with _time_limit(address, timeout_s):
             connection = await self._connection(address)
+            await self._wait_for_quota(address)
             connection.send_unanswered(request, client_versions)
             await connection.drain()
 

@@ -48,9 +48,11 @@ class ScriptedBroker:
         finds: Sequence[int] = (),
         inits: Sequence[int] = (),
         versions: dict[int, tuple[int, int]] | None = None,
+        throttle_ms: Sequence[int] = (),
     ) -> None:
         self._finds = list(finds)
         self._inits = list(inits)
+        self._throttle_ms = list(throttle_ms)
         self._versions = versions or {FIND: (0, 6), INIT: (0, 6), VERSIONS: (0, 4)}
         self.address = Address("", 0)
         self.asked: list[tuple[int, int]] = []
@@ -87,7 +89,13 @@ class ScriptedBroker:
         if key == FIND:
             code = self._finds.pop(0) if self._finds else 0
             host, port = self.address.host, self.address.port
-            return FindCoordinatorResponse(error_code=code, node_id=1, host=host, port=port)
+            return FindCoordinatorResponse(
+                throttle_time_ms=self._throttle_ms.pop(0) if self._throttle_ms else 0,
+                error_code=code,
+                node_id=1,
+                host=host,
+                port=port,
+            )
         self.timeouts.add(request.transaction_timeout_ms)
         code = self._inits.pop(0) if self._inits else 0
         if code:

@@ -17,11 +17,13 @@ from kafkalite.protocol._generated.messages.find_coordinator import FindCoordina
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
 from kafkalite.protocol.versions import Versions
 from kafkalite.server.addresses import Address
+from kafkalite.testing.clock import ManualClock
 from tests.unit.client.scripted_broker import FIND, INIT, ScriptedBroker, listening
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+THROTTLE_MS = 500
 CLOSED_PORT = Address("127.0.0.1", 1)
 REQUEST = FindCoordinatorRequest(key="t", key_type=1)
 KNOWN = Versions(1, 3)
@@ -364,3 +366,25 @@ async def test_a_request_without_a_response_is_sent() -> None:
         with pytest.raises(UnreachableError, match="does not support FindCoordinator"):
             await client.send(address, REQUEST, Versions(30, 31))
     assert [key for key, _ in broker.asked] == [18, FIND, FIND]
+
+
+async def test_a_throttled_client_sends_the_next_request_when_the_quota_allows_it() -> None:
+    clock = ManualClock()
+    broker, other = ScriptedBroker(throttle_ms=(THROTTLE_MS,)), ScriptedBroker()
+    async with (
+        listening(broker.serve) as address,
+        listening(other.serve) as unthrottled,
+        KafkaClient([address], clock=clock, response_timeout_s=60) as client,
+    ):
+        await client.ask(address, REQUEST, KNOWN)
+        asked = len(broker.asked)
+        next_request = asyncio.create_task(client.ask(address, REQUEST, KNOWN))
+        for _ in range(10):  # more turns than the request needs before it waits
+            await asyncio.sleep(0)
+        assert clock.next_deadline_ms == clock.now_ms() + THROTTLE_MS
+        await client.ask(unthrottled, REQUEST, KNOWN)
+        clock.advance(THROTTLE_MS - 1)
+        assert (len(broker.asked), next_request.done()) == (asked, False)
+        clock.advance(1)
+        await next_request
+        await client.ask(address, REQUEST, KNOWN)
