@@ -22,8 +22,8 @@ from kafkalite.client.group_offsets import (
 )
 from kafkalite.client.metadata import Metadata
 from kafkalite.client.offsets import end_offsets
+from kafkalite.groups import assigned_partitions
 from kafkalite.groups.group import GroupType
-from kafkalite.groups.migration.consumer_protocol import parse_assignment
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.protocol._generated.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -188,21 +188,10 @@ def _classic_members(group: Any) -> list[GroupMemberDescription]:  # noqa: ANN40
             row.client_id,
             row.client_host,
             None,
-            _classic_assignment(bytes(row.member_assignment)),
+            _sorted(assigned_partitions.of_classic_member(bytes(row.member_assignment))),
         )
         for row in group.members
     ]
-
-
-def _classic_assignment(assignment: bytes) -> tuple[TopicPartition, ...]:
-    """Return the assignment of a member; none if it is not that of a consumer."""
-    if not assignment:
-        return ()
-    try:
-        partitions = parse_assignment(assignment).partitions
-    except ValueError:
-        return ()
-    return _sorted_partitions(partitions.items())
 
 
 def _assigned_members(group: Any) -> list[GroupMemberDescription]:  # noqa: ANN401 - two classes
@@ -214,9 +203,7 @@ def _assigned_members(group: Any) -> list[GroupMemberDescription]:  # noqa: ANN4
             row.client_id,
             row.client_host,
             row.member_epoch,
-            _sorted_partitions(
-                (each.topic_name, each.partitions) for each in row.assignment.topic_partitions
-            ),
+            _sorted(assigned_partitions.of_member(row.assignment)),
         )
         for row in group.members
     ]
@@ -224,7 +211,7 @@ def _assigned_members(group: Any) -> list[GroupMemberDescription]:  # noqa: ANN4
 
 def _streams_members(group: Any) -> list[GroupMemberDescription]:  # noqa: ANN401 - of many versions
     topology = group.topology
-    sources = {
+    inputs = {
         each.subtopology_id: [
             *each.source_topics,
             *(topic.name for topic in each.repartition_source_topics),
@@ -238,11 +225,7 @@ def _streams_members(group: Any) -> list[GroupMemberDescription]:  # noqa: ANN40
             row.client_id,
             row.client_host,
             row.member_epoch,
-            _sorted_partitions(
-                (topic, task.partitions)
-                for task in row.assignment.active_tasks
-                for topic in sources.get(task.subtopology_id, ())
-            ),
+            _sorted(assigned_partitions.of_tasks(row.assignment.active_tasks, inputs)),
         )
         for row in group.members
     ]
@@ -256,10 +239,10 @@ _MEMBERS: Final = {
 }
 
 
-def _sorted_partitions(
-    rows: Iterable[tuple[str, Iterable[int]]],
-) -> tuple[TopicPartition, ...]:
-    return tuple(sorted(TopicPartition(topic, index) for topic, rows_ in rows for index in rows_))
+def _sorted(by_topic: Mapping[str, Iterable[int]]) -> tuple[TopicPartition, ...]:
+    return tuple(
+        sorted(TopicPartition(topic, each) for topic, rows in by_topic.items() for each in rows)
+    )
 
 
 # Offsets

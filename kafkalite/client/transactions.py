@@ -24,6 +24,7 @@ from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMar
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.versions import Versions
 from kafkalite.server.addresses import Address
+from kafkalite.transactions.state import IDLE_STATES, TransactionState
 
 if TYPE_CHECKING:
     from kafkalite.client.client import KafkaClient
@@ -33,7 +34,9 @@ _DESCRIBE_VERSIONS: Final = Versions(0, 0)
 _PRODUCERS_VERSIONS: Final = Versions(0, 0)
 _MARKERS_VERSIONS: Final = Versions(0, 1)
 _NO_TIME: Final = -1
-OPEN_STATES: Final = frozenset(("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"))
+OPEN_STATES: Final = frozenset(
+    each.label for each in TransactionState if each not in {*IDLE_STATES, TransactionState.DEAD}
+)
 """States of a transaction that is open or ending."""
 
 

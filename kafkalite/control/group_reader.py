@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.control.command_table import CommandError, running_cluster
 from kafkalite.control.group_status import (
@@ -17,17 +18,14 @@ from kafkalite.control.group_status import (
 )
 from kafkalite.control.internal_requests import answer_of
 from kafkalite.control.turns import in_turns, sorted_in_turns
-from kafkalite.groups.classic.group import ClassicGroup
+from kafkalite.groups import assigned_partitions
 from kafkalite.groups.classic.membership import subscribed_topics
 from kafkalite.groups.consumer.describe import describe_member as describe_consumer
-from kafkalite.groups.consumer.group import ConsumerGroup, topics_of
+from kafkalite.groups.consumer.group import topics_of
 from kafkalite.groups.group import GroupType, OffsetAndMetadata
-from kafkalite.groups.migration.consumer_protocol import parse_assignment
 from kafkalite.groups.share.describe import describe_member as describe_share_member
-from kafkalite.groups.share.group import ShareGroup
 from kafkalite.groups.share.simple_assignor import SIMPLE_ASSIGNOR
 from kafkalite.groups.streams.describe import describe_member as describe_streams_member
-from kafkalite.groups.streams.group import StreamsGroup
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.ports.similar_names import similar_names_hint
 from kafkalite.protocol._generated.messages.describe_share_group_offsets import (
@@ -37,13 +35,16 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.coordinator.active_shard import ActiveShard
-    from kafkalite.groups.classic.member import ClassicMember
+    from kafkalite.groups.classic.group import ClassicGroup
+    from kafkalite.groups.consumer.group import ConsumerGroup
     from kafkalite.groups.group import Group
     from kafkalite.groups.shard import GroupShard
+    from kafkalite.groups.share.group import ShareGroup
+    from kafkalite.groups.streams.group import StreamsGroup
     from kafkalite.metadata.image import MetadataImage
     from kafkalite.protocol._generated.messages.streams_group_describe import (
         StreamsGroupDescribeResponse,
@@ -70,11 +71,7 @@ class FoundGroup(NamedTuple):
     @property
     def members(self) -> Mapping[str, object]:
         """The members by id."""
-        group = self.group
-        if isinstance(group, ClassicGroup):
-            return group.soft.members
-        assert isinstance(group, ConsumerGroup | ShareGroup | StreamsGroup)
-        return group.members
+        return _KINDS[self.group.group_type].members(self.group)
 
 
 def find_group(cluster: Cluster, group_id: str) -> FoundGroup:
@@ -149,12 +146,16 @@ async def describe_group(broker: Broker, group_id: str) -> GroupStatus:
     await _end_sessions(cluster)
     found = find_group(cluster, group_id)
     group, shard = found
-    state, epoch, assignment_epoch = group.state_name(), *_epochs(group)
-    protocol = _protocol(group, shard.machine)
+    kind = _KINDS[group.group_type]
+    state, epoch, assignment_epoch = group.state_name(), *kind.epochs(group)
+    protocol = kind.protocol(group, shard.machine)
     image = cluster.metadata.image
     # Members may join and leave while those of a large group are described.
-    described = [_described(group, each, image) async for each in in_turns(tuple(found.members))]
-    members = [each for each in described if each is not None]
+    members = [
+        kind.describe(group, each, image)
+        async for each in in_turns(tuple(found.members))
+        if each in found.members
+    ]
     if group.group_type is GroupType.SHARE:
         offsets = await _share_offsets(broker, group_id, shard.leader_id)
     else:
@@ -189,51 +190,18 @@ async def _end_sessions(cluster: Cluster) -> None:
         await is_done.wait()
 
 
-def _epochs(group: Group) -> tuple[int, int | None]:
-    """Return the epoch of a group and of its target assignment."""
-    if isinstance(group, ClassicGroup):
-        return group.soft.generation_id, None
-    assert isinstance(group, ConsumerGroup | ShareGroup | StreamsGroup)
-    return group.epoch, group.target_epoch
-
-
-def _protocol(group: Group, machine: GroupShard) -> str:
-    if isinstance(group, ClassicGroup):
-        return group.soft.protocol_name or ""
-    if isinstance(group, ConsumerGroup):
-        return machine.consumer.assignor_of(group)
-    if isinstance(group, StreamsGroup):
-        return machine.streams.assignor_of(group)
-    return SIMPLE_ASSIGNOR
-
-
 # Members
 
 
-def _described(group: Group, member_id: str, image: MetadataImage) -> GroupMember | None:
-    """Return a member; None if it has left."""
-    if isinstance(group, ClassicGroup):
-        classic = group.soft.members.get(member_id)
-        return None if classic is None else _classic_member(group, classic)
-    if isinstance(group, ConsumerGroup) and member_id in group.members:
-        return _consumer_member(group, member_id, image)
-    if isinstance(group, ShareGroup) and member_id in group.members:
-        return _share_member(group, member_id, image)
-    if isinstance(group, StreamsGroup) and member_id in group.members:
-        return _streams_member(group, member_id, image)
-    return None
-
-
-def _classic_member(group: ClassicGroup, member: ClassicMember) -> GroupMember:
-    assigned: Mapping[str, frozenset[int]] = {}
+def _classic_member(group: ClassicGroup, member_id: str, image: MetadataImage) -> GroupMember:
+    del image
+    member = group.soft.members[member_id]
+    is_consumer = group.protocol_type == "consumer"
+    assigned = assigned_partitions.of_classic_member(member.assignment if is_consumer else b"")
     subscribed: frozenset[str] = frozenset()
-    try:
-        if member.assignment and group.protocol_type == "consumer":
-            assigned = parse_assignment(member.assignment).partitions
-        if member.protocols and group.protocol_type == "consumer":
+    if is_consumer and member.protocols:
+        with suppress(ValueError):
             subscribed = subscribed_topics(member.protocols[0][1])
-    except ValueError:
-        pass  # the leader has assigned something else
     return GroupMember(
         member_id=member.member_id,
         instance_id=member.group_instance_id,
@@ -242,7 +210,7 @@ def _classic_member(group: ClassicGroup, member: ClassicMember) -> GroupMember:
         protocol=GroupType.CLASSIC.value,
         epoch=group.soft.generation_id,
         subscription=tuple(sorted(subscribed)),
-        assignment=_partitions(assigned.items()),
+        assignment=_partitions(assigned),
     )
 
 
@@ -257,9 +225,7 @@ def _consumer_member(group: ConsumerGroup, member_id: str, image: MetadataImage)
         protocol=(GroupType.CLASSIC if is_classic else GroupType.CONSUMER).value,
         epoch=member.member_epoch,
         subscription=tuple(sorted(topics_of(group.members[member_id], group.resolved_regexes))),
-        assignment=_partitions(
-            (each.topic_name, each.partitions) for each in member.assignment.topic_partitions
-        ),
+        assignment=_partitions(assigned_partitions.of_member(member.assignment)),
     )
 
 
@@ -273,22 +239,20 @@ def _share_member(group: ShareGroup, member_id: str, image: MetadataImage) -> Gr
         protocol=GroupType.SHARE.value,
         epoch=member.member_epoch,
         subscription=tuple(member.subscribed_topic_names),
-        assignment=_partitions(
-            (each.topic_name, each.partitions) for each in member.assignment.topic_partitions
-        ),
+        assignment=_partitions(assigned_partitions.of_member(member.assignment)),
     )
 
 
 def _streams_member(group: StreamsGroup, member_id: str, image: MetadataImage) -> GroupMember:
     member = describe_streams_member(group, member_id)
     subtopologies = {} if group.topology is None else group.topology.subtopologies
-    inputs: dict[str, set[int]] = {}
-    for task in member.assignment.active_tasks:
-        spec = subtopologies.get(task.subtopology_id)
-        for topic in () if spec is None else spec.inputs():
-            count = len(image.topics[topic].partitions) if topic in image.topics else 0
-            existing = (each for each in task.partitions if each < count)
-            inputs.setdefault(topic, set()).update(existing)
+    inputs = {key: each.inputs() for key, each in subtopologies.items()}
+    assigned = assigned_partitions.of_tasks(member.assignment.active_tasks, inputs)
+    counts = {each: len(image.topics[each].partitions) for each in assigned if each in image.topics}
+    existing = {
+        topic: [each for each in indexes if each < counts.get(topic, 0)]
+        for topic, indexes in assigned.items()
+    }
     return GroupMember(
         member_id=member_id,
         instance_id=member.instance_id,
@@ -296,10 +260,8 @@ def _streams_member(group: StreamsGroup, member_id: str, image: MetadataImage) -
         host=member.client_host,
         protocol=GroupType.STREAMS.value,
         epoch=member.member_epoch,
-        subscription=tuple(
-            sorted({topic for each in subtopologies.values() for topic in each.inputs()})
-        ),
-        assignment=_partitions(inputs.items()),
+        subscription=tuple(sorted({topic for each in inputs.values() for topic in each})),
+        assignment=_partitions(existing),
         active_tasks=_tasks(member.assignment.active_tasks),
         standby_tasks=_tasks(member.assignment.standby_tasks),
         warmup_tasks=_tasks(member.assignment.warmup_tasks),
@@ -311,9 +273,43 @@ def _tasks(tasks: Iterable[StreamsGroupDescribeResponse.TaskIds]) -> tuple[str, 
     return tuple(f"{each.subtopology_id}_{index}" for each in tasks for index in each.partitions)
 
 
-def _partitions(by_topic: Iterable[tuple[str, Iterable[int]]]) -> tuple[TopicPartitions, ...]:
-    found = (TopicPartitions(topic, tuple(sorted(indexes))) for topic, indexes in by_topic)
+def _partitions(by_topic: Mapping[str, Iterable[int]]) -> tuple[TopicPartitions, ...]:
+    found = (TopicPartitions(topic, tuple(sorted(indexes))) for topic, indexes in by_topic.items())
     return tuple(sorted((each for each in found if each.partitions), key=attrgetter("topic")))
+
+
+class _Kind(NamedTuple):
+    """How groups of one type are read."""
+
+    members: Callable[[Any], Mapping[str, object]]
+    epochs: Callable[[Any], tuple[int, int | None]]
+    """Returns the epoch of a group and of its target assignment."""
+    protocol: Callable[[Any, GroupShard], str]
+    describe: Callable[[Any, str, MetadataImage], GroupMember]
+
+
+def _modern(
+    protocol: Callable[[Any, GroupShard], str],
+    describe: Callable[[Any, str, MetadataImage], GroupMember],
+) -> _Kind:
+    return _Kind(attrgetter("members"), attrgetter("epoch", "target_epoch"), protocol, describe)
+
+
+_KINDS: Final[Mapping[GroupType, _Kind]] = {
+    GroupType.CLASSIC: _Kind(
+        attrgetter("soft.members"),
+        lambda group: (group.soft.generation_id, None),
+        lambda group, _: group.soft.protocol_name or "",
+        _classic_member,
+    ),
+    GroupType.CONSUMER: _modern(
+        lambda group, machine: machine.consumer.assignor_of(group), _consumer_member
+    ),
+    GroupType.SHARE: _modern(lambda _, __: SIMPLE_ASSIGNOR, _share_member),
+    GroupType.STREAMS: _modern(
+        lambda group, machine: machine.streams.assignor_of(group), _streams_member
+    ),
+}
 
 
 # Offsets
