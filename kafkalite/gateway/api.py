@@ -114,6 +114,12 @@ class Api(NamedTuple):
     may_take_long: Callable[[Any, Any], bool] | None = None
     """(call, request) → whether a request is served in a worker regardless of its size."""
 
+    check_first: Callable[[Any, Any], None] | None = None
+    """(call, request) → None; raises the KafkaError that has precedence over missing permissions.
+
+    The handler raises it as well.
+    """
+
     @property
     def pausing_lists(self) -> frozenset[str]:
         """The fields of requests whose elements the handler uses one by one.

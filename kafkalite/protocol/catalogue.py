@@ -220,6 +220,11 @@ class Row(NamedTuple):
     refused: Mapping[str, object] = {}
     """Places in a response → the value in a refusal, if it is not the default of the field."""
     refusal_text: RefusalText = RefusalText.GIVEN
+    listed: str = ""
+    """Places in a response of the names that a permission "if LISTED" protects.
+
+    Empty for all names of its type in `response`.
+    """
     errors: str = ""
     """Places of error codes in a response."""
     messages: str = ""
@@ -523,7 +528,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.CREATE_TOPICS: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.TOPICS,
-        "CREATE CLUSTER | CREATE TOPIC, DESCRIBE_CONFIGS TOPIC if SHOWS_CONFIGS",
+        "CREATE TOPIC | CREATE CLUSTER, DESCRIBE_CONFIGS TOPIC if SHOWS_CONFIGS",
         quota=Quota.CONTROLLER_MUTATION,
         request=Fields(
             topic="topics.name",
@@ -1099,6 +1104,10 @@ ROWS: Final[Mapping[int, Row]] = {
             ),
         ),
         rows=Rows("group_ids", "groups", ("group_id=",), position=Position.FIRST),
+        listed=(
+            "groups.members.assignment.topic_partitions.topic_name "
+            "groups.members.target_assignment.topic_partitions.topic_name"
+        ),
         errors="groups.error_code",
         messages="groups.error_message",
     ),
@@ -1181,6 +1190,7 @@ ROWS: Final[Mapping[int, Row]] = {
             partition="groups.members.assignment.topic_partitions.partitions",
         ),
         rows=Rows("group_ids", "groups", ("group_id=",), position=Position.FIRST),
+        listed="groups.members.assignment.topic_partitions.topic_name",
         errors="groups.error_code",
         messages="groups.error_message",
     ),
@@ -1382,6 +1392,12 @@ ROWS: Final[Mapping[int, Row]] = {
             ),
         ),
         rows=Rows("group_ids", "groups", ("group_id=",), position=Position.FIRST),
+        listed=(
+            "groups.topology.subtopologies.source_topics "
+            "groups.topology.subtopologies.repartition_sink_topics "
+            "groups.topology.subtopologies.repartition_source_topics.name "
+            "groups.topology.subtopologies.state_changelog_topics.name"
+        ),
         errors="groups.error_code",
         messages="groups.error_message",
     ),

@@ -13,12 +13,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.apis.authorization.checks import is_for_whole_request
+from kafkalite.metadata.topic_names import METADATA_TOPIC, invalid_name_reason
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import When, row
+from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 class ClusterMessage(Enum):
@@ -34,20 +36,21 @@ class Rule(NamedTuple):
 
     is_called_without_rows: bool = False
     """Whether the handler is called even if all rows are refused."""
-    has_message: bool = False
-    """Whether refused rows have the standard message of the error code."""
+    message: str | None = None
+    """The error message of refused rows."""
     omits_repeated: bool = False
     """Whether rows that occur several times are left to the handler, which refuses them."""
-    omits_invalid: bool = False
-    """Whether invalid names of topics are left to the handler, which refuses them."""
+    refuses: Callable[[str], object] | None = None
+    """Says whether the handler refuses the topic of a row anyway, by its name."""
     complete: str = ""
     """The name of a function in `special` that completes refused rows."""
     function: str = ""
     """The name of a function in `special` that serves a request."""
-    first: str = ""
-    """The name of a function in `special` whose KafkaError has precedence over a refusal."""
     after: str = ""
     """The name of a function in `special` that removes secret parts of a response."""
+    hidden: str = ""
+    """The error message of answered rows in which the client may not see all names; without one,
+    such names are removed. See `listed`."""
     is_whole: bool = True
     """Whether the catalogue's permissions on groups, transactional ids and the cluster are checked
     for the whole request."""
@@ -123,12 +126,15 @@ def has_all_permissions(key: int) -> bool:
             and (of_rows.operation, of_rows.resource) == alternatives[0][:2]
             and alternatives[0].when is When.ALWAYS
         )
+        or any(each.when is When.LISTED for each in alternatives)
         for alternatives in properties.access
     )
 
 
-_DESCRIBED_GROUPS: Final = Rule(is_called_without_rows=True)
-_SHARE_OFFSETS: Final = Rule(is_called_without_rows=True, first="check_share_protocol")
+_EVEN_WITHOUT_ROWS: Final = Rule(is_called_without_rows=True)
+_DESCRIBED_GROUPS: Final = _EVEN_WITHOUT_ROWS._replace(
+    hidden="The group has described topic(s) that the client is not authorized to describe."
+)
 _NODES_ONLY: Final = Rule(cluster_message=ClusterMessage.STANDARD)
 _WITHOUT_MESSAGE: Final = Rule(cluster_message=ClusterMessage.NONE)
 
@@ -138,10 +144,14 @@ RULES: Final[Mapping[int, Rule]] = {
     ApiKey.METADATA: Rule(is_in_handler=True),
     ApiKey.OFFSET_FETCH: Rule(function="offset_fetch"),
     ApiKey.FIND_COORDINATOR: Rule(function="find_coordinator"),
-    ApiKey.SYNC_GROUP: Rule(first="check_sync_protocol"),
-    ApiKey.DESCRIBE_GROUPS: _DESCRIBED_GROUPS,
-    ApiKey.LIST_GROUPS: Rule(after="filter_listed_groups"),
-    ApiKey.CREATE_TOPICS: Rule(function="create_topics"),
+    ApiKey.DESCRIBE_GROUPS: _EVEN_WITHOUT_ROWS,
+    ApiKey.CREATE_TOPICS: Rule(
+        is_called_without_rows=True,
+        message="Authorization failed.",
+        omits_repeated=True,
+        refuses=METADATA_TOPIC.__eq__,
+        after="hide_configs",
+    ),
     ApiKey.DELETE_TOPICS: Rule(function="delete_topics"),
     ApiKey.INIT_PRODUCER_ID: Rule(function="init_producer_id", is_whole=False),
     ApiKey.ADD_PARTITIONS_TO_TXN: Rule(function="add_partitions_to_txn", is_whole=False),
@@ -151,40 +161,33 @@ RULES: Final[Mapping[int, Rule]] = {
     ApiKey.CREATE_DELEGATION_TOKEN: Rule(function="create_delegation_token", is_in_handler=True),
     ApiKey.DESCRIBE_DELEGATION_TOKEN: Rule(is_in_handler=True),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Rule(function="alter_configs"),
-    ApiKey.OFFSET_DELETE: Rule(is_called_without_rows=True),
+    ApiKey.OFFSET_DELETE: _EVEN_WITHOUT_ROWS,
     ApiKey.DESCRIBE_QUORUM: _NODES_ONLY,
     ApiKey.DESCRIBE_CLUSTER: Rule(is_in_handler=True),
-    ApiKey.DESCRIBE_PRODUCERS: Rule(has_message=True, omits_invalid=True),
+    ApiKey.DESCRIBE_PRODUCERS: Rule(
+        message=ErrorCode.TOPIC_AUTHORIZATION_FAILED.message, refuses=invalid_name_reason
+    ),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _WITHOUT_MESSAGE,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _WITHOUT_MESSAGE,
-    ApiKey.DESCRIBE_TRANSACTIONS: Rule(after="filter_topics_of_transactions"),
-    ApiKey.LIST_TRANSACTIONS: Rule(after="filter_listed_transactions"),
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: Rule(function="subscription", first="check_consumer_protocol"),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: _DESCRIBED_GROUPS._replace(
-        first="check_consumer_protocol", after="hide_group_members"
-    ),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Rule(function="subscription"),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _DESCRIBED_GROUPS,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Rule(is_in_handler=True),
-    ApiKey.SHARE_GROUP_HEARTBEAT: Rule(function="subscription", first="check_share_protocol"),
-    ApiKey.SHARE_GROUP_DESCRIBE: _DESCRIBED_GROUPS._replace(
-        first="check_share_protocol", after="hide_group_members"
-    ),
-    ApiKey.SHARE_FETCH: Rule(first="check_share_group_id", is_in_handler=True),
-    ApiKey.SHARE_ACKNOWLEDGE: Rule(first="check_share_group_id", is_in_handler=True),
+    ApiKey.SHARE_GROUP_HEARTBEAT: Rule(function="subscription"),
+    ApiKey.SHARE_GROUP_DESCRIBE: _DESCRIBED_GROUPS,
+    ApiKey.SHARE_FETCH: Rule(is_in_handler=True),
+    ApiKey.SHARE_ACKNOWLEDGE: Rule(is_in_handler=True),
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: _NODES_ONLY,
     ApiKey.READ_SHARE_GROUP_STATE: _NODES_ONLY,
     ApiKey.WRITE_SHARE_GROUP_STATE: _NODES_ONLY,
     ApiKey.DELETE_SHARE_GROUP_STATE: _NODES_ONLY,
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: _NODES_ONLY,
-    ApiKey.STREAMS_GROUP_HEARTBEAT: Rule(
-        function="streams_topology", first="check_streams_protocol"
-    ),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: Rule(function="streams_topology"),
     ApiKey.STREAMS_GROUP_DESCRIBE: _DESCRIBED_GROUPS._replace(
-        first="check_streams_protocol", after="hide_streams_members"
+        hidden="The described group uses topics that the client is not authorized to describe."
     ),
-    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: Rule(first="check_streams_protocol"),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Rule(function="describe_share_group_offsets"),
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS: _SHARE_OFFSETS._replace(complete="fill_in_topic_ids"),
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: _SHARE_OFFSETS,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: _EVEN_WITHOUT_ROWS._replace(complete="fill_in_topic_ids"),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: _EVEN_WITHOUT_ROWS,
 }
 """API key → rule."""
 

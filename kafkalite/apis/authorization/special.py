@@ -19,7 +19,6 @@ from kafkalite.apis.authorization.checks import (
 )
 from kafkalite.gateway.refusals import warn_about_denial
 from kafkalite.metadata.image import ResourceType
-from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.ports.turns import in_steps
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol.acl_operations import Operation, Resource
@@ -33,7 +32,7 @@ from kafkalite.protocol.uuids import ZERO_UUID
 from kafkalite.security.acls import CLUSTER_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from kafkalite.apis.authorization.step import Guard
     from kafkalite.gateway.call import Call
@@ -63,133 +62,19 @@ def fill_in_topic_ids(call: Call, rows: list[Any]) -> None:
             row.topic_id = topics[row.topic_name].topic_id
 
 
-# Errors that have precedence over refusals
-
-
-def check_sync_protocol(call: Call, request: Any) -> None:
-    """Raise the KafkaError of a SyncGroup without a protocol, if the version requires one."""
-    if call.era.requires_protocol_name and None in (request.protocol_type, request.protocol_name):
-        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-
-
-def check_consumer_protocol(call: Call, request: Any) -> None:
-    """Raise KafkaError UNSUPPORTED_VERSION if the consumer protocol is disabled."""
-    from kafkalite.apis.groups.consumer import check_protocol_enabled
-
-    del request
-    check_protocol_enabled(call.node)
-
-
-def check_streams_protocol(call: Call, request: Any) -> None:
-    """Raise KafkaError UNSUPPORTED_VERSION if the streams protocol is disabled."""
-    from kafkalite.apis.groups.streams import check_protocol_enabled
-
-    del request
-    check_protocol_enabled(call.node)
-
-
-def check_share_protocol(call: Call, request: Any) -> None:
-    """Raise KafkaError UNSUPPORTED_VERSION if share groups are disabled."""
-    from kafkalite.apis.shares.groups import check_share_groups_enabled
-
-    del request
-    check_share_groups_enabled(call.node)
-
-
-def check_share_group_id(call: Call, request: Any) -> None:
-    """Raise the KafkaError of a share request without a group id, or if groups are disabled."""
-    check_share_protocol(call, request)
-    if request.group_id is None:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "A group id is needed.")
-
-
 # Parts of responses that the client may not see
 
 
-def filter_listed_groups(permissions: Permissions, response: Any) -> Any:
-    """Remove the groups that the client may not describe; one who describes the cluster may."""
-    if permissions.allows(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
-        return response
-    groups = [
-        each
-        for each in response.groups
-        if permissions.allows(Operation.DESCRIBE, Resource.GROUP, each.group_id)
-    ]
-    return with_fields(response, groups=groups)
-
-
-def filter_listed_transactions(permissions: Permissions, response: Any) -> Any:
-    """Remove the transactional ids that the client may not describe."""
-    states = [
-        each
-        for each in response.transaction_states
-        if permissions.allows(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, each.transactional_id)
-    ]
-    return with_fields(response, transaction_states=states)
-
-
-def filter_topics_of_transactions(permissions: Permissions, response: Any) -> Any:
-    """Remove the topics that the client may not describe."""
-    for state in response.transaction_states:
-        state.topics = [
-            each
-            for each in state.topics
-            if permissions.allows(Operation.DESCRIBE, Resource.TOPIC, each.topic)
-        ]
-    return response
-
-
-def _assigned_topics(group: Any) -> Iterable[str]:
-    for member in group.members:
-        for field in ("assignment", "target_assignment"):
-            assignment = getattr(member, field, None)
-            for partitions in () if assignment is None else assignment.topic_partitions:
-                yield partitions.topic_name
-
-
-def hide_group_members(permissions: Permissions, response: Any) -> Any:
-    """Replace groups that use a topic which the client may not describe by an error."""
-    return _hide_groups(
-        permissions,
-        response,
-        _assigned_topics,
-        "The group has described topic(s) that the client is not authorized to describe.",
-    )
-
-
-def hide_streams_members(permissions: Permissions, response: Any) -> Any:
-    """Replace groups whose topology has a topic that the client may not describe by an error."""
-
-    def topics(group: Any) -> Iterable[str]:
-        for each in () if group.topology is None else group.topology.subtopologies or ():
-            yield from each.source_topics
-            yield from each.repartition_sink_topics
-            yield from (topic.name for topic in each.repartition_source_topics)
-            yield from (topic.name for topic in each.state_changelog_topics)
-
-    return _hide_groups(
-        permissions,
-        response,
-        topics,
-        "The described group uses topics that the client is not authorized to describe.",
-    )
-
-
-def _hide_groups(permissions: Permissions, response: Any, topics_of: Any, message: str) -> Any:
-    groups = []
-    for group in response.groups:
-        if all(
-            permissions.allows(Operation.DESCRIBE, Resource.TOPIC, topic)
-            for topic in topics_of(group)
+def hide_configs(permissions: Permissions, response: Any) -> Any:
+    """Replace the settings of created topics by an error, if the client may not describe them."""
+    for row in response.topics:
+        if row.error_code == ErrorCode.NONE and not permissions.allows(
+            Operation.DESCRIBE_CONFIGS, Resource.TOPIC, row.name
         ):
-            groups.append(group)
-        else:
-            groups.append(
-                type(group)(
-                    group_id=group.group_id, error_code=_TOPIC_REFUSED, error_message=message
-                )
-            )
-    return with_fields(response, groups=groups)
+            row.topic_config_error_code = _TOPIC_REFUSED
+            row.num_partitions = row.replication_factor = -1
+            row.configs = []
+    return response
 
 
 # Produce and transactions
@@ -414,7 +299,7 @@ def describe_share_group_offsets(
     guard: Guard, call: Call, permissions: Permissions, request: Any
 ) -> Any:
     """Serve DescribeShareGroupOffsets; see `_serve_offsets`."""
-    check_share_protocol(call, request)
+    guard.check_first(call, request)
     api = _OffsetsApi(
         "topic_name",
         lambda _, topic: str(topic.topic_name),
@@ -424,44 +309,6 @@ def describe_share_group_offsets(
 
 
 # Topics
-
-
-def create_topics(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
-    """Serve CreateTopics: topics need CREATE, and their settings in the answer another one."""
-    is_repeated = repetition(guard.api.key, request)
-    may_create = permissions.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
-
-    def refusal_of(topic: Any) -> KafkaError | None:
-        name = topic.name
-        if (
-            may_create
-            or is_repeated(topic)
-            or name == METADATA_TOPIC
-            or permissions.allows(Operation.CREATE, Resource.TOPIC, name)
-        ):
-            return None
-        error = _refusal(permissions, Operation.CREATE, Resource.TOPIC, name)
-        error.message = "Authorization failed."
-        return error
-
-    def create(call: Call, request: Any) -> Any:
-        response = guard.handler(call, request)
-        for row in response.topics:
-            if row.error_code == ErrorCode.NONE and not permissions.allows(
-                Operation.DESCRIBE_CONFIGS, Resource.TOPIC, row.name
-            ):
-                row.topic_config_error_code = _TOPIC_REFUSED
-                row.num_partitions = row.replication_factor = -1
-                row.configs = []
-        return response
-
-    return guard.serve_rows(
-        call,
-        request,
-        refusal_of,
-        handler=create,
-        report=lambda errors: guard.report(call, request, errors, Resource.TOPIC),
-    )
 
 
 def delete_topics(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:

@@ -22,6 +22,7 @@ from kafkalite.apis.authorization.checks import (
     cluster_message,
     refusal,
 )
+from kafkalite.apis.authorization.listed import listed_filter
 from kafkalite.apis.authorization.rules import (
     CONTROLLER_RULES,
     RULES,
@@ -36,7 +37,6 @@ from kafkalite.gateway.refusals import (
     warn_about_denial,
 )
 from kafkalite.gateway.steps import ImmediateStep
-from kafkalite.metadata.topic_names import invalid_name_reason
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol.acl_operations import Entity, Resource
 from kafkalite.protocol.catalogue import AnsweringNode, Position, row
@@ -104,7 +104,7 @@ class Guard:
     """The checks of one API, and the handler behind them."""
 
     __slots__ = (
-        "_after", "_checks", "_complete", "_first", "_is_at_controller", "_needed", "_row_key",
+        "_after", "_checks", "_complete", "_is_at_controller", "_needed", "_row_key",
         "_rule", "_table", "api", "function", "handler",
     )  # fmt: skip
 
@@ -129,11 +129,12 @@ class Guard:
         self.function: Callable[[Guard, Call, Permissions, Any], Any] | None = getattr(
             special, rule.function, None
         )
-        self._first: Callable[[Call, Any], None] | None = getattr(special, rule.first, None)
         self._complete: Callable[[Call, list[Any]], None] | None = getattr(
             special, rule.complete, None
         )
         self._after: Callable[[Permissions, Any], Any] | None = getattr(special, rule.after, None)
+        if self._after is None and not rule.is_in_handler:
+            self._after = listed_filter(api.key, rule.hidden)
 
     def checking_handler(self) -> Handler:
         """Return the handler that clients' requests are passed to."""
@@ -271,8 +272,8 @@ class Guard:
 
     def check_first(self, call: Call, request: object) -> None:
         """Raise the KafkaError that has precedence over a refusal."""
-        if self._first is not None:
-            self._first(call, request)
+        if self.api.check_first is not None:
+            self.api.check_first(call, request)
 
     def serve_listed(self, call: Call, permissions: Permissions, request: Any) -> Any:
         """Return the answer of the handler, with rows for elements that are refused."""
@@ -354,7 +355,7 @@ class Guard:
             name = _name_of(needed, call, row)
             if name is None or counts[name] > 1:
                 return None
-            if rule.omits_invalid and invalid_name_reason(name) is not None:
+            if rule.refuses is not None and rule.refuses(name):
                 return None
             decision = permissions.decide(needed.operation, needed.resource, name)
             if decision.is_allowed:
@@ -363,7 +364,7 @@ class Guard:
                     permissions.remember(self._row_key, row.topic_id)
                 return None
             error = refusal(permissions, needed.operation, needed.resource, name, decision)
-            error.message = error.code.message if rule.has_message else None
+            error.message = rule.message
             return error
 
         return self.serve_rows(

@@ -172,13 +172,18 @@ def lower_join_group(response: JoinGroupResponse, version: int) -> JoinGroupResp
 # SyncGroup
 
 
+def check_protocol(call: Call, request: SyncGroupRequest) -> None:
+    """Raise the KafkaError of a SyncGroup without a protocol, if the version requires one."""
+    era: SyncGroupEra = call.era
+    if era.requires_protocol_name and None in (request.protocol_type, request.protocol_name):
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+
 def handle_sync_group(
     call: Call, request: SyncGroupRequest
 ) -> SyncGroupResponse | Waiting[SyncGroupResponse]:
     """Handle a SyncGroup; the response is sent when the leader's assignment is known."""
-    era: SyncGroupEra = call.era
-    if era.requires_protocol_name and None in (request.protocol_type, request.protocol_name):
-        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    check_protocol(call, request)
     _require_group_id(request.group_id)
     node = call.node
     shard = node.groups.locate(request.group_id, node.id)
@@ -287,6 +292,7 @@ APIS = (
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 5),
         handler=handle_sync_group,
+        check_first=check_protocol,
         eras=SYNC_GROUP_ERAS,
     ),
 )

@@ -215,6 +215,7 @@ APIS = (
         max_elements=MAX_ELEMENTS_WITH_PARTITIONS,
         versions=Versions(0, 1),
         handler=handle_consumer_group_heartbeat,
+        check_first=lambda call, _: check_protocol_enabled(call.node),
         inline_bytes=8 * 1024,
         eras=HEARTBEAT_ERAS,
         is_repeated=True,
@@ -223,6 +224,7 @@ APIS = (
         key=ConsumerGroupDescribeRequest.API_KEY,
         versions=Versions(0, 1),
         handler=handle_consumer_group_describe,
+        check_first=lambda call, _: check_protocol_enabled(call.node),
         inline_bytes=0,
     ),
 )

@@ -334,12 +334,14 @@ APIS = (
             (1, StreamsHeartbeatEra()),
         ),
         handler=handle_streams_group_heartbeat,
+        check_first=lambda call, _: check_protocol_enabled(call.node),
         inline_bytes=8 * 1024,
     ),
     Api(
         key=StreamsGroupDescribeRequest.API_KEY,
         versions=Versions(0, 1),
         handler=handle_streams_group_describe,
+        check_first=lambda call, _: check_protocol_enabled(call.node),
         inline_bytes=0,
     ),
     Api(
@@ -347,5 +349,6 @@ APIS = (
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 0),
         handler=handle_streams_group_topology_description_update,
+        check_first=lambda call, _: check_protocol_enabled(call.node),
     ),
 )

@@ -12,7 +12,7 @@ from kafkalite.apis.shares.acknowledgements import (
     lock_duration_ms,
     session_key,
 )
-from kafkalite.apis.shares.groups import check_share_groups_enabled
+from kafkalite.apis.shares.groups import check_group_id, check_share_groups_enabled
 from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol._generated.messages.share_acknowledge import (
@@ -91,6 +91,7 @@ APIS = (
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(1, 2),
         handler=handle_share_acknowledge,
+        check_first=check_group_id,
         eras=SHARE_ERAS,
     ),
 )

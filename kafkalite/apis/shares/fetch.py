@@ -18,7 +18,7 @@ from kafkalite.apis.shares.acknowledgements import (
     lock_duration_ms,
     session_key,
 )
-from kafkalite.apis.shares.groups import check_share_groups_enabled
+from kafkalite.apis.shares.groups import check_group_id, check_share_groups_enabled
 from kafkalite.apis.shares.reading import (
     LocatedSharePartition,
     RequestedSharePartition,
@@ -332,6 +332,7 @@ APIS = (
         max_elements=MAX_ELEMENTS_WITH_OWN_LIMITS,
         versions=Versions(1, 2),
         handler=handle_share_fetch,
+        check_first=check_group_id,
         eras=SHARE_ERAS,
     ),
 )

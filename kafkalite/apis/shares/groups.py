@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from kafkalite.cluster.node import Node
     from kafkalite.gateway.call import Call
     from kafkalite.ports.waiting import Waiting
+    from kafkalite.protocol._generated.messages.share_acknowledge import ShareAcknowledgeRequest
+    from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest
 
 MAX_MEMBER_ID_LENGTH = 36
 """The maximum length of a member id in characters as Java counts them (UTF-16 units)."""
@@ -37,6 +39,13 @@ def check_share_groups_enabled(node: Node) -> None:
     """Raise KafkaError UNSUPPORTED_VERSION if share groups are disabled in this cluster."""
     if not node.image.features.get(SHARE_VERSION):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+
+
+def check_group_id(call: Call, request: ShareFetchRequest | ShareAcknowledgeRequest) -> None:
+    """Raise the KafkaError of a share request without a group id, or if groups are disabled."""
+    check_share_groups_enabled(call.node)
+    if request.group_id is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "A group id is needed.")
 
 
 def check_member_id(member_id: str) -> None:
@@ -120,6 +129,7 @@ APIS = (
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(1, 1),
         handler=handle_share_group_heartbeat,
+        check_first=lambda call, _: check_share_groups_enabled(call.node),
         inline_bytes=8 * 1024,
         is_repeated=True,
     ),
@@ -127,6 +137,7 @@ APIS = (
         key=ShareGroupDescribeRequest.API_KEY,
         versions=Versions(1, 1),
         handler=handle_share_group_describe,
+        check_first=lambda call, _: check_share_groups_enabled(call.node),
         inline_bytes=0,
     ),
 )

@@ -354,17 +354,20 @@ APIS = (
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 1),
         handler=handle_describe_share_group_offsets,
+        check_first=lambda call, _: check_share_groups_enabled(call.node),
     ),
     Api(
         key=AlterShareGroupOffsetsRequest.API_KEY,
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 0),
         handler=handle_alter_share_group_offsets,
+        check_first=lambda call, _: check_share_groups_enabled(call.node),
     ),
     Api(
         key=DeleteShareGroupOffsetsRequest.API_KEY,
         max_elements=MAX_ELEMENTS_AT_ONCE,
         versions=Versions(0, 0),
         handler=handle_delete_share_group_offsets,
+        check_first=lambda call, _: check_share_groups_enabled(call.node),
     ),
 )

@@ -115,6 +115,8 @@ def problems(key: ApiKey, entry: Row) -> Iterator[str]:
         there = [path for path in answered if path.endswith(ending)]
         if places.split() != there:
             yield f"{ending}: {places.split()} instead of {there}"
+    topics = entry.response.topic.split()
+    yield from (f"{place} is listed" for place in entry.listed.split() if place not in topics)
     yield from (f"generates {place}" for place in entry.generates.values() if place not in answered)
     hosts = entry.endpoints.split()
     if not {*hosts, *(each.replace("host", "port") for each in hosts)} <= answered.keys():
@@ -208,6 +210,9 @@ def test_wrong_row_is_detected() -> None:
         "there is no topics.topic for topic",
         "group_id is no group of the row",
         "topics.name is no topic of the row",
+    ]
+    assert list(problems(ApiKey.OFFSET_COMMIT, fitting._replace(listed="topics"))) == [
+        "topics is listed"
     ]
     assert list(problems(ApiKey.OFFSET_COMMIT, fitting._replace(errors="error_code"))) == [
         "error_code: ['error_code'] instead of ['topics.partitions.error_code']"

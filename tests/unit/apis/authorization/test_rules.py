@@ -163,7 +163,7 @@ def test_the_permission_of_rows_follows_from_the_catalogue() -> None:
 def test_an_api_with_permissions_that_nothing_checks_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    api = find_api(ApiKey.LIST_GROUPS)
+    api = find_api(ApiKey.INIT_PRODUCER_ID)
     assert api is not None
     monkeypatch.setattr(step, "RULES", {})
     guarded = step.AuthorizationStep(AuthorizerSettings()).wrap(api, 0, lambda *_: "served")
