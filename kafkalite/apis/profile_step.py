@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
     from kafkalite.gateway.steps import Handler
 
+    # Profile and call → row → the row as it is passed to the handler.
+    _RowCheck = Callable[["ProfileGuard", Call], Callable[[Any], Any]]
+
 RULE: Final = "vendor profile"
 """The `rule` in the facts of a refusal by a profile."""
 
@@ -83,6 +86,9 @@ class ProfileStep(ImmediateStep):
         row = self._profile.refusal(api.name)
         if row is not None:
             return guard.refusing(row)
+        row_check = _ROW_CHECKS.get(api.name)
+        if row_check is not None:
+            return guard.checking_rows(row_check)
         check = _CHECKS.get(api.name)
         return guard.handler if check is None else check(guard)
 
@@ -161,11 +167,12 @@ class ProfileGuard:
 
         return handle
 
-    def serve_allowed(self, call: Call, request: Any, check: Callable[[Any], Any]) -> Any:
-        """Return the answer of the handler for the allowed rows, and refusals of the others.
+    def checking_rows(self, row_check: _RowCheck) -> Handler:
+        """Return a handler that passes on the rows of a request that the profile allows."""
+        return lambda call, request: self._serve_allowed(call, request, row_check(self, call))
 
-        `check` returns a row as it is passed to the handler, or raises KafkaError.
-        """
+    def _serve_allowed(self, call: Call, request: Any, check: Callable[[Any], Any]) -> Any:
+        """Return the answer of the handler for the allowed rows, and refusals of the others."""
         properties = catalogue.row(self.api.key).rows
         assert properties is not None
         rows: list[Any] = []
@@ -213,14 +220,24 @@ class TopicSettings:
             else:
                 self._rows[row.subject] = row
 
-    def is_ignored(self, name: str, *, is_new: bool) -> bool:
-        """Return whether a setting is accepted without effect."""
+    def checked(self, owner: Any, *, is_new: bool, guard: ProfileGuard) -> Any:
+        """Return a topic in a request without the settings that have no effect.
+
+        Raises KafkaError if clients may not set one of the others.
+        """
+        configs = [each for each in owner.configs if not self._is_ignored(each.name, is_new=is_new)]
+        for each in configs:
+            is_deleted = getattr(each, "config_operation", None) == AlterOperation.DELETE
+            self._check(each.name, None if is_deleted else each.value, is_new=is_new, guard=guard)
+        return with_fields(owner, configs=configs)
+
+    def _is_ignored(self, name: str, *, is_new: bool) -> bool:
         row = self._access(name)
         return row is not None and (
             row.value == profiles.IGNORED or (is_new and row.value == profiles.IGNORED_AT_CREATION)
         )
 
-    def check(self, name: str, value: str | None, *, is_new: bool, guard: ProfileGuard) -> None:
+    def _check(self, name: str, value: str | None, *, is_new: bool, guard: ProfileGuard) -> None:
         """Raise KafkaError if clients may not set a setting, or not to this value."""
         row = self._access(name)
         if row is not None and not (
@@ -300,30 +317,20 @@ class _TopicLimits:
             raise self._guard.error(row)
 
 
-def _create_topics(guard: ProfileGuard) -> Handler:
-    def handle(call: Call, request: Any) -> Any:
-        limits = _TopicLimits(guard, call)
-        default_count = call.node.config.int("num.partitions")
+def _created_topic(guard: ProfileGuard, call: Call) -> Callable[[Any], Any]:
+    limits = _TopicLimits(guard, call)
+    default_count = call.node.config.int("num.partitions")
 
-        def check(topic: Any) -> Any:
-            configs = [
-                config
-                for config in topic.configs
-                if not guard.settings.is_ignored(config.name, is_new=True)
-            ]
-            for config in configs:
-                guard.settings.check(config.name, config.value, is_new=True, guard=guard)
-            if topic.assignments:
-                count = len(topic.assignments)
-                factor = len(topic.assignments[0].broker_ids)
-            else:
-                count, factor = topic.num_partitions, topic.replication_factor
-            limits.add_topic(default_count if count == BROKER_DEFAULT else count, factor)
-            return with_fields(topic, configs=configs)
+    def check(topic: Any) -> Any:
+        changed = guard.settings.checked(topic, is_new=True, guard=guard)
+        if topic.assignments:
+            count, factor = len(topic.assignments), len(topic.assignments[0].broker_ids)
+        else:
+            count, factor = topic.num_partitions, topic.replication_factor
+        limits.add_topic(default_count if count == BROKER_DEFAULT else count, factor)
+        return changed
 
-        return guard.serve_allowed(call, request, check)
-
-    return handle
+    return check
 
 
 def _metadata(guard: ProfileGuard) -> Handler:
@@ -359,63 +366,38 @@ def _metadata(guard: ProfileGuard) -> Handler:
     return handle
 
 
-def _create_partitions(guard: ProfileGuard) -> Handler:
-    def handle(call: Call, request: Any) -> Any:
-        limits = _TopicLimits(guard, call)
+def _added_partitions(guard: ProfileGuard, call: Call) -> Callable[[Any], Any]:
+    limits = _TopicLimits(guard, call)
 
-        def check(topic: Any) -> Any:
-            limits.add_partitions(topic.name, topic.count)
-            return topic
+    def check(topic: Any) -> Any:
+        limits.add_partitions(topic.name, topic.count)
+        return topic
 
-        return guard.serve_allowed(call, request, check)
-
-    return handle
+    return check
 
 
-def _alter_configs(guard: ProfileGuard) -> Handler:
-    broker_row = _broker_row(guard)
+def _described_resource(guard: ProfileGuard, call: Call) -> Callable[[Any], Any]:
+    del call
+    broker_row = guard.profile.refusal(f"{guard.api.name} BROKER")
 
     def check(resource: Any) -> Any:
         if resource.resource_type == ResourceType.BROKER and broker_row is not None:
             raise guard.error(broker_row)
-        if resource.resource_type != ResourceType.TOPIC:
-            return resource
-        configs = [
-            config
-            for config in resource.configs
-            if not guard.settings.is_ignored(config.name, is_new=False)
-        ]
-        for config in configs:
-            is_deleted = getattr(config, "config_operation", None) == AlterOperation.DELETE
-            value = None if is_deleted else config.value
-            guard.settings.check(config.name, value, is_new=False, guard=guard)
-        return with_fields(resource, configs=configs)
-
-    def handle(call: Call, request: Any) -> Any:
-        return guard.serve_allowed(call, request, check)
-
-    return handle
-
-
-def _describe_configs(guard: ProfileGuard) -> Handler:
-    broker_row = _broker_row(guard)
-    if broker_row is None:
-        return guard.handler
-
-    def check(resource: Any) -> Any:
-        if resource.resource_type == ResourceType.BROKER:
-            raise guard.error(broker_row)
         return resource
 
-    def handle(call: Call, request: Any) -> Any:
-        return guard.serve_allowed(call, request, check)
-
-    return handle
+    return check
 
 
-def _broker_row(guard: ProfileGuard) -> Row | None:
-    """Return the row that refuses an API for the settings of brokers."""
-    return guard.profile.refusal(f"{guard.api.name} BROKER")
+def _altered_resource(guard: ProfileGuard, call: Call) -> Callable[[Any], Any]:
+    check_type = _described_resource(guard, call)
+
+    def check(resource: Any) -> Any:
+        check_type(resource)
+        if resource.resource_type != ResourceType.TOPIC:
+            return resource
+        return guard.settings.checked(resource, is_new=False, guard=guard)
+
+    return check
 
 
 def _produce(guard: ProfileGuard) -> Handler:
@@ -479,13 +461,20 @@ def _is_new_group(call: Call, group_id: str) -> bool:
     return shard.machine.group(group_id) is None
 
 
+_ROW_CHECKS: Final[Mapping[str, _RowCheck]] = {
+    "CreateTopics": _created_topic,
+    "CreatePartitions": _added_partitions,
+    "AlterConfigs": _altered_resource,
+    "IncrementalAlterConfigs": _altered_resource,
+    "DescribeConfigs": _described_resource,
+}
+"""Kafka's name of an API → the function that returns the check of each row of a request.
+
+The check returns the row as it is passed to the handler, or raises KafkaError.
+"""
+
 _CHECKS: Final[Mapping[str, Callable[[ProfileGuard], Handler]]] = {
-    "CreateTopics": _create_topics,
-    "CreatePartitions": _create_partitions,
     "Metadata": _metadata,
-    "AlterConfigs": _alter_configs,
-    "IncrementalAlterConfigs": _alter_configs,
-    "DescribeConfigs": _describe_configs,
     "Produce": _produce,
     "JoinGroup": _group,
     "OffsetCommit": _group,
