@@ -42,6 +42,9 @@ MAX_DEPTH = 3
 MAX_FACTS_LENGTH = 4_000
 """Maximum characters of all facts of an entry; further facts are omitted."""
 
+DEFAULT_EXPLAIN_ENTRIES = 2 * MAX_ENTRIES
+"""The number of entries that a reader gets, if it does not give one."""
+
 REFUSAL_KINDS = frozenset(("refused", "fenced"))
 
 _ENTRY_BYTES = 600
@@ -207,7 +210,7 @@ class EventHistory:
         return entries.members.named_in(text, facts)
 
     def about(
-        self, name: str, limit: int = 2 * MAX_ENTRIES, *, of: Entity = Entity.GROUP
+        self, name: str, limit: int = DEFAULT_EXPLAIN_ENTRIES, *, of: Entity = Entity.GROUP
     ) -> Sequence[Entry]:
         """Return the latest `limit` entries of a subject, in the order of numbers.
 
@@ -217,7 +220,7 @@ class EventHistory:
         entries = self._subjects.get(subject) or self._removed_first.get(subject)
         return () if entries is None else _last_entries(entries.entries(), limit)
 
-    def latest(self, limit: int = 2 * MAX_ENTRIES) -> Sequence[Entry]:
+    def latest(self, limit: int = DEFAULT_EXPLAIN_ENTRIES) -> Sequence[Entry]:
         """Return the latest `limit` entries of all subjects, in the order of numbers."""
         entries_of_all: list[Entry] = []
         for entries in (*self._subjects.values(), *self._removed_first.values()):

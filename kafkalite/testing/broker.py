@@ -12,15 +12,15 @@ import os
 import threading
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from kafkalite.config.options import CONTROL_TLS, CONTROL_TOKEN
 from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.control.address import control_address
 from kafkalite.control.commands.clock import new_clock
-from kafkalite.control.commands.explain import DEFAULT_EXPLAIN_ENTRIES, Explain
-from kafkalite.control.commands.leaders import MoveLeader
 from kafkalite.control.served_broker import ControlOptions, ServedBroker
+from kafkalite.coordinator.event_history import DEFAULT_EXPLAIN_ENTRIES
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.server.addresses import Address
 from kafkalite.server.logging import Level, Log
@@ -33,11 +33,7 @@ from kafkalite.testing.client_settings import (
     client_settings,
 )
 from kafkalite.testing.data import BrokerData
-from kafkalite.testing.faults import BrokerFaults
-from kafkalite.testing.identity import BrokerIdentity
 from kafkalite.testing.identity_options import identity_options
-from kafkalite.testing.nodes import BrokerNodes
-from kafkalite.testing.requests import BrokerRequests
 from kafkalite.testing.token_providers import OAuthLogin, token_login
 
 if TYPE_CHECKING:
@@ -61,6 +57,10 @@ if TYPE_CHECKING:
     from kafkalite.security.sasl.users import User
     from kafkalite.server.broker import Broker as ServerBroker
     from kafkalite.telemetry.metrics import ClientMetrics
+    from kafkalite.testing.faults import BrokerFaults
+    from kafkalite.testing.identity import BrokerIdentity
+    from kafkalite.testing.nodes import BrokerNodes
+    from kafkalite.testing.requests import BrokerRequests
 
 T = TypeVar("T")
 N = TypeVar("N", int, int | None)
@@ -164,20 +164,36 @@ class Broker(BrokerData):
         self._served = _served(self._log, (control, control_token, control_tls), oidc, oidc_clients)
         self.clock = BrokerClock(self._perform)
         """The time of the cluster: read it and control it."""
-        self.faults = BrokerFaults(self._perform)
-        """Fault injection: delay, refuse or disconnect requests."""
-        self.identity = BrokerIdentity(self._perform)
-        """The identity provider: its clients, keys, tokens and failures; needs `oidc`."""
         self._pending_calls: set[Future[Any]] = set()  # results that other threads wait for
+
+    # A start is faster without the imports of these.
+
+    @cached_property
+    def faults(self) -> BrokerFaults:
+        """Fault injection: delay, refuse or disconnect requests."""
+        from kafkalite.testing.faults import BrokerFaults  # noqa: PLC0415
+
+        return BrokerFaults(self._perform)
+
+    @cached_property
+    def identity(self) -> BrokerIdentity:
+        """The identity provider: its clients, keys, tokens and failures; needs `oidc`."""
+        from kafkalite.testing.identity import BrokerIdentity  # noqa: PLC0415
+
+        return BrokerIdentity(self._perform)
 
     @property
     def nodes(self) -> BrokerNodes:
         """The nodes by id, from 1 on: stop, start and isolate them."""
+        from kafkalite.testing.nodes import BrokerNodes  # noqa: PLC0415
+
         return BrokerNodes(self._perform)
 
     @property
     def requests(self) -> BrokerRequests:
         """The requests of clients with their answers: list, wait for and expect them."""
+        from kafkalite.testing.requests import BrokerRequests  # noqa: PLC0415
+
         return BrokerRequests(self._perform)
 
     @property
@@ -260,6 +276,8 @@ class Broker(BrokerData):
         `facts`. `since` selects those of the last "15m", or another duration, or from a time on,
         such as "2026-03-01T12:00:00Z". Raises ValueError if more than one of the four is given.
         """
+        from kafkalite.control.commands.explain import Explain  # noqa: PLC0415 - a fast start
+
         command = Explain(group, transactional_id, topic, client, limit, since)
 
         async def perform() -> list[Entry]:
@@ -308,6 +326,8 @@ class Broker(BrokerData):
         the waiting answers that the change ended have been sent. Raises ValueError, with one
         sentence, if the node cannot lead the partition.
         """
+        from kafkalite.control.commands.leaders import MoveLeader  # noqa: PLC0415 - rarely used
+
         return self._perform(MoveLeader(topic, partition, leader, unclean))
 
     def fence_producers(self, *transactional_ids: str) -> list[FencingResult]:

@@ -6,7 +6,6 @@ import asyncio
 import json
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.request import ProxyHandler, Request, build_opener
 
 from kafkalite.security.sasl.users import OAUTHBEARER
 
@@ -33,6 +32,8 @@ def request_token(login: OAuthLogin) -> str:
 
     Raises ValueError if its response is not JSON.
     """
+    from urllib.request import ProxyHandler, Request, build_opener  # noqa: PLC0415 - a fast start
+
     credentials = b64encode(f"{login.client_id}:{login.client_secret}".encode()).decode()
     headers = {
         "Authorization": f"Basic {credentials}",

@@ -184,6 +184,8 @@ INTERNAL = {
 }
 """Class → methods that only other classes of kafkalite call."""
 
+_PROPERTIES = frozenset(("property", "cached_property"))
+
 
 def python_api_page() -> str:
     """Return the page of the Python API."""
@@ -225,7 +227,7 @@ def _description(node: Definition, package: str) -> Iterator[str]:
     for function in _functions(node):
         if function.name.startswith("_") or function.name in INTERNAL.get(node.name, ()):
             continue
-        if any(ast.unparse(decorator) == "property" for decorator in function.decorator_list):
+        if not _PROPERTIES.isdisjoint(map(ast.unparse, function.decorator_list)):
             annotation = _annotation(function.returns)
             yield f"- `{function.name}: {annotation}`: {_docstring(function, '  ')}"
             continue

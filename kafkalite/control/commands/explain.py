@@ -12,7 +12,7 @@ from kafkalite.control.command_table import CommandError, Family, Row, Words
 from kafkalite.control.turns import answer_pieces, in_turns
 from kafkalite.control.waiting import Changes, keep_alive_deadline
 from kafkalite.coordinator.contract import SUBJECTS
-from kafkalite.coordinator.event_history import MAX_ENTRIES
+from kafkalite.coordinator.event_history import DEFAULT_EXPLAIN_ENTRIES
 from kafkalite.ports.similar_names import similar_names_hint
 from kafkalite.ports.times import duration_ms, instant_ms, iso_of
 from kafkalite.protocol.acl_operations import Entity
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from kafkalite.server.broker import Broker
 
 MAX_EXPLAIN_ENTRIES = 10_000
-DEFAULT_EXPLAIN_ENTRIES = 2 * MAX_ENTRIES
-
 
 _KIND_WIDTH: Final = 12
 _SUBJECT_WIDTH: Final = 20
