@@ -260,13 +260,18 @@ def answer_handshakes(port: int, hello: bytes, count: int) -> None:
 @pytest.mark.parametrize(
     ("name", "size"),
     [
-        ("30 compressed batches", 6),
         ("delete groups", 200_000),
-        ("delete topics", 200_000),
-        ("describe groups", 200_000),
-        ("fetch", 100_000),
-        ("find coordinator", 250_000),
-        ("produce to unknown", 100_000),
+        *(
+            pytest.param(name, size, marks=pytest.mark.endurance)
+            for name, size in (
+                ("30 compressed batches", 6),
+                ("delete topics", 200_000),
+                ("describe groups", 200_000),
+                ("fetch", 100_000),
+                ("find coordinator", 250_000),
+                ("produce to unknown", 100_000),
+            )
+        ),
     ],
 )
 def test_memory_after_an_attack_is_close_to_that_before(name: str, size: int) -> None:

@@ -358,6 +358,7 @@ def test_leader_changes_cover_several_segments() -> None:
     assert len(partition.log.segments) > 1
 
 
+@pytest.mark.endurance
 def test_crash_or_loss_of_power_at_any_step_of_a_leader_change_is_completed_or_undone() -> None:
     for fail_at in crashes():
         files, changes = crashed(fail_at)
@@ -366,6 +367,7 @@ def test_crash_or_loss_of_power_at_any_step_of_a_leader_change_is_completed_or_u
         check_changes(files.disk, changes, changes.acknowledged)
 
 
+@pytest.mark.endurance
 def test_refused_step_of_a_leader_change_is_completed_or_undone_by_the_next_start() -> None:
     for fail_at in crashes():
         files, changes = crashed(fail_at, crash=False)
