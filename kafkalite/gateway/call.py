@@ -191,6 +191,10 @@ class Call:
         """Return the context for a request that is handled later, by no worker."""
         return self._replace(may_pause=False) if self.may_pause else self
 
+    def without_observers(self) -> Call:
+        """Return the context of the same request, of which observers learn otherwise."""
+        return self._replace(observed=None)
+
     def with_quotas(
         self,
         mutation_quota: MutationQuota | None,

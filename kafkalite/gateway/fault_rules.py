@@ -30,6 +30,7 @@ MAX_NAME_CHARACTERS: Final = 32_767
 MAX_COUNT: Final = 1_000_000_000
 MAX_NODE: Final = 2**31 - 1
 MAX_PARTITION: Final = 2**31 - 1
+MAX_PRODUCER_ID: Final = 2**63 - 1
 MAX_VERSION: Final = 2**15 - 1
 
 _PROBABILITY_RESOLUTION: Final = 1_000_000
@@ -62,6 +63,21 @@ class Lost(StrEnum):
     """The request is handled, but not answered."""
 
 
+class AlteredBytes(StrEnum):
+    """What is wrong with the bytes of an answer."""
+
+    TRUNCATED = "truncated"
+    """Half of the answer is sent, and the connection is closed."""
+    PARTIAL = "partial"
+    """Half of the answer is sent, and nothing more; the connection stays open."""
+    CORRUPTED = "corrupted"
+    """All bits after the header are inverted."""
+    REORDERED = "reordered"
+    """The second half of what follows the header is sent before the first half."""
+    CORRUPTED_RECORDS = "corrupted_records"
+    """The record batches in the answer do not have their checksums."""
+
+
 def api_keys_by_name() -> Mapping[str, ApiKey]:
     """Return the keys of all APIs by Kafka's names."""
     return {api_name(key): key for key in ApiKey}
@@ -86,6 +102,13 @@ def _read_lost(where: str, value: object) -> Lost:
     raise JsonError(f'{where} must be "request" or "answer", not {quote(value)}')
 
 
+def _read_altered(where: str, value: object) -> AlteredBytes:
+    if isinstance(value, str) and value in tuple(AlteredBytes):
+        return AlteredBytes(value)
+    *others, last = AlteredBytes
+    raise JsonError(f"{where} must be {', '.join(others)} or {last}, not {quote(value)}")
+
+
 def name_field(text: str, metavar: str = "ID") -> About:
     """Return the description of a field with a name in a request."""
     return About(text, max_length=MAX_NAME_CHARACTERS, metavar=metavar)
@@ -93,6 +116,17 @@ def name_field(text: str, metavar: str = "ID") -> About:
 
 def _count(text: str, minimum: int = 1) -> About:
     return About(text, minimum=minimum, maximum=MAX_COUNT, metavar="N")
+
+
+def _duration(text: str, alias: str) -> About:
+    return About(
+        text,
+        minimum=1,
+        maximum=MAX_DELAY_MS,
+        alias=alias,
+        parse=duration_ms,
+        metavar="DURATION",
+    )
 
 
 def _version(text: str) -> About:
@@ -132,6 +166,7 @@ class Match:
         str | None, name_field("principal of the client, such as User:alice", "NAME")
     ] = None
     group: Annotated[str | None, name_field("group that the request names")] = None
+    member: Annotated[str | None, name_field("member id that the request names")] = None
     topic: Annotated[str | None, name_field("topic that the request names", "NAME")] = None
     partition: Annotated[
         int | None,
@@ -140,6 +175,15 @@ class Match:
     """The index of a partition, of `topic` if that is set."""
     transactional_id: Annotated[
         str | None, name_field("transactional id that the request names")
+    ] = None
+    producer_id: Annotated[
+        int | None,
+        About(
+            "producer id that the request, or the records of a Produce, name",
+            minimum=0,
+            maximum=MAX_PRODUCER_ID,
+            metavar="N",
+        ),
     ] = None
     node: Annotated[
         int | None,
@@ -222,14 +266,20 @@ class Action:
         ),
     ] = None
     delay_ms: Annotated[
+        int, _duration("wait first, such as 500ms or 2s of the broker's clock", "delay")
+    ] = 0
+    delay_max_ms: Annotated[
         int,
-        About(
-            "wait first, such as 500ms or 2s of the broker's clock",
-            minimum=1,
-            maximum=MAX_DELAY_MS,
-            alias="delay",
-            parse=duration_ms,
-            metavar="DURATION",
+        _duration(
+            "let delays vary between the delay and this one, all equally likely", "delay_max"
+        ),
+    ] = 0
+    delay_deviation_ms: Annotated[
+        int,
+        _duration(
+            "let delays vary by a normal distribution with this standard deviation around the "
+            "delay",
+            "delay_deviation",
         ),
     ] = 0
     disconnect: Annotated[
@@ -263,6 +313,25 @@ class Action:
             choices=tuple(map(str, Lost)),
         ),
     ] = None
+    answer: Annotated[
+        AlteredBytes | None,
+        About(
+            "send half of the answer and close the connection (truncated) or keep it open "
+            "(partial), invert its bytes (corrupted), swap its halves (reordered), or let the "
+            "checksums of its record batches be wrong (corrupted_records)",
+            read=_read_altered,
+            schema={"enum": [*AlteredBytes]},
+            choices=tuple(map(str, AlteredBytes)),
+        ),
+    ] = None
+    throttle_ms: Annotated[
+        int,
+        _duration(
+            "answer with this throttle time, and serve the connection no further request for as "
+            "long",
+            "throttle",
+        ),
+    ] = 0
 
     def __post_init__(self) -> None:
         ends = {
@@ -270,21 +339,50 @@ class Action:
             "disconnect": self.disconnect is not None,
             "twice": self.twice,
             "lost": self.lost is not None,
+            "answer": self.answer is not None,
+            "throttle_ms": self.throttle_ms > 0,
         }
         given = [name for name, is_given in ends.items() if is_given]
         if len(given) > 1:
             raise FaultError(f"action must not have both {given[0]} and {given[1]}")
         if self.hold and self.delay_ms:
             raise FaultError("action must not have both hold and delay_ms")
+        self._check_delay()
+        if self.answer is AlteredBytes.CORRUPTED_RECORDS and self.waits:
+            raise FaultError("action.answer corrupted_records must not have hold or delay_ms")
         if self.late and not self.waits:
             raise FaultError("action.late needs delay_ms or hold")
         if self.late and self.disconnect is Disconnect.AFTER:
             raise FaultError("action.late closes the connection at once: disconnect is not after")
 
+    def _check_delay(self) -> None:
+        """Raise FaultError for a distribution of delays that has no sense."""
+        varying = [name for name in ("delay_max_ms", "delay_deviation_ms") if getattr(self, name)]
+        if varying and not self.delay_ms:
+            raise FaultError(f"action.{varying[0]} needs delay_ms")
+        if len(varying) > 1:
+            raise FaultError(f"action must not have both {varying[0]} and {varying[1]}")
+        if self.delay_max_ms and self.delay_max_ms < self.delay_ms:
+            raise FaultError("action.delay_max_ms must not be below action.delay_ms")
+
     @property
     def waits(self) -> bool:
         """Whether requests wait before they are handled."""
         return self.hold or self.delay_ms > 0
+
+    def next_delay_ms(self, entropy: Entropy) -> int:
+        """Return the delay of the next request, from 0 to MAX_DELAY_MS."""
+        delay_ms = self.delay_ms
+        if self.delay_max_ms:
+            return delay_ms + entropy.integer(self.delay_max_ms - delay_ms + 1)
+        if not self.delay_deviation_ms:
+            return delay_ms
+        from statistics import NormalDist  # noqa: PLC0415 - rarely used
+
+        # Never 0 or 1, for which the distribution has no value.
+        quantile = (entropy.integer(_PROBABILITY_RESOLUTION) + 0.5) / _PROBABILITY_RESOLUTION
+        varied_ms = round(NormalDist(delay_ms, self.delay_deviation_ms).inv_cdf(quantile))
+        return min(max(varied_ms, 0), MAX_DELAY_MS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,9 +432,11 @@ class FaultFields(TypedDict, total=False):
     software: str | None
     principal: str | None
     group: str | None
+    member: str | None
     topic: str | None
     partition: int | None
     transactional_id: str | None
+    producer_id: int | None
     node: int | None
     listener: str | None
     after: int | None
@@ -346,11 +446,15 @@ class FaultFields(TypedDict, total=False):
     nth: int | None
     error: str | None
     delay_ms: int | None
+    delay_max_ms: int | None
+    delay_deviation_ms: int | None
     disconnect: bool | str | None
     hold: bool | None
     late: bool | None
     twice: bool | None
     lost: str | None
+    answer: str | None
+    throttle_ms: int | None
 
 
 def parse_rule(body: object) -> Rule:

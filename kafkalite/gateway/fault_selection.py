@@ -19,6 +19,7 @@ from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import entities_in_request, row
 from kafkalite.protocol.rows import depth_of_refusal, depths_with_errors, paths_of_rows, split
 from kafkalite.shares.sessions import SessionKey
+from kafkalite.storage.batch import HEADER_SIZE, MAGIC_2, BatchView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
 
 ENTITIES: Final = {
     "group": (Entity.GROUP,),
+    "member": (Entity.MEMBER,),
     "topic": (Entity.TOPIC, Entity.TOPIC_ID),
     "partition": (Entity.PARTITION,),
     "transactional_id": (Entity.TRANSACTIONAL_ID,),
+    "producer_id": (Entity.PRODUCER_ID,),
 }
 """Field of a match → the entities of a request that it is compared with."""
 
@@ -47,8 +50,14 @@ def may_select(match: Match, key: ApiKey) -> bool:
 
 def has_entity(key: ApiKey, field: str) -> bool:
     """Return whether requests of an API have the entity that a field of a match refers to."""
+    return any(_places(key, entity) for entity in ENTITIES[field])
+
+
+def _places(key: ApiKey, entity: Entity) -> list[str]:
+    """Return the places of an entity in requests; record batches have producer ids."""
     fields = row(key).request
-    return any(getattr(fields, entity.value) for entity in ENTITIES[field])
+    records = fields.records if entity is Entity.PRODUCER_ID else ""
+    return [*getattr(fields, entity.value).split(), *records.split()]
 
 
 class _RowField(NamedTuple):
@@ -71,19 +80,29 @@ class _RowField(NamedTuple):
             struct = path[self.depth - 1] if self.depth else request
         if self.condition is not None and getattr(struct, self.condition[0]) != self.condition[1]:
             return False
+        if self.entity is Entity.PRODUCER_ID and not isinstance(found, int):
+            found = _producer_id(found)
         return (_topic_name(call, found) if self.entity is Entity.TOPIC_ID else found) == value
+
+
+def _producer_id(records: bytes | memoryview | None) -> int | None:
+    """Return the producer id of the first of some record batches; None if there is none."""
+    if records is None or len(records) < HEADER_SIZE:
+        return None
+    batch = BatchView(records)
+    return batch.producer_id if batch.magic == MAGIC_2 and batch.has_producer_id else None
 
 
 def _conditions(match: Match) -> Iterator[Callable[[Call], bool]]:
     """Yield what must be true for the context of a request."""
     if match.client_id is not None:
-        is_client_id = _pattern(match.client_id)
+        is_client_id = name_pattern(match.client_id)
         yield lambda call: is_client_id(call.client_id or "")
     if match.software is not None:
-        is_software = _pattern(match.software)
+        is_software = name_pattern(match.software)
         yield lambda call: is_software(" ".join(call.context.client_software or ()))
     if match.principal is not None:
-        is_principal = _pattern(match.principal)
+        is_principal = name_pattern(match.principal)
         yield lambda call: is_principal(call.principal)
     if match.min_version is not None or match.max_version is not None:
         highest = MAX_VERSION if match.max_version is None else match.max_version
@@ -95,7 +114,7 @@ def _conditions(match: Match) -> Iterator[Callable[[Call], bool]]:
         yield lambda call: call.listener == match.listener
 
 
-def _pattern(text: str) -> Callable[[str], bool]:
+def name_pattern(text: str) -> Callable[[str], bool]:
     """Return whether a name is this one; `*` stands for any characters."""
     if "*" not in text:
         return lambda name: name == text
@@ -178,6 +197,10 @@ class Selection:
 
         return split(self._key, request, self.depth, error_of)
 
+    def selects_partition(self, call: Call, topic: str | bytes, partition: int) -> bool:
+        """Return whether a partition of an answer is selected; the topic is a name or an id."""
+        return self._is_partition(_topic_name(call, topic), partition)
+
     def row_fault(self, code: ErrorCode) -> Callable[[str, int], ErrorCode | None]:
         """Return a function for `Call.row_fault`: (topic, partition) → error code or None."""
         return lambda topic, partition: code if self._is_partition(topic, partition) else None
@@ -235,7 +258,7 @@ def _fields_of_rows(key: ApiKey, field: str) -> Iterator[_RowField]:
     steps = properties.rows.requested.split(".")
     lists = [".".join(steps[: depth + 1]) for depth in range(len(steps))]
     for entity in ENTITIES[field]:
-        for place in getattr(properties.request, entity.value).split():
+        for place in _places(key, entity):
             path, mark, condition = place.partition("?")
             owner, _, last = path.rpartition(".")
             required = condition.partition("=")

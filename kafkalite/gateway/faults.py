@@ -10,13 +10,21 @@ from __future__ import annotations
 
 from contextlib import suppress
 from copy import deepcopy
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.cluster.waiting_budget import WaitingBudget
 from kafkalite.coordinator.contract import Event
 from kafkalite.gateway.deferred_request import DeferredRequest
+from kafkalite.gateway.fault_answers import (
+    alter_bytes,
+    corrupt_records,
+    may_change_answer,
+    throttle,
+)
 from kafkalite.gateway.fault_rules import (
+    AlteredBytes,
     Disconnect,
     FaultError,
     FaultState,
@@ -218,6 +226,15 @@ class Faults:
             raise FaultError(
                 f"action.error: the response of {api_name(api)} has no field for an error"
             )
+        if not may_change_answer(rule.action, api):
+            field, place = (
+                ("throttle_ms", "throttle time")
+                if rule.action.throttle_ms
+                else ("answer", "record")
+            )
+            raise FaultError(
+                f"action.{field}: the response of {api_name(api)} has no field for a {place}"
+            )
 
 
 class FaultStep:
@@ -235,9 +252,9 @@ class FaultStep:
         faults = tuple(
             (each, Selection(key, each.rule.match))
             for each in self._faults
-            if may_select(each.rule.match, key)
+            if may_select(each.rule.match, key) and may_change_answer(each.rule.action, key)
         )
-        return _FaultyHandler(key, faults, handler, self._shared).handle if faults else handler
+        return _FaultyHandler(api, faults, handler, self._shared).handle if faults else handler
 
 
 class _Shared(NamedTuple):
@@ -301,32 +318,61 @@ class _Fault:
 class _FaultyHandler:
     """A handler of one API and the faults that may fire before it."""
 
-    __slots__ = ("_faults", "_handler", "_key", "_shared")
+    __slots__ = ("_api", "_faults", "_handler", "_key", "_shared")
 
     def __init__(
         self,
-        key: ApiKey,
+        api: Api,
         faults: Sequence[tuple[_Fault, Selection]],
         handler: Handler,
         shared: _Shared,
     ) -> None:
-        self._key = key
+        self._api = api
+        self._key = ApiKey(api.key)
         self._faults = faults
         self._handler = handler
         self._shared = shared
 
     def handle(self, call: Call, request: Any) -> Any:
-        """Apply the first fault that fires to a request, or call the handler if none fires."""
+        """Apply the first fault that fires to a request, or call the handler if none fires.
+
+        Faults that corrupt records fire for the answer: many have no records.
+        """
+        corrupting = []
         for fault, selection in self._faults:
-            if selection.selects(call, request) and fault.fires(self._shared.entropy):
-                if call.observed is not None:
-                    call.observed.fault = fault.id
-                if fault.rule.action.waits:
-                    # The records of a Produce are views of the shared receive buffer.
-                    copy_views(request)
-                    return self._delay(fault, selection, call.without_pauses(), request)
-                return self._apply_action(fault, selection, call, request)
-        return self._handler(call, request)
+            if not selection.selects(call, request):
+                continue
+            if fault.rule.action.answer is AlteredBytes.CORRUPTED_RECORDS:
+                corrupting.append((fault, selection))
+            elif fault.fires(self._shared.entropy):
+                answer = self._handle_with_fault(fault, selection, call, request)
+                break
+        else:
+            answer = self._handler(call, request)
+        for fault, selection in corrupting:
+            answer = chain(answer, partial(self._corrupt, fault, selection, call))
+        return answer
+
+    def _handle_with_fault(
+        self, fault: _Fault, selection: Selection, call: Call, request: Any
+    ) -> Any:
+        if call.observed is not None:
+            call.observed.fault = fault.id
+        if fault.rule.action.waits:
+            # The records of a Produce are views of the shared receive buffer.
+            copy_views(request)
+            return self._delay(fault, selection, call.without_pauses(), request)
+        return self._apply_action(fault, selection, call, request)
+
+    def _corrupt(self, fault: _Fault, selection: Selection, call: Call, response: Any) -> Any:
+        """Return a response whose records have wrong checksums, if it has any and fires."""
+        is_selected = partial(selection.selects_partition, call)
+        corrupted = corrupt_records(self._key, response, is_selected)
+        if corrupted is response or not fault.fires(self._shared.entropy):
+            return response
+        if call.observed is not None:
+            call.observed.fault = fault.id
+        return corrupted
 
     def _delay(self, fault: _Fault, selection: Selection, call: Call, request: Any) -> Waiting[Any]:
         """Apply the action after the delay, or when the fault is released or removed.
@@ -358,7 +404,10 @@ class _FaultyHandler:
         fault.delayed[deferred] = (
             None
             if action.hold
-            else clock.call_at(clock.now_ms() + action.delay_ms, lambda: fault.end(deferred))
+            else clock.call_at(
+                clock.now_ms() + action.next_delay_ms(self._shared.entropy),
+                lambda: fault.end(deferred),
+            )
         )
         if closes_first:
             text = f"fault {fault.id} closed the connection; {api_name(self._key)} is handled later"
@@ -401,6 +450,8 @@ class _FaultyHandler:
                 if subject != getattr(request, attribute, None):  # the gateway reports that id
                     report_refusal(call, name, subject, error, request, kind=kind)
             raise error
+        if action.throttle_ms or action.answer is not None:
+            return self._change_answer(fault, call, request)
         if action.disconnect is None:
             return self._handle_or_lose(action, call, request)
         is_after = action.disconnect is Disconnect.AFTER
@@ -409,6 +460,15 @@ class _FaultyHandler:
         if is_after:
             return self._unanswered(call, request, text)
         raise DisconnectError(text)
+
+    def _change_answer(self, fault: _Fault, call: Call, request: Any) -> Any:
+        """Handle a request, and throttle its client or alter the bytes of the answer."""
+        action = fault.rule.action
+        if action.answer is None:
+            return throttle(self._api, self._handler, call, request, action.throttle_ms)
+        text = f"fault {fault.id} altered the answer to {api_name(self._key)} ({action.answer})"
+        self._record(fault, call, request, REFUSED, text)
+        return alter_bytes(action.answer, self._handler, call, request, text)
 
     def _handle_or_lose(self, action: Action, call: Call, request: Any) -> Any:
         """Handle a request, once or twice, and return the answer, if it is not lost."""

@@ -21,7 +21,7 @@ from kafkalite.gateway.error_messages import truncate_message, truncate_messages
 from kafkalite.gateway.refusals import report_refusal_of_request, warn_about_denial
 from kafkalite.gateway.repeated import MAX_REPEATED_BYTES, RepeatedRequest
 from kafkalite.gateway.route import create_route, unsupported_version_route
-from kafkalite.gateway.steps import DisconnectError, StepOrder
+from kafkalite.gateway.steps import AlteredAnswer, DisconnectError, StepOrder
 from kafkalite.ports import turns
 from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.protocol.api_names import known_api_name, not_served_message
@@ -504,7 +504,7 @@ class Gateway:
             call = self._observe(call)
         return route, call, request
 
-    def _encode(  # noqa: PLR0917 - the local variables of `serve`
+    def _encode(  # noqa: C901, PLR0917 - called for every request, with the variables of `serve`
         self,
         call: Call,
         route: Route,
@@ -517,6 +517,8 @@ class Gateway:
         first_piece = len(out)
         try:
             if isinstance(answer, Exception):
+                if isinstance(answer, AlteredAnswer):
+                    return self._encode_altered(call, route, correlation_id, request, answer, out)
                 answer = self._refuse(call, route, request, answer)
             if answer is None:
                 if call.observed is not None:
@@ -547,6 +549,35 @@ class Gateway:
         if call.observed is not None:
             _identify(call.observed, route, correlation_id, request).end(answer, size)
         return size
+
+    def _encode_altered(  # noqa: PLR0917 - as above
+        self,
+        call: Call,
+        route: Route,
+        correlation_id: int,
+        request: object,
+        altered: AlteredAnswer,
+        out: Pieces,
+    ) -> int:
+        """Add the altered frame of an answer to `out` and return its size.
+
+        Raises DisconnectError if the connection is closed after it.
+        """
+        pieces: Pieces = []
+        is_last = altered.closing_reason is not None
+        self._encode(
+            call.without_observers() if is_last else call,
+            route,
+            correlation_id,
+            request,
+            altered.answer,
+            pieces,
+        )
+        frame = altered.alter(b"".join(pieces))
+        out.append(frame)
+        if altered.closing_reason is not None:
+            raise DisconnectError(altered.closing_reason)
+        return len(frame)
 
     def _refuse(self, call: Call, route: Route, request: object, error: Exception) -> object:
         """Return the response to a request that failed with an error."""

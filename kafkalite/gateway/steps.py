@@ -59,6 +59,26 @@ class DisconnectError(ProtocolViolation):
     """Raised by a step to close the connection without an answer to the request."""
 
 
+class AlteredAnswer(Exception):  # noqa: N818 - not an error
+    """An answer whose bytes are altered after they have been encoded.
+
+    It is an exception, although it is returned, because the gateway expects an exception in place
+    of an answer. A check for another class would cost every request time.
+    """
+
+    def __init__(
+        self,
+        answer: Any,  # noqa: ANN401 - of any API
+        alter: Callable[[bytes], bytes],
+        closing_reason: str | None = None,
+    ) -> None:
+        """`alter` changes the frame of `answer`; with a reason, the connection is closed then."""
+        super().__init__()
+        self.answer = answer
+        self.alter = alter
+        self.closing_reason = closing_reason
+
+
 def wrap_handler(api: Api, version: int, steps: Iterable[Step]) -> tuple[Handler, bool]:
     """Return the handler of an API inside the given steps; the first step is the outermost.
 

@@ -297,7 +297,7 @@ class Throttling:
 
         def throttle(response: Any) -> object:  # noqa: ANN401 - any API
             throttle_ms = self._throttle(measured, api, call, request, response)
-            return _throttled(response, throttle_ms) if throttle_ms else response
+            return with_throttle_time(response, throttle_ms) if throttle_ms else response
 
         def refuse(error: Exception) -> object:
             if not isinstance(error, KafkaError):
@@ -307,7 +307,7 @@ class Throttling:
                 raise error
             report_refusal_of_request(call, api.name, error, request)
             response = api.refuse(request, error.code, truncate_message(error.message))
-            return _throttled(response, throttle_ms)
+            return with_throttle_time(response, throttle_ms)
 
         measured_call = measured.begin()
         try:
@@ -334,7 +334,7 @@ class Throttling:
         return throttle_ms
 
 
-def _throttled(response: Any, throttle_ms: int) -> Waiting[Any]:  # noqa: ANN401 - any API
+def with_throttle_time(response: Any, throttle_ms: int) -> Waiting[Any]:  # noqa: ANN401 - any API
     """Return a copy of a response with its throttle time, as one that has just arrived.
 
     The response itself may be an answer to other requests, too. After such a response, the session

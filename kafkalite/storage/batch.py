@@ -52,7 +52,8 @@ LENGTH_END = 12
 _LENGTH = struct.Struct(">i")
 _LENGTH_POSITION = 8
 _CRC_COVERED_HEADER = struct.Struct(">hiqqqhii")  # attributes to record count
-_CRC_COVERED_START = 21
+CRC_END = 21
+"""Position after the CRC, where the bytes that it covers begin."""
 _MAGIC_POSITION = 16
 MAGIC_2 = 2
 _MIN_LENGTH = 14  # the smallest valid length in any format
@@ -188,7 +189,7 @@ class BatchView:
 
     def has_valid_crc(self) -> bool:
         """Whether the bytes match the CRC."""
-        return crc32c(memoryview(self.data)[_CRC_COVERED_START:], 0) == self.crc
+        return crc32c(memoryview(self.data)[CRC_END:], 0) == self.crc
 
     def body(self) -> bytes:
         """Return the decompressed records; raises MalformedRecordsError if that fails.

@@ -110,13 +110,15 @@ class BrokerFaults:
     def add(self, **fields: Unpack[FaultFields]) -> InjectedFault:
         """Apply a fault to the requests that arrive from now on.
 
-        `api`, `min_version`, `max_version`, `client_id`, `software`, `principal`, `group`, `topic`,
-        `partition`, `transactional_id`, `node` and `listener` select requests; all that are given
-        must match. In the names of clients, `*` stands for any characters. `after`, `every`,
-        `times`, `probability` and `nth` define for which of the selected requests the fault fires.
-        `error`, `delay_ms`, `hold`, `late`, `disconnect`, `lost` and `twice` define the effect. An
-        error of a fault with `group`, `topic`, `partition` or `transactional_id` affects only the
-        rows of a request that match. Raises ValueError, with one sentence, for an invalid fault.
+        `api`, `min_version`, `max_version`, `client_id`, `software`, `principal`, `group`,
+        `member`, `topic`, `partition`, `transactional_id`, `producer_id`, `node` and `listener`
+        select requests; all that are given must match. In the names of clients, `*` stands for any
+        characters. `after`, `every`, `times`, `probability` and `nth` define for which of the
+        selected requests the fault fires. `error`, `delay_ms`, `delay_max_ms`,
+        `delay_deviation_ms`, `hold`, `late`, `disconnect`, `lost`, `twice`, `answer` and
+        `throttle_ms` define the effect. An error of a fault with `group`, `topic`, `partition` or
+        `transactional_id` affects only the rows of a request that match. Raises ValueError, with
+        one sentence, for an invalid fault.
         """
         rule = rule_of(fields)
         state = self._perform(AddFault(rule.match, rule.trigger, rule.action))

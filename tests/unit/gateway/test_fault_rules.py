@@ -73,7 +73,7 @@ def test_only_the_action_is_required() -> None:
         (None, "a fault must be a JSON object with these fields: match, trigger, action"),
         ([], "a fault must be a JSON object"),
         ({}, "a fault needs an action"),
-        ({"action": {}}, "action needs at least one of these: error, delay_ms, disconnect"),
+        ({"action": {}}, "action needs at least one of these: error, delay_ms, delay_max_ms"),
         ({"action": "no"}, "action must be a JSON object with these fields: error, delay_ms"),
         ({"action": REFUSE, "when": {}}, "a fault has no field 'when'"),
         ({"action": REFUSE, "match": {"topics": "a"}}, "match has no field 'topics'"),
@@ -136,7 +136,7 @@ def test_an_invalid_rule_is_rejected_in_one_sentence(body: object, message: str)
         parse_rule(body)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
-    assert len(str(refused.value)) < 200
+    assert len(str(refused.value)) < 300
 
 
 _JSON = st.recursive(
@@ -186,6 +186,45 @@ def test_probabilities_use_the_entropy_of_the_broker() -> None:
     fired = firings_of({"probability": 0.25}, 1_000)
     assert 200 < len(fired) < 300
     assert firings_of({"probability": 0.25}, 1_000) == fired
+
+
+@pytest.mark.parametrize(
+    ("action", "lowest", "highest", "mean"),
+    [
+        ({"delay_ms": 200}, 200, 200, 200),
+        ({"delay_ms": 100, "delay_max_ms": 300}, 100, 300, 200),
+        ({"delay": "200ms", "delay_deviation": "50ms"}, 0, 500, 200),
+        ({"delay_ms": 1, "delay_deviation_ms": 1_000}, 0, MAX_DELAY_MS, 400),
+    ],
+)
+def test_delays_follow_a_distribution(action: object, lowest: int, highest: int, mean: int) -> None:
+    def delays(seed: int) -> list[int]:
+        entropy, parsed = SeededEntropy(seed), parse_rule({"action": action}).action
+        return [parsed.next_delay_ms(entropy) for _ in range(500)]
+
+    drawn = delays(1)
+    assert drawn == delays(1)
+    assert lowest <= min(drawn) <= max(drawn) <= highest
+    assert 0.9 * mean < sum(drawn) / len(drawn) < 1.1 * mean
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        ({"delay_max_ms": 5}, "action.delay_max_ms needs delay_ms"),
+        ({"delay_ms": 5, "delay_max_ms": 4}, "delay_max_ms must not be below"),
+        (
+            {"delay_ms": 5, "delay_max_ms": 6, "delay_deviation_ms": 1},
+            "must not have both delay_max_ms and delay_deviation_ms",
+        ),
+        ({"answer": "late"}, "action.answer must be truncated, partial, corrupted, reordered or"),
+        ({"answer": "corrupted_records", "hold": True}, "must not have hold or delay_ms"),
+        ({"answer": "partial", "throttle_ms": 5}, "must not have both answer and throttle_ms"),
+    ],
+)
+def test_contradictory_effects_are_refused(action: object, message: str) -> None:
+    with pytest.raises(FaultError, match=message):
+        parse_rule({"action": action})
 
 
 def test_a_rule_is_shown_without_defaults() -> None:

@@ -12,12 +12,17 @@ from kafkalite.gateway.fault_selection import Selection, has_entity, may_select
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
 from kafkalite.protocol._generated.messages.describe_log_dirs import DescribeLogDirsRequest
+from kafkalite.protocol._generated.messages.end_txn import EndTxnRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.storage.batch import BatchProducer, build_batch
+from kafkalite.storage.record_format import NewRecord
 
 if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
@@ -138,6 +143,34 @@ def test_rows_have_a_text_and_subjects() -> None:
     row_fault = selection.row_fault(ErrorCode.NOT_COORDINATOR)
     assert row_fault("orders", 2) is ErrorCode.NOT_COORDINATOR
     assert row_fault("orders", 1) is row_fault("audit", 2) is None
+
+
+def test_a_produce_is_selected_by_the_producer_id_in_its_records() -> None:
+    batches = [
+        build_batch([NewRecord(None, b"a", 0)], producer=BatchProducer(each, 0, 0))
+        for each in (7, 8, -1)
+    ]
+    data = [
+        ProduceRequest.PartitionProduceData(index=index, records=records)
+        for index, records in enumerate((*batches, None))
+    ]
+    request = ProduceRequest(
+        topic_data=[ProduceRequest.TopicProduceData(name="orders", partition_data=data)]
+    )
+    selection = Selection(ApiKey.PRODUCE, Match(producer_id=8))
+    assert selection.selects(CALL, request)
+    split = selection.split(CALL, request, KafkaError(ErrorCode.PRODUCER_FENCED))
+    assert [each.index for each in split.request.topic_data[0].partition_data] == [0, 2, 3]
+    assert not Selection(ApiKey.PRODUCE, Match(producer_id=9)).selects(CALL, request)
+    end = Selection(ApiKey.END_TXN, Match(producer_id=8))
+    assert [end.selects(CALL, EndTxnRequest(producer_id=each)) for each in (8, 9)] == [True, False]
+
+
+def test_a_member_is_selected() -> None:
+    selection = Selection(ApiKey.HEARTBEAT, Match(group="g", member="m"))
+    for member, is_selected in (("m", True), ("n", False)):
+        request = HeartbeatRequest(group_id="g", member_id=member)
+        assert selection.selects(CALL, request) is is_selected
 
 
 def test_an_api_is_selected_if_its_requests_have_the_entities() -> None:
