@@ -74,6 +74,9 @@ class TopicError(ValueError):
 class Cluster:
     """One emulated cluster, loaded from its directory; a process may have several."""
 
+    cut_links: frozenset[tuple[int, int]] = frozenset()
+    """Links that are cut: (node that sends, node that receives)."""
+
     def __init__(
         self,
         *,

@@ -246,7 +246,11 @@ class Node:
         deliver = self.cluster.deliver
         if deliver is None or receiver is None or not (self.is_reachable and receiver.is_reachable):
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"Node {receiver_id} cannot be reached.")
-        answer = deliver(self, receiver, key, request)
+        answer: Any = Waiting()  # never arrives
+        if (self.id, receiver_id) not in self.cluster.cut_links:
+            delivered = deliver(self, receiver, key, request)
+            if (receiver_id, self.id) not in self.cluster.cut_links:
+                answer = delivered
         if not isinstance(answer, Waiting):
             return answer
         response: Waiting[Any] = Waiting(on_abandon=answer.abandon)
@@ -255,6 +259,11 @@ class Node:
         receiver.watch_call(response, lambda error: self._resolve(response, error))
         answer.then(lambda value: self._resolve(response, value))
         return response
+
+    def exchanges_bytes_with(self, node_id: int) -> bool:
+        """Return whether the link to another node is cut in no direction."""
+        cut = self.cluster.cut_links
+        return not cut or ((self.id, node_id) not in cut and (node_id, self.id) not in cut)
 
     def watch_call(self, response: Waiting[Any], fail: Callable[[KafkaError], None]) -> None:
         """Call `fail` if other nodes cannot reach this one any more before it has responded."""

@@ -230,6 +230,18 @@ class NodeControl:
         self.node(node_id).is_replication_paused = False
         self._cluster.replication.update_node(node_id)
 
+    def cut_links(self, cut: frozenset[tuple[int, int]]) -> None:
+        """Cut the links from a node to another, (sender, receiver), and connect all others.
+
+        Replicas follow a leader only if bytes arrive in both directions. The controller reaches
+        all nodes nevertheless.
+        """
+        cluster = self._cluster
+        changed = {node_id for pair in cluster.cut_links ^ cut for node_id in pair}
+        cluster.cut_links = cut
+        for node_id in sorted(changed & cluster.nodes.keys()):
+            cluster.replication.update_node(node_id)
+
     def close(self) -> None:
         """Stop all timers."""
         for node_id in tuple(self._session_timers):

@@ -146,7 +146,10 @@ class Replication:
         updated = []
         must_check_later = False
         all_follow = all(
-            node.is_reachable and not node.is_replication_paused and not node.has_stale_metadata
+            node.is_reachable
+            and not node.is_replication_paused
+            and not node.has_stale_metadata
+            and not node.cluster.cut_links
             for node in self._nodes.values()
         )
         for partition in partitions:
@@ -258,6 +261,7 @@ class Replication:
             and not node.is_replication_paused
             and leader is not None
             and leader.is_reachable
+            and node.exchanges_bytes_with(leader.id)
             and self._stale_leader(partition, leader, node.id) is None
         )
 

@@ -90,6 +90,7 @@ async def _reset_all(broker: Broker, cluster: Cluster) -> ResetResult:
     _check_coordinator(cluster.groups, OFFSETS_TOPIC)
     _check_coordinator(cluster.transactions, TRANSACTION_STATE_TOPIC)
     broker.clear_faults()
+    broker.nodes.heal_links()
     await write_answers()  # delayed requests are served before their topics are deleted
     # Before the topics, so that no topic has committed offsets that must be deleted with it.
     deleted_groups = await _delete_groups(cluster, _ALL)

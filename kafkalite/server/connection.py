@@ -144,6 +144,26 @@ class Connection(asyncio.BufferedProtocol):
         address = self.transport.get_extra_info("peername")
         return f"{address[0]}:{address[1]}" if address else "?"
 
+    @property
+    def client_id(self) -> str | None:
+        """The client id of the latest request; None if there is none."""
+        return self._call_context.client_id
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether bytes are read from the socket."""
+        return self._is_reading
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the client reads its answers."""
+        return self._is_writable
+
+    def replace_transport(self, transport: asyncio.Transport) -> asyncio.Transport:
+        """Send by another transport from now on, and return the present one."""
+        replaced, self.transport = self.transport, transport
+        return replaced
+
     def set_principal(self, principal: str) -> None:
         """Set the identity of the client, such as that of its certificate."""
         self._call_context.principal = principal

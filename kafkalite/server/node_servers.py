@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.cluster.node import NodeState
+from kafkalite.gateway.error_messages import printable
 from kafkalite.metadata.image import AddedNode
 from kafkalite.server.addresses import Address
 from kafkalite.server.admission import Admission
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from kafkalite.ports.clock import Clock
     from kafkalite.server.assembly import ClusterAssembly
     from kafkalite.server.gateways import Gateways
+    from kafkalite.server.links import Links
     from kafkalite.server.listener import Listener
     from kafkalite.server.logging import Log
     from kafkalite.server.recording import Recording
@@ -117,6 +119,8 @@ class NodeServers:
         self._data_path: str
         self._recording: Recording | None = None
         """None if no connection was ever recorded."""
+        self._links: Links | None = None
+        """None if no link was ever disturbed."""
         self._session_settings: SessionSettings
         self._scheduler: Scheduler | None = None
         self._memory_queue: MemoryQueue | None = None
@@ -237,8 +241,26 @@ class NodeServers:
         return SaslListener(node, settings, gateways.of_nodes, controller)
 
     def _protocol_of(self, connection: Connection) -> asyncio.BufferedProtocol:
-        recording = self._recording
-        return connection if recording is None else recording.protocol_of(connection)
+        recording, links = self._recording, self._links
+        inner = connection if recording is None else recording.protocol_of(connection)
+        return inner if links is None else links.protocol_of(connection, inner)
+
+    @property
+    def links(self) -> Links:
+        """The links between clients and nodes, and between nodes, which rules disturb."""
+        if self._links is None:
+            from kafkalite.server.links import Links  # noqa: PLC0415 - rarely used
+
+            self._links = Links(self._cluster, self.connections, self._report_link)
+        return self._links
+
+    def heal_links(self) -> None:
+        """Remove all rules for links, if there are any."""
+        if self._links is not None:
+            self._links.heal_all()
+
+    def _report_link(self, event: str, link_id: str, rule: str) -> None:
+        self._log.info(event, link=link_id, rule=printable(rule))
 
     @property
     def recorder(self) -> Recorder | None:
@@ -284,6 +306,8 @@ class NodeServers:
 
     async def close(self, grace_s: float) -> None:
         """Close all connections when their answers have been sent, or after `grace_s` for each."""
+        if self._links is not None:
+            self._links.close()
         for server in self._servers:
             await server.close(grace_s)
         self._warnings.stop()

@@ -82,6 +82,12 @@ class RecordedConnection(asyncio.BufferedProtocol):
         self._transport.set_protocol(self._connection)
         self._end_recording()
 
+    def replace_transport(self, transport: asyncio.Transport) -> asyncio.Transport:
+        """Send by another transport from now on, and return the present one."""
+        replaced, self._transport = self._transport, transport
+        self._connection.transport = cast("asyncio.Transport", _TappedTransport(transport, self))
+        return replaced
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Record a new connection from its first byte on."""
         self._transport = cast("asyncio.Transport", transport)

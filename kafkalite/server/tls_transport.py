@@ -291,6 +291,10 @@ class TlsTransport(asyncio.BufferedProtocol):
         if self._outgoing.pending >= MAX_ENCRYPTED_BYTES:
             self._send_encrypted()
 
+    def get_protocol(self) -> BufferedProtocol:
+        """Return the protocol that gets decrypted bytes."""
+        return self._protocol
+
     def set_protocol(self, protocol: BufferedProtocol) -> None:
         """Pass decrypted bytes to another protocol from now on."""
         self._protocol = protocol

@@ -28,6 +28,7 @@ class PartialCluster:
     ) -> None:
         self.id = "cluster"
         self.nodes: dict[int, Node] = {}
+        self.cut_links: frozenset[tuple[int, int]] = frozenset()
         self.history = parts.pop("history", None) or EventHistory()
         self.unread_answers = parts.pop("unread_answers", None) or UnreadAnswers()
         self.image = parts.pop("image", None)

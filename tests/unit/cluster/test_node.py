@@ -98,3 +98,18 @@ def test_a_call_fails_when_its_receiver_cannot_be_reached_any_more(
     getattr(wire.cluster.node_control, leaves)(2)
     assert response.value.code is ErrorCode.NETWORK_EXCEPTION
     never.resolve("late")
+
+
+@pytest.mark.parametrize(("cut", "delivered"), [((1, 2), 0), ((2, 1), 1)])
+def test_a_call_by_a_cut_link_times_out(
+    wire: TestCluster, monkeypatch: pytest.MonkeyPatch, cut: tuple[int, int], delivered: int
+) -> None:
+    calls: list[object] = []
+    monkeypatch.setattr(wire.cluster, "deliver", lambda *call: calls.append(call))
+    wire.cluster.node_control.cut_links(frozenset({cut}))
+    response = wire.cluster.nodes[1].send(2, ApiKey.METADATA, None)
+    assert len(calls) == delivered
+    wire.clock.advance(wire.cluster.config.int("request.timeout.ms"))
+    assert response.value.code is ErrorCode.REQUEST_TIMED_OUT
+    wire.cluster.node_control.cut_links(frozenset())
+    assert wire.cluster.nodes[1].send(2, ApiKey.METADATA, None) is None

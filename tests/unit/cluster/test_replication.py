@@ -154,6 +154,32 @@ def test_a_lagging_replica_leaves_the_isr_after_the_lag_time(cluster: Replicated
     assert cluster.image().partition_epoch == 1
 
 
+@pytest.mark.parametrize("cut", [{(1, 2)}, {(2, 1)}, {(1, 2), (2, 1)}])
+def test_a_follower_whose_link_to_the_leader_is_cut_leaves_the_isr(
+    cluster: ReplicatedCluster, cut: set[tuple[int, int]]
+) -> None:
+    cluster.control.cut_links(frozenset(cut))
+    cluster.append(b"a")
+    assert (ends(cluster), cluster.partition().high_watermark) == ([1, 0, 1], 0)
+    cluster.clock.advance(LAG_TIME_MS + CHECK_MS)
+    assert cluster.state() == (1, 0, {1, 3})
+    assert cluster.partition().high_watermark == 1
+    cluster.control.cut_links(frozenset())
+    assert cluster.state() == (1, 0, {1, 2, 3})
+    assert ends(cluster) == [1, 1, 1]
+
+
+def test_a_cut_link_between_followers_changes_nothing(cluster: ReplicatedCluster) -> None:
+    cluster.control.cut_links(frozenset({(2, 3), (3, 2)}))
+    cluster.append(b"a")
+    assert (ends(cluster), cluster.partition().high_watermark) == ([1, 1, 1], 1)
+    cluster.cluster.metadata.move_leader("t", 0, 2)
+    cluster.append(b"b")
+    assert ends(cluster) == [2, 2, 1]
+    cluster.control.cut_links(frozenset())
+    assert ends(cluster) == [2, 2, 2]
+
+
 def test_the_lag_time_is_a_setting(tmp_path: Path) -> None:
     cluster = ReplicatedCluster(
         tmp_path, {"replica.lag.time.max.ms": "100", "replica.fetch.wait.max.ms": "50"}

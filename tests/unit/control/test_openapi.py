@@ -32,7 +32,7 @@ HEADERS = {"content-type": "application/json"}
 DOCUMENT: dict[str, Any] = json.loads(json.dumps(openapi_document()))
 PATHS = {
     "fault_id": "f1", "node_id": "4", "client_id": "a", "key_id": "k", "failure_id": "i1",
-    "topic": "orders", "group": "shop",
+    "topic": "orders", "group": "shop", "link_id": "l1",
 }  # fmt: skip
 """An id for each field in a path; the examples add all but the key, whose id is random."""
 

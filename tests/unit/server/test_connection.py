@@ -67,6 +67,9 @@ class FakeTransport(asyncio.Transport):
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self.connection = cast("Connection", protocol)
 
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self.connection
+
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         del high, low
 
