@@ -92,6 +92,7 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
         tls=arguments.tls,
         cluster_id=arguments.cluster_id,
         request_log=arguments.request_log,
+        seed=arguments.seed,
     )
 
 

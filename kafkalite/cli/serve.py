@@ -145,6 +145,8 @@ def print_ready(
         lines.append(f"  recording to {recorder.directory}")
     if control is not None:
         lines.append(f"  control at {control.url}{_token_text(control)}")
+    if broker.seed is not None:
+        lines.append(f"  random values follow from the seed {broker.seed}")
     lines += _clock_lines(broker, has_control=control is not None)
     lines.append(f"  data in {data_directory}, cluster id {broker.cluster_id}; stop with Ctrl-C")
     try_print("\n".join(lines) + "\n")

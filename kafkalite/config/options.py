@@ -33,6 +33,7 @@ CONTROL_TLS_OFF: Final = "off"
 
 _MAX_BROKERS: Final = 1000
 _MAX_LOGGED_REQUESTS: Final = 1_000_000
+MAX_SEED: Final = 2**63 - 1
 _SIZE_UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _MIN_FILE_BYTES: Final = 64 * 1024
 _MAX_RECORD_BYTES: Final = 1024**3
@@ -118,6 +119,12 @@ def _parse_broker_count(text: str) -> int:
 def _parse_request_count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MAX_LOGGED_REQUESTS:
         raise ValueError(f"{text!r} is not a number from 1 to {_MAX_LOGGED_REQUESTS}")
+    return int(text)
+
+
+def _parse_seed(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > MAX_SEED:
+        raise ValueError(f"{text!r} is not a number from 0 to {MAX_SEED}")
     return int(text)
 
 
@@ -394,6 +401,16 @@ REQUEST_LOG: Final = Option(
     keyword=Keyword("request_log"),
     variable=Variable("KAFKALITE_REQUEST_LOG", "10000"),
 )
+SEED: Final = Option(
+    _CLOCK_SECTION,
+    "--seed",
+    "number from which all random values follow, such as ids, so that a history repeats",
+    "NUMBER",
+    _parse_seed,
+    shown_default="other values in each run",
+    keyword=Keyword("seed"),
+    variable=Variable("KAFKALITE_SEED", "42"),
+)
 CLOCK: Final = Option(
     _CLOCK_SECTION,
     "--clock",
@@ -519,6 +536,7 @@ OPTIONS: Final = (
     CONTROL_TLS,
     REQUEST_LOG,
     CLOCK,
+    SEED,
     CAPTURE,
     *RECORDING_OPTIONS,
     *STAND_IN_OPTIONS,

@@ -114,9 +114,7 @@ class ClusterAssembly:
             GeneratedCertificates,
         )
 
-        certificates = GeneratedCertificates(
-            self.settings, self.listeners, self._environment.entropy
-        )
+        certificates = GeneratedCertificates(self.settings, self.listeners)
         self._resources.callback(certificates.remove)
         self.certificate_files = certificates.files
         return certificates.config

@@ -77,7 +77,7 @@ class Broker:
         self._reports = Reports(self._log)
         self.clock: Clock = AdjustableClock() if clock is None else clock
         """The clock of all parts of the broker."""
-        self._entropy: Entropy = SystemEntropy() if entropy is None else entropy
+        self._entropy: Entropy = _entropy_of(settings.seed) if entropy is None else entropy
         self._files = files
         self._recorder = recorder
         self._prepare = prepare
@@ -134,6 +134,8 @@ class Broker:
         nodes.bind()
         directory = self._directory = assembly.open_directory()
         cluster = self.cluster = assembly.open_cluster(directory)
+        if self._settings.seed is not None:
+            self._continue_seed(cluster)
         assembly.populate(cluster, directory)
         self.initial_image = cluster.metadata.image
         reports.opened_cluster(assembly, directory, cluster)
@@ -147,6 +149,14 @@ class Broker:
         if self._prepare is not None:
             self._prepare(self)
         return cluster, nodes
+
+    def _continue_seed(self, cluster: Cluster) -> None:
+        """Generate other ids than the starts before, whose data the cluster has."""
+        from kafkalite.ports.seeded_entropy import SeededEntropy  # noqa: PLC0415 - rarely used
+
+        if isinstance(self._entropy, SeededEntropy):
+            records = sum(log.end_offset for log in cluster.partitions.logs().values())
+            self._entropy.continue_after(f"{cluster.metadata.image.version} {records}")
 
     def _remove_abandoned(self, executor: Executor, removal: Iterator[str | None]) -> None:
         """Remove the data of one broker that was killed, then continue with the next."""
@@ -313,6 +323,11 @@ class Broker:
         return f"{release.profile.service}, otherwise as Kafka {release.name}"
 
     @property
+    def seed(self) -> int | None:
+        """The seed of all random values; None if they are different in each run."""
+        return self._settings.seed
+
+    @property
     def cluster_id(self) -> str:
         """The cluster's id."""
         return _running(self._directory).cluster_id
@@ -326,6 +341,14 @@ class Broker:
     def is_temporary(self) -> bool:
         """Whether the data directory is removed when the broker stops."""
         return _running(self._directory).is_temporary
+
+
+def _entropy_of(seed: int | None) -> Entropy:
+    if seed is None:
+        return SystemEntropy()
+    from kafkalite.ports.seeded_entropy import SeededEntropy  # noqa: PLC0415 - rarely used
+
+    return SeededEntropy(seed)
 
 
 def _running(part: T | None) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.temporary import new_temporary_directory
 from kafkalite.protocol.uuids import is_cluster_id, uuid_to_text
 from kafkalite.storage.data_directory import META_FILE, DataDirectory
@@ -46,7 +47,8 @@ class BrokerDirectory:
         self._temporary: TemporaryDirectory | None = None
         try:
             if path is None:
-                self._temporary = new_temporary_directory(entropy.uuid())
+                # Not of a seed: two brokers with one seed may run at the same time.
+                self._temporary = new_temporary_directory(SystemEntropy().uuid())
                 self.path = self._temporary.path
             else:
                 self.path = path

@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import makedirs
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.temporary import new_temporary_directory
 from kafkalite.security.key_stores import SECURITY_EXTRA
 from kafkalite.server.settings import SettingsError, names_key_store
@@ -12,7 +13,6 @@ from kafkalite.server.settings import SettingsError, names_key_store
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kafkalite.ports.entropy import Entropy
     from kafkalite.ports.temporary import TemporaryDirectory
     from kafkalite.security.certificates import CertificateFiles
     from kafkalite.server.addresses import ListenerSpec
@@ -27,7 +27,7 @@ class GeneratedCertificates:
 
     __slots__ = ("_temporary", "files")
 
-    def __init__(self, settings: Settings, specs: Iterable[ListenerSpec], entropy: Entropy) -> None:
+    def __init__(self, settings: Settings, specs: Iterable[ListenerSpec]) -> None:
         """Make the files that do not exist yet; raises SettingsError."""
         encrypted = [spec for spec in specs if spec.protocol.uses_tls]
         if not encrypted:
@@ -39,7 +39,7 @@ class GeneratedCertificates:
         if own is not None:
             raise SettingsError(f"--tls generates certificates, but {own} is set: remove one")
         self._temporary: TemporaryDirectory | None = None
-        self.files: CertificateFiles = self._make(settings, encrypted, entropy)
+        self.files: CertificateFiles = self._make(settings, encrypted)
 
     @property
     def config(self) -> dict[str, str]:
@@ -56,9 +56,7 @@ class GeneratedCertificates:
         if self._temporary is not None:
             self._temporary.remove()
 
-    def _make(
-        self, settings: Settings, specs: Iterable[ListenerSpec], entropy: Entropy
-    ) -> CertificateFiles:
+    def _make(self, settings: Settings, specs: Iterable[ListenerSpec]) -> CertificateFiles:
         try:
             from kafkalite.security.certificates import make_certificates  # noqa: PLC0415 - heavy
         except ImportError as error:
@@ -67,7 +65,7 @@ class GeneratedCertificates:
         directory = settings.tls_directory
         try:
             if directory is None:
-                self._temporary = new_temporary_directory(entropy.uuid())
+                self._temporary = new_temporary_directory(SystemEntropy().uuid())
                 directory = self._temporary.path
             else:
                 makedirs(directory, exist_ok=True)  # noqa: PTH103 - Path adds nothing here

@@ -59,6 +59,7 @@ class Settings(NamedTuple):
     `controller_listen` is the address of a listener for clients of the controller.
     `request_log` is the number of requests that are logged from the start; None: none are logged
     until they are asked for.
+    `seed` defines all random values; None: they are different in each run.
     """
 
     listen: Sequence[str] = ()
@@ -75,6 +76,7 @@ class Settings(NamedTuple):
     tls: str | None = None
     cluster_id: str | None = None
     request_log: int | None = None
+    seed: int | None = None
 
     @property
     def node_ids(self) -> range:

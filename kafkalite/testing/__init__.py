@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kafkalite.testing.broker import Broker
+    from kafkalite.testing.history import history_of, same_history
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "history_of", "same_history"]
+
+_MODULES = {"Broker": "broker", "history_of": "history", "same_history": "history"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - attributes can have any type
-    """Import `Broker` on first use: the pytest plugin in this package must load fast."""
-    if name == "Broker":
-        from kafkalite.testing.broker import Broker  # noqa: PLC0415
+    """Import a name on first use: the pytest plugin in this package must load fast."""
+    if name in _MODULES:
+        from importlib import import_module  # noqa: PLC0415 - rarely used
 
-        return Broker
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
-from kafkalite.config.options import CONTROL_TLS, CONTROL_TOKEN
+from kafkalite.config.options import CONTROL_TLS, CONTROL_TOKEN, MAX_SEED
 from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.control.address import control_address
 from kafkalite.control.commands.clock import new_clock
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from kafkalite.telemetry.metrics import ClientMetrics
     from kafkalite.testing.faults import BrokerFaults
     from kafkalite.testing.identity import BrokerIdentity
+    from kafkalite.testing.links import BrokerLinks
     from kafkalite.testing.nodes import BrokerNodes
     from kafkalite.testing.requests import BrokerRequests
 
@@ -101,6 +102,8 @@ class Broker(BrokerData):
       if the listener has it.
     - `request_log`: number of requests that are logged from the start. By default the first use of
       `requests` begins to log the latest 10,000.
+    - `seed`: number from which all random values follow, such as ids; by default they are different
+      in each run.
     - `as_version`: release of Kafka to emulate, such as "3.9", or service, such as "redpanda".
     - `defaults`: "kafkalite" has defaults for tests, "kafka" has Kafka's own.
     - `capture`: directory in which all traffic is recorded, as pcapng files without secrets.
@@ -139,6 +142,7 @@ class Broker(BrokerData):
         control_token: str | None = None,
         control_tls: str | None = None,
         request_log: int | None = None,
+        seed: int | None = None,
         as_version: str | None = None,
         defaults: str = "kafkalite",
         capture: str | PathLike[str] | None = None,
@@ -155,6 +159,7 @@ class Broker(BrokerData):
             data_directory=_text_of_path(data_directory),
             as_version=as_version,
             request_log=_checked_number("request_log", request_log),
+            seed=_checked_seed(seed),
             defaults=defaults,
             users=_users(users),
         )
@@ -182,6 +187,13 @@ class Broker(BrokerData):
 
         return BrokerIdentity(self._perform)
 
+    @cached_property
+    def links(self) -> BrokerLinks:
+        """The network: cut and slow the links of clients, and cut those between nodes."""
+        from kafkalite.testing.links import BrokerLinks  # noqa: PLC0415
+
+        return BrokerLinks(self._perform)
+
     @property
     def nodes(self) -> BrokerNodes:
         """The nodes by id, from 1 on: stop, start and isolate them."""
@@ -205,6 +217,11 @@ class Broker(BrokerData):
     def cluster_id(self) -> str:
         """The cluster's id."""
         return self._running_broker().cluster_id
+
+    @property
+    def data_directory(self) -> str:
+        """The path of the data directory."""
+        return self._running_broker().data_directory
 
     @property
     def control_url(self) -> str:
@@ -553,6 +570,14 @@ def _checked_number(name: str, value: N) -> N:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         raise ValueError(f"{name} must be a number from 1 on, not {value!r}")
     return value
+
+
+def _checked_seed(seed: int | None) -> int | None:
+    """Return a seed or None; raises ValueError for an invalid one."""
+    is_number = isinstance(seed, int) and not isinstance(seed, bool)
+    if seed is not None and not (is_number and 0 <= seed <= MAX_SEED):
+        raise ValueError(f"seed must be a number from 0 to {MAX_SEED}, not {seed!r}")
+    return seed
 
 
 def _control_options(

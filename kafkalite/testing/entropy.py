@@ -1,32 +1,7 @@
-"""SeededEntropy: reproducible randomness, so that ids in tests are known."""
+"""SeededEntropy for tests; it is that of a broker with a seed."""
 
 from __future__ import annotations
 
-import random
-import uuid
+from kafkalite.ports.seeded_entropy import SeededEntropy
 
-from kafkalite.ports.entropy import is_usable_uuid
-
-
-class SeededEntropy:
-    """An Entropy whose values depend on a seed only."""
-
-    __slots__ = ("_random",)
-
-    def __init__(self, seed: int = 0) -> None:
-        self._random = random.Random(seed)  # noqa: S311 - predictable on purpose
-
-    def uuid(self) -> bytes:
-        """Return the next 16 bytes usable as an id."""
-        while True:
-            raw = uuid.UUID(bytes=self._random.randbytes(16), version=4).bytes
-            if is_usable_uuid(raw):
-                return raw
-
-    def uuid4_text(self) -> str:
-        """Return the next UUID as 36 characters of hex and dashes."""
-        return str(uuid.UUID(bytes=self._random.randbytes(16), version=4))
-
-    def integer(self, bound: int) -> int:
-        """Return the next integer in [0, bound)."""
-        return self._random.randrange(bound)
+__all__ = ["SeededEntropy"]

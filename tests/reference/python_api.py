@@ -31,6 +31,7 @@ examples."""
 
 PACKAGES = {
     "testing.broker": "testing",
+    "testing.history": "testing",
     "lab.replay.player.run": "lab.replay",
     "lab.replay.options": "lab.replay",
     "lab.spark.__init__": "lab.spark",
@@ -71,6 +72,8 @@ SECTIONS = (
             "control.commands.requests": "RecordedRequest",
             "testing.faults": "BrokerFaults InjectedFault",
             "gateway.fault_rules": "FaultFields",
+            "testing.links": "BrokerLinks DisturbedLink",
+            "testing.history": "History HistoryComparison history_of same_history",
             "testing.identity": "BrokerIdentity IdentityFailure",
             "testing.nodes": "BrokerNodes BrokerNode",
             "control.commands.leaders": "LeaderStatus",

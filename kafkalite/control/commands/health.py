@@ -52,6 +52,9 @@ class Health:
     status: Annotated[str, About("`ok`; `degraded` if the disk has problems.")]
     version: Annotated[str, About("Version of kafkalite.")]
     cluster_id: Annotated[str, About("Id of the cluster.")]
+    seed: Annotated[
+        int | None, About("Seed of all random values; null if they differ in each run.")
+    ]
     bootstrap_servers: Annotated[str, About("Bootstrap addresses of the first listener.")]
     listeners: Annotated[dict[str, str], About("Bootstrap addresses by listener name.")]
     disk: Annotated[
@@ -113,6 +116,7 @@ class ShowHealth:
             status=_DEGRADED if failures else _OK,
             version=__version__,
             cluster_id=broker.cluster_id,
+            seed=broker.seed,
             bootstrap_servers=broker.bootstrap_servers,
             listeners=dict(broker.bootstrap_by_listener()),
             disk=tuple(

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.key_files import modification_time_ns
 from kafkalite.security.distinguished_name import names_of_pem
 from kafkalite.server.broker import Broker
@@ -22,7 +21,7 @@ ADVERTISE = ("SSL://broker.test:9093",)
 
 
 def generated(settings: Settings) -> GeneratedCertificates:
-    return GeneratedCertificates(settings, settings.listeners, SystemEntropy())
+    return GeneratedCertificates(settings, settings.listeners)
 
 
 def test_the_certificate_has_the_advertised_names(tmp_path: Path) -> None:
