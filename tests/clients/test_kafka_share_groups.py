@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.clients.tools import Output, run_tool
+from tests.conformance.scenario_cluster import ScenarioCluster
 from tests.conformance.scenarios.configs import GROUP, SET, alter
 from tests.conformance.scenarios.share_groups import LEAVE, V1, sharing
 from tests.conformance.setup import create_topic, fill
-from tests.conformance.world import World
 from tests.oracle.jars import jar_directory
 from tests.oracle.requirements import required
 
@@ -25,13 +25,13 @@ TOOL = "kafka-share-groups"
 
 
 @pytest.fixture
-def world(broker: Target) -> Iterator[World]:
-    """Return a `World` for requests that no tool sends."""
+def cluster(broker: Target) -> Iterator[ScenarioCluster]:
+    """Return a `ScenarioCluster` for requests that no tool sends."""
     with required():
         jar_directory()
-    world = World(broker.port, "shared")
-    yield world
-    world.close()
+    cluster = ScenarioCluster(broker.port, "shared")
+    yield cluster
+    cluster.close()
 
 
 def run(broker: Target, name: str, *arguments: str) -> Output:
@@ -41,10 +41,10 @@ def run(broker: Target, name: str, *arguments: str) -> Output:
 
 
 def test_kafka_share_groups_lists_describes_resets_and_deletes(
-    broker: Target, world: World
+    broker: Target, cluster: ScenarioCluster
 ) -> None:
-    group, epoch = sharing(world, partitions=2)
-    fill(world, group.topic, b"a", b"b", b"c", partition=1)
+    group, epoch = sharing(cluster, partitions=2)
+    fill(cluster, group.topic, b"a", b"b", b"c", partition=1)
     name, topic = group.group, group.topic
 
     assert [name, "Stable"] in run(broker, TOOL, "--list", "--state").rows
@@ -52,7 +52,7 @@ def test_kafka_share_groups_lists_describes_resets_and_deletes(
     assert (heading[0], row[0]) == ("GROUP", name)
     assert row[-1] == f"{topic}:0,1"
     assert str(epoch) in row
-    world.ask(group.beat("a", LEAVE), V1)
+    cluster.ask(group.beat("a", LEAVE), V1)
     reset = run(
         broker, TOOL, "--reset-offsets", "--group", name, "--topic", topic, "--to-earliest",
         "--execute",
@@ -66,11 +66,13 @@ def test_kafka_share_groups_lists_describes_resets_and_deletes(
     assert deleted.lines == [f"Deletion of requested share groups ('{name}') was successful."]
 
 
-def test_console_share_consumer_reads_existing_records(broker: Target, world: World) -> None:
-    create_topic(world, "shared-console")
-    fill(world, "shared-console", b"one", b"two", b"three")
+def test_console_share_consumer_reads_existing_records(
+    broker: Target, cluster: ScenarioCluster
+) -> None:
+    create_topic(cluster, "shared-console")
+    fill(cluster, "shared-console", b"one", b"two", b"three")
     reset = ("share.auto.offset.reset", SET, "earliest")
-    world.ask(alter(GROUP, "console-sharers", reset), 1)
+    cluster.ask(alter(GROUP, "console-sharers", reset), 1)
     read = run(
         broker, "kafka-console-share-consumer", "--topic", "shared-console", "--group",
         "console-sharers", "--max-messages", "3", "--timeout-ms", "15000",

@@ -13,7 +13,7 @@ from tests.conformance.scenarios.configs import BROKER, GROUP, OWN_KEYS, PLACES,
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 
 class ApiVersions(NamedTuple):
@@ -42,12 +42,12 @@ def api_versions(port: int, version: int) -> ApiVersions:
     )
 
 
-def advertised(world: World, topic: str) -> Mapping[str, str | None]:
+def advertised(cluster: ScenarioCluster, topic: str) -> Mapping[str, str | None]:
     """Return the APIs, features and settings of a broker and a topic, by kind and name.
 
     APIs that kafkalite does not serve are omitted, and so are kafkalite's own settings.
     """
-    answer = api_versions(world.port, 4)
+    answer = api_versions(cluster.port, 4)
     names = {int(key): key.name for key in ApiKey}
     table: dict[str, str | None] = {
         f"API {names.get(key, key)}": f"up to {highest}"
@@ -59,7 +59,7 @@ def advertised(world: World, topic: str) -> Mapping[str, str | None]:
         table[f"feature {name}"] = f"{lowest}-{highest}={level}"
     resources = {"broker": (BROKER, "1"), "topic": (TOPIC, topic), "group": (GROUP, topic)}
     for kind, (number, resource) in resources.items():
-        (result,) = world.probe(describe(number, resource), 4).results
+        (result,) = cluster.probe(describe(number, resource), 4).results
         table |= {
             f"{kind} setting {row.name}": row.value
             for row in result.configs

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from tests.conformance.normalization import Tree
-    from tests.conformance.world import Entry
+    from tests.conformance.scenario_cluster import Entry
 
 
 SIDES: Final = ("real", "emulated")

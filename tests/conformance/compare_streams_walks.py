@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.conformance.compare import differences
+from tests.conformance.scenario_cluster import Entry, ScenarioCluster
 from tests.conformance.scenarios import static_streams_walks, streams_walks
-from tests.conformance.world import Entry, World
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.served_kafkalite import ServedKafkalite
 
@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 _WALKS = {"dynamic": streams_walks.walk, "static": static_streams_walks.walk}
 
 
-def _walk_transcript(walk: Callable[[World, int], None], target: Target, seed: int) -> list[Entry]:
-    world = World(target.port, "walk")
+def _walk_transcript(
+    walk: Callable[[ScenarioCluster, int], None], target: Target, seed: int
+) -> list[Entry]:
+    cluster = ScenarioCluster(target.port, "walk")
     try:
-        walk(world, seed)
+        walk(cluster, seed)
     finally:
-        world.close()
-    return world.transcript
+        cluster.close()
+    return cluster.transcript
 
 
 def main(kind: str, first_seed: int, last_seed: int) -> int:

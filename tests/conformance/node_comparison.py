@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kafkalite.config.releases import DEFAULT
 from tests.conformance.compare import differences
 from tests.conformance.compared_releases import RELEASES
-from tests.conformance.node_world import NodeWorlds
 from tests.conformance.recordings import recording_of, renamed
+from tests.conformance.scenario_nodes import ScenarioNodes
 from tests.oracle.isolation import Network
 from tests.oracle.node_clusters import NODE_IDS, ONE_CONTROLLER, EmulatedNodes, RealNodes
 from tests.oracle.requirements import required
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conformance.compared_releases import Release
-    from tests.conformance.world import Entry
+    from tests.conformance.scenario_cluster import Entry
     from tests.oracle.node_clusters import NodeCluster
 
 
@@ -83,7 +83,7 @@ def node_clusters(
 
 def compare(
     clusters: NodeClusters,
-    scenario: Callable[[NodeWorlds], None],
+    scenario: Callable[[ScenarioNodes], None],
     name: str,
     attempt: int,
     *,
@@ -104,19 +104,19 @@ def compare(
 
 
 def play(
-    cluster: NodeCluster, scenario: Callable[[NodeWorlds], None], name: str, attempt: int = 1
+    cluster: NodeCluster, scenario: Callable[[ScenarioNodes], None], name: str, attempt: int = 1
 ) -> list[Entry]:
     """Run a scenario on a cluster and return the transcript.
 
     Each attempt has its own topics, for which the transcript has the names of the first attempt.
     """
     name = name.replace("_", "-")
-    worlds = NodeWorlds(cluster, f"{name}-{attempt}")
+    nodes = ScenarioNodes(cluster, f"{name}-{attempt}")
     try:
-        scenario(worlds)
+        scenario(nodes)
     finally:
-        worlds.close()
-    return renamed(worlds.transcript, f"{name}-{attempt}", f"{name}-1")
+        nodes.close()
+    return renamed(nodes.transcript, f"{name}-{attempt}", f"{name}-1")
 
 
 def emulated_nodes(directory: Path, release: str) -> EmulatedNodes:

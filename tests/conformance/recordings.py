@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.conformance.compare import differences
-from tests.conformance.world import Entry
+from tests.conformance.scenario_cluster import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

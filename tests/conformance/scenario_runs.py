@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 from kafkalite.config.releases import DEFAULT
 from tests.conformance.compare import differences
 from tests.conformance.recordings import recording_of, renamed
-from tests.conformance.world import Entry, World
+from tests.conformance.scenario_cluster import Entry, ScenarioCluster
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafkalite.testing import Broker
     from tests.oracle.target import Target
 
-Scenario: TypeAlias = Callable[[World], None]
+Scenario: TypeAlias = Callable[[ScenarioCluster], None]
 Transcript: TypeAlias = "list[Entry] | BaseException"
 """The responses of a broker, or the exception that ended the scenario."""
 
@@ -54,12 +54,12 @@ def play(scenario: Scenario, target: Listener) -> list[Entry]:
     name = scenario.__name__.replace("_", "-")
     _runs[name, target.port] += 1
     run = str(_runs[name, target.port])
-    world = World(target.port, name if run == "1" else name[: -len(run)] + run)
+    cluster = ScenarioCluster(target.port, name if run == "1" else name[: -len(run)] + run)
     try:
-        scenario(world)
+        scenario(cluster)
     finally:
-        world.close()
-    return renamed(world.transcript, world.name, name)
+        cluster.close()
+    return renamed(cluster.transcript, cluster.name, name)
 
 
 def compared(scenario: Scenario, real: Listener, emulator: Listener, release: str = DEFAULT) -> str:

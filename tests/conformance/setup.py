@@ -18,7 +18,7 @@ from tests.conformance.batches import batch
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 LATEST = -1
 EARLIEST = -2
@@ -26,7 +26,10 @@ UNKNOWN_ID = bytes(range(16))
 
 
 def create_topic(
-    world: World, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+    cluster: ScenarioCluster,
+    name: str,
+    partitions: int = 1,
+    configs: Mapping[str, str] | None = None,
 ) -> bytes:
     """Create a topic and wait for its leader; return the topic id."""
     topic = CreateTopicsRequest.CreatableTopic(
@@ -38,30 +41,32 @@ def create_topic(
             for key, value in (configs or {}).items()
         ],
     )
-    response = world.probe(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
+    response = cluster.probe(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
     (created,) = response.topics
     assert created.error_code in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}, created
-    wait_for_leader(world, name, partitions)
-    wait_for_metadata(world, name, partitions)
+    wait_for_leader(cluster, name, partitions)
+    wait_for_metadata(cluster, name, partitions)
     # In a second run of a scenario the topic exists, and CreateTopics then returns no id.
-    topic_id = created.topic_id if created.error_code == ErrorCode.NONE else _topic_id(world, name)
-    world.name_topic(topic_id, name)
+    topic_id = (
+        created.topic_id if created.error_code == ErrorCode.NONE else _topic_id(cluster, name)
+    )
+    cluster.name_topic(topic_id, name)
     return topic_id
 
 
-def _topic_id(world: World, name: str) -> bytes:
+def _topic_id(cluster: ScenarioCluster, name: str) -> bytes:
     request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=name)])
-    (topic,) = world.probe(request, 12).topics
+    (topic,) = cluster.probe(request, 12).topics
     topic_id: bytes = topic.topic_id
     return topic_id
 
 
-def wait_for_leader(world: World, name: str, partitions: int = 1) -> None:
+def wait_for_leader(cluster: ScenarioCluster, name: str, partitions: int = 1) -> None:
     """Wait until ListOffsets succeeds for every partition of a topic."""
-    world.call_until(list_offsets(name, *range(partitions)), 7, _all_known, is_recorded=False)
+    cluster.call_until(list_offsets(name, *range(partitions)), 7, _all_known, is_recorded=False)
 
 
-def wait_for_metadata(world: World, name: str, partitions: int = 1) -> None:
+def wait_for_metadata(cluster: ScenarioCluster, name: str, partitions: int = 1) -> None:
     """Wait until Metadata has a leader for every partition of a topic."""
     request = MetadataRequest(
         topics=[MetadataRequest.MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
@@ -72,7 +77,7 @@ def wait_for_metadata(world: World, name: str, partitions: int = 1) -> None:
         leaders = [partition.leader_id for partition in topic.partitions]
         return len(leaders) == partitions and min(leaders, default=-1) >= 0
 
-    world.call_until(request, 9, is_known, is_recorded=False)
+    cluster.call_until(request, 9, is_known, is_recorded=False)
 
 
 def list_offsets(
@@ -112,16 +117,16 @@ def produce(
     return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic])
 
 
-def fill(world: World, name: str, *values: bytes, partition: int = 0) -> None:
+def fill(cluster: ScenarioCluster, name: str, *values: bytes, partition: int = 0) -> None:
     """Append a batch of values to a partition."""
-    response = world.probe(produce(name, batch(*values), partition=partition), 9)
+    response = cluster.probe(produce(name, batch(*values), partition=partition), 9)
     assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE, response
 
 
-def wait_for_group_coordinator(world: World, group: str) -> None:
+def wait_for_group_coordinator(cluster: ScenarioCluster, group: str) -> None:
     """Wait until the group's coordinator exists and has loaded."""
     find = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
-    world.call_until(
+    cluster.call_until(
         find,
         4,
         lambda response: response.coordinators[0].error_code == ErrorCode.NONE,
@@ -130,13 +135,13 @@ def wait_for_group_coordinator(world: World, group: str) -> None:
     request = OffsetFetchRequest(
         groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group)]
     )
-    world.call_until(
+    cluster.call_until(
         request,
         8,
         lambda response: response.groups[0].error_code == ErrorCode.NONE,
         is_recorded=False,
     )
-    world.call_until(
+    cluster.call_until(
         ListGroupsRequest(),
         4,
         lambda response: response.error_code == ErrorCode.NONE,
@@ -144,10 +149,10 @@ def wait_for_group_coordinator(world: World, group: str) -> None:
     )
 
 
-def producer_id(world: World) -> tuple[int, int]:
+def producer_id(cluster: ScenarioCluster) -> tuple[int, int]:
     """Get a producer id and its epoch."""
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-    response = world.call_until(
+    response = cluster.call_until(
         request, 4, lambda answer: answer.error_code == ErrorCode.NONE, is_recorded=False
     )
     return response.producer_id, response.producer_epoch

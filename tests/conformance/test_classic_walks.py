@@ -23,10 +23,10 @@ from tests.cluster.groups import GroupCluster
 from tests.cluster.responses import PendingResponse
 from tests.conformance.compare import differences
 from tests.conformance.normalization import Normaliser
+from tests.conformance.scenario_cluster import Entry, ScenarioCluster
 from tests.conformance.scenarios.classic_groups import Classic
 from tests.conformance.scenarios.commits import commit, fetch
 from tests.conformance.setup import create_topic, wait_for_group_coordinator
-from tests.conformance.world import Entry, World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,14 +147,14 @@ class Kafkalite:
 class RealKafka:
     """A real broker, with one connection for each client and one for all other requests."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, cluster: ScenarioCluster) -> None:
+        self._cluster = cluster
 
     def send(self, slot: int, request: Message, version: int) -> None:
-        self._world.connection(f"client {slot}").send(request, version)
+        self._cluster.connection(f"client {slot}").send(request, version)
 
     def ask(self, request: Message, version: int) -> Any:  # noqa: ANN401 - any response class
-        return self._world.probe(request, version)
+        return self._cluster.probe(request, version)
 
     def await_effect(self, step: Step, group: str) -> None:
         """Wait for the effect of a step: requests on other connections could overtake it."""
@@ -164,12 +164,12 @@ class RealKafka:
             (row,) = response.groups
             return (row.group_state, len(row.members)) == step.group_state
 
-        self._world.call_until(described, 5, is_in_state, is_recorded=False)
+        self._cluster.call_until(described, 5, is_in_state, is_recorded=False)
         if step.action in {"join", "sync"} and step.slot not in step.answered_slots:
             time.sleep(_ARRIVAL_S)
 
     def receive_responses(self, slots: Sequence[int]) -> dict[int, Any]:
-        return {slot: self._world.connection(f"client {slot}").receive() for slot in slots}
+        return {slot: self._cluster.connection(f"client {slot}").receive() for slot in slots}
 
 
 @dataclass(slots=True)
@@ -325,12 +325,12 @@ def _generate_walk(seed: int, group: str) -> tuple[list[Step], Walk]:
 def test_a_random_walk_gets_the_same_answers(seed: int, real_kafka: Target, attempt: int) -> None:
     group = f"walk-{seed}-{attempt}"
     steps, emulated_walk = _generate_walk(seed, group)
-    world = World(real_kafka.port, group)
+    cluster = ScenarioCluster(real_kafka.port, group)
     try:
         for topic in ("t", "u"):
-            create_topic(world, topic, 2)
-        wait_for_group_coordinator(world, group)
-        kafka = RealKafka(world)
+            create_topic(cluster, topic, 2)
+        wait_for_group_coordinator(cluster, group)
+        kafka = RealKafka(cluster)
         real_walk = Walk(kafka, Classic(group, "t"), ("t", "u"))
         for number, step in enumerate(steps):
             real_walk.send_request(step)
@@ -341,6 +341,6 @@ def test_a_random_walk_gets_the_same_answers(seed: int, real_kafka: Target, atte
                 played = "\n".join(map(str, steps[: number + 1]))
                 pytest.fail(f"no answer to step {number}:\n{played}")
     finally:
-        world.close()
+        cluster.close()
     lines = differences(real_walk.transcript, emulated_walk.transcript)
     assert not lines, "\n".join([*lines, *map(str, enumerate(steps))])

@@ -31,6 +31,7 @@ from kafkalite.shares.sessions import MAX_PARTITIONS
 from kafkalite.shares.shard import MAX_BATCHES
 from kafkalite.storage.batch import split_batches
 from tests.conformance.raw import RawClient
+from tests.conformance.scenario_cluster import ScenarioCluster
 from tests.conformance.scenarios import consumer_groups, streams_groups
 from tests.conformance.scenarios.fetching import fetch_from, partition_at
 from tests.conformance.scenarios.share_fetching import (
@@ -53,7 +54,6 @@ from tests.conformance.setup import (
     wait_for_group_coordinator,
 )
 from tests.conformance.transactional_producer import COMMIT, NEW, end, start_producer, write
-from tests.conformance.world import World
 from tests.oracle.fixtures import broker_under_test, running_targets
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.target import COMMON_CONFIG
@@ -81,9 +81,9 @@ _LEAVE: Final = -1
 _names = count()
 
 
-def new_world(target: Target, title: str) -> World:
-    """Return a world whose topics and groups have a new name."""
-    return World(target.port, f"groups-{title}-{next(_names)}")
+def new_cluster(target: Target, title: str) -> ScenarioCluster:
+    """Return a cluster whose topics and groups have a new name."""
+    return ScenarioCluster(target.port, f"groups-{title}-{next(_names)}")
 
 
 @pytest.fixture(scope="module")
@@ -116,15 +116,15 @@ def test_a_join_with_an_empty_subscription(
 
     def ask(target: Target) -> dict[str, list[int]]:
         """Return the target assignment of each member."""
-        world = new_world(target, "empty")
-        group = consumer_groups.new_group(world, 2)
-        world.probe(group.join(first), _HEARTBEAT)
-        world.probe(group.join("leaving"), _HEARTBEAT)
-        world.probe(group.heartbeat("leaving", _LEAVE), _HEARTBEAT)
-        joined = world.probe(group.join(other, subscribed_topic_names=[]), _HEARTBEAT)
+        cluster = new_cluster(target, "empty")
+        group = consumer_groups.new_group(cluster, 2)
+        cluster.probe(group.join(first), _HEARTBEAT)
+        cluster.probe(group.join("leaving"), _HEARTBEAT)
+        cluster.probe(group.heartbeat("leaving", _LEAVE), _HEARTBEAT)
+        joined = cluster.probe(group.join(other, subscribed_topic_names=[]), _HEARTBEAT)
         assert joined.error_code == ErrorCode.NONE
-        answer = world.probe(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
-        world.close()
+        answer = cluster.probe(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
+        cluster.close()
         return {
             member.member_id: [
                 partition
@@ -155,14 +155,14 @@ def test_a_fetch_that_releases_records(patient: tuple[Target, Target]) -> None:
     """A ShareFetch releases records and does not wait; the next one waits."""
 
     def ask(target: Target) -> list[list[tuple[int, int]]]:
-        world = new_world(target, "release")
-        shared = shared_topic(world, 3)
-        assert acquired(world.probe(shared.fetch("a", FIRST, 0), V)) == [(0, 2)]
+        cluster = new_cluster(target, "release")
+        shared = shared_topic(cluster, 3)
+        assert acquired(cluster.probe(shared.fetch("a", FIRST, 0), V)) == [(0, 2)]
         releasing = shared.fetch("a", 1, acks={0: [(0, 2, [RELEASE])]})
-        answers = [acquired(world.probe(releasing, V))]
+        answers = [acquired(cluster.probe(releasing, V))]
         if not answers[0]:
-            answers.append(acquired(world.probe(shared.fetch("a", 2, max_wait_ms=5000), V)))
-        world.close()
+            answers.append(acquired(cluster.probe(shared.fetch("a", 2, max_wait_ms=5000), V)))
+        cluster.close()
         return answers
 
     real, emulated = patient
@@ -175,14 +175,14 @@ def test_a_waiting_fetch_of_another_member(patient: tuple[Target, Target]) -> No
 
     def is_early(target: Target, max_wait_ms: int) -> bool:
         """Return whether the ShareFetch is answered before its longest wait ends."""
-        world = new_world(target, "waiting")
-        shared = shared_topic(world, 3)
-        assert acquired(world.probe(shared.fetch("a", FIRST, 0), V)) == [(0, 2)]
+        cluster = new_cluster(target, "waiting")
+        shared = shared_topic(cluster, 3)
+        assert acquired(cluster.probe(shared.fetch("a", FIRST, 0), V)) == [(0, 2)]
         begin = time.monotonic()
-        world.send(shared.fetch("b", FIRST, 0, max_wait_ms=max_wait_ms), V, on="waiting")
-        world.probe(shared.ack("a", 1, (0, 2, [RELEASE])), V)
-        assert acquired(world.receive("waiting")) == [(0, 2)]
-        world.close()
+        cluster.send(shared.fetch("b", FIRST, 0, max_wait_ms=max_wait_ms), V, on="waiting")
+        cluster.probe(shared.ack("a", 1, (0, 2, [RELEASE])), V)
+        assert acquired(cluster.receive("waiting")) == [(0, 2)]
+        cluster.close()
         return time.monotonic() - begin < max_wait_ms / 1000
 
     real, emulated = patient
@@ -197,23 +197,23 @@ _LETTERS: Final = 8
 """The number of batches of dead letters that kafkalite writes before it answers."""
 
 
-def rejected_records(world: World) -> tuple[int, int]:
+def rejected_records(cluster: ScenarioCluster) -> tuple[int, int]:
     """Reject every second record of a batch.
 
     Return how many dead letters there are right after the answer, and the final number of batches.
     """
-    topic = f"dlq.{world.name}"
-    create_topic(world, topic, configs={"errors.deadletterqueue.group.enable": "true"})
+    topic = f"dlq.{cluster.name}"
+    create_topic(cluster, topic, configs={"errors.deadletterqueue.group.enable": "true"})
     config = {"errors.deadletterqueue.topic.name": topic}
-    shared = shared_topic(world, 2 * _LETTERS, config=config)
-    world.probe(shared.fetch("a", FIRST, 0), V)
+    shared = shared_topic(cluster, 2 * _LETTERS, config=config)
+    cluster.probe(shared.fetch("a", FIRST, 0), V)
     words = [ACCEPT, REJECT] * _LETTERS
-    world.send(shared.ack("a", 1, (0, 2 * _LETTERS - 1, words)), V, on="member")
-    world.send(list_offsets(topic, timestamp=LATEST), 7, on="member")
-    acknowledged, ends = world.receive("member"), world.receive("member")
+    cluster.send(shared.ack("a", 1, (0, 2 * _LETTERS - 1, words)), V, on="member")
+    cluster.send(list_offsets(topic, timestamp=LATEST), 7, on="member")
+    acknowledged, ends = cluster.receive("member"), cluster.receive("member")
     assert acknowledged.responses[0].partitions[0].error_code == ErrorCode.NONE
     fetch = fetch_from(topic, partition_at(0))
-    response = world.call_until(fetch, 12, lambda found: len(letters(found)) == _LETTERS)
+    response = cluster.call_until(fetch, 12, lambda found: len(letters(found)) == _LETTERS)
     data = bytes(response.responses[0].partitions[0].records)
     return ends.topics[0].partitions[0].offset, len(split_batches(data))
 
@@ -228,9 +228,9 @@ def test_dead_letters_and_the_acknowledgement(real_kafka: Target, emulator: Targ
     """Kafka writes them later, and joins those that it has collected; each race ends so or not."""
 
     def ask(target: Target) -> tuple[int, int]:
-        world = new_world(target, "letters")
-        result = rejected_records(world)
-        world.close()
+        cluster = new_cluster(target, "letters")
+        result = rejected_records(cluster)
+        cluster.close()
         return result
 
     deadline = time.monotonic() + _RACE_S
@@ -250,9 +250,9 @@ def test_partitions_in_share_sessions(real_kafka: Target, emulator: Target) -> N
     topic_ids = [sha256(b"%d" % n).digest()[:16] for n in range(MAX_PARTITIONS // partitions + 1)]
 
     def ask(target: Target) -> tuple[ErrorCode, int]:
-        world = new_world(target, "sessions")
-        shared = Shared(world, world.name, world.name, topic_ids[0])
-        wait_for_group_coordinator(world, world.name)
+        cluster = new_cluster(target, "sessions")
+        shared = Shared(cluster, cluster.name, cluster.name, topic_ids[0])
+        wait_for_group_coordinator(cluster, cluster.name)
         request = shared.fetch("a", FIRST, *range(partitions))
         rows = request.topics[0].partitions
         row = ShareFetchRequest.FetchTopic
@@ -261,7 +261,7 @@ def test_partitions_in_share_sessions(real_kafka: Target, emulator: Target) -> N
         answer = client.call(request, V)
         client.call(shared.fetch("a", LAST), V)
         client.close()
-        world.close()
+        cluster.close()
         codes = [each.error_code for topic in answer.responses for each in topic.partitions]
         assert set(codes) <= {ErrorCode.UNKNOWN_TOPIC_ID}
         return ErrorCode(answer.error_code), len(codes)
@@ -285,16 +285,16 @@ def test_batches_of_a_share_partition(
     real_code: ErrorCode,
 ) -> None:
     def ask(target: Target) -> ErrorCode:
-        world = new_world(target, f"batches-{title}")
-        topic_id = create_topic(world, world.name)
-        ready_share_coordinator(world, world.name, topic_id)
-        world.call_until(
-            initialize(world.name, topic_id, 1),
+        cluster = new_cluster(target, f"batches-{title}")
+        topic_id = create_topic(cluster, cluster.name)
+        ready_share_coordinator(cluster, cluster.name, topic_id)
+        cluster.call_until(
+            initialize(cluster.name, topic_id, 1),
             0,
             lambda answer: answer.results[0].partitions[0].error_code == ErrorCode.NONE,
         )
-        answer = world.probe(write_state(world.name, topic_id, 0, 0, 0, 0, 0, batches), 1)
-        world.close()
+        answer = cluster.probe(write_state(cluster.name, topic_id, 0, 0, 0, 0, 0, batches), 1)
+        cluster.close()
         return ErrorCode(answer.results[0].partitions[0].error_code)
 
     assert ask(real_kafka) == real_code
@@ -304,42 +304,42 @@ def test_batches_of_a_share_partition(
 # Streams groups
 
 
-def changelogs_of(world: World) -> list[int]:
+def changelogs_of(cluster: ScenarioCluster) -> list[int]:
     """Return the described numbers of partitions of a group's changelogs."""
-    answer = world.probe(StreamsGroupDescribeRequest(group_ids=[world.name]), 1)
+    answer = cluster.probe(StreamsGroupDescribeRequest(group_ids=[cluster.name]), 1)
     (subtopology,) = answer.groups[0].topology.subtopologies
     return [topic.partitions for topic in subtopology.state_changelog_topics]
 
 
 def join_with_changelogs(
-    world: World, partitions: int, changelogs: int
+    cluster: ScenarioCluster, partitions: int, changelogs: int
 ) -> tuple[streams_groups.Streams, Any]:
     """Let a member join whose tasks have changelogs; return its group and the response."""
-    create_topic(world, f"{world.name}-topic", partitions)
-    wait_for_group_coordinator(world, world.name)
-    names = [f"{world.name}-changelog-{number}" for number in range(changelogs)]
+    create_topic(cluster, f"{cluster.name}-topic", partitions)
+    wait_for_group_coordinator(cluster, cluster.name)
+    names = [f"{cluster.name}-changelog-{number}" for number in range(changelogs)]
     subtopology = streams_groups.reading(
-        f"{world.name}-topic",
+        f"{cluster.name}-topic",
         state_changelog_topics=[streams_groups.internal(name) for name in names],
     )
-    group = streams_groups.Streams(world.name, (subtopology,))
-    return group, world.probe(group.join("a"), _HEARTBEAT)
+    group = streams_groups.Streams(cluster.name, (subtopology,))
+    return group, cluster.probe(group.join("a"), _HEARTBEAT)
 
 
 def test_the_described_partitions_of_internal_topics(real_kafka: Target, emulator: Target) -> None:
     def ask(target: Target) -> tuple[list[int], list[int]]:
         """Return the partitions after the second heartbeat, and after enough heartbeats."""
-        world = new_world(target, "described")
-        group, answer = join_with_changelogs(world, 3, 1)
-        answer = world.probe(group.heartbeat("a", answer.member_epoch), _HEARTBEAT)
-        second = changelogs_of(world)
+        cluster = new_cluster(target, "described")
+        group, answer = join_with_changelogs(cluster, 3, 1)
+        answer = cluster.probe(group.heartbeat("a", answer.member_epoch), _HEARTBEAT)
+        second = changelogs_of(cluster)
         last = second
         deadline = time.monotonic() + _RACE_S
         while last != [3] and time.monotonic() < deadline:
             time.sleep(_PAUSE_S)
-            answer = world.probe(group.heartbeat("a", answer.member_epoch), _HEARTBEAT)
-            last = changelogs_of(world)
-        world.close()
+            answer = cluster.probe(group.heartbeat("a", answer.member_epoch), _HEARTBEAT)
+            last = changelogs_of(cluster)
+        cluster.close()
         return second, last
 
     deadline = time.monotonic() + _RACE_S
@@ -357,15 +357,15 @@ def test_too_many_internal_topics(real_kafka: Target, emulator: Target) -> None:
 
     def ask(target: Target) -> bool:
         """Return whether a heartbeat reports the reason."""
-        world = new_world(target, "excessive")
+        cluster = new_cluster(target, "excessive")
         changelogs = MAX_PARTITIONS_PER_REQUEST // partitions + 1
-        group, answer = join_with_changelogs(world, partitions, changelogs)
+        group, answer = join_with_changelogs(cluster, partitions, changelogs)
         deadline = time.monotonic() + _RACE_S
         while reason not in detail(answer) and time.monotonic() < deadline:
             time.sleep(_PAUSE_S)
-            answer = world.probe(group.heartbeat("a", answer.member_epoch), _HEARTBEAT)
-        assert set(changelogs_of(world)) == {0}
-        world.close()
+            answer = cluster.probe(group.heartbeat("a", answer.member_epoch), _HEARTBEAT)
+        assert set(changelogs_of(cluster)) == {0}
+        cluster.close()
         return reason in detail(answer)
 
     def detail(answer: Any) -> str:
@@ -385,20 +385,20 @@ def test_a_large_topology(
     count = MAX_TASKS // partitions + 1
 
     def ask(target: Target) -> tuple[ErrorCode, int]:
-        world = new_world(target, f"large-{limit}")
-        source = f"{world.name}-topic"
+        cluster = new_cluster(target, f"large-{limit}")
+        source = f"{cluster.name}-topic"
         subtopologies = [streams_groups.reading(*["a"] * MAX_TOPOLOGY_ELEMENTS)]
         if limit == "tasks":
-            create_topic(world, source, partitions)
+            create_topic(cluster, source, partitions)
             subtopologies = [
                 streams_groups.reading(source, name=f"{number}") for number in range(count)
             ]
-        wait_for_group_coordinator(world, world.name)
-        group = streams_groups.Streams(world.name, tuple(subtopologies))
+        wait_for_group_coordinator(cluster, cluster.name)
+        group = streams_groups.Streams(cluster.name, tuple(subtopologies))
         client = RawClient(target.port, _LONG_CALL_S)
         answer = client.call(group.join("a"), _HEARTBEAT)
         client.close()
-        world.close()
+        cluster.close()
         tasks = sum(len(row.partitions) for row in answer.active_tasks or ())
         return ErrorCode(answer.error_code), tasks
 
@@ -409,8 +409,8 @@ def test_a_large_topology(
 
 def test_a_large_heartbeat(real_kafka: Target, emulator: Target) -> None:
     def ask(target: Target, offsets: int, tags: int) -> ErrorCode:
-        world = new_world(target, "heartbeat")
-        group = streams_groups.new_group(world, 1)
+        cluster = new_cluster(target, "heartbeat")
+        group = streams_groups.new_group(cluster, 1)
         row = streams_groups.Request
         request = group.join(
             "a",
@@ -420,8 +420,8 @@ def test_a_large_heartbeat(real_kafka: Target, emulator: Target) -> None:
             ],
             client_tags=[row.KeyValue(key=f"{number}", value="") for number in range(tags)],
         )
-        answer = world.probe(request, _HEARTBEAT)
-        world.close()
+        answer = cluster.probe(request, _HEARTBEAT)
+        cluster.close()
         return ErrorCode(answer.error_code)
 
     for offsets, tags in ((MAX_MEMBER_ELEMENTS + 1, 0), (0, MAX_MEMBER_ELEMENTS // 4 + 1)):
@@ -436,23 +436,23 @@ def test_a_produce_during_the_end_of_a_transaction(patient: tuple[Target, Target
     """The markers of a large transaction are being written, and its producer begins another."""
 
     def ask(target: Target) -> tuple[ErrorCode, ErrorCode]:
-        world = new_world(target, "ending")
+        cluster = new_cluster(target, "ending")
         partitions = 210
-        create_topic(world, world.name, partitions)
-        producer = start_producer(world, NEW)
+        create_topic(cluster, cluster.name, partitions)
+        producer = start_producer(cluster, NEW)
         name = producer.transactional_id
-        request = write(name, producer.producer, world.name)
+        request = write(name, producer.producer, cluster.name)
         (row,) = request.topic_data[0].partition_data
         request.topic_data[0].partition_data = [
             ProduceRequest.PartitionProduceData(index=index, records=row.records)
             for index in range(partitions)
         ]
-        answer = world.probe(request, NEW.produce)
+        answer = cluster.probe(request, NEW.produce)
         assert {row.error_code for row in answer.responses[0].partition_responses} == {0}
-        world.send(end(name, producer.producer, is_commit=COMMIT), NEW.end, on="producer")
-        world.send(write(name, producer.newer, world.name), NEW.produce, on="producer")
-        ended, produced = world.receive("producer"), world.receive("producer")
-        world.close()
+        cluster.send(end(name, producer.producer, is_commit=COMMIT), NEW.end, on="producer")
+        cluster.send(write(name, producer.newer, cluster.name), NEW.produce, on="producer")
+        ended, produced = cluster.receive("producer"), cluster.receive("producer")
+        cluster.close()
         (row,) = produced.responses[0].partition_responses
         return ErrorCode(ended.error_code), ErrorCode(row.error_code)
 

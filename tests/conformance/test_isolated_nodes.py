@@ -14,7 +14,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from tests.conformance.batches import batch
 from tests.conformance.node_comparison import compare, node_clusters
 from tests.conformance.node_scenarios import isolation
-from tests.conformance.node_world import NO_LEADER, UNCLEAN, NodeWorlds
+from tests.conformance.scenario_nodes import NO_LEADER, UNCLEAN, ScenarioNodes
 from tests.conformance.scenarios.commits import commit
 from tests.conformance.setup import EARLIEST, list_offsets, produce
 from tests.conformance.transactional_producer import Producer, init_producer_id, write
@@ -46,7 +46,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeClusters]
 
 @pytest.mark.parametrize("scenario", isolation.SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_both_clusters_give_the_same_answers(
-    clusters: NodeClusters, scenario: Callable[[NodeWorlds], None], attempt: int
+    clusters: NodeClusters, scenario: Callable[[ScenarioNodes], None], attempt: int
 ) -> None:
     compare(clusters, scenario, scenario.__name__, attempt)
 
@@ -59,31 +59,31 @@ def test_a_coordinator_on_an_isolated_node(clusters: NodeClusters, attempt: int)
 
     def ask(cluster: NodeCluster) -> tuple[ErrorCode, ErrorCode]:
         """Return the errors of an OffsetFetch and of an OffsetCommit."""
-        worlds = NodeWorlds(cluster, f"coordinator-{attempt}")
+        nodes = ScenarioNodes(cluster, f"coordinator-{attempt}")
         try:
-            worlds.create("topic", (_OTHER,))
-            node_id, group = _coordinated_group(worlds)
-            node = worlds.node(node_id)
-            request = commit(group, worlds.full_name("topic"), 0)
+            nodes.create("topic", (_OTHER,))
+            node_id, group = _coordinated_group(nodes)
+            node = nodes.node(node_id)
+            request = commit(group, nodes.full_name("topic"), 0)
             node.call_until(request, 9, lambda answer: _commit_error(answer) == ErrorCode.NONE)
-            worlds.isolate(node_id)
+            nodes.isolate(node_id)
             rows = OffsetFetchRequest.OffsetFetchRequestGroup
             fetched = node.probe(OffsetFetchRequest(groups=[rows(group_id=group)]), 8)
             return ErrorCode(fetched.groups[0].error_code), _commit_error(node.probe(request, 9))
         finally:
-            worlds.close()
+            nodes.close()
 
     assert ask(clusters.real) == (ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert ask(clusters.emulated) == (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR)
 
 
-def _coordinated_group(worlds: NodeWorlds) -> tuple[int, str]:
+def _coordinated_group(nodes: ScenarioNodes) -> tuple[int, str]:
     """Return a node that can be isolated, and a group that it coordinates.
 
     After earlier isolations, another node may coordinate the groups of a node.
     """
-    names = [f"{worlds.full_name('group')}-{number}" for number in range(20)]
-    found = worlds.node(_OTHER).call_until(
+    names = [f"{nodes.full_name('group')}-{number}" for number in range(20)]
+    found = nodes.node(_OTHER).call_until(
         FindCoordinatorRequest(key_type=0, coordinator_keys=names),
         4,
         lambda answer: all(row.error_code == ErrorCode.NONE for row in answer.coordinators),
@@ -101,19 +101,19 @@ def test_a_topic_that_an_isolated_node_creates(clusters: NodeClusters, attempt: 
 
     def ask(cluster: NodeCluster) -> ErrorCode:
         """Return the error of another node that is asked for the topic."""
-        worlds = NodeWorlds(cluster, f"missing-{attempt}")
+        nodes = ScenarioNodes(cluster, f"missing-{attempt}")
         try:
-            worlds.create("led", (_ISOLATED, _OTHER))
-            worlds.isolate(_ISOLATED)
-            row = MetadataRequest.MetadataRequestTopic(name=worlds.full_name("missing"))
+            nodes.create("led", (_ISOLATED, _OTHER))
+            nodes.isolate(_ISOLATED)
+            row = MetadataRequest.MetadataRequestTopic(name=nodes.full_name("missing"))
             request = MetadataRequest(topics=[row])
-            worlds.node(_ISOLATED).probe(request, 12)
-            worlds.settle("led", _OTHER, (_OTHER,))
+            nodes.node(_ISOLATED).probe(request, 12)
+            nodes.settle("led", _OTHER, (_OTHER,))
             request.allow_auto_topic_creation = False
-            (described,) = worlds.node(_OTHER).probe(request, 12).topics
+            (described,) = nodes.node(_OTHER).probe(request, 12).topics
             return ErrorCode(described.error_code)
         finally:
-            worlds.close()
+            nodes.close()
 
     assert ask(clusters.real) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert ask(clusters.emulated) == ErrorCode.NONE
@@ -124,15 +124,15 @@ def test_records_that_an_isolated_leader_has_deleted(clusters: NodeClusters, att
 
     def ask(cluster: NodeCluster) -> tuple[ErrorCode, int]:
         """Return the error of DeleteRecords, and the first offset of the next leader."""
-        worlds = NodeWorlds(cluster, f"deleted-{attempt}")
+        nodes = ScenarioNodes(cluster, f"deleted-{attempt}")
         try:
-            worlds.create("led", (_ISOLATED, _OTHER))
-            worlds.produce(_ISOLATED, "led", b"first")
-            worlds.settle("led", _ISOLATED, (_ISOLATED, _OTHER))
-            worlds.isolate(_ISOLATED)
-            name = worlds.full_name("led")
-            deleted = worlds.node(_ISOLATED).probe(isolation.delete_records(name, 1), 2)
-            found = worlds.node(_OTHER).call_until(
+            nodes.create("led", (_ISOLATED, _OTHER))
+            nodes.produce(_ISOLATED, "led", b"first")
+            nodes.settle("led", _ISOLATED, (_ISOLATED, _OTHER))
+            nodes.isolate(_ISOLATED)
+            name = nodes.full_name("led")
+            deleted = nodes.node(_ISOLATED).probe(isolation.delete_records(name, 1), 2)
+            found = nodes.node(_OTHER).call_until(
                 list_offsets(name, timestamp=EARLIEST),
                 7,
                 lambda answer: answer.topics[0].partitions[0].error_code == ErrorCode.NONE,
@@ -140,7 +140,7 @@ def test_records_that_an_isolated_leader_has_deleted(clusters: NodeClusters, att
             error = ErrorCode(deleted.topics[0].partitions[0].error_code)
             return error, found.topics[0].partitions[0].offset
         finally:
-            worlds.close()
+            nodes.close()
 
     assert ask(clusters.real) == (ErrorCode.REQUEST_TIMED_OUT, 0)
     assert ask(clusters.emulated) == (ErrorCode.REQUEST_TIMED_OUT, 1)
@@ -154,36 +154,36 @@ def test_a_transaction_at_an_isolated_leader(clusters: NodeClusters, attempt: in
 
         The first is that of the leader, the second that after the election of another leader.
         """
-        worlds = NodeWorlds(cluster, f"transaction-{attempt}")
+        nodes = ScenarioNodes(cluster, f"transaction-{attempt}")
         try:
-            worlds.create("led", (_ISOLATED, _OTHER))
-            worlds.settle("led", _ISOLATED, (_ISOLATED, _OTHER))
-            transactional_id, producer = _producer(worlds)
-            worlds.isolate(_ISOLATED)
-            request = write(transactional_id, producer, worlds.full_name("led"))
-            answers = [worlds.node(_ISOLATED).probe(request, _ADDS_PARTITIONS)]
-            worlds.settle("led", _OTHER, (_OTHER,))
-            answers.append(worlds.node(_ISOLATED).probe(request, _ADDS_PARTITIONS))
+            nodes.create("led", (_ISOLATED, _OTHER))
+            nodes.settle("led", _ISOLATED, (_ISOLATED, _OTHER))
+            transactional_id, producer = _producer(nodes)
+            nodes.isolate(_ISOLATED)
+            request = write(transactional_id, producer, nodes.full_name("led"))
+            answers = [nodes.node(_ISOLATED).probe(request, _ADDS_PARTITIONS)]
+            nodes.settle("led", _OTHER, (_OTHER,))
+            answers.append(nodes.node(_ISOLATED).probe(request, _ADDS_PARTITIONS))
             rows = [answer.responses[0].partition_responses[0] for answer in answers]
             return [(ErrorCode(row.error_code), row.error_message) for row in rows]
         finally:
-            worlds.close()
+            nodes.close()
 
     real, emulated = ask(clusters.real), ask(clusters.emulated)
     assert emulated == real
     assert [code for code, _ in real] == [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
 
 
-def _producer(worlds: NodeWorlds) -> tuple[str, Producer]:
+def _producer(nodes: ScenarioNodes) -> tuple[str, Producer]:
     """Return a transactional id whose coordinator is not isolated, and its producer."""
-    names = [f"{worlds.full_name('id')}-{number}" for number in range(20)]
-    found = worlds.node(_OTHER).call_until(
+    names = [f"{nodes.full_name('id')}-{number}" for number in range(20)]
+    found = nodes.node(_OTHER).call_until(
         FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=names),
         4,
         lambda answer: all(row.error_code == ErrorCode.NONE for row in answer.coordinators),
     )
     row = next(row for row in found.coordinators if row.node_id != _ISOLATED)
-    answer = worlds.node(row.node_id).call_until(
+    answer = nodes.node(row.node_id).call_until(
         init_producer_id(row.key), 5, lambda answer: answer.error_code == ErrorCode.NONE
     )
     return row.key, Producer(answer.producer_id, answer.producer_epoch)
@@ -194,21 +194,21 @@ def test_the_only_replica_in_sync_is_isolated(clusters: NodeClusters, attempt: i
 
     def ask(cluster: NodeCluster) -> ErrorCode:
         """Return the error of a Produce at the former leader."""
-        worlds = NodeWorlds(cluster, f"only-{attempt}")
+        nodes = ScenarioNodes(cluster, f"only-{attempt}")
         try:
-            worlds.create("led", (_ISOLATED, _THIRD))
-            worlds.kill(_THIRD)
-            worlds.settle("led", _ISOLATED, (_ISOLATED,))
-            worlds.isolate(_ISOLATED)
-            worlds.start(_THIRD)
-            worlds.settle("led", NO_LEADER, ())
-            worlds.elect(UNCLEAN, "led")
-            worlds.settle("led", _THIRD, (_THIRD,))
-            request = produce(worlds.full_name("led"), batch(b"lost"))
-            answer = worlds.node(_ISOLATED).probe(request, 10)
+            nodes.create("led", (_ISOLATED, _THIRD))
+            nodes.kill(_THIRD)
+            nodes.settle("led", _ISOLATED, (_ISOLATED,))
+            nodes.isolate(_ISOLATED)
+            nodes.start(_THIRD)
+            nodes.settle("led", NO_LEADER, ())
+            nodes.elect(UNCLEAN, "led")
+            nodes.settle("led", _THIRD, (_THIRD,))
+            request = produce(nodes.full_name("led"), batch(b"lost"))
+            answer = nodes.node(_ISOLATED).probe(request, 10)
             return ErrorCode(answer.responses[0].partition_responses[0].error_code)
         finally:
-            worlds.close()
+            nodes.close()
 
     assert ask(clusters.real) == ErrorCode.NONE
     assert ask(clusters.emulated) == ErrorCode.NOT_LEADER_OR_FOLLOWER

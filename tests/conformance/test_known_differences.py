@@ -65,6 +65,7 @@ from kafkalite.testing import Broker
 from tests.conformance.compare import differences
 from tests.conformance.raw import ConnectionClosedError, RawClient
 from tests.conformance.sasl_kafka import USERS
+from tests.conformance.scenario_cluster import ScenarioCluster
 from tests.conformance.scenario_runs import play
 from tests.conformance.scenarios import (
     consumer_groups,
@@ -115,7 +116,6 @@ from tests.conformance.transactional_producer import (
 from tests.conformance.transactional_producer import (
     describe as describe_transaction,
 )
-from tests.conformance.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -148,9 +148,9 @@ _TIMESTAMP: Final = 1_700_000_000_000
 _names = count()
 
 
-def new_world(target: Target | SpecialBroker, title: str) -> World:
-    """Return a world whose topics and groups have a new name."""
-    return World(target.port, f"known-{title}-{next(_names)}")
+def new_cluster(target: Target | SpecialBroker, title: str) -> ScenarioCluster:
+    """Return a cluster whose topics and groups have a new name."""
+    return ScenarioCluster(target.port, f"known-{title}-{next(_names)}")
 
 
 def answer_or_none(target: Target, request: Any, version: int) -> Any:
@@ -168,14 +168,14 @@ def test_offsets_of_a_missing_share_partition(real_kafka: Target, emulator: Targ
     row = DescribeShareGroupOffsetsRequest
 
     def ask(target: Target) -> object:
-        world = new_world(target, "share-offsets")
-        group = share_groups.new_share_group(world, 1)
+        cluster = new_cluster(target, "share-offsets")
+        group = share_groups.new_share_group(cluster, 1)
         topic = row.DescribeShareGroupOffsetsRequestTopic(topic_name=group.topic, partitions=[7])
         request = row(
             groups=[row.DescribeShareGroupOffsetsRequestGroup(group_id=group.group, topics=[topic])]
         )
         answer = answer_or_none(target, request, 1)
-        world.close()
+        cluster.close()
         if answer is None:
             return NO_ANSWER
         (partition,) = answer.groups[0].topics[0].partitions
@@ -196,10 +196,10 @@ def test_partitions_for_no_transaction(real_kafka: Target, emulator: Target) -> 
 
 def test_repeated_entries(real_kafka: Target, emulator: Target) -> None:
     def ask(target: Target) -> list[int]:
-        world = new_world(target, "repeated")
-        wait_for_group_coordinator(world, world.name)
-        answer = world.probe(DescribeGroupsRequest(groups=[world.name] * 13), 5)
-        world.close()
+        cluster = new_cluster(target, "repeated")
+        wait_for_group_coordinator(cluster, cluster.name)
+        answer = cluster.probe(DescribeGroupsRequest(groups=[cluster.name] * 13), 5)
+        cluster.close()
         return [group.error_code for group in answer.groups]
 
     assert ask(real_kafka) == [ErrorCode.NONE] * 13
@@ -208,14 +208,16 @@ def test_repeated_entries(real_kafka: Target, emulator: Target) -> None:
 
 def test_an_application_server_without_its_topics(real_kafka: Target, emulator: Target) -> None:
     def ask(target: Target) -> tuple[int, list[int]]:
-        world = new_world(target, "application-server")
-        wait_for_group_coordinator(world, world.name)
-        group = streams_groups.Streams(world.name, (streams_groups.reading(f"{world.name}-none"),))
+        cluster = new_cluster(target, "application-server")
+        wait_for_group_coordinator(cluster, cluster.name)
+        group = streams_groups.Streams(
+            cluster.name, (streams_groups.reading(f"{cluster.name}-none"),)
+        )
         endpoint = StreamsGroupHeartbeatRequest.Endpoint(host="here", port=70)
-        answer = world.probe(
+        answer = cluster.probe(
             group.join("a", user_endpoint=endpoint, endpoint_information_epoch=-1), 0
         )
-        world.close()
+        cluster.close()
         return answer.error_code, [status.status_code for status in answer.status or []]
 
     missing_sources = 1
@@ -227,13 +229,13 @@ def test_a_refused_owner_of_an_instance_id(real_kafka: Target, emulator: Target)
     """A streams group rebalances, and another member tries to use an instance id."""
 
     def ask(target: Target) -> tuple[ErrorCode, list[int]]:
-        world = new_world(target, "instance-id")
-        group = streams_groups.new_group(world)
-        world.probe(group.join("a", instance_id="i"), 1)
-        world.probe(group.join("b"), 1)
-        refused = world.probe(group.join("c", instance_id="i"), 1)
-        answer = world.probe(group.heartbeat("a", 2, instance_id="i"), 1)
-        world.close()
+        cluster = new_cluster(target, "instance-id")
+        group = streams_groups.new_group(cluster)
+        cluster.probe(group.join("a", instance_id="i"), 1)
+        cluster.probe(group.join("b"), 1)
+        refused = cluster.probe(group.join("c", instance_id="i"), 1)
+        answer = cluster.probe(group.heartbeat("a", 2, instance_id="i"), 1)
+        cluster.close()
         return ErrorCode(refused.error_code), [
             partition for tasks in answer.active_tasks for partition in tasks.partitions
         ]
@@ -244,12 +246,12 @@ def test_a_refused_owner_of_an_instance_id(real_kafka: Target, emulator: Target)
 
 def test_an_acknowledgement_below_the_start_offset(real_kafka: Target, emulator: Target) -> None:
     def ask(target: Target) -> int:
-        world = new_world(target, "below-start")
-        shared = shared_topic(world, 5, 5)
-        world.probe(shared.fetch("a", FIRST, 0, max_records=5), V)
-        world.probe(shared.ack("a", 1, (0, 4, [ACCEPT])), V)
-        answer = world.probe(shared.ack("a", 2, (3, 7, [ACCEPT])), V)
-        world.close()
+        cluster = new_cluster(target, "below-start")
+        shared = shared_topic(cluster, 5, 5)
+        cluster.probe(shared.fetch("a", FIRST, 0, max_records=5), V)
+        cluster.probe(shared.ack("a", 1, (0, 4, [ACCEPT])), V)
+        answer = cluster.probe(shared.ack("a", 2, (3, 7, [ACCEPT])), V)
+        cluster.close()
         if answer.error_code:
             return int(answer.error_code)
         return int(answer.responses[0].partitions[0].error_code)
@@ -260,10 +262,10 @@ def test_an_acknowledgement_below_the_start_offset(real_kafka: Target, emulator:
 
 def test_a_batch_size_of_zero(real_kafka: Target, emulator: Target) -> None:
     def ask(target: Target) -> list[tuple[int, int]]:
-        world = new_world(target, "batch-size")
-        shared = shared_topic(world, 3)
-        answer = world.probe(shared.fetch("a", FIRST, 0, batch_size=0), V)
-        world.close()
+        cluster = new_cluster(target, "batch-size")
+        shared = shared_topic(cluster, 3)
+        answer = cluster.probe(shared.fetch("a", FIRST, 0, batch_size=0), V)
+        cluster.close()
         return [
             (batch.first_offset, batch.last_offset)
             for topic in answer.responses
@@ -280,23 +282,23 @@ def test_share_sessions_of_one_connection(real_kafka: Target, emulator: Target) 
     unknown, existing = ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH
 
     def ask(target: Target) -> dict[str, int]:
-        world = new_world(target, "sessions")
-        shared = shared_topic(world, 1, 1)
+        cluster = new_cluster(target, "sessions")
+        shared = shared_topic(cluster, 1, 1)
 
         def session_of(member: str) -> int:
             # An epoch that the session does not have: the request changes nothing.
-            code: int = world.probe(shared.fetch(member, _OTHER_EPOCH, 0), V).error_code
+            code: int = cluster.probe(shared.fetch(member, _OTHER_EPOCH, 0), V).error_code
             return code
 
         for member in ("a", "b"):
-            world.ask(shared.fetch(member, FIRST, 0, max_records=1), V, on="both")
+            cluster.ask(shared.fetch(member, FIRST, 0, max_records=1), V, on="both")
         assert [session_of("a"), session_of("b")] == [existing] * 2
-        world.disconnect("both")
+        cluster.disconnect("both")
         deadline = time.monotonic() + _DISCONNECTION_S
         while session_of("b") == existing and time.monotonic() < deadline:
             time.sleep(_PAUSE_S)
         sessions = {member: session_of(member) for member in ("a", "b")}
-        world.close()
+        cluster.close()
         return sessions
 
     assert ask(real_kafka) == {"a": existing, "b": unknown}
@@ -305,14 +307,14 @@ def test_share_sessions_of_one_connection(real_kafka: Target, emulator: Target) 
 
 def test_a_request_version_that_kafka_removed(real_kafka: Target, emulator: Target) -> None:
     def ask(target: Target) -> object:
-        world = new_world(target, "removed")
-        wait_for_group_coordinator(world, world.name)
+        cluster = new_cluster(target, "removed")
+        wait_for_group_coordinator(cluster, cluster.name)
         try:
-            answer = world.probe(OffsetFetchRequest(group_id=world.name, topics=[]), 0)
+            answer = cluster.probe(OffsetFetchRequest(group_id=cluster.name, topics=[]), 0)
         except ConnectionClosedError:
             return "the connection was closed"
         finally:
-            world.close()
+            cluster.close()
         return answer.topics
 
     assert ask(real_kafka) == "the connection was closed"
@@ -340,9 +342,9 @@ Special = tuple[SpecialBroker, SpecialBroker]
 
 def default_of(port: int, key: str) -> str:
     """Return the default of a broker's setting."""
-    world = World(port, "default")
-    (result,) = world.probe(describe(BROKER, "1", [key]), 4).results
-    world.close()
+    cluster = ScenarioCluster(port, "default")
+    (result,) = cluster.probe(describe(BROKER, "1", [key]), 4).results
+    cluster.close()
     (setting,) = result.configs
     default_source = 5
     (default,) = (row.value for row in setting.synonyms if row.source == default_source)
@@ -363,15 +365,15 @@ def test_replicas_of_an_internal_topic(real_kafka: Target, nodes: int, replicas:
     assert default_of(real_kafka.port, "offsets.topic.replication.factor") == "3"
     with Broker(nodes, log_level="error") as broker:
         port = int(broker.bootstrap_servers.partition(",")[0].rpartition(":")[2])
-        world = World(port, "replicas")
-        world.call_until(
-            FindCoordinatorRequest(key_type=0, coordinator_keys=[world.name]),
+        cluster = ScenarioCluster(port, "replicas")
+        cluster.call_until(
+            FindCoordinatorRequest(key_type=0, coordinator_keys=[cluster.name]),
             4,
             lambda answer: answer.coordinators[0].error_code == ErrorCode.NONE,
         )
         row = MetadataRequest.MetadataRequestTopic(name="__consumer_offsets")
-        (topic,) = world.probe(MetadataRequest(topics=[row]), 9).topics
-        world.close()
+        (topic,) = cluster.probe(MetadataRequest(topics=[row]), 9).topics
+        cluster.close()
     assert {len(partition.replica_nodes) for partition in topic.partitions} == {replicas}
 
 
@@ -399,12 +401,12 @@ def wait_for_changes(broker: SpecialBroker) -> None:
     It applies changes in their order, and describes one before it applies it. So the first of two
     changes has been applied when the second one is described.
     """
-    world = World(broker.port, "changes")
+    cluster = ScenarioCluster(broker.port, "changes")
     for value in ("1000", "2000"):
-        world.probe(alter(BROKER, "1", (_BARRIER, SET, value)), 1)
-        settled(world, _BARRIER, value, BROKER, "1")
-    world.probe(alter(BROKER, "1", (_BARRIER, DELETE, None)), 1)
-    world.close()
+        cluster.probe(alter(BROKER, "1", (_BARRIER, SET, value)), 1)
+        settled(cluster, _BARRIER, value, BROKER, "1")
+    cluster.probe(alter(BROKER, "1", (_BARRIER, DELETE, None)), 1)
+    cluster.close()
 
 
 def test_mechanisms_are_changed(special: Special) -> None:
@@ -498,28 +500,28 @@ def test_a_deletion_that_selects_many_acls(special: Special) -> None:
     """Each of many filters selects the same ACLs."""
 
     def ask(broker: SpecialBroker) -> tuple[set[int], int]:
-        world = new_world(broker, "acls")
+        cluster = new_cluster(broker, "acls")
         creations = [
             CreateAclsRequest.AclCreation(
-                resource_type=2, resource_name=world.name, resource_pattern_type=3,
+                resource_type=2, resource_name=cluster.name, resource_pattern_type=3,
                 principal=f"User:{number}", host="*", operation=3, permission_type=3,
             )
             for number in range(_ACLS)
         ]  # fmt: skip
-        created = world.probe(CreateAclsRequest(creations=creations), 3)
+        created = cluster.probe(CreateAclsRequest(creations=creations), 3)
         assert not any(row.error_code for row in created.results)
         selection: dict[str, Any] = {
-            "resource_type_filter": 2, "resource_name_filter": world.name, "principal_filter": None,
-            "host_filter": None, "operation": 1, "permission_type": 1,
+            "resource_type_filter": 2, "resource_name_filter": cluster.name,
+            "principal_filter": None, "host_filter": None, "operation": 1, "permission_type": 1,
         }  # fmt: skip
         every = DescribeAclsRequest(pattern_type_filter=1, **selection)
-        world.call_until(every, 3, lambda found: _count_acls(found) == _ACLS)
+        cluster.call_until(every, 3, lambda found: _count_acls(found) == _ACLS)
         one = DeleteAclsRequest.DeleteAclsFilter(pattern_type_filter=1, **selection)
         client = RawClient(broker.port, _SELECTION_TIMEOUT_S)
         results = client.call(DeleteAclsRequest(filters=[one] * _FILTERS), 3).filter_results
         client.close()
-        world.probe(DeleteAclsRequest(filters=[one]), 3)
-        world.close()
+        cluster.probe(DeleteAclsRequest(filters=[one]), 3)
+        cluster.close()
         return {row.error_code for row in results}, sum(len(row.matching_acls) for row in results)
 
     real, emulated = special
@@ -602,19 +604,19 @@ def test_a_delegation_token_with_the_longest_time(special: Special) -> None:
 def test_a_stored_description_of_an_empty_streams_group(special: Special) -> None:
     def ask(broker: SpecialBroker) -> list[tuple[ErrorCode, int]]:
         """Return the different descriptions of a group until it is deleted."""
-        world = new_world(broker, "description")
-        group = streams_groups.new_group(world)
-        joined = world.probe(group.join("a"), 1)
+        cluster = new_cluster(broker, "description")
+        group = streams_groups.new_group(cluster)
+        joined = cluster.probe(group.join("a"), 1)
         update = streams_roles.update(group.group, "a", 0, streams_roles.NODES)
-        assert world.probe(update, 0).error_code == ErrorCode.NONE
-        world.probe(group.heartbeat("a", streams_groups.LEAVE), 1)
+        assert cluster.probe(update, 0).error_code == ErrorCode.NONE
+        cluster.probe(group.heartbeat("a", streams_groups.LEAVE), 1)
         request = StreamsGroupDescribeRequest(
             group_ids=[group.group], include_topology_description=True
         )
         seen: list[tuple[ErrorCode, int]] = []
         deadline = time.monotonic() + _DELETION_S
         while time.monotonic() < deadline:
-            (row,) = world.probe(request, 1).groups
+            (row,) = cluster.probe(request, 1).groups
             answer = ErrorCode(row.error_code), row.topology_description_status
             if answer not in seen:
                 seen.append(answer)
@@ -622,7 +624,7 @@ def test_a_stored_description_of_an_empty_streams_group(special: Special) -> Non
                 break
             time.sleep(_PAUSE_S)
         assert joined.error_code == ErrorCode.NONE
-        world.close()
+        cluster.close()
         return seen
 
     real, emulated = special
@@ -640,36 +642,36 @@ def test_old_records_of_the_state_of_share_groups(special: Special) -> None:
 
     def ask(broker: SpecialBroker) -> tuple[bool, bool]:
         """Return whether the unchanged state's record is deleted, and again after its change."""
-        world = new_world(broker, "share-state")
-        topic_id = create_topic(world, world.name, 2)
-        ready_share_coordinator(world, world.name, topic_id)
-        end = offset(world, LATEST)
-        world.call_until(
-            initialize(world.name, topic_id, 2),
+        cluster = new_cluster(broker, "share-state")
+        topic_id = create_topic(cluster, cluster.name, 2)
+        ready_share_coordinator(cluster, cluster.name, topic_id)
+        end = offset(cluster, LATEST)
+        cluster.call_until(
+            initialize(cluster.name, topic_id, 2),
             0,
             lambda answer: all(row.error_code == 0 for row in answer.results[0].partitions),
         )
-        connection = world.connection("probe")
+        connection = cluster.connection("probe")
         for number in range(_STATE_CHANGES):
             batches = [(number, number, 2, 1)]
-            connection.send(write_state(world.name, topic_id, 0, 0, 0, number, 0, batches), 1)
+            connection.send(write_state(cluster.name, topic_id, 0, 0, 0, number, 0, batches), 1)
         for _ in range(_STATE_CHANGES):
             answer = connection.receive()
             assert answer.results[0].partitions[0].error_code == ErrorCode.NONE
         time.sleep(_SETTLE_S)
-        is_deleted = offset(world, EARLIEST) > end + 1
-        world.probe(initialize(world.name, topic_id, 2, epoch=1), 0)
+        is_deleted = offset(cluster, EARLIEST) > end + 1
+        cluster.probe(initialize(cluster.name, topic_id, 2, epoch=1), 0)
         deadline = time.monotonic() + _PATIENCE_S
-        while offset(world, EARLIEST) <= end + 1 and time.monotonic() < deadline:
+        while offset(cluster, EARLIEST) <= end + 1 and time.monotonic() < deadline:
             time.sleep(_PAUSE_S)
-        is_deleted_later = offset(world, EARLIEST) > end + 1
+        is_deleted_later = offset(cluster, EARLIEST) > end + 1
         for partition in range(2):
-            world.probe(delete_state(world.name, topic_id, partition), 0)
-        world.close()
+            cluster.probe(delete_state(cluster.name, topic_id, partition), 0)
+        cluster.close()
         return is_deleted, is_deleted_later
 
-    def offset(world: World, which: int) -> int:
-        answer = world.probe(list_offsets("__share_group_state", timestamp=which), 7)
+    def offset(cluster: ScenarioCluster, which: int) -> int:
+        answer = cluster.probe(list_offsets("__share_group_state", timestamp=which), 7)
         return int(answer.topics[0].partitions[0].offset)
 
     real, emulated = special
@@ -681,23 +683,23 @@ def test_a_produce_outside_of_the_transaction(special: Special) -> None:
     """`transaction.version` is 0, and the client uses a Produce that adds partitions itself."""
 
     def ask(broker: SpecialBroker) -> tuple[ErrorCode, ErrorCode]:
-        world = new_world(broker, "outside")
-        create_topic(world, world.name, 2)
-        producer = start_producer(world, OLD)
+        cluster = new_cluster(broker, "outside")
+        create_topic(cluster, cluster.name, 2)
+        producer = start_producer(cluster, OLD)
         producer.begin(0)
         name = producer.transactional_id
-        request = write(name, producer.producer, world.name, partition=1)
-        refused = world.probe(request, NEW.produce)
+        request = write(name, producer.producer, cluster.name, partition=1)
+        refused = cluster.probe(request, NEW.produce)
         (row,) = refused.responses[0].partition_responses
         ended = ErrorCode.NONE
         deadline = time.monotonic() + _PATIENCE_S
         while time.monotonic() < deadline:
-            answer = world.probe(end(name, producer.producer, is_commit=True), OLD.end)
+            answer = cluster.probe(end(name, producer.producer, is_commit=True), OLD.end)
             ended = ErrorCode(answer.error_code)
             if ended == ErrorCode.NONE:
                 break
             time.sleep(_PAUSE_S)
-        world.close()
+        cluster.close()
         return ErrorCode(row.error_code), ended
 
     real, emulated = special
@@ -708,17 +710,17 @@ def test_a_produce_outside_of_the_transaction(special: Special) -> None:
 def test_a_limit_that_is_lower_than_stored_records(real_kafka: Target, emulator: Target) -> None:
     def ask(target: Target) -> tuple[ErrorCode, int]:
         """Search by timestamp in a compressed batch."""
-        world = new_world(target, "decompressed")
-        create_topic(world, world.name)
+        cluster = new_cluster(target, "decompressed")
+        create_topic(cluster, cluster.name)
         data = build_batch([NewRecord(None, b"v" * 1000, _TIMESTAMP)], attributes=_GZIP)
-        answer = world.probe(produce(world.name, data), 9)
+        answer = cluster.probe(produce(cluster.name, data), 9)
         assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
         key = "max.decompressed.message.bytes"
-        world.probe(alter(TOPIC, world.name, (key, SET, "100")), 1)
-        settled(world, key, "100")
-        answer = world.probe(list_offsets(world.name, timestamp=_TIMESTAMP), 7)
+        cluster.probe(alter(TOPIC, cluster.name, (key, SET, "100")), 1)
+        settled(cluster, key, "100")
+        answer = cluster.probe(list_offsets(cluster.name, timestamp=_TIMESTAMP), 7)
         (row,) = answer.topics[0].partitions
-        world.close()
+        cluster.close()
         return ErrorCode(row.error_code), row.offset
 
     assert ask(real_kafka) == (ErrorCode.INVALID_RECORD, -1)
@@ -732,24 +734,24 @@ def failed_upgrade(
 
     Return the error of the upgrade, and that of the member's response.
     """
-    world = new_world(target, "failed-upgrade")
-    play = migration.Play(world)
+    cluster = new_cluster(target, "failed-upgrade")
+    play = migration.Play(cluster)
     member, classics = play.classic(0, 1, 2, 3), play.classics
-    refused = world.probe(classics.join(), _JOIN)
-    world.send(classics.join(refused.member_id), _JOIN, on="second")
-    world.call_until(
+    refused = cluster.probe(classics.join(), _JOIN)
+    cluster.send(classics.join(refused.member_id), _JOIN, on="second")
+    cluster.call_until(
         classics.heartbeat(member, 1), _CLASSIC_HEARTBEAT, lambda answer: answer.error_code != 0
     )
     if largest_bytes is not None:
-        world.probe(alter(TOPIC, _OFFSETS, (_LARGEST, SET, largest_bytes)), 1)
-        settled(world, _LARGEST, largest_bytes, name=_OFFSETS)
-    upgrade = world.probe(play.consumers.join("c"), _HEARTBEAT)
+        cluster.probe(alter(TOPIC, _OFFSETS, (_LARGEST, SET, largest_bytes)), 1)
+        settled(cluster, _LARGEST, largest_bytes, name=_OFFSETS)
+    upgrade = cluster.probe(play.consumers.join("c"), _HEARTBEAT)
     if largest_bytes is not None:
-        world.probe(alter(TOPIC, _OFFSETS, (_LARGEST, DELETE, None)), 1)
+        cluster.probe(alter(TOPIC, _OFFSETS, (_LARGEST, DELETE, None)), 1)
         time.sleep(_SETTLE_S)
-    world.send(classics.join(member), _JOIN, on="first")
-    answer = world.receive("second")
-    world.close()
+    cluster.send(classics.join(member), _JOIN, on="first")
+    answer = cluster.receive("second")
+    cluster.close()
     return ErrorCode(upgrade.error_code), ErrorCode(answer.error_code)
 
 
@@ -772,16 +774,16 @@ def test_a_leave_with_a_damaged_member(restartable: tuple[Target, Target]) -> No
 
     def ask(target: Target) -> ErrorCode:
         """Return the error of the other member's leave, which would downgrade the group."""
-        world = new_world(target, "damaged")
-        play = migration.Play(world)
+        cluster = new_cluster(target, "damaged")
+        play = migration.Play(cluster)
         member = play.mixed()
-        world.close()
+        cluster.close()
         target.stop()
         damage_subscription(target, member)
         target.start()
-        wait_for_group_coordinator(world, world.name)
-        answer = world.probe(play.consumers.heartbeat("c", _LEAVE), _HEARTBEAT)
-        world.close()
+        wait_for_group_coordinator(cluster, cluster.name)
+        answer = cluster.probe(play.consumers.heartbeat("c", _LEAVE), _HEARTBEAT)
+        cluster.close()
         return ErrorCode(answer.error_code)
 
     real, emulated = restartable
@@ -819,22 +821,22 @@ def test_a_classic_member_changes_its_protocol(real_kafka: Target, emulator: Tar
     """A classic member waits for its assignment, and sends a heartbeat of a consumer instead."""
 
     def ask(target: Target) -> ErrorCode:
-        world = new_world(target, "protocol")
-        play = migration.Play(world)
-        world.probe(play.consumers.join("b"), _HEARTBEAT)
-        refused = world.probe(play.classics.join(rebalance_ms=_REBALANCE_MS), _JOIN)
+        cluster = new_cluster(target, "protocol")
+        play = migration.Play(cluster)
+        cluster.probe(play.consumers.join("b"), _HEARTBEAT)
+        refused = cluster.probe(play.classics.join(rebalance_ms=_REBALANCE_MS), _JOIN)
         member = refused.member_id
-        joined = world.probe(play.classics.join(member, rebalance_ms=_REBALANCE_MS), _JOIN)
+        joined = cluster.probe(play.classics.join(member, rebalance_ms=_REBALANCE_MS), _JOIN)
         assert joined.error_code == ErrorCode.NONE
-        answer = world.probe(play.consumers.join(member), _HEARTBEAT)
+        answer = cluster.probe(play.consumers.join(member), _HEARTBEAT)
         assert answer.error_code == ErrorCode.NONE
         epoch = answer.member_epoch
         deadline = time.monotonic() + 3 * _REBALANCE_MS / 1000
         while time.monotonic() < deadline and not answer.error_code:
             time.sleep(_PAUSE_S)
-            answer = world.probe(play.consumers.heartbeat(member, epoch), _HEARTBEAT)
+            answer = cluster.probe(play.consumers.heartbeat(member, epoch), _HEARTBEAT)
             epoch = answer.member_epoch
-        world.close()
+        cluster.close()
         return ErrorCode(answer.error_code)
 
     assert ask(real_kafka) == ErrorCode.UNKNOWN_MEMBER_ID
@@ -846,13 +848,13 @@ def test_a_classic_member_changes_its_protocol(real_kafka: Target, emulator: Tar
 
 def test_a_transaction_after_its_end(real_kafka: Target, emulator: Target) -> None:
     def ask(target: Target) -> str:
-        world = new_world(target, "ended")
-        create_topic(world, world.name, 3)
-        producer = start_producer(world, NEW)
+        cluster = new_cluster(target, "ended")
+        create_topic(cluster, cluster.name, 3)
+        producer = start_producer(cluster, NEW)
         producer.begin(0, 1, 2)
         assert producer.commit().error_code == ErrorCode.NONE
-        answer = world.probe(describe_transaction(producer.transactional_id), 0)
-        world.close()
+        answer = cluster.probe(describe_transaction(producer.transactional_id), 0)
+        cluster.close()
         (state,) = answer.transaction_states
         return str(state.transaction_state)
 
@@ -862,11 +864,11 @@ def test_a_transaction_after_its_end(real_kafka: Target, emulator: Target) -> No
 
 def test_partitions_of_a_share_member(real_kafka: Target, emulator: Target) -> None:
     def ask(target: Target) -> int | None:
-        world = new_world(target, "share-member")
-        group = share_groups.new_share_group(world, 2)
-        joined = world.probe(group.join("a"), share_groups.V1)
-        answer = world.probe(group.beat("a", joined.member_epoch), share_groups.V1)
-        world.close()
+        cluster = new_cluster(target, "share-member")
+        group = share_groups.new_share_group(cluster, 2)
+        joined = cluster.probe(group.join("a"), share_groups.V1)
+        answer = cluster.probe(group.beat("a", joined.member_epoch), share_groups.V1)
+        cluster.close()
         if answer.assignment is None:
             return None
         return sum(len(row.partitions) for row in answer.assignment.topic_partitions)
@@ -877,17 +879,17 @@ def test_partitions_of_a_share_member(real_kafka: Target, emulator: Target) -> N
 
 def test_internal_topics_of_a_streams_group(real_kafka: Target, emulator: Target) -> None:
     def ask(target: Target) -> list[int]:
-        world = new_world(target, "internal-topics")
-        create_topic(world, f"{world.name}-topic")
-        wait_for_group_coordinator(world, world.name)
-        changelog = streams_groups.internal(f"{world.name}-changelog")
+        cluster = new_cluster(target, "internal-topics")
+        create_topic(cluster, f"{cluster.name}-topic")
+        wait_for_group_coordinator(cluster, cluster.name)
+        changelog = streams_groups.internal(f"{cluster.name}-changelog")
         subtopology = streams_groups.reading(
-            f"{world.name}-topic", state_changelog_topics=[changelog]
+            f"{cluster.name}-topic", state_changelog_topics=[changelog]
         )
-        group = streams_groups.Streams(world.name, (subtopology,))
-        joined = world.probe(group.join("a"), 0)
-        answer = world.probe(group.heartbeat("a", joined.member_epoch), 0)
-        world.close()
+        group = streams_groups.Streams(cluster.name, (subtopology,))
+        joined = cluster.probe(group.join("a"), 0)
+        answer = cluster.probe(group.heartbeat("a", joined.member_epoch), 0)
+        cluster.close()
         return [status.status_code for status in answer.status or []]
 
     missing_internal_topics = 3
@@ -898,47 +900,47 @@ def test_internal_topics_of_a_streams_group(real_kafka: Target, emulator: Target
 # Earlier differences, which this Kafka or kafkalite does not have.
 
 
-def an_instance_id_is_given_up(world: World) -> None:
-    group = consumer_groups.new_group(world)
-    world.ask(group.join("a", instance_id="i-1"), _HEARTBEAT)
-    world.ask(group.join("a", instance_id="i-2"), _HEARTBEAT)
-    world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
-    world.ask(group.join("b", instance_id="i-1"), _HEARTBEAT)
-    world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
+def an_instance_id_is_given_up(cluster: ScenarioCluster) -> None:
+    group = consumer_groups.new_group(cluster)
+    cluster.ask(group.join("a", instance_id="i-1"), _HEARTBEAT)
+    cluster.ask(group.join("a", instance_id="i-2"), _HEARTBEAT)
+    cluster.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
+    cluster.ask(group.join("b", instance_id="i-1"), _HEARTBEAT)
+    cluster.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
 
 
-def a_dynamic_member_follows_a_static_one(world: World) -> None:
-    group = consumer_groups.new_group(world, 2)
-    world.ask(group.join("a", instance_id="i-1"), _HEARTBEAT)
-    world.ask(group.heartbeat("a", _LEAVE_FOR_A_WHILE, instance_id="i-1"), _HEARTBEAT)
-    world.ask(group.join("a"), _HEARTBEAT)
-    world.ask(group.join("b"), _HEARTBEAT)
-    world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
+def a_dynamic_member_follows_a_static_one(cluster: ScenarioCluster) -> None:
+    group = consumer_groups.new_group(cluster, 2)
+    cluster.ask(group.join("a", instance_id="i-1"), _HEARTBEAT)
+    cluster.ask(group.heartbeat("a", _LEAVE_FOR_A_WHILE, instance_id="i-1"), _HEARTBEAT)
+    cluster.ask(group.join("a"), _HEARTBEAT)
+    cluster.ask(group.join("b"), _HEARTBEAT)
+    cluster.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
 
 
-def subscriptions_have_invalid_lengths(world: World) -> None:
+def subscriptions_have_invalid_lengths(cluster: ScenarioCluster) -> None:
     garbage = (b"\0\0\x7f\xff\xff\xff", b"\0\0\0\0\0\1", b"\0\0\0\0\0\1\x7f\xff", b"\xff" * 99)
     for index, metadata in enumerate(garbage):
-        group = Classic(f"{world.name}-{index}")
-        wait_for_group_coordinator(world, group.group)
-        member_id = world.ask(group.join(), _JOIN).member_id
-        joined = world.ask(group.join(member_id, metadata=metadata), _JOIN)
-        world.ask(group.sync(member_id, joined.generation_id, member_id), _SYNC)
+        group = Classic(f"{cluster.name}-{index}")
+        wait_for_group_coordinator(cluster, group.group)
+        member_id = cluster.ask(group.join(), _JOIN).member_id
+        joined = cluster.ask(group.join(member_id, metadata=metadata), _JOIN)
+        cluster.ask(group.sync(member_id, joined.generation_id, member_id), _SYNC)
 
 
-def a_state_gets_a_smaller_start_offset(world: World) -> None:
-    topic_id = create_topic(world, world.name)
-    ready_share_coordinator(world, world.name, topic_id)
-    world.call_until(
-        initialize(world.name, topic_id, 1),
+def a_state_gets_a_smaller_start_offset(cluster: ScenarioCluster) -> None:
+    topic_id = create_topic(cluster, cluster.name)
+    ready_share_coordinator(cluster, cluster.name, topic_id)
+    cluster.call_until(
+        initialize(cluster.name, topic_id, 1),
         0,
         lambda answer: answer.results[0].partitions[0].error_code == ErrorCode.NONE,
     )
     for start, complete in ((5, 3), (2, 1), (2, 9), (5, 1), (5, 4), (-1, 2), (-1, 6), (6, 1)):
         batches = [(max(start, 4) + 3, max(start, 4) + 4, 2, 1), (1, 4, 0, 2)]
-        world.ask(write_state(world.name, topic_id, 0, 0, 0, start, complete, batches), 1)
-        world.ask(read_state(world.name, topic_id, 0), 0)
-        world.ask(summary(world.name, topic_id, 0), 1)
+        cluster.ask(write_state(cluster.name, topic_id, 0, 0, 0, start, complete, batches), 1)
+        cluster.ask(read_state(cluster.name, topic_id, 0), 0)
+        cluster.ask(summary(cluster.name, topic_id, 0), 1)
 
 
 @pytest.mark.parametrize(
@@ -960,11 +962,11 @@ def test_an_earlier_difference_is_gone(
 def test_a_principal_without_acls_is_refused(special: Special) -> None:
     """`allow.everyone.if.no.acl.found` is `yes`, which does not mean `true` to either broker."""
     for broker in special:
-        world = new_world(broker, "allowed")
-        create_topic(world, world.name)
-        world.close()
+        cluster = new_cluster(broker, "allowed")
+        create_topic(cluster, cluster.name)
+        cluster.close()
         client = authenticated(broker, "alice")
-        row = MetadataRequest.MetadataRequestTopic(name=world.name)
+        row = MetadataRequest.MetadataRequestTopic(name=cluster.name)
         (topic,) = client.call(MetadataRequest(topics=[row]), 9).topics
         client.close()
         assert topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED

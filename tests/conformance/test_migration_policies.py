@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conformance.compare import differences
+from tests.conformance.scenario_cluster import ScenarioCluster
 from tests.conformance.scenarios import migration
-from tests.conformance.world import World
 from tests.oracle.fixtures import broker_under_test
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
@@ -33,7 +33,7 @@ POLICIES = ("disabled", "upgrade", "downgrade")
 
 
 def _differences(
-    directory: Path, policy: str, scenarios: Sequence[Callable[[World], None]]
+    directory: Path, policy: str, scenarios: Sequence[Callable[[ScenarioCluster], None]]
 ) -> list[str]:
     config = {**COMMON_CONFIG, "group.consumer.migration.policy": policy}
     targets: list[Target] = []
@@ -49,12 +49,12 @@ def _differences(
         for scenario in scenarios:
             transcripts = []
             for target in targets:
-                world = World(target.port, scenario.__name__.replace("_", "-"))
+                cluster = ScenarioCluster(target.port, scenario.__name__.replace("_", "-"))
                 try:
-                    scenario(world)
+                    scenario(cluster)
                 finally:
-                    world.close()
-                transcripts.append(world.transcript)
+                    cluster.close()
+                transcripts.append(cluster.transcript)
             lines += [
                 f"{policy}: {scenario.__name__}{difference}"
                 for difference in differences(*transcripts)

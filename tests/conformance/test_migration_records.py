@@ -21,8 +21,8 @@ from kafkalite.protocol.message import Message
 from kafkalite.storage.log import Log
 from tests.conformance.compare import differences
 from tests.conformance.normalization import Normaliser
+from tests.conformance.scenario_cluster import Entry, ScenarioCluster
 from tests.conformance.scenarios import migration
-from tests.conformance.world import Entry, World
 from tests.oracle.target import COMMON_CONFIG
 
 if TYPE_CHECKING:
@@ -59,13 +59,15 @@ _EMBEDDED = {
 }
 
 
-def _play(scenario: Callable[[World], None], target: Target, name: str) -> World:
-    world = World(target.port, name)
+def _play(
+    scenario: Callable[[ScenarioCluster], None], target: Target, name: str
+) -> ScenarioCluster:
+    cluster = ScenarioCluster(target.port, name)
     try:
-        scenario(world)
+        scenario(cluster)
     finally:
-        world.close()
-    return world
+        cluster.close()
+    return cluster
 
 
 def _batches(target: Target, group: str, directory: Path) -> Iterator[list[tuple[object, object]]]:
@@ -93,10 +95,10 @@ def _group_of(key: object) -> object:
     return getattr(key, "group_id", None) or getattr(key, "group", None)
 
 
-def _entries(target: Target, world: World, directory: Path) -> list[Entry]:
+def _entries(target: Target, cluster: ScenarioCluster, directory: Path) -> list[Entry]:
     names = Normaliser(NOT_COMPARED)
     entries = []
-    for number, batch in enumerate(_batches(target, world.name, directory)):
+    for number, batch in enumerate(_batches(target, cluster.name, directory)):
         rows = sorted(
             (_tree(names, key, value) for key, value in batch), key=lambda row: repr(row["of"])
         )
@@ -125,7 +127,7 @@ def _tree(names: Normaliser, key: object, value: object) -> dict[str, Tree]:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_the_records_of_a_migration_equal_kafkas(
-    scenario: Callable[[World], None],
+    scenario: Callable[[ScenarioCluster], None],
     real_kafka: Target,
     emulator: Target,
     tmp_path: Path,
@@ -134,8 +136,8 @@ def test_the_records_of_a_migration_equal_kafkas(
     name = f"logged-{scenario.__name__.replace('_', '-')}-{attempt}"
     logs = []
     for target in (real_kafka, emulator):
-        world = _play(scenario, target, name)
-        logs.append(_entries(target, world, tmp_path))
+        cluster = _play(scenario, target, name)
+        logs.append(_entries(target, cluster, tmp_path))
     assert logs[0]
     lines = differences(*logs)
     assert not lines, "\n".join(lines)

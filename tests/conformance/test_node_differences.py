@@ -21,12 +21,12 @@ from kafkalite.protocol.error_codes import ErrorCode
 from tests.conformance.batches import batch
 from tests.conformance.node_comparison import node_clusters
 from tests.conformance.node_scenarios.reassignments import reassign
-from tests.conformance.node_world import NodeWorlds
+from tests.conformance.scenario_cluster import ScenarioCluster
+from tests.conformance.scenario_nodes import ScenarioNodes
 from tests.conformance.scenarios.commits import commit
 from tests.conformance.scenarios.configs import BROKER, DELETE, SET, TOPIC, alter, settled
 from tests.conformance.setup import produce
 from tests.conformance.test_nodes import group_at
-from tests.conformance.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,19 +56,19 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeClusters]
 
 
 @contextmanager
-def worlds_of(cluster: NodeCluster, name: str) -> Iterator[NodeWorlds]:
+def nodes_of(cluster: NodeCluster, name: str) -> Iterator[ScenarioNodes]:
     """Open the nodes of a cluster; in the end, all of them run."""
-    worlds = NodeWorlds(cluster, name)
+    nodes = ScenarioNodes(cluster, name)
     try:
-        yield worlds
+        yield nodes
     finally:
-        worlds.close()
+        nodes.close()
 
 
 @contextmanager
-def throttled(worlds: NodeWorlds, topic: str) -> Iterator[None]:
+def throttled(nodes: ScenarioNodes, topic: str) -> Iterator[None]:
     """Let node 1 send one record of a topic to followers that lag, and the next one much later."""
-    node, name = worlds.node(1), worlds.full_name(topic)
+    node, name = nodes.node(1), nodes.full_name(topic)
     node.probe(alter(BROKER, "1", (_RATE, SET, "1")), 1)
     settled(node, _RATE, "1", BROKER, "1")
     node.probe(alter(TOPIC, name, (_THROTTLED, SET, "*")), 1)
@@ -80,32 +80,32 @@ def throttled(worlds: NodeWorlds, topic: str) -> Iterator[None]:
         node.probe(alter(BROKER, "1", (_RATE, DELETE, None)), 1)
 
 
-def write(worlds: NodeWorlds, topic: str) -> None:
+def write(nodes: ScenarioNodes, topic: str) -> None:
     """Append records that need several fetches of a follower."""
     for _ in range(_RECORDS):
-        request = produce(worlds.full_name(topic), batch(bytes(_LARGE)), acks=1)
-        answer = worlds.node(1).probe(request, _PRODUCE)
+        request = produce(nodes.full_name(topic), batch(bytes(_LARGE)), acks=1)
+        answer = nodes.node(1).probe(request, _PRODUCE)
         assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
 
 def test_a_reassignment_is_complete_at_once(clusters: NodeClusters, attempt: int) -> None:
     def ask(cluster: NodeCluster) -> tuple[list[int], list[int]]:
         """Return the nodes that are being added after the answer, and in the end."""
-        with worlds_of(cluster, f"reassigned-{attempt}") as worlds:
-            worlds.create("moving", (1, 2))
-            with throttled(worlds, "moving"):
-                write(worlds, "moving")
-                worlds.node(1).probe(reassign(worlds.full_name("moving"), 1, 2, 3), 1)
-                at_once = _adding(worlds)
-            worlds.settle("moving", 1, (1, 2, 3))
-            return at_once, _adding(worlds)
+        with nodes_of(cluster, f"reassigned-{attempt}") as nodes:
+            nodes.create("moving", (1, 2))
+            with throttled(nodes, "moving"):
+                write(nodes, "moving")
+                nodes.node(1).probe(reassign(nodes.full_name("moving"), 1, 2, 3), 1)
+                at_once = _adding(nodes)
+            nodes.settle("moving", 1, (1, 2, 3))
+            return at_once, _adding(nodes)
 
     assert ask(clusters.real) == ([3], [])
     assert ask(clusters.emulated) == ([], [])
 
 
-def _adding(worlds: NodeWorlds) -> list[int]:
-    answer = worlds.node(1).probe(ListPartitionReassignmentsRequest(topics=None), 0)
+def _adding(nodes: ScenarioNodes) -> list[int]:
+    answer = nodes.node(1).probe(ListPartitionReassignmentsRequest(topics=None), 0)
     return [
         node_id
         for topic in answer.topics
@@ -117,15 +117,15 @@ def _adding(worlds: NodeWorlds) -> list[int]:
 def test_a_replica_that_returns_has_the_whole_log(clusters: NodeClusters, attempt: int) -> None:
     def ask(cluster: NodeCluster) -> set[int]:
         """Return the replicas in sync after the start of a node that was killed."""
-        with worlds_of(cluster, f"returned-{attempt}") as worlds:
-            worlds.create("followed", (1, 2))
-            worlds.kill(2)
-            worlds.settle("followed", 1, (1,))
-            with throttled(worlds, "followed"):
-                write(worlds, "followed")
-                worlds.start(2)
-                in_sync = worlds.isr_at(1, "followed")
-            worlds.settle("followed", 1, (1, 2))
+        with nodes_of(cluster, f"returned-{attempt}") as nodes:
+            nodes.create("followed", (1, 2))
+            nodes.kill(2)
+            nodes.settle("followed", 1, (1,))
+            with throttled(nodes, "followed"):
+                write(nodes, "followed")
+                nodes.start(2)
+                in_sync = nodes.isr_at(1, "followed")
+            nodes.settle("followed", 1, (1, 2))
             return in_sync
 
     assert ask(clusters.real) == {1}
@@ -135,12 +135,12 @@ def test_a_replica_that_returns_has_the_whole_log(clusters: NodeClusters, attemp
 def test_a_controlled_shutdown_is_known_at_once(clusters: NodeClusters, attempt: int) -> None:
     def ask(cluster: NodeCluster) -> tuple[int, int]:
         """Return the leader at once after the shutdown of its node, and later."""
-        with worlds_of(cluster, f"shutdown-{attempt}") as worlds:
-            worlds.create("led", (2, 1))
-            worlds.stop(2)
-            at_once = worlds.leader_at(1, "led")
-            worlds.settle("led", 1, (1,))
-            return at_once, worlds.leader_at(1, "led")
+        with nodes_of(cluster, f"shutdown-{attempt}") as nodes:
+            nodes.create("led", (2, 1))
+            nodes.stop(2)
+            at_once = nodes.leader_at(1, "led")
+            nodes.settle("led", 1, (1,))
+            return at_once, nodes.leader_at(1, "led")
 
     assert ask(clusters.real) in ((1, 1), (2, 1))
     assert ask(clusters.emulated) == (1, 1)
@@ -151,18 +151,18 @@ def test_a_commit_does_not_wait_for_replicas(clusters: NodeClusters, attempt: in
 
     def ask(cluster: NodeCluster, *, is_soon: bool) -> bool:
         """Return whether one of several commits is answered soon, or is not."""
-        with worlds_of(cluster, f"commits-{attempt}") as worlds:
-            worlds.create("topic", (1,))
-            group, node = group_at(worlds.node(1)), worlds.node(1)
-            request = commit(group, worlds.full_name("topic"), 0)
+        with nodes_of(cluster, f"commits-{attempt}") as nodes:
+            nodes.create("topic", (1,))
+            group, node = group_at(nodes.node(1)), nodes.node(1)
+            request = commit(group, nodes.full_name("topic"), 0)
             for _ in range(_ATTEMPTS):
                 node.call_until(request, 9, lambda answer: not _error(answer))
-                worlds.create(f"ready-{time.monotonic_ns()}", (2, 1))  # all nodes follow
-                worlds.pause_replication(2)
+                nodes.create(f"ready-{time.monotonic_ns()}", (2, 1))  # all nodes follow
+                nodes.pause_replication(2)
                 before_s = time.monotonic()
                 assert _error(node.probe(request, 9)) == ErrorCode.NONE
                 elapsed_s = time.monotonic() - before_s
-                worlds.resume_replication(2)
+                nodes.resume_replication(2)
                 if (elapsed_s < _SOON_S) is is_soon:
                     return True
             return False
@@ -178,13 +178,13 @@ def _error(answer: Any) -> ErrorCode:  # noqa: ANN401 - a response
 def test_nodes_share_dynamic_settings(clusters: NodeClusters, attempt: int) -> None:
     def ask(cluster: NodeCluster) -> ErrorCode:
         """Return the error of a record at node 2, after a change of a setting of node 1."""
-        with worlds_of(cluster, f"settings-{attempt}") as worlds:
-            worlds.create("led", (2,))
-            worlds.node(1).probe(alter(BROKER, "1", (_MAX_MESSAGE_BYTES, SET, "1000")), 1)
-            settled(worlds.node(1), _MAX_MESSAGE_BYTES, "1000", BROKER, "1")
-            request = produce(worlds.full_name("led"), batch(bytes(5000)))
-            answer = worlds.node(2).probe(request, _PRODUCE)
-            worlds.node(1).probe(alter(BROKER, "1", (_MAX_MESSAGE_BYTES, DELETE, None)), 1)
+        with nodes_of(cluster, f"settings-{attempt}") as nodes:
+            nodes.create("led", (2,))
+            nodes.node(1).probe(alter(BROKER, "1", (_MAX_MESSAGE_BYTES, SET, "1000")), 1)
+            settled(nodes.node(1), _MAX_MESSAGE_BYTES, "1000", BROKER, "1")
+            request = produce(nodes.full_name("led"), batch(bytes(5000)))
+            answer = nodes.node(2).probe(request, _PRODUCE)
+            nodes.node(1).probe(alter(BROKER, "1", (_MAX_MESSAGE_BYTES, DELETE, None)), 1)
             return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
     assert ask(clusters.real) == ErrorCode.NONE
@@ -194,9 +194,9 @@ def test_nodes_share_dynamic_settings(clusters: NodeClusters, attempt: int) -> N
 def test_nodes_share_a_directory(clusters: NodeClusters, attempt: int) -> None:
     def ask(cluster: NodeCluster) -> int:
         """Return the number of different log directories of all nodes."""
-        with worlds_of(cluster, f"directories-{attempt}") as worlds:
+        with nodes_of(cluster, f"directories-{attempt}") as nodes:
             request = DescribeLogDirsRequest(topics=None)
-            answers = [node.probe(request, 4) for node in worlds.running()]
+            answers = [node.probe(request, 4) for node in nodes.running()]
             return len({result.log_dir for answer in answers for result in answer.results})
 
     assert ask(clusters.real) == 3
@@ -206,8 +206,8 @@ def test_nodes_share_a_directory(clusters: NodeClusters, attempt: int) -> None:
 def test_a_restart_starts_all_nodes(clusters: NodeClusters, attempt: int) -> None:
     """A node is down while the process of another one restarts."""
     for cluster in (clusters.real, clusters.emulated):
-        with worlds_of(cluster, f"restarted-{attempt}") as worlds:
-            worlds.create("topic", (1, 2, 3))
+        with nodes_of(cluster, f"restarted-{attempt}") as nodes:
+            nodes.create("topic", (1, 2, 3))
         cluster.kill_node(3)
     clusters.real.stop_node(1)
     clusters.real.start_node(1)
@@ -218,17 +218,17 @@ def test_a_restart_starts_all_nodes(clusters: NodeClusters, attempt: int) -> Non
     clusters.emulated.close()
     clusters.emulated.start()
     assert _wait_for_nodes(clusters.emulated, {1, 2, 3}) == {1, 2, 3}
-    with worlds_of(clusters.emulated, f"restarted-{attempt}") as worlds:
-        assert worlds.isr_at(1, "topic") == {1, 2, 3}
+    with nodes_of(clusters.emulated, f"restarted-{attempt}") as nodes:
+        assert nodes.isr_at(1, "topic") == {1, 2, 3}
 
 
 def _wait_for_nodes(cluster: NodeCluster, expected: set[int]) -> set[int]:
     """Return the nodes that node 1 reports, when they are the expected ones or time is up."""
-    world = World(cluster.port(1), "restarted")
-    answer = world.call_until(
+    scenario = ScenarioCluster(cluster.port(1), "restarted")
+    answer = scenario.call_until(
         DescribeClusterRequest(), 2, lambda found: _node_ids(found) == expected
     )
-    world.close()
+    scenario.close()
     return _node_ids(answer)
 
 

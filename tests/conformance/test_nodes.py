@@ -22,7 +22,7 @@ from tests.conformance.node_scenarios import (
     reassignments,
     timeouts,
 )
-from tests.conformance.node_world import NodeWorlds
+from tests.conformance.scenario_nodes import ScenarioNodes
 from tests.conformance.scenarios.commits import commit
 from tests.conformance.scenarios.configs import DELETE, SET, TOPIC, alter, settled
 from tests.conformance.transactional_producer import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tests.conformance.node_comparison import NodeClusters
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
     from tests.oracle.node_clusters import NodeCluster
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(240)]
@@ -73,7 +73,7 @@ def clusters(
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_both_clusters_give_the_same_answers(
-    clusters: NodeClusters, scenario: Callable[[NodeWorlds], None], attempt: int
+    clusters: NodeClusters, scenario: Callable[[ScenarioNodes], None], attempt: int
 ) -> None:
     compare(clusters, scenario, scenario.__name__, attempt, is_recorded=True)
 
@@ -83,15 +83,15 @@ def test_the_end_of_a_node_is_noticed(clusters: NodeClusters, attempt: int) -> N
 
     def leaders(cluster: NodeCluster) -> tuple[int, int]:
         """Return the leader at once after the end of its node, and later."""
-        worlds = NodeWorlds(cluster, f"noticed-{attempt}")
+        nodes = ScenarioNodes(cluster, f"noticed-{attempt}")
         try:
-            worlds.create("led", (2, 1))
-            worlds.kill(2)
-            at_once = worlds.leader_at(1, "led")
-            worlds.settle("led", 1, (1,))
-            return at_once, worlds.leader_at(1, "led")
+            nodes.create("led", (2, 1))
+            nodes.kill(2)
+            at_once = nodes.leader_at(1, "led")
+            nodes.settle("led", 1, (1,))
+            return at_once, nodes.leader_at(1, "led")
         finally:
-            worlds.close()
+            nodes.close()
 
     assert leaders(clusters.real) == (2, 1)
     assert leaders(clusters.emulated) == (1, 1)
@@ -102,23 +102,23 @@ def test_a_coordinator_with_too_few_in_sync_replicas(clusters: NodeClusters, att
 
     def ask(cluster: NodeCluster) -> tuple[ErrorCode, bool]:
         """Return the error of a commit, and whether the answer came soon."""
-        worlds = NodeWorlds(cluster, f"coordinator-{attempt}")
+        nodes = ScenarioNodes(cluster, f"coordinator-{attempt}")
         try:
-            worlds.create("topic", (1,))
-            request = commit(group_at(worlds.node(1)), worlds.full_name("topic"), 0)
-            node = worlds.node(1)
+            nodes.create("topic", (1,))
+            request = commit(group_at(nodes.node(1)), nodes.full_name("topic"), 0)
+            node = nodes.node(1)
             node.call_until(request, 9, lambda answer: _error(answer) == ErrorCode.NONE)
             node.probe(alter(TOPIC, OFFSETS, (_MIN_ISR, SET, "3")), 1)
             settled(node, _MIN_ISR, "3", name=OFFSETS)
-            worlds.kill(2)
+            nodes.kill(2)
             node.call_until(_OFFSETS_METADATA, 9, lambda answer: not _has_in_sync(answer, 2))
             before_s = time.monotonic()
             error = _error(node.probe(request, 9))
             is_soon = time.monotonic() - before_s < _COMMIT_TIMEOUT_S / 2
             return error, is_soon
         finally:
-            worlds.node(1).probe(alter(TOPIC, OFFSETS, (_MIN_ISR, DELETE, None)), 1)
-            worlds.close()
+            nodes.node(1).probe(alter(TOPIC, OFFSETS, (_MIN_ISR, DELETE, None)), 1)
+            nodes.close()
 
     assert ask(clusters.real) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, False)
     assert ask(clusters.emulated) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, True)
@@ -134,47 +134,47 @@ def test_a_transaction_ends_when_the_followers_have_its_marker(
 
         They are those after the answer to the commit, and after the follower has caught up.
         """
-        worlds = NodeWorlds(cluster, f"marker-{attempt}")
+        nodes = ScenarioNodes(cluster, f"marker-{attempt}")
         try:
-            worlds.create("led", (2, 3))
-            coordinator = worlds.node(1)
+            nodes.create("led", (2, 3))
+            coordinator = nodes.node(1)
             transactional_id, producer = _producer_at(coordinator)
-            name = worlds.full_name("led")
+            name = nodes.full_name("led")
             # Until the leader knows the coordinator, it refuses the batch.
-            written = worlds.node(2).call_until(
+            written = nodes.node(2).call_until(
                 write(transactional_id, producer, name),
                 NEW.produce,
                 lambda answer: not answer.responses[0].partition_responses[0].error_code,
             )
             assert written.responses[0].partition_responses[0].error_code == ErrorCode.NONE
-            worlds.settle("led", 2, (2, 3))
-            worlds.pause_replication(3)
+            nodes.settle("led", 2, (2, 3))
+            nodes.pause_replication(3)
             ended = coordinator.probe(end(transactional_id, producer, is_commit=True), NEW.end)
             assert ended.error_code == ErrorCode.NONE
 
             def observed() -> tuple[str, int]:
                 found = coordinator.probe(describe(transactional_id), 0).transaction_states[0]
-                row = worlds.node(2).probe(worlds.fetch_request("led", 0), 12).responses[0]
+                row = nodes.node(2).probe(nodes.fetch_request("led", 0), 12).responses[0]
                 return found.transaction_state, row.partitions[0].last_stable_offset
 
             before = observed()
-            worlds.resume_replication(3)
+            nodes.resume_replication(3)
             coordinator.call_until(
                 describe(transactional_id),
                 0,
                 lambda answer: answer.transaction_states[0].transaction_state == "CompleteCommit",
             )
-            worlds.settle("led", 2, (2, 3))
+            nodes.settle("led", 2, (2, 3))
             return [before, observed()]
         finally:
-            worlds.close()
+            nodes.close()
 
     real, emulated = ask(clusters.real), ask(clusters.emulated)
     assert emulated == real
     assert real == [("PrepareCommit", 0), ("CompleteCommit", 2)]
 
 
-def _producer_at(node: World) -> tuple[str, Producer]:
+def _producer_at(node: ScenarioCluster) -> tuple[str, Producer]:
     """Return a transactional id whose coordinator is this node, and its producer."""
     names = [f"{node.name}-id-{number}" for number in range(20)]
     found = node.call_until(
@@ -191,7 +191,7 @@ def _producer_at(node: World) -> tuple[str, Producer]:
     return transactional_id, Producer(answer.producer_id, answer.producer_epoch)
 
 
-def group_at(node: World) -> str:
+def group_at(node: ScenarioCluster) -> str:
     """Return a group whose coordinator is this node."""
     names = [f"{node.name}-group-{number}" for number in range(20)]
     found = node.call_until(
@@ -221,9 +221,9 @@ def test_releases_advertise_the_same(clusters: NodeClusters, attempt: int) -> No
 
 def advertised_by(cluster: NodeCluster, name: str) -> Mapping[str, str | None]:
     """Return what the first node advertises."""
-    worlds = NodeWorlds(cluster, name)
+    nodes = ScenarioNodes(cluster, name)
     try:
-        worlds.create("described", (1,))
-        return advertised(worlds.node(1), worlds.full_name("described"))
+        nodes.create("described", (1,))
+        return advertised(nodes.node(1), nodes.full_name("described"))
     finally:
-        worlds.close()
+        nodes.close()

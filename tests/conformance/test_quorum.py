@@ -18,6 +18,7 @@ from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.conformance.compare import differences
 from tests.conformance.raw import RawClient
+from tests.conformance.scenario_cluster import ScenarioCluster
 from tests.conformance.scenarios.quorum import (
     CONTROLLER_SCENARIOS,
     IGNORED,
@@ -27,7 +28,6 @@ from tests.conformance.scenarios.quorum import (
     quorum,
 )
 from tests.conformance.tool_runs import run_with_each, tool_sides
-from tests.conformance.world import World
 from tests.kafka_tools.case import Case
 from tests.oracle.real_kafka import CLUSTER_ID, RealKafka
 from tests.oracle.requirements import required
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from tests.conformance.scenario_cluster import Entry
     from tests.conformance.scenario_runs import Scenario
-    from tests.conformance.world import Entry
     from tests.kafka_tools.sides import Side
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
@@ -58,12 +58,12 @@ class Quorum(NamedTuple):
         """Run a scenario at one of the listeners; return the transcript."""
         address = self.controller if at_controller else self.broker
         name = f"{scenario.__name__}-{attempt}"
-        world = World(int(address.rpartition(":")[2]), name, IGNORED)
+        cluster = ScenarioCluster(int(address.rpartition(":")[2]), name, IGNORED)
         try:
-            scenario(world)
+            scenario(cluster)
         finally:
-            world.close()
-        return world.transcript
+            cluster.close()
+        return cluster.transcript
 
 
 def start_kafkalite(

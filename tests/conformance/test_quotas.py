@@ -17,11 +17,11 @@ from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from tests.conformance.batches import batch
 from tests.conformance.compared_releases import RELEASES
 from tests.conformance.raw import RawClient
+from tests.conformance.scenario_cluster import ScenarioCluster
 from tests.conformance.scenario_runs import compared
 from tests.conformance.scenarios import client_quotas
 from tests.conformance.scenarios.fetching import fetch_from
 from tests.conformance.setup import create_topic, fill, produce
-from tests.conformance.world import World
 from tests.oracle.fixtures import broker_under_test, running_targets
 from tests.oracle.real_kafka import RealKafka
 
@@ -90,15 +90,15 @@ class ThrottledClient:
 
     def __init__(self, target: Target, key: str, value: float) -> None:
         self.name = f"throttled-{next(_numbers)}"
-        self.world = World(target.port, self.name)
+        self.cluster = ScenarioCluster(target.port, self.name)
         self._set_quota(key, value)
-        self.topic_id = create_topic(self.world, self.name)
+        self.topic_id = create_topic(self.cluster, self.name)
         self._raw = self._connect()
 
     def close(self) -> None:
         """Close all connections."""
         self._raw.close()
-        self.world.close()
+        self.cluster.close()
 
     def call(self, request: Any, version: int) -> Any:  # noqa: ANN401 - any messages
         """Return the response to a request on the connection of the client."""
@@ -110,18 +110,18 @@ class ThrottledClient:
         self._raw = self._connect()
 
     def _connect(self) -> RawClient:
-        return RawClient(self.world.port, client_id=self.name.encode())
+        return RawClient(self.cluster.port, client_id=self.name.encode())
 
     def _set_quota(self, key: str, value: float) -> None:
         entity = AlterClientQuotasRequest.EntityData(entity_type="client-id", entity_name=self.name)
         entry = AlterClientQuotasRequest.EntryData(
             entity=[entity], ops=[AlterClientQuotasRequest.OpData(key=key, value=value)]
         )
-        self.world.probe(AlterClientQuotasRequest(entries=[entry]), 1)
+        self.cluster.probe(AlterClientQuotasRequest(entries=[entry]), 1)
         component = DescribeClientQuotasRequest.ComponentData(
             entity_type="client-id", match_type=0, match=self.name
         )
-        self.world.call_until(
+        self.cluster.call_until(
             DescribeClientQuotasRequest(components=[component]),
             1,
             lambda response: bool(response.entries),
@@ -159,7 +159,7 @@ def _fetch(client: ThrottledClient, offset: int) -> Any:  # noqa: ANN401 - the r
 def fetching(client: ThrottledClient) -> list[int]:
     """Fetch above the quota; return the throttle times."""
     for _ in range(6):
-        fill(client.world, client.name, b"x" * _VALUE_BYTES)
+        fill(client.cluster, client.name, b"x" * _VALUE_BYTES)
     throttle_times = []
     for offset in range(6):
         throttle_times.append(_fetch(client, offset).throttle_time_ms)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from tests.conformance.node_world import NodeWorlds
+    from tests.conformance.scenario_cluster import Entry
+    from tests.conformance.scenario_nodes import ScenarioNodes
     from tests.conformance.scenario_runs import Scenario, Served
-    from tests.conformance.world import Entry
     from tests.oracle.node_clusters import EmulatedNodes
 
 SCENARIOS: Final = (
@@ -83,7 +83,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedNodes]:
 
 @pytest.mark.parametrize("scenario", test_nodes.SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_nodes_answer_as_recorded(
-    scenario: Callable[[NodeWorlds], None], nodes: EmulatedNodes
+    scenario: Callable[[ScenarioNodes], None], nodes: EmulatedNodes
 ) -> None:
     assert_recorded(scenario, play_on_nodes(nodes, scenario, scenario.__name__))
 

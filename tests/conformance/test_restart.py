@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conformance.compare import differences
+from tests.conformance.scenario_cluster import Entry, ScenarioCluster
 from tests.conformance.scenarios.restart import inspect, prepare
-from tests.conformance.world import Entry, World
 from tests.oracle.target import restart
 
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
 
 def _play(target: Target) -> list[Entry]:
     # Kafka elects leaders at every restart; with one log for all replicas there is no election.
-    world = World(target.port, "restarted", ignored=frozenset({"leader_epoch"}))
+    cluster = ScenarioCluster(target.port, "restarted", ignored=frozenset({"leader_epoch"}))
     try:
-        before = prepare(world)
-        world.close()
+        before = prepare(cluster)
+        cluster.close()
         restart(target)
-        inspect(world, before)
+        inspect(cluster, before)
     finally:
-        world.close()
-    return world.transcript
+        cluster.close()
+    return cluster.transcript
 
 
 def test_the_state_after_a_restart_equals_kafkas(restartable: tuple[Target, Target]) -> None:

@@ -28,7 +28,7 @@ from tests.conformance.setup import create_topic
 from tests.conformance.test_settings_at_start import values_to_try
 
 if TYPE_CHECKING:
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
     from tests.oracle.target import Target
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
@@ -42,20 +42,20 @@ _NOT_COMPARED: Final = OWN_KEYS | {
 }
 
 
-def every_setting_is_tried_alone(world: World) -> None:
-    create_topic(world, world.name)
+def every_setting_is_tried_alone(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
     for resource_type, name, keys in (
-        (TOPIC, world.name, topic_keys()),
-        (GROUP, world.name, group_config_keys()),
-        (CLIENT_METRICS, world.name, client_metrics_keys()),
+        (TOPIC, cluster.name, topic_keys()),
+        (GROUP, cluster.name, group_config_keys()),
+        (CLIENT_METRICS, cluster.name, client_metrics_keys()),
         (BROKER, "1", {**broker_keys(), **dynamic_broker_keys()}),
         (BROKER, "", dynamic_broker_keys()),
     ):
         for key, definition in keys.items():
             for value in () if key in _NOT_COMPARED else values_to_try(definition.type):
                 request = alter(resource_type, name, (key, SET, value), validate_only=True)
-                answer = world.connection("main").call(request, 1)
-                world.record(
+                answer = cluster.connection("main").call(request, 1)
+                cluster.record(
                     f"{resource_type} {name!r} {key}={value}", answer.responses[0].error_code
                 )
 

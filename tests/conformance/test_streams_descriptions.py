@@ -13,6 +13,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.testing import Broker
 from tests.conformance.compare import differences
 from tests.conformance.raw import RawClient
+from tests.conformance.scenario_cluster import ScenarioCluster
 from tests.conformance.scenario_runs import play
 from tests.conformance.scenarios.streams_groups import LEAVE, new_group
 from tests.conformance.scenarios.streams_roles import (
@@ -21,7 +22,6 @@ from tests.conformance.scenarios.streams_roles import (
     topologies_are_described,
     update,
 )
-from tests.conformance.world import World
 from tests.oracle.fixtures import broker_under_test
 from tests.oracle.jars import compiled
 from tests.oracle.real_kafka import RealKafka
@@ -60,19 +60,19 @@ def test_descriptions_are_stored_as_in_kafka(tmp_path: Path) -> None:
 
 def deletions(port: int, fault: AbstractContextManager[object]) -> list[tuple[ErrorCode, bool]]:
     """Return the results of deletions of a group by v2 and v3, and whether they have a message."""
-    world = World(port, "described")
-    group = new_group(world)
-    assert world.probe(group.join("a"), 1).error_code == ErrorCode.NONE
+    cluster = ScenarioCluster(port, "described")
+    group = new_group(cluster)
+    assert cluster.probe(group.join("a"), 1).error_code == ErrorCode.NONE
     description = update(group.group, "a", 0, NODES)
-    assert world.probe(description, 0).error_code == ErrorCode.NONE
-    world.probe(group.heartbeat("a", LEAVE), 1)
+    assert cluster.probe(description, 0).error_code == ErrorCode.NONE
+    cluster.probe(group.heartbeat("a", LEAVE), 1)
     results = []
     with fault:
         for version in (2, 3):
             request = DeleteGroupsRequest(groups_names=[group.group])
-            (row,) = world.probe(request, version).results
+            (row,) = cluster.probe(request, version).results
             results.append((ErrorCode(row.error_code), bool(row.error_message)))
-    world.close()
+    cluster.close()
     return results
 
 

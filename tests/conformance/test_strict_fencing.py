@@ -12,9 +12,9 @@ import pytest
 
 from kafkalite.groups.modern.offset_commit_fencing import FENCING_KEY, STRICT
 from kafkalite.protocol.error_codes import ErrorCode
+from tests.conformance.scenario_cluster import ScenarioCluster
 from tests.conformance.scenarios.commits import commit
 from tests.conformance.scenarios.consumer_groups import Consumers, new_group
-from tests.conformance.world import World
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.releases import LATEST_PATCH
 from tests.oracle.requirements import required
@@ -36,8 +36,8 @@ _HEARTBEAT, _COMMIT, _LEAVE = 1, 9, -1
 class RecordedMember:
     """A member, its epochs so far, and the results of its commits."""
 
-    def __init__(self, world: World, group: Consumers, member: str) -> None:
-        self._world = world
+    def __init__(self, cluster: ScenarioCluster, group: Consumers, member: str) -> None:
+        self._cluster = cluster
         self._group = group
         self._member = member
         self.epochs: list[int] = []
@@ -50,7 +50,7 @@ class RecordedMember:
             if self.epochs
             else self._group.join(self._member, **fields)
         )
-        answer = self._world.probe(request, _HEARTBEAT)
+        answer = self._cluster.probe(request, _HEARTBEAT)
         assert answer.error_code == ErrorCode.NONE, answer
         if not self.epochs or answer.member_epoch != self.epochs[-1]:
             self.epochs.append(answer.member_epoch)
@@ -67,15 +67,18 @@ class RecordedMember:
                     member_id=self._member,
                     epoch=epoch,
                 )
-                (topic,) = self._world.probe(request, _COMMIT).topics
+                (topic,) = self._cluster.probe(request, _COMMIT).topics
                 code = ErrorCode(topic.partitions[0].error_code).name
                 self.results.append((situation, partition, age, code))
 
 
 def play(target: Target, attempt: int) -> list[tuple[str, int, int, str]]:
-    world = World(target.port, f"strict-{attempt}")
-    group = new_group(world)
-    first, second = RecordedMember(world, group, "first"), RecordedMember(world, group, "second")
+    cluster = ScenarioCluster(target.port, f"strict-{attempt}")
+    group = new_group(cluster)
+    first, second = (
+        RecordedMember(cluster, group, "first"),
+        RecordedMember(cluster, group, "second"),
+    )
     first.beat()
     first.commit("alone", 0)
     second.beat()
@@ -87,10 +90,10 @@ def play(target: Target, attempt: int) -> list[tuple[str, int, int, str]]:
         pass
     second.commit("was given", 0, 3)
     assert response.assignment.topic_partitions
-    world.probe(group.heartbeat("second", _LEAVE), _HEARTBEAT)
+    cluster.probe(group.heartbeat("second", _LEAVE), _HEARTBEAT)
     first.beat()
     first.commit("was given back", 0, 3)
-    world.close()
+    cluster.close()
     return first.results + second.results
 
 

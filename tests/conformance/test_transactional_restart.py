@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conformance.compare import differences
+from tests.conformance.scenario_cluster import Entry, ScenarioCluster
 from tests.conformance.scenarios.transactional_restart import inspect, prepare
-from tests.conformance.world import Entry, World
 from tests.oracle.target import restart
 
 if TYPE_CHECKING:
@@ -20,15 +20,15 @@ pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
 def _play(target: Target) -> list[Entry]:
     # Kafka elects leaders at every restart; with one log for all replicas there is no election.
     elected = frozenset({"leader_epoch", "coordinator_epoch"})
-    world = World(target.port, "transactions-restarted", ignored=elected)
+    cluster = ScenarioCluster(target.port, "transactions-restarted", ignored=elected)
     try:
-        producers = prepare(world)
-        world.close()
+        producers = prepare(cluster)
+        cluster.close()
         restart(target)
-        inspect(world, producers)
+        inspect(cluster, producers)
     finally:
-        world.close()
-    return world.transcript
+        cluster.close()
+    return cluster.transcript
 
 
 def test_transactions_after_a_restart_equal_kafkas(restartable: tuple[Target, Target]) -> None:

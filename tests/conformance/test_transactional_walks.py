@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conformance.compare import differences
+from tests.conformance.scenario_cluster import Entry, ScenarioCluster
 from tests.conformance.scenarios.transactional_walks import walk
-from tests.conformance.world import Entry, World
 from tests.oracle.fixtures import broker_under_test
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
@@ -45,12 +45,12 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Target, 
 
 
 def _walk_transcript(target: Target, seed: int) -> list[Entry]:
-    world = World(target.port, "long-walk")
+    cluster = ScenarioCluster(target.port, "long-walk")
     try:
-        walk(world, seed, _STEPS)
+        walk(cluster, seed, _STEPS)
     finally:
-        world.close()
-    return world.transcript
+        cluster.close()
+    return cluster.transcript
 
 
 @pytest.mark.timeout(900)

@@ -15,6 +15,7 @@ from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
 )
 from tests.conformance.advertised import api_versions
 from tests.conformance.compare import differences
+from tests.conformance.scenario_cluster import Entry, ScenarioCluster
 from tests.conformance.scenarios.features import (
     GROUP,
     KRAFT,
@@ -28,7 +29,6 @@ from tests.conformance.scenarios.features import (
     ask_for_update,
     update,
 )
-from tests.conformance.world import Entry, World
 from tests.oracle.jars import jar_directory
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.releases import LATEST_PATCH
@@ -124,7 +124,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
     emulator.kill()
 
 
-def _await_levels(world: World, expected: Mapping[str, int]) -> None:
+def _await_levels(cluster: ScenarioCluster, expected: Mapping[str, int]) -> None:
     """Wait until the broker reports the levels, and put all levels into the transcript."""
 
     def are_reported(answer: Any) -> bool:  # noqa: ANN401 - an ApiVersions response
@@ -134,11 +134,11 @@ def _await_levels(world: World, expected: Mapping[str, int]) -> None:
     request = ApiVersionsRequest(
         client_software_name="conformance-test", client_software_version="1.0"
     )
-    world.call_until(request, 4, are_reported, is_recorded=False)
+    cluster.call_until(request, 4, are_reported, is_recorded=False)
     for version in (3, 4):
-        _, supported, finalized = api_versions(world.port, version)
-        world.record(f"supported features in v{version}", repr(sorted(supported.items())))
-        world.record(f"finalized features in v{version}", repr(sorted(finalized.items())))
+        _, supported, finalized = api_versions(cluster.port, version)
+        cluster.record(f"supported features in v{version}", repr(sorted(supported.items())))
+        cluster.record(f"finalized features in v{version}", repr(sorted(finalized.items())))
 
 
 def _play(
@@ -146,19 +146,19 @@ def _play(
 ) -> list[Entry]:
     """Ask for updates one by one and together; `levels` are those after the updates."""
     # In Kafka 4.1, the status is null in responses with an error, and later it is empty.
-    world = World(port, "unstable-features", ignored=frozenset(("status",)))
+    cluster = ScenarioCluster(port, "unstable-features", ignored=frozenset(("status",)))
     heartbeat = StreamsGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)
     try:
-        _await_levels(world, {})
-        world.ask(heartbeat, 0, "streams")
+        _await_levels(cluster, {})
+        cluster.ask(heartbeat, 0, "streams")
         for each in updates:
-            ask_for_update(world, update(each), 1)
-        ask_for_update(world, update(*updates, validate_only=True), 1)
-        _await_levels(world, levels)
-        world.ask(heartbeat, 0, "streams")
+            ask_for_update(cluster, update(each), 1)
+        ask_for_update(cluster, update(*updates, validate_only=True), 1)
+        _await_levels(cluster, levels)
+        cluster.ask(heartbeat, 0, "streams")
     finally:
-        world.close()
-    return world.transcript
+        cluster.close()
+    return cluster.transcript
 
 
 def test_unstable_levels_need_the_setting_as_in_kafka(pair: Pair) -> None:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from kafkalite.protocol._generated.messages.fetch import FetchRequest
     from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsRequest
     from kafkalite.protocol._generated.messages.produce import ProduceRequest
+    from tests.conformance.scenario_cluster import ScenarioCluster
     from tests.conformance.scenario_runs import Scenario
-    from tests.conformance.world import World
 
 
 class Producer(NamedTuple):
@@ -268,13 +268,13 @@ def latest(topic: str, *partitions: int, isolation: int = READ_COMMITTED) -> Lis
     return request
 
 
-def wait_for_transaction_coordinator(world: World, *transactional_ids: str) -> None:
+def wait_for_transaction_coordinator(cluster: ScenarioCluster, *transactional_ids: str) -> None:
     """Wait until the coordinator of transactional ids has loaded and can assign producer ids."""
-    producer_id(world)
+    producer_id(cluster)
     find = FindCoordinatorRequest(
         key_type=_TRANSACTION_KEY, coordinator_keys=list(transactional_ids)
     )
-    world.call_until(
+    cluster.call_until(
         find,
         4,
         lambda response: not any(row.error_code for row in response.coordinators),
@@ -285,10 +285,10 @@ def wait_for_transaction_coordinator(world: World, *transactional_ids: str) -> N
         expected_errors = {ErrorCode.NONE, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND}
         return all(row.error_code in expected_errors for row in response.transaction_states)
 
-    world.call_until(describe(*transactional_ids), 0, is_loaded, is_recorded=False)
+    cluster.call_until(describe(*transactional_ids), 0, is_loaded, is_recorded=False)
 
 
-def wait_until_complete(world: World, *transactional_ids: str) -> None:
+def wait_until_complete(cluster: ScenarioCluster, *transactional_ids: str) -> None:
     """Wait until the transactions of transactional ids are complete, and note their states.
 
     A real coordinator writes its markers after its response.
@@ -299,12 +299,12 @@ def wait_until_complete(world: World, *transactional_ids: str) -> None:
             row.transaction_state.startswith("Prepare") for row in response.transaction_states
         )
 
-    world.call_until(describe(*transactional_ids), 0, is_done)
+    cluster.call_until(describe(*transactional_ids), 0, is_done)
 
 
-def wait_for_state(world: World, transactional_id: str, *states: str) -> None:
+def wait_for_state(cluster: ScenarioCluster, transactional_id: str, *states: str) -> None:
     """Wait until a transactional id is in one of these states, and note it."""
-    world.call_until(
+    cluster.call_until(
         describe(transactional_id),
         0,
         lambda response: response.transaction_states[0].transaction_state in states,
@@ -315,7 +315,7 @@ def wait_for_state(world: World, transactional_id: str, *states: str) -> None:
 class Transactor:
     """A transactional producer with its producer id and epoch; responses go into the transcript."""
 
-    world: World
+    cluster: ScenarioCluster
     transactional_id: str
     protocol: Protocol = NEW
     producer: Producer = NO_PRODUCER
@@ -341,7 +341,7 @@ class Transactor:
     def init(self, expected: Producer = NO_PRODUCER, *, timeout_ms: int = _TIMEOUT_MS) -> Any:  # noqa: ANN401
         """Become the live producer, and store the new id and epoch."""
         request = init_producer_id(self.transactional_id, expected, timeout_ms=timeout_ms)
-        answer = self.world.ask(request, self.protocol.init)
+        answer = self.cluster.ask(request, self.protocol.init)
         if answer is not None and answer.error_code == ErrorCode.NONE:
             self.producer = Producer(answer.producer_id, answer.producer_epoch)
         return answer
@@ -349,19 +349,19 @@ class Transactor:
     def fence(self) -> Any:  # noqa: ANN401
         """Initialise the producer; an open transaction is aborted, wait for that."""
         self.init()
-        wait_until_complete(self.world, self.transactional_id)
+        wait_until_complete(self.cluster, self.transactional_id)
         return self.init()
 
     def add(self, *partitions: int, topic: str = "", producer: Producer | None = None) -> Any:  # noqa: ANN401
         """Add partitions of a topic, by default of the scenario's own."""
-        partitions_by_topic = {topic or self.world.name: partitions or (0,)}
+        partitions_by_topic = {topic or self.cluster.name: partitions or (0,)}
         request = add(self.transactional_id, producer or self.producer, partitions_by_topic)
-        return self.world.ask(request, self.protocol.add)
+        return self.cluster.ask(request, self.protocol.add)
 
     def add_offsets(self, group: str, producer: Producer | None = None) -> Any:  # noqa: ANN401
         """Add a group's offsets."""
         request = add_offsets(self.transactional_id, producer or self.producer, group)
-        return self.world.ask(request, self.protocol.add_offsets)
+        return self.cluster.ask(request, self.protocol.add_offsets)
 
     def write(
         self,
@@ -376,13 +376,13 @@ class Transactor:
         request = write(
             self.transactional_id,
             producer or self.producer,
-            topic or self.world.name,
+            topic or self.cluster.name,
             *values,
             partition=partition,
             sequence=sequence,
             **fields,
         )
-        return self.world.ask(request, self.protocol.produce)
+        return self.cluster.ask(request, self.protocol.produce)
 
     def commit_offsets(
         self,
@@ -399,16 +399,16 @@ class Transactor:
             self.transactional_id,
             producer or self.producer,
             group,
-            {topic or self.world.name: offset_by_partition},
+            {topic or self.cluster.name: offset_by_partition},
             **fields,
         )
-        return self.world.ask(request, self.protocol.commit_offsets)
+        return self.cluster.ask(request, self.protocol.commit_offsets)
 
     def end(self, *, is_commit: bool, producer: Producer | None = None) -> Any:  # noqa: ANN401
         """Commit or abort, wait until that is complete, and continue with the returned epoch."""
         request = end(self.transactional_id, producer or self.producer, is_commit=is_commit)
-        answer = self.world.ask(request, self.protocol.end)
-        wait_until_complete(self.world, self.transactional_id)
+        answer = self.cluster.ask(request, self.protocol.end)
+        wait_until_complete(self.cluster, self.transactional_id)
         if answer is not None and answer.error_code == ErrorCode.NONE and answer.producer_id >= 0:
             self.producer = Producer(answer.producer_id, answer.producer_epoch)
         return answer
@@ -434,14 +434,16 @@ class Transactor:
         return self.protocol.produce >= NEW.produce
 
 
-def in_both_protocols(scenario: Callable[[World, Protocol], None]) -> tuple[Scenario, ...]:
+def in_both_protocols(
+    scenario: Callable[[ScenarioCluster, Protocol], None],
+) -> tuple[Scenario, ...]:
     """Turn a scenario into two: one for a client of the old protocol, one for the new."""
 
-    def old(world: World) -> None:
-        scenario(world, OLD)
+    def old(cluster: ScenarioCluster) -> None:
+        scenario(cluster, OLD)
 
-    def new(world: World) -> None:
-        scenario(world, NEW)
+    def new(cluster: ScenarioCluster) -> None:
+        scenario(cluster, NEW)
 
     old.__name__ = f"{scenario.__name__}_in_the_old_protocol"
     new.__name__ = f"{scenario.__name__}_in_the_new_protocol"
@@ -450,11 +452,15 @@ def in_both_protocols(scenario: Callable[[World, Protocol], None]) -> tuple[Scen
 
 
 def start_producer(
-    world: World, protocol: Protocol, transactional_id: str = "", *, timeout_ms: int = _TIMEOUT_MS
+    cluster: ScenarioCluster,
+    protocol: Protocol,
+    transactional_id: str = "",
+    *,
+    timeout_ms: int = _TIMEOUT_MS,
 ) -> Transactor:
     """Make a producer that has been initialised."""
-    name = transactional_id or world.name
-    wait_for_transaction_coordinator(world, name)
-    transactor = Transactor(world, name, protocol)
+    name = transactional_id or cluster.name
+    wait_for_transaction_coordinator(cluster, name)
+    transactor = Transactor(cluster, name, protocol)
     transactor.init(timeout_ms=timeout_ms)
     return transactor

@@ -72,9 +72,9 @@ def _copartition_groups() -> ManualStreamsCoordinator:
 def test_a_large_topology_is_configured_within_a_number_of_calls(
     make: Callable[[], ManualStreamsCoordinator],
 ) -> None:
-    world = make()
+    coordinator = make()
     profile = cProfile.Profile()
-    response = profile.runcall(world.ask, world.joining("m")).response
+    response = profile.runcall(coordinator.ask, coordinator.joining("m")).response
     assert response.status == []
     assert pstats.Stats(profile).total_calls < _TOPOLOGY_BUDGET  # type: ignore[attr-defined]
 

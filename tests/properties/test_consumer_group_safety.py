@@ -94,7 +94,7 @@ class ConsumerGroupSafety(RuleBasedStateMachine):
 
     @initialize(validation=st.sampled_from(["kafka", "uuid"]))
     def begin(self, validation: str) -> None:
-        self.world = ManualGroupCoordinator(
+        self.coordinator = ManualGroupCoordinator(
             {MEMBER_ID_KEY: validation},
             topics=[topic_image(name, count) for name, count in TOPICS.items()],
         )
@@ -112,13 +112,13 @@ class ConsumerGroupSafety(RuleBasedStateMachine):
 
     def send(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         """Send a heartbeat as the handler does: try the steady path first."""
-        steady = self.world.shard.read(
+        steady = self.coordinator.shard.read(
             lambda machine, now_ms: machine.consumer.steady_heartbeat(request, CLIENT, now_ms)
         )
         if steady is not None:
             return steady
         return answered(
-            self.world.shard.write(
+            self.coordinator.shard.write(
                 lambda machine, now_ms: machine.consumer.heartbeat(request, CLIENT, now_ms)
             )
         )
@@ -229,7 +229,7 @@ class ConsumerGroupSafety(RuleBasedStateMachine):
     @rule(rounds=st.integers(1, 3))
     def reconcile(self, rounds: int) -> None:
         """Let the remaining members reconcile for some rounds."""
-        self.world.clock.advance(1_000)
+        self.coordinator.clock.advance(1_000)
         for _ in range(rounds):
             self.all_beat()
             self.invariants_hold()
@@ -252,13 +252,15 @@ class ConsumerGroupSafety(RuleBasedStateMachine):
 
     @rule(ms=TIMES_MS)
     def wait(self, ms: int) -> None:
-        self.world.clock.advance(ms)
+        self.coordinator.clock.advance(ms)
 
     @rule(count=st.integers(1, 4))
     def recreate_topic(self, count: int) -> None:
-        deleted = self.world.topics["u"]
-        self.world.topics["u"] = topic_image("u", count, self.world.entropy.uuid())
-        self.world.show(MetadataDelta(deleted=(deleted,), created=(self.world.topics["u"],)))
+        deleted = self.coordinator.topics["u"]
+        self.coordinator.topics["u"] = topic_image("u", count, self.coordinator.entropy.uuid())
+        self.coordinator.show(
+            MetadataDelta(deleted=(deleted,), created=(self.coordinator.topics["u"],))
+        )
 
     @rule(name=CLIENTS, partition=st.integers(0, 2), back=st.integers(0, 3))
     def commit(self, name: str, partition: int, back: int) -> None:
@@ -269,12 +271,12 @@ class ConsumerGroupSafety(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        self.world = self.world.restarted()
+        self.coordinator = self.coordinator.restarted()
 
     # Commits, and whether they are accepted
 
     def set_rule(self, fencing: str) -> None:
-        self.world.config.publish({FENCING_KEY: fencing}, {})
+        self.coordinator.config.publish({FENCING_KEY: fencing}, {})
 
     def try_commit(self, member_id: str, epoch: int, member_partition: tuple[str, int]) -> bool:
         """Commit, and return whether the commit was accepted."""
@@ -283,10 +285,13 @@ class ConsumerGroupSafety(RuleBasedStateMachine):
             member_id=member_id, group_instance_id=None, generation_id_or_member_epoch=epoch
         )
         offset_to_commit = OffsetToCommit(
-            topic=name, topic_id=self.world.topics[name].topic_id, partition=partition, offset=1
+            topic=name,
+            topic_id=self.coordinator.topics[name].topic_id,
+            partition=partition,
+            offset=1,
         )
         try:
-            self.world.shard.write(
+            self.coordinator.shard.write(
                 lambda machine, now_ms: machine.offsets.commit(
                     G,
                     claim,
@@ -317,9 +322,9 @@ class ConsumerGroupSafety(RuleBasedStateMachine):
 
     @invariant()
     def invariants_hold(self) -> None:
-        if not hasattr(self, "world"):
+        if not hasattr(self, "coordinator"):
             return
-        group = self.world.machine.directory.groups.get(G)
+        group = self.coordinator.machine.directory.groups.get(G)
         if not isinstance(group, ConsumerGroup):
             self.confirmed.clear()
             self.last_epochs, self.last_assignments = (0, 0), {}
@@ -393,11 +398,17 @@ class ConsumerGroupSafety(RuleBasedStateMachine):
 
     @invariant()
     def replay_equals_state(self) -> None:
-        if not hasattr(self, "world"):
+        if not hasattr(self, "coordinator"):
             return
-        decided = hard_state(self.world.machine)
-        assert hard_state(self.world.restarted(self.world.log.with_short_runs()).machine) == decided
-        assert hard_state(self.world.restarted(self.world.log.compact()).machine) == decided
+        decided = hard_state(self.coordinator.machine)
+        assert (
+            hard_state(self.coordinator.restarted(self.coordinator.log.with_short_runs()).machine)
+            == decided
+        )
+        assert (
+            hard_state(self.coordinator.restarted(self.coordinator.log.compact()).machine)
+            == decided
+        )
 
 
 ConsumerGroupSafety.TestCase.settings = settings(

@@ -157,28 +157,28 @@ def is_served(session: Session) -> bool:
 
 @pytest.mark.parametrize("frames", [SOME_FRAMES, pytest.param(FRAMES, marks=pytest.mark.endurance)])
 def test_mutated_frames_are_answered_or_close_their_connection(tmp_path: Path, frames: int) -> None:
-    world = FuzzedBroker(tmp_path)
+    broker = FuzzedBroker(tmp_path)
     mutator = Mutator("everything", seeds(every_api()))
-    valid_client = world.connect()
+    valid_client = broker.connect()
     closed_count = response_count = 0
-    session = world.connect()
+    session = broker.connect()
     for number in range(frames):
         frame = mutator.draw()
         try:
             response_count += sum(1 for _ in answers_to(session, frame))
         except Exception as fault:
             raise AssertionError(f"frame {number}: {frame.hex()}") from fault
-        if world.faults:
-            raise AssertionError(f"frame {number}: {world.faults}: {frame.hex()}")
+        if broker.faults:
+            raise AssertionError(f"frame {number}: {broker.faults}: {frame.hex()}")
         if session.violation is not None:
             assert "\n" not in session.violation
             closed_count += 1
         if session.violation is not None or session.has_pending_answer or number % 50 == 0:
             session.close()
-            session = world.connect()
+            session = broker.connect()
         if number % 1000 == 0:
             assert is_served(valid_client)
-            world.clock.advance(100)
+            broker.clock.advance(100)
     assert closed_count > frames // 10
     assert response_count > frames // 10
     assert is_served(valid_client)
@@ -187,14 +187,14 @@ def test_mutated_frames_are_answered_or_close_their_connection(tmp_path: Path, f
 @pytest.mark.endurance  # half a minute; with fewer, the interpreter's own growth matters
 def test_closed_connections_leak_no_memory(tmp_path: Path) -> None:
     times = 2_500
-    world = FuzzedBroker(tmp_path)
+    broker = FuzzedBroker(tmp_path)
     # Requests without lasting effect, so that remaining memory is a leak.
     apis = [api for api in every_api() if api.name in {"ApiVersions", "Metadata", "Fetch"}]
     mutator = Mutator("leaks", seeds(apis))
 
     def connect_and_break(times: int) -> None:
         for _ in range(times):
-            session = world.connect()
+            session = broker.connect()
             send(session, mutator.draw())
             session.take_answers()
             session.close()
@@ -214,7 +214,7 @@ def test_closed_connections_leak_no_memory(tmp_path: Path) -> None:
         tracemalloc.stop()
     # A leak grows every time; the interpreter's own tables grow rarely, in one step.
     assert min(after - before for before, after in pairwise(traced_bytes)) < MAX_LEAK_BYTES * times
-    assert world.faults == []
+    assert broker.faults == []
 
 
 async def test_listening_broker_survives_mutated_frames() -> None:

@@ -44,23 +44,23 @@ GROUPS = st.sampled_from(["g", "h"])
 def commit_step(
     group: str, offsets: dict[tuple[str, int], int]
 ) -> Callable[[ManualGroupCoordinator], object]:
-    return lambda world: world.commit(offsets, group=group)
+    return lambda coordinator: coordinator.commit(offsets, group=group)
 
 
 def pending_commit_step(
     group: str, offsets: dict[tuple[str, int], int], producer: Producer
 ) -> Callable[[ManualGroupCoordinator], object]:
-    return lambda world: world.commit(offsets, group=group, producer=producer)
+    return lambda coordinator: coordinator.commit(offsets, group=group, producer=producer)
 
 
 def end_step(producer: Producer, *, is_commit: bool) -> Callable[[ManualGroupCoordinator], object]:
-    return lambda world: world.end(producer, is_commit=is_commit)
+    return lambda coordinator: coordinator.end(producer, is_commit=is_commit)
 
 
 def delete_step(
     group: str, partition: tuple[str, int]
 ) -> Callable[[ManualGroupCoordinator], object]:
-    return lambda world: world.shard.write(
+    return lambda coordinator: coordinator.shard.write(
         lambda machine, _: machine.offsets.delete(group, [partition])
     )
 
@@ -74,22 +74,22 @@ STEPS = st.one_of(
 )
 
 
-def world_on(log: Log) -> ManualGroupCoordinator:
+def coordinator_on(log: Log) -> ManualGroupCoordinator:
     """Return a coordinator that loads this log."""
     partition = Partition(TOPIC.name, TOPIC.topic_id, TOPIC.partitions[0], log, is_internal=True)
     partition_log: Any = PartitionCoordinatorLog(partition)  # not a MemoryCoordinatorLog
     return ManualGroupCoordinator(log=partition_log, topics=[topic_image("t", 2)])
 
 
-def compact(log: Log, world: ManualGroupCoordinator) -> None:
+def compact(log: Log, coordinator: ManualGroupCoordinator) -> None:
     stable = log.producers.first_unstable_offset
     plan = plan_log_compaction(
         log,
         last_stable_offset=log.end_offset if stable is None else stable,
-        now_ms=world.clock.now_ms() + 10_000,
+        now_ms=coordinator.clock.now_ms() + 10_000,
     )
     if plan is not None:
-        run_steps(clean(log, plan, now_ms=world.clock.now_ms() + 10_000))
+        run_steps(clean(log, plan, now_ms=coordinator.clock.now_ms() + 10_000))
 
 
 @given(steps=st.lists(STEPS, min_size=1, max_size=40), compact_at=st.integers(0, 40))
@@ -99,15 +99,15 @@ def test_reloaded_shard_has_the_same_state(
 ) -> None:
     files = MemoryFiles()
     log = open_log(files, CONFIG)
-    world = world_on(log)
+    coordinator = coordinator_on(log)
     for number, step in enumerate(steps):
         with suppress(KafkaError):
-            step(world)
+            step(coordinator)
         if number == compact_at:
-            compact(log, world)
-    decided = hard_state(world.machine)
-    assert hard_state(world_on(log).machine) == decided
+            compact(log, coordinator)
+    decided = hard_state(coordinator.machine)
+    assert hard_state(coordinator_on(log).machine) == decided
     # Opened again after a crash: producers and aborted transactions are restored from the batches.
-    assert hard_state(world_on(open_log(files, CONFIG)).machine) == decided
-    compact(log, world)
-    assert hard_state(world_on(log).machine) == decided
+    assert hard_state(coordinator_on(open_log(files, CONFIG)).machine) == decided
+    compact(log, coordinator)
+    assert hard_state(coordinator_on(log).machine) == decided

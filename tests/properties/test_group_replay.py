@@ -96,7 +96,7 @@ class GroupHistory(RuleBasedStateMachine):
 
     @initialize(validation=st.sampled_from(["kafka", "uuid"]))
     def begin(self, validation: str) -> None:
-        self.world = ManualGroupCoordinator(
+        self.coordinator = ManualGroupCoordinator(
             {MEMBER_ID_KEY: validation}, topics=[topic_image("t", 2), topic_image("u", 2)]
         )
         self.epochs: dict[tuple[str, str], int] = {}
@@ -112,7 +112,7 @@ class GroupHistory(RuleBasedStateMachine):
     @rule(group=GROUPS, instance=INSTANCES, knows_ids=st.booleans(), topic=st.sampled_from("tu"))
     def join(self, group: str, instance: str | None, topic: str, *, knows_ids: bool) -> None:
         self.joins.append(
-            self.world.join(
+            self.coordinator.join(
                 group=group,
                 instance=instance,
                 knows_ids=knows_ids,
@@ -125,7 +125,7 @@ class GroupHistory(RuleBasedStateMachine):
         join_responses = self.join_responses()
         if join_responses:
             member_id = data.draw(st.sampled_from(join_responses)).member_id
-            self.joins.append(self.world.join(member_id, group=group, instance=instance))
+            self.joins.append(self.coordinator.join(member_id, group=group, instance=instance))
 
     @rule(group=GROUPS, data=st.data())
     def sync(self, group: str, data: st.DataObject) -> None:
@@ -133,20 +133,20 @@ class GroupHistory(RuleBasedStateMachine):
         if join_responses:
             joined = data.draw(st.sampled_from(join_responses[-4:]))
             assignments = {member.member_id: b"some" for member in joined.members}
-            self.world.sync(joined.member_id, joined.generation_id, assignments, group=group)
+            self.coordinator.sync(joined.member_id, joined.generation_id, assignments, group=group)
 
     @rule(group=GROUPS)
     def sync_all(self, group: str) -> None:
         for joined in self.join_responses():
             assignments = {member.member_id: b"all" for member in joined.members}
-            self.world.sync(joined.member_id, joined.generation_id, assignments, group=group)
+            self.coordinator.sync(joined.member_id, joined.generation_id, assignments, group=group)
 
     @rule(group=GROUPS, data=st.data())
     def leave(self, group: str, data: st.DataObject) -> None:
         join_responses = self.join_responses()
         if join_responses:
             member_id = data.draw(st.sampled_from(join_responses)).member_id
-            self.world.leave((member_id, None), ("", "one"), group=group)
+            self.coordinator.leave((member_id, None), ("", "one"), group=group)
 
     @rule(group=GROUPS, member_id=st.sampled_from(["c1", "c2"]), leaves=st.booleans())
     def consumer_beat(self, group: str, member_id: str, *, leaves: bool) -> None:
@@ -165,7 +165,7 @@ class GroupHistory(RuleBasedStateMachine):
         self.epochs.pop((group, member_id), None)
         try:
             answer = answered(
-                self.world.shard.write(
+                self.coordinator.shard.write(
                     lambda machine, now_ms: machine.consumer.heartbeat(request, client, now_ms)
                 )
             )
@@ -185,15 +185,15 @@ class GroupHistory(RuleBasedStateMachine):
             subscribed_topic_names=None if epoch else ["t", "u"],
         )
         client = Client("client", "/127.0.0.1")
-        before = self.world.machine.group(group)
+        before = self.coordinator.machine.group(group)
         try:
             answer = answered(
-                self.world.shard.write(
+                self.coordinator.shard.write(
                     lambda machine, now_ms: machine.share.heartbeat(request, client, now_ms)
                 )
             )
         except KafkaError:
-            assert self.world.machine.group(group) is before
+            assert self.coordinator.machine.group(group) is before
             return
         if answer.member_epoch > 0:
             self.share_epochs[group, member_id] = answer.member_epoch
@@ -201,7 +201,7 @@ class GroupHistory(RuleBasedStateMachine):
     @rule(group=GROUPS)
     def initialize_share_state(self, group: str) -> None:
         """Carry out the intents of a share group, as the share coordinator does."""
-        share_group = self.world.machine.group(group)
+        share_group = self.coordinator.machine.group(group)
         if isinstance(share_group, ShareGroup):
             unfinished = share_group.share_partitions().incomplete()
             starts = [
@@ -209,14 +209,14 @@ class GroupHistory(RuleBasedStateMachine):
                 for topic_id, partitions in unfinished.items()
                 for partition in partitions
             ]
-            self.world.shard.write(
+            self.coordinator.shard.write(
                 lambda machine, _: machine.share.record_initialized_partitions(group, starts)
             )
 
     @rule(group=GROUPS)
     def beat_all(self, group: str) -> None:
         for joined in self.join_responses():
-            self.world.heartbeat(joined.member_id, joined.generation_id, group=group)
+            self.coordinator.heartbeat(joined.member_id, joined.generation_id, group=group)
 
     @rule(
         group=GROUPS,
@@ -238,7 +238,7 @@ class GroupHistory(RuleBasedStateMachine):
         if joined is not None:
             member_id, generation = joined.member_id, joined.generation_id
         try:
-            self.world.commit(
+            self.coordinator.commit(
                 offsets,
                 group=group,
                 member_id=member_id,
@@ -269,9 +269,9 @@ class GroupHistory(RuleBasedStateMachine):
         member_id, generation = "", -1
         if joined is not None:
             member_id, generation = joined.member_id, joined.generation_id
-        before = hard_state(self.world.machine)
+        before = hard_state(self.coordinator.machine)
         try:
-            self.world.commit(
+            self.coordinator.commit(
                 offsets,
                 group=group,
                 member_id=member_id,
@@ -282,87 +282,91 @@ class GroupHistory(RuleBasedStateMachine):
             )
         except KafkaError as refusal:
             assert refusal.code is not ErrorCode.UNKNOWN_SERVER_ERROR  # noqa: PT017
-            assert hard_state(self.world.machine) == before
+            assert hard_state(self.coordinator.machine) == before
         else:
             # The committed offset does not apply yet.
-            assert hard_state(self.world.machine)["offsets"] == before["offsets"]
+            assert hard_state(self.coordinator.machine)["offsets"] == before["offsets"]
 
     @rule(producer=PRODUCERS, is_commit=st.booleans(), at_next_epoch=st.booleans())
     def end_transaction(self, producer: Producer, *, is_commit: bool, at_next_epoch: bool) -> None:
-        before = hard_state(self.world.machine)
+        before = hard_state(self.coordinator.machine)
         if at_next_epoch:
             producer = Producer(producer.producer_id, producer.producer_epoch + 1)
         try:
-            self.world.end(producer, is_commit=is_commit)
+            self.coordinator.end(producer, is_commit=is_commit)
         except KafkaError as refusal:
             assert refusal.code is ErrorCode.INVALID_PRODUCER_EPOCH  # noqa: PT017
-            assert hard_state(self.world.machine) == before
+            assert hard_state(self.coordinator.machine) == before
         else:
-            assert is_commit or hard_state(self.world.machine)["offsets"] == before["offsets"]
+            assert is_commit or hard_state(self.coordinator.machine)["offsets"] == before["offsets"]
             assert not any(
                 producer.producer_id in waiting
-                for _, waiting in self.world.machine.offsets.pending.all()
+                for _, waiting in self.coordinator.machine.offsets.pending.all()
             )
 
     @rule(group=GROUPS, requested=st.lists(PARTITIONS, min_size=1, max_size=2))
     def delete_offsets(self, group: str, requested: list[tuple[str, int]]) -> None:
         try:
-            self.world.shard.write(lambda machine, _: machine.offsets.delete(group, requested))
+            self.coordinator.shard.write(
+                lambda machine, _: machine.offsets.delete(group, requested)
+            )
         except KafkaError as refusal:
             assert refusal.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NON_EMPTY_GROUP)  # noqa: PT017
 
     @rule(group=GROUPS)
     def delete_group(self, group: str) -> None:
         try:
-            self.world.shard.write(lambda machine, _: machine.offsets.delete_group(group))
+            self.coordinator.shard.write(lambda machine, _: machine.offsets.delete_group(group))
         except KafkaError as refusal:
             assert refusal.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NON_EMPTY_GROUP)  # noqa: PT017
 
     @rule(group=GROUPS, fails=st.booleans())
     def reset_group(self, group: str, *, fails: bool) -> None:
         """Remove the members and delete the group, as a reset of the broker does."""
-        shard = self.world.shard
-        self.world.log.next_error = OSError(28, "disk full") if fails else None
-        before = hard_state(self.world.machine)
+        shard = self.coordinator.shard
+        self.coordinator.log.next_error = OSError(28, "disk full") if fails else None
+        before = hard_state(self.coordinator.machine)
         try:
             shard.write(lambda machine, now_ms: machine.remove_members(group, now_ms))
         except KafkaError:
-            assert hard_state(self.world.machine) == before
+            assert hard_state(self.coordinator.machine) == before
             return
         finally:
-            self.world.log.next_error = None
+            self.coordinator.log.next_error = None
         with suppress(KafkaError):  # the group does not exist
             shard.write(lambda machine, _: machine.offsets.delete_group(group, "a reset"))
-        assert self.world.machine.group(group) is None
+        assert self.coordinator.machine.group(group) is None
 
     @rule()
     def delete_topic(self) -> None:
-        deleted = self.world.topics["u"]
-        self.world.topics["u"] = topic_image("u", 2, self.world.entropy.uuid())
-        self.world.show(MetadataDelta(deleted=(deleted,), created=(self.world.topics["u"],)))
+        deleted = self.coordinator.topics["u"]
+        self.coordinator.topics["u"] = topic_image("u", 2, self.coordinator.entropy.uuid())
+        self.coordinator.show(
+            MetadataDelta(deleted=(deleted,), created=(self.coordinator.topics["u"],))
+        )
 
     @rule(ms=TIMES_MS)
     def wait(self, ms: int) -> None:
-        self.world.clock.advance(ms)
+        self.coordinator.clock.advance(ms)
 
     @rule(group=GROUPS)
     def fail(self, group: str) -> None:
         """Fill the disk for one append: the decision has no effect."""
-        before = hard_state(self.world.machine)
-        self.world.log.next_error = OSError(28, "disk full")
+        before = hard_state(self.coordinator.machine)
+        self.coordinator.log.next_error = OSError(28, "disk full")
         try:
-            self.world.commit({("t", 0): 1}, group=group)
+            self.coordinator.commit({("t", 0): 1}, group=group)
         except KafkaError:
-            assert hard_state(self.world.machine) == before
-        self.world.log.next_error = None
+            assert hard_state(self.coordinator.machine) == before
+        self.coordinator.log.next_error = None
 
     @rule(group=GROUPS)
     def fail_while_time_passes(self, group: str) -> None:
         """Let the first append of a timer fail."""
-        self.world.log.next_error = OSError(28, "disk full")
-        self.world.clock.advance(60_000)
-        self.world.log.next_error = None
-        self.world.heartbeat("unknown-member", 1, group=group)
+        self.coordinator.log.next_error = OSError(28, "disk full")
+        self.coordinator.clock.advance(60_000)
+        self.coordinator.log.next_error = None
+        self.coordinator.heartbeat("unknown-member", 1, group=group)
 
     @rule(
         commits=st.lists(st.tuples(GROUPS, PARTITIONS, st.integers(0, 9)), min_size=1, max_size=6),
@@ -372,38 +376,38 @@ class GroupHistory(RuleBasedStateMachine):
         self, commits: list[tuple[str, tuple[str, int], int]], *, fails: bool
     ) -> None:
         """Commit in one batch; if the log refuses it, none of the commits may remain."""
-        before, shard = hard_state(self.world.machine), self.world.shard
-        window = self.world.coordinator.window
-        self.world.log.next_error = OSError(28, "disk full") if fails else None
+        before, shard = hard_state(self.coordinator.machine), self.coordinator.shard
+        window = self.coordinator.coordinator.window
+        self.coordinator.log.next_error = OSError(28, "disk full") if fails else None
         window.is_open, window.request_bytes = True, 100
         for group, partition, offset in commits:
             # A group with members refuses commits of clients that are not members.
             with suppress(KafkaError):
-                self.world.commit({partition: offset}, group=group)
+                self.coordinator.commit({partition: offset}, group=group)
         window.flush()
-        self.world.log.next_error = None
-        if self.world.shard is not shard:
+        self.coordinator.log.next_error = None
+        if self.coordinator.shard is not shard:
             assert fails
-            assert hard_state(self.world.machine) == before
+            assert hard_state(self.coordinator.machine) == before
 
     @rule()
     def restart(self) -> None:
-        self.world = self.world.restarted()
+        self.coordinator = self.coordinator.restarted()
 
     @invariant()
     def replay_equals_state(self) -> None:
-        if not hasattr(self, "world"):
+        if not hasattr(self, "coordinator"):
             return
-        decided = self.world.machine
-        replayed = self.world.restarted().machine
-        compacted = self.world.restarted(self.world.log.compact()).machine
+        decided = self.coordinator.machine
+        replayed = self.coordinator.restarted().machine
+        compacted = self.coordinator.restarted(self.coordinator.log.compact()).machine
         assert hard_state(replayed) == hard_state(decided)
         assert hard_state(compacted) == hard_state(decided)
         for max_run_length in (1, 3, 8):
             # Loading merges runs of records, wherever they begin and end.
-            folded = MemoryCoordinatorLog(self.world.log.entries)
+            folded = MemoryCoordinatorLog(self.coordinator.log.entries)
             folded.max_run_length = max_run_length
-            assert hard_state(self.world.restarted(folded).machine) == hard_state(decided)
+            assert hard_state(self.coordinator.restarted(folded).machine) == hard_state(decided)
         stable = list(stable_descriptions(replayed))
         assert [row for row in stable_descriptions(decided) if row not in stable] == []
         assert list(stable_descriptions(compacted)) == stable

@@ -91,20 +91,20 @@ QUOTAS = st.builds(
 )
 
 
-def image_from_log(world: MetadataCluster) -> MetadataImage:
+def image_from_log(cluster: MetadataCluster) -> MetadataImage:
     """Return the image that a new machine gets from the log alone."""
     shard = MetadataShard(BrokerConfig.from_text(), SeededEntropy())
     serde = MetadataSerde()
 
     def records() -> Iterator[CoordinatorRecord[object, object]]:
-        for key, value in world.log.read_all():
+        for key, value in cluster.log.read_all():
             record = serde.decode(key, value)
             assert record is not None
             yield record
 
     for record in records():
         shard.replay(record)
-    image, _ = shard.next_image(MetadataImage(), world.image.version)
+    image, _ = shard.next_image(MetadataImage(), cluster.image.version)
     return image
 
 
@@ -113,7 +113,7 @@ class Cluster(RuleBasedStateMachine):
 
     @initialize(nodes=NODES)
     def start(self, nodes: set[int]) -> None:
-        self.world = MetadataCluster(nodes=nodes, delegation_token_secret_key=SECRET_KEY)
+        self.cluster = MetadataCluster(nodes=nodes, delegation_token_secret_key=SECRET_KEY)
         self.epochs: dict[tuple[bytes, int], int] = {}
         self.max_incarnation_epoch = 0
 
@@ -128,93 +128,93 @@ class Cluster(RuleBasedStateMachine):
     ) -> None:
         updates = [FeatureUpdate(name, level, upgrade_type), FeatureUpdate(SHARE_VERSION, 1)]
         with suppress(KafkaError):
-            self.world.controller.update_features(updates, validate_only=validate_only)
+            self.cluster.controller.update_features(updates, validate_only=validate_only)
 
     @rule(user=NAMES, mechanism=st.integers(0, 3), iterations=st.integers(4095, 4097))
     def set_scram_credential(self, user: str, mechanism: int, iterations: int) -> None:
         upsertion = ScramUpsertion(user, mechanism, iterations, b"salt", b"salted password")
-        self.world.controller.alter_scram_credentials([], [upsertion])
+        self.cluster.controller.alter_scram_credentials([], [upsertion])
 
     @rule(user=NAMES, mechanism=st.integers(1, 2))
     def remove_scram_credential(self, user: str, mechanism: int) -> None:
-        self.world.controller.alter_scram_credentials([ScramDeletion(user, mechanism)], [])
+        self.cluster.controller.alter_scram_credentials([ScramDeletion(user, mechanism)], [])
 
     @rule(owner=NAMES, renewers=st.lists(NAMES, max_size=2), lifetime_ms=st.integers(-1, 9))
     def create_token(self, owner: str, renewers: list[str], lifetime_ms: int) -> None:
         request = TokenRequest(
             f"User:{owner}", "User:a", tuple(f"User:{each}" for each in renewers), lifetime_ms
         )
-        self.world.controller.create_delegation_token(request)
+        self.cluster.controller.create_delegation_token(request)
 
     @rule(
         index=st.integers(0, 3), principal=NAMES, is_renewed=st.booleans(),
         period_ms=st.integers(-1, 9),
     )  # fmt: skip
     def change_token(self, *, index: int, principal: str, is_renewed: bool, period_ms: int) -> None:
-        controller = self.world.controller
+        controller = self.cluster.controller
         change = controller.expire_delegation_token
         if is_renewed:
             change = controller.renew_delegation_token
-        for token_id in [*self.world.image.delegation_tokens][index : index + 1]:
+        for token_id in [*self.cluster.image.delegation_tokens][index : index + 1]:
             with suppress(KafkaError):
                 change(token_hmac(SECRET_KEY, token_id), f"User:{principal}", period_ms)
 
     @rule(elapsed_ms=st.integers(0, 5), limit=st.integers(1, 2))
     def remove_expired_tokens(self, elapsed_ms: int, limit: int) -> None:
-        self.world.clock.advance(elapsed_ms)
-        self.world.controller.remove_expired_delegation_tokens(limit)
+        self.cluster.clock.advance(elapsed_ms)
+        self.cluster.controller.remove_expired_delegation_tokens(limit)
 
     @rule(nodes=NODES)
     def restart(self, nodes: set[int]) -> None:
         with suppress(NoNodesError):  # all of these nodes were removed
-            self.world = self.world.restart(*nodes, delegation_token_secret_key=SECRET_KEY)
+            self.cluster = self.cluster.restart(*nodes, delegation_token_secret_key=SECRET_KEY)
 
     @rule(name=NAMES, partitions=st.integers(-1, 4), replicas=st.integers(-1, 3))
     def create(self, name: str, partitions: int, replicas: int) -> None:
         new = NewTopic(name=name, partitions=partitions, replication_factor=replicas)
-        self.world.controller.create_topics([new])
+        self.cluster.controller.create_topics([new])
 
     @rule(name=NAMES)
     def delete(self, name: str) -> None:
-        topic = self.world.image.topics.get(name)
-        self.world.controller.delete_topics([b"n" * 16 if topic is None else topic.topic_id])
+        topic = self.cluster.image.topics.get(name)
+        self.cluster.controller.delete_topics([b"n" * 16 if topic is None else topic.topic_id])
 
     @rule(name=NAMES, count=st.integers(0, 6))
     def grow(self, name: str, count: int) -> None:
-        self.world.controller.create_partitions([NewPartitions(topic=name, partitions=count)])
+        self.cluster.controller.create_partitions([NewPartitions(topic=name, partitions=count)])
 
     @rule(resource=RESOURCES, key=KEYS, operation=st.sampled_from(AlterOperation), value=VALUES)
     def alter(
         self, resource: ConfigResource, key: str, operation: AlterOperation, value: str
     ) -> None:
-        self.world.controller.alter_configs({resource: [ConfigChange(key, operation, value)]})
+        self.cluster.controller.alter_configs({resource: [ConfigChange(key, operation, value)]})
 
     @rule(resource=RESOURCES, key=KEYS, value=VALUES)
     def replace(self, resource: ConfigResource, key: str, value: str) -> None:
-        self.world.controller.replace_configs({resource: {key: value}})
+        self.cluster.controller.replace_configs({resource: {key: value}})
 
     @rule(name=NAMES, index=st.integers(0, 3), election_type=st.sampled_from(ElectionType))
     def elect(self, name: str, index: int, election_type: ElectionType) -> None:
-        self.world.controller.elect_leaders([(name, index)], election_type)
+        self.cluster.controller.elect_leaders([(name, index)], election_type)
 
     @rule(is_limited=st.booleans())
     def elect_periodically(self, *, is_limited: bool) -> None:
         limit = 1 if is_limited else 100
-        self.world.controller.elect_preferred_leaders(limit)
-        self.world.controller.elect_unclean_leaders(limit)
+        self.cluster.controller.elect_preferred_leaders(limit)
+        self.cluster.controller.elect_unclean_leaders(limit)
 
     @rule(node_id=st.integers(1, 4))
     def fence(self, node_id: int) -> None:
-        self.world.controller.fence(node_id)
+        self.cluster.controller.fence(node_id)
 
     @rule(node_id=st.integers(1, 4))
     def shut_down(self, node_id: int) -> None:
-        self.world.controller.begin_shutdown(node_id)
+        self.cluster.controller.begin_shutdown(node_id)
 
     @rule(node_id=st.integers(1, 5), is_added=st.booleans(), has_crashed=st.booleans())
     def register(self, node_id: int, *, is_added: bool, has_crashed: bool) -> None:
-        if node_id not in self.world.image.active_brokers:
-            self.world.controller.register_broker(
+        if node_id not in self.cluster.image.active_brokers:
+            self.cluster.controller.register_broker(
                 node_id,
                 None,
                 added=ADDED if is_added else None,
@@ -223,17 +223,17 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(node_id=st.integers(1, 5))
     def unfence(self, node_id: int) -> None:
-        if node_id in self.world.image.brokers:
-            self.world.controller.unfence(node_id)
+        if node_id in self.cluster.image.brokers:
+            self.cluster.controller.unfence(node_id)
 
     @rule(node_id=st.integers(2, 5))
     def remove(self, node_id: int) -> None:
-        self.world.controller.remove_broker(node_id)
+        self.cluster.controller.remove_broker(node_id)
 
     @rule(node_id=st.integers(1, 4))
     def unregister(self, node_id: int) -> None:
         with suppress(KafkaError):
-            self.world.controller.unregister_broker(node_id)
+            self.cluster.controller.unregister_broker(node_id)
 
     @rule(
         name=NAMES,
@@ -242,43 +242,43 @@ class Cluster(RuleBasedStateMachine):
     )
     def reassign(self, name: str, index: int, replicas: list[int] | None) -> None:
         target = None if replicas is None else tuple(replicas)
-        self.world.controller.alter_reassignments([RequestedReassignment(name, index, target)])
+        self.cluster.controller.alter_reassignments([RequestedReassignment(name, index, target)])
 
     @rule(name=NAMES, index=st.integers(0, 3))
     def expand_isr(self, name: str, index: int) -> None:
-        partition = self.world.image.partition(name, index)
+        partition = self.cluster.image.partition(name, index)
         if partition is not None and partition.leader != NO_LEADER:
-            topic_id = self.world.topic(name).topic_id
+            topic_id = self.cluster.topic(name).topic_id
             isr = tuple(dict.fromkeys((*partition.isr, *partition.replicas)))
-            self.world.controller.alter_isr([(topic_id, index, isr)])
+            self.cluster.controller.alter_isr([(topic_id, index, isr)])
 
     @rule(acls=st.lists(ACLS, max_size=3))
     def create_acls(self, acls: list[Acl]) -> None:
-        self.world.controller.create_acls(acls)
+        self.cluster.controller.create_acls(acls)
 
     @rule(name=NAMES | st.none(), pattern_type=st.sampled_from([1, 2, 3, 4]))
     def delete_acls(self, name: str | None, pattern_type: int) -> None:
         selection = AclFilter(resource_name=name, pattern_type=pattern_type)
-        acls = self.world.image.acls
-        self.world.controller.delete_acls(
+        acls = self.cluster.image.acls
+        self.cluster.controller.delete_acls(
             [key for key, acl in acls.items() if selection.matches(acl)]
         )
 
     @rule(alterations=st.lists(QUOTAS, max_size=3))
     def alter_client_quotas(self, alterations: list[QuotaAlteration]) -> None:
-        self.world.controller.alter_client_quotas(alterations)
+        self.cluster.controller.alter_client_quotas(alterations)
 
     @rule(node_id=st.integers(1, 4))
     def allocate(self, node_id: int) -> None:
-        self.world.controller.allocate_producer_ids(node_id)
+        self.cluster.controller.allocate_producer_ids(node_id)
 
     @invariant()
     def replay_equals_state(self) -> None:
-        assert image_from_log(self.world) == self.world.image
+        assert image_from_log(self.cluster) == self.cluster.image
 
     @invariant()
     def incarnation_epochs_are_unique_and_never_reused(self) -> None:
-        image = self.world.image
+        image = self.cluster.image
         epochs = {
             (topic.topic_id, partition.index): partition.incarnation_epoch
             for topic in image.topics.values()
@@ -296,7 +296,7 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def leaders_are_active_and_in_sync(self) -> None:
-        image = self.world.image
+        image = self.cluster.image
         assert set(image.topics) == {topic.name for topic in image.topics_by_id.values()}
         for topic in image.topics.values():
             assert [partition.index for partition in topic.partitions] == list(

@@ -70,7 +70,7 @@ class MigrationHistory(RuleBasedStateMachine):
     @initialize(policy=POLICIES, size=st.integers(0, 2), instance=INSTANCES)
     def begin(self, policy: str, size: int, instance: str | None) -> None:
         """Begin with a stable classic group, or with none."""
-        self.world = ManualMigrationCoordinator(
+        self.coordinator = ManualMigrationCoordinator(
             policy, topics=[topic_image(name, PARTITIONS) for name in ("t", "u")]
         )
         self.classics: list[JoinGroupResponse | Waiting[JoinGroupResponse]] = []
@@ -80,7 +80,7 @@ class MigrationHistory(RuleBasedStateMachine):
         self.committed: Mapping[tuple[str, int], int] = {}
         for _ in range(size):
             self.join(instance, ("t",), knows_ids=False)
-        self.world.clock.advance(0)
+        self.coordinator.clock.advance(0)
         self.sync_all(overlaps=False)
 
     # Members
@@ -100,15 +100,15 @@ class MigrationHistory(RuleBasedStateMachine):
             self.waiting.append(answer)
 
     def consumers(self) -> list[str]:
-        group = self.world.machine.group("g")
+        group = self.coordinator.machine.group("g")
         return sorted(group.members) if isinstance(group, ConsumerGroup) else []
 
     def owned_by(self, member_id: str) -> dict[str, list[int]]:
         """Return the last assignment of a member of the consumer group."""
-        group = self.world.machine.group("g")
+        group = self.coordinator.machine.group("g")
         if not isinstance(group, ConsumerGroup):
             return {}
-        names = {topic.topic_id: name for name, topic in self.world.topics.items()}
+        names = {topic.topic_id: name for name, topic in self.coordinator.topics.items()}
         assigned = group.current_of(member_id).assigned
         return {names[topic]: sorted(owned) for topic, owned in assigned.items() if topic in names}
 
@@ -117,7 +117,7 @@ class MigrationHistory(RuleBasedStateMachine):
     @rule(instance=INSTANCES, topics=TOPICS, knows_ids=st.booleans())
     def join(self, instance: str | None, topics: tuple[str, ...], *, knows_ids: bool) -> None:
         protocols = {"range": words(*topics)}
-        answer = self.world.join(instance=instance, protocols=protocols, knows_ids=knows_ids)
+        answer = self.coordinator.join(instance=instance, protocols=protocols, knows_ids=knows_ids)
         self.classics.append(answer)
         self.store_if_pending(answer)
 
@@ -129,7 +129,7 @@ class MigrationHistory(RuleBasedStateMachine):
             member = responses[index % len(responses)].member_id
             owned = {} if is_eager else self.owned_by(member)
             protocols = {"range": words(*topics, owned=owned)}
-            answer = self.world.join(member, instance=instance, protocols=protocols)
+            answer = self.coordinator.join(member, instance=instance, protocols=protocols)
             self.classics.append(answer)
             self.store_if_pending(answer)
 
@@ -142,22 +142,26 @@ class MigrationHistory(RuleBasedStateMachine):
     def sync(self, join_responses: JoinGroupResponse, shared: list[int]) -> object:
         """Sync as a member; a leader assigns partitions in turn, or some of them to all members."""
         assignments = {
-            member.member_id: self.world.assignment(
+            member.member_id: self.coordinator.assignment(
                 t=[*shared, *range(PARTITIONS)[index :: len(join_responses.members)]]
             )
             for index, member in enumerate(join_responses.members)
         }
-        return self.world.sync(join_responses.member_id, join_responses.generation_id, assignments)
+        return self.coordinator.sync(
+            join_responses.member_id, join_responses.generation_id, assignments
+        )
 
     @rule()
     def beat_all(self) -> None:
         for join_responses in self.join_responses():
-            self.world.heartbeat(join_responses.member_id, join_responses.generation_id)
+            self.coordinator.heartbeat(join_responses.member_id, join_responses.generation_id)
 
     @rule(index=INDEX, instance=st.sampled_from([None, "one"]))
     def leave(self, index: int, instance: str | None) -> None:
         if responses := self.join_responses():
-            self.world.leave((responses[index % len(responses)].member_id, None), ("", instance))
+            self.coordinator.leave(
+                (responses[index % len(responses)].member_id, None), ("", instance)
+            )
 
     # Requests of members with the consumer protocol
 
@@ -169,7 +173,7 @@ class MigrationHistory(RuleBasedStateMachine):
     @rule(index=INDEX, releases=st.booleans(), is_classic=st.booleans())
     def beat(self, index: int, *, releases: bool, is_classic: bool) -> None:
         """Send the next heartbeat of a member, possibly of one that was classic before."""
-        group = self.world.machine.group("g")
+        group = self.coordinator.machine.group("g")
         if isinstance(group, ConsumerGroup):
             members = [m for m in sorted(group.members)
                        if is_classic or group.members[m].classic is None]  # fmt: skip
@@ -186,7 +190,7 @@ class MigrationHistory(RuleBasedStateMachine):
     def leave_or_rejoin(self, index: int, epoch: int) -> None:
         if members := self.consumers():
             member_id = members[index % len(members)]
-            instance = self.world.consumer_group().members[member_id].instance_id
+            instance = self.coordinator.consumer_group().members[member_id].instance_id
             self.heartbeat(member_id, epoch, instance=instance)
 
     @rule(index=INDEX)
@@ -205,7 +209,9 @@ class MigrationHistory(RuleBasedStateMachine):
         topics: tuple[str, ...] = ("t",),
     ) -> None:
         try:
-            self.world.consume(member_id, epoch, owned=owned, instance=instance, topics=topics)
+            self.coordinator.consume(
+                member_id, epoch, owned=owned, instance=instance, topics=topics
+            )
         except KafkaError as refusal:
             assert refusal.code is not ErrorCode.UNKNOWN_SERVER_ERROR or refusal.facts  # noqa: PT017
 
@@ -219,46 +225,50 @@ class MigrationHistory(RuleBasedStateMachine):
             response = join_responses[index % len(join_responses)]
             member, generation = response.member_id, response.generation_id
         try:
-            self.world.commit({("t", partition): offset}, member_id=member, generation=generation)
+            self.coordinator.commit(
+                {("t", partition): offset}, member_id=member, generation=generation
+            )
         except KafkaError:
             return
-        self.committed = self.world.committed()
+        self.committed = self.coordinator.committed()
 
     @rule(ms=TIMES_MS)
     def wait(self, ms: int) -> None:
-        self.world.clock.advance(ms)
+        self.coordinator.clock.advance(ms)
 
     @rule()
     def send_heartbeats_for_a_minute(self) -> None:
         """Send heartbeats for a minute, so that no session expires but other timers do."""
         for _ in range(8):
-            self.world.clock.advance(8_000)
+            self.coordinator.clock.advance(8_000)
             self.beat_all()
             for index in range(len(self.consumers())):
                 self.beat(index, releases=False, is_classic=False)
 
     @rule()
     def recreate_topic(self) -> None:
-        deleted = self.world.topics["u"]
-        self.world.topics["u"] = topic_image("u", PARTITIONS, self.world.entropy.uuid())
-        self.world.show(MetadataDelta(deleted=(deleted,), created=(self.world.topics["u"],)))
+        deleted = self.coordinator.topics["u"]
+        self.coordinator.topics["u"] = topic_image("u", PARTITIONS, self.coordinator.entropy.uuid())
+        self.coordinator.show(
+            MetadataDelta(deleted=(deleted,), created=(self.coordinator.topics["u"],))
+        )
 
     @rule(index=INDEX, leaves=st.booleans())
     def fail(self, index: int, *, leaves: bool) -> None:
         """Fill the disk for one append: the decision has no effect."""
-        before = hard_state(self.world.machine)
-        self.world.log.next_error = OSError(28, "disk full")
+        before = hard_state(self.coordinator.machine)
+        self.coordinator.log.next_error = OSError(28, "disk full")
         if leaves and (members := self.consumers()):
             self.heartbeat(members[index % len(members)], -1)
         else:
             self.heartbeat("new-member", 0)
-        if self.world.log.next_error is None:
-            assert hard_state(self.world.machine) == before
-        self.world.log.next_error = None
+        if self.coordinator.log.next_error is None:
+            assert hard_state(self.coordinator.machine) == before
+        self.coordinator.log.next_error = None
 
     @rule(policy=POLICIES)
     def restart(self, policy: str) -> None:
-        self.world = self.world.reloaded(policy)
+        self.coordinator = self.coordinator.reloaded(policy)
         self.classics = [*self.join_responses()]
         self.waiting = []
 
@@ -266,20 +276,20 @@ class MigrationHistory(RuleBasedStateMachine):
 
     @invariant()
     def replay_equals_state(self) -> None:
-        if hasattr(self, "world"):
-            decided = hard_state(self.world.machine)
-            with_short_runs = self.world.log.with_short_runs()
-            assert hard_state(self.world.reloaded(log=with_short_runs).machine) == decided
+        if hasattr(self, "coordinator"):
+            decided = hard_state(self.coordinator.machine)
+            with_short_runs = self.coordinator.log.with_short_runs()
+            assert hard_state(self.coordinator.reloaded(log=with_short_runs).machine) == decided
             for keep_tombstones in (False, True):
-                log = self.world.log.compact(keep_tombstones=keep_tombstones)
-                assert hard_state(self.world.reloaded(log=log).machine) == decided
-            assert self.world.machine.directory.unreplayed_groups == {}
+                log = self.coordinator.log.compact(keep_tombstones=keep_tombstones)
+                assert hard_state(self.coordinator.reloaded(log=log).machine) == decided
+            assert self.coordinator.machine.directory.unreplayed_groups == {}
 
     @invariant()
     def every_partition_has_one_owner(self) -> None:
-        if not hasattr(self, "world"):
+        if not hasattr(self, "coordinator"):
             return
-        group = self.world.machine.group("g")
+        group = self.coordinator.machine.group("g")
         if isinstance(group, ConsumerGroup):
             owned_partitions = [
                 (topic_id, partition)
@@ -296,9 +306,9 @@ class MigrationHistory(RuleBasedStateMachine):
 
     @invariant()
     def epochs_only_grow(self) -> None:
-        if not hasattr(self, "world"):
+        if not hasattr(self, "coordinator"):
             return
-        group = self.world.machine.group("g")
+        group = self.coordinator.machine.group("g")
         epoch = 0
         if isinstance(group, ConsumerGroup):
             epoch = group.epoch
@@ -311,15 +321,15 @@ class MigrationHistory(RuleBasedStateMachine):
 
     @invariant()
     def offsets_stay(self) -> None:
-        if hasattr(self, "world"):
-            assert self.world.committed() == self.committed
+        if hasattr(self, "coordinator"):
+            assert self.coordinator.committed() == self.committed
 
     @invariant()
     def every_waiting_request_is_of_a_member(self) -> None:
-        if not hasattr(self, "world"):
+        if not hasattr(self, "coordinator"):
             return
         self.waiting = [waiter for waiter in self.waiting if not waiter.is_resolved]
-        group = self.world.machine.group("g")
+        group = self.coordinator.machine.group("g")
         members = group.soft.members.values() if isinstance(group, ClassicGroup) else ()
         waiters = [
             waiter
@@ -333,27 +343,29 @@ class MigrationHistory(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Let all remaining members behave as clients do, until they are stable."""
-        if not hasattr(self, "world"):
+        if not hasattr(self, "coordinator"):
             return
         if self.consumers():
             # Partitions of members that left while the group changed its protocol have no owner
             # until the group has another reason to rebalance, as in Kafka.
             self.heartbeat("new-member", 0)
         for _ in range(ROUNDS):
-            group = self.world.machine.group("g")
+            group = self.coordinator.machine.group("g")
             if isinstance(group, ConsumerGroup):
                 self.every_member_takes_a_step(group)
             elif isinstance(group, ClassicGroup):
                 self.every_member_joins(group)
-            if self.world.state() in ("Stable", "Empty", None):
+            if self.coordinator.state() in ("Stable", "Empty", None):
                 break
-            self.world.clock.advance(1)
-        assert self.world.state() in ("Stable", "Empty", None)
-        group = self.world.machine.group("g")
+            self.coordinator.clock.advance(1)
+        assert self.coordinator.state() in ("Stable", "Empty", None)
+        group = self.coordinator.machine.group("g")
         if isinstance(group, ConsumerGroup) and group.members:
-            read = group.subscribed_topics() & self.world.topics.keys()
+            read = group.subscribed_topics() & self.coordinator.topics.keys()
             assert self.owned_partitions(group) == {
-                (self.world.topic_id(name), index) for name in read for index in range(PARTITIONS)
+                (self.coordinator.topic_id(name), index)
+                for name in read
+                for index in range(PARTITIONS)
             }
 
     def owned_partitions(self, group: ConsumerGroup) -> set[tuple[bytes, int]]:
@@ -366,7 +378,7 @@ class MigrationHistory(RuleBasedStateMachine):
 
     def every_member_takes_a_step(self, group: ConsumerGroup) -> None:
         for member_id in sorted(group.members):
-            member = self.world.machine.group("g")
+            member = self.coordinator.machine.group("g")
             if member is not group or member_id not in group.members:
                 return
             stored, current = group.members[member_id], group.current_of(member_id)
@@ -376,21 +388,21 @@ class MigrationHistory(RuleBasedStateMachine):
                 is_away = current.member_epoch == STATIC_LEAVE_EPOCH
                 epoch = 0 if is_away else current.member_epoch
                 name = f"{member_id}'" if is_away else member_id
-                self.world.consume(
+                self.coordinator.consume(
                     name, epoch, owned={} if is_away else owned, instance=instance, topics=topics
                 )
-            elif self.world.policy == "disabled":
+            elif self.coordinator.policy == "disabled":
                 # The offset may stay, but not return; remove it as an administrator would.
-                self.world.leave((member_id, instance))
+                self.coordinator.leave((member_id, instance))
             else:
-                join_responses = self.world.rejoin(
+                join_responses = self.coordinator.rejoin(
                     member_id, *topics, owned=owned, instance=instance
                 )
                 assert join_responses.error_code == ErrorCode.NONE
-                if group is self.world.machine.group("g") and (
+                if group is self.coordinator.machine.group("g") and (
                     group.current_of(member_id).state is not MemberState.UNREVOKED_PARTITIONS
                 ):
-                    answer = self.world.sync(
+                    answer = self.coordinator.sync(
                         member_id, join_responses.generation_id, instance=instance
                     )
                     assert not isinstance(answer, Waiting)
@@ -400,16 +412,16 @@ class MigrationHistory(RuleBasedStateMachine):
     def every_member_joins(self, group: ClassicGroup) -> None:
         soft = group.soft
         for member_id in sorted(soft.pending_joins):
-            self.world.leave((member_id, None))
+            self.coordinator.leave((member_id, None))
         answers = [
-            self.world.join(
+            self.coordinator.join(
                 member.member_id,
                 instance=member.group_instance_id,
                 protocols=dict(member.protocols),
             )
             for member in [*soft.members.values()]
         ]
-        self.world.clock.advance(0)
+        self.coordinator.clock.advance(0)
         for answer in answers:
             join_responses = (
                 answer.value if isinstance(answer, Waiting) and answer.is_resolved else answer
@@ -418,7 +430,7 @@ class MigrationHistory(RuleBasedStateMachine):
                 member = soft.members.get(join_responses.member_id)
                 instance = None if member is None else member.group_instance_id
                 assignments = {member.member_id: b"" for member in join_responses.members}
-                self.world.sync(
+                self.coordinator.sync(
                     join_responses.member_id,
                     join_responses.generation_id,
                     assignments,

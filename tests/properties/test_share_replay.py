@@ -45,8 +45,8 @@ class ShareHistory(RuleBasedStateMachine):
             "group.share.partition.max.record.locks": str(MAX_IN_FLIGHT),
             "share.coordinator.snapshot.update.records.per.snapshot": str(updates),
         }
-        self.world = ManualShareCoordinator(self.settings)
-        self.world.initialize()
+        self.coordinator = ManualShareCoordinator(self.settings)
+        self.coordinator.initialize()
         self.log: list[tuple[int, int]] = []
         self.log_start = 0
         self.leader_epoch = 0
@@ -58,13 +58,13 @@ class ShareHistory(RuleBasedStateMachine):
 
     def become_leader(self) -> None:
         self.table = SharePartitionTable(
-            clock=self.world.clock,
-            config=self.world.config,
+            clock=self.coordinator.clock,
+            config=self.coordinator.config,
             history=EventHistory(),
         )
         share = self.table.get_or_load(
             KEY,
-            store=self.world.store,
+            store=self.coordinator.store,
             dead_letter_queues=DeadLetterLog(),
             name="t-0",
             leader_epoch=self.leader_epoch,
@@ -122,7 +122,7 @@ class ShareHistory(RuleBasedStateMachine):
         acknowledge_types = data.draw(
             st.lists(ACKNOWLEDGE_TYPES, min_size=last - first + 1, max_size=last - first + 1)
         )
-        self.world.log.next_error = OSError(28, "no space left on device") if fails else None
+        self.coordinator.log.next_error = OSError(28, "no space left on device") if fails else None
         before = repr(self.runs())
         try:
             self.share.acknowledge(member, [AcknowledgementBatch(first, last, acknowledge_types)])
@@ -131,7 +131,7 @@ class ShareHistory(RuleBasedStateMachine):
             assert repr(self.runs()) == before
             return
         finally:
-            self.world.log.next_error = None
+            self.coordinator.log.next_error = None
         for record, ack_type in zip(range(first, last + 1), acknowledge_types, strict=True):
             del self.holder[record]
             if ack_type is AcknowledgeType.ACCEPT:
@@ -168,9 +168,9 @@ class ShareHistory(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([1, 14_999, 30_000]), fails=st.booleans())
     def wait(self, ms: int, *, fails: bool) -> None:
-        self.world.log.next_error = OSError(28, "no space left on device") if fails else None
-        self.world.clock.advance(ms)
-        self.world.log.next_error = None
+        self.coordinator.log.next_error = OSError(28, "no space left on device") if fails else None
+        self.coordinator.clock.advance(ms)
+        self.coordinator.log.next_error = None
         acquired = {
             record
             for run in self.runs()
@@ -203,9 +203,9 @@ class ShareHistory(RuleBasedStateMachine):
     def change_leader(self, *, restarts: bool) -> None:
         self.share.close()
         if restarts:
-            clock = self.world.clock
-            self.world = ManualShareCoordinator(self.settings, self.world.restart().log)
-            self.world.clock.advance(clock.now_ms() - self.world.clock.now_ms())
+            clock = self.coordinator.clock
+            self.coordinator = ManualShareCoordinator(self.settings, self.coordinator.restart().log)
+            self.coordinator.clock.advance(clock.now_ms() - self.coordinator.clock.now_ms())
         self.leader_epoch += 1
         self.become_leader()
         self.share.advance_log_start(self.log_start)
@@ -253,14 +253,14 @@ class ShareHistory(RuleBasedStateMachine):
 
     @invariant()
     def replay_equals_state(self) -> None:
-        states = self.world.machine.states()
-        assert self.world.restart().machine.states() == states
+        states = self.coordinator.machine.states()
+        assert self.coordinator.restart().machine.states() == states
         snapshots = [
             index
-            for index, record in enumerate(self.world.records())
+            for index, record in enumerate(self.coordinator.records())
             if type(record.key).__name__ == "ShareSnapshotKey"
         ]
-        assert self.world.restart(snapshots[-1]).machine.states() == states
+        assert self.coordinator.restart(snapshots[-1]).machine.states() == states
 
 
 ShareHistory.TestCase.settings = settings(

@@ -104,7 +104,7 @@ class StreamsHistory(RuleBasedStateMachine):
         delay_ms=st.sampled_from(["0", "0", "3000"]),
     )
     def begin(self, standbys: str, interval_ms: str, delay_ms: str) -> None:
-        self.world = ManualStreamsCoordinator(
+        self.coordinator = ManualStreamsCoordinator(
             {"in": 3, "other": 2, "store": 2},
             {
                 "group.streams.assignment.interval.ms": interval_ms,
@@ -126,7 +126,7 @@ class StreamsHistory(RuleBasedStateMachine):
         """Send a heartbeat as a client that follows its assignments."""
         key = (request.group_id, request.member_id)
         try:
-            response = self.world.ask(request).response
+            response = self.coordinator.ask(request).response
         except KafkaError as refusal:
             assert refusal.code in {  # noqa: PT017
                 ErrorCode.FENCED_MEMBER_EPOCH,
@@ -145,8 +145,8 @@ class StreamsHistory(RuleBasedStateMachine):
 
     @rule(group=GROUPS, member=MEMBERS, topology=st.sampled_from([0] * 9 + [1]))
     def join(self, group: str, member: str, topology: int) -> None:
-        self.world.subtopologies = TOPOLOGIES[topology]
-        self.ask(self.world.joining(member, group=group, process_id=member[0]))
+        self.coordinator.subtopologies = TOPOLOGIES[topology]
+        self.ask(self.coordinator.joining(member, group=group, process_id=member[0]))
 
     @rule(group=GROUPS, member=MEMBERS, reports=st.booleans(), behind=st.sampled_from([0, 0, 0, 1]))
     def beat(self, group: str, member: str, behind: int, *, reports: bool) -> None:
@@ -170,7 +170,7 @@ class StreamsHistory(RuleBasedStateMachine):
     def reconcile(self) -> None:
         """Let all members follow their assignments until they are stable."""
         for _ in range(4):
-            self.world.clock.advance(500)
+            self.coordinator.clock.advance(500)
             for group in ("g", "h"):
                 self.all_beat(group, reports=True)
 
@@ -191,76 +191,86 @@ class StreamsHistory(RuleBasedStateMachine):
     @rule(group=GROUPS, replicas=st.sampled_from(["0", "1", "2"]))
     def configure(self, group: str, replicas: str) -> None:
         self.group_configs = {group: {"streams.num.standby.replicas": replicas}}
-        self.world.config.publish({}, self.group_configs)
+        self.coordinator.config.publish({}, self.group_configs)
         resource = ConfigResource(ResourceType.GROUP, group)
-        self.world.show(MetadataDelta(configs=frozenset({resource})))
+        self.coordinator.show(MetadataDelta(configs=frozenset({resource})))
 
     @rule(counts=st.sampled_from([(3, 2), (4, 2), (1, 1), (0, 2)]))
     def change_topics(self, counts: tuple[int, int]) -> None:
         """Change the numbers of partitions; zero means that the topic was deleted."""
         partitions, other_count = counts
-        self.world.set_topic("other", other_count)
-        self.world.set_topic("store", other_count)
+        self.coordinator.set_topic("other", other_count)
+        self.coordinator.set_topic("store", other_count)
         if partitions:
-            self.world.set_topic("in", partitions)
-        elif (deleted := self.world.topics.pop("in", None)) is not None:
-            self.world.show(MetadataDelta(deleted=(deleted,)))
+            self.coordinator.set_topic("in", partitions)
+        elif (deleted := self.coordinator.topics.pop("in", None)) is not None:
+            self.coordinator.show(MetadataDelta(deleted=(deleted,)))
 
     @rule(group=GROUPS)
     def delete_group(self, group: str) -> None:
         try:
-            self.world.shard.write(lambda machine, _: machine.offsets.delete_group(group))
+            self.coordinator.shard.write(lambda machine, _: machine.offsets.delete_group(group))
         except KafkaError as refusal:
             assert refusal.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NON_EMPTY_GROUP)  # noqa: PT017
 
     @rule(group=GROUPS, fails=st.booleans())
     def reset_group(self, group: str, *, fails: bool) -> None:
         """Remove the members and delete the group, as a reset of the broker does."""
-        shard = self.world.shard
-        self.world.log.next_error = OSError(28, "disk full") if fails else None
-        before = hard_state(self.world.machine)
+        shard = self.coordinator.shard
+        self.coordinator.log.next_error = OSError(28, "disk full") if fails else None
+        before = hard_state(self.coordinator.machine)
         try:
             shard.write(lambda machine, now_ms: machine.remove_members(group, now_ms))
         except KafkaError:
-            assert hard_state(self.world.machine) == before
+            assert hard_state(self.coordinator.machine) == before
             return
         finally:
-            self.world.log.next_error = None
+            self.coordinator.log.next_error = None
         with suppress(KafkaError):  # the group does not exist
             shard.write(lambda machine, _: machine.offsets.delete_group(group, "a reset"))
-        assert self.world.machine.group(group) is None
+        assert self.coordinator.machine.group(group) is None
 
     @rule(ms=TIMES_MS)
     def wait(self, ms: int) -> None:
-        self.world.clock.advance(ms)
+        self.coordinator.clock.advance(ms)
 
     @rule(group=GROUPS, member=MEMBERS)
     def fail(self, group: str, member: str) -> None:
         """Fill the disk for one append: the decision has no effect."""
-        before = hard_state(self.world.machine)
-        self.world.log.next_error = OSError(28, "disk full")
+        before = hard_state(self.coordinator.machine)
+        self.coordinator.log.next_error = OSError(28, "disk full")
         try:
-            self.world.ask(self.world.joining(member, group=group, process_id=member[0]))
+            self.coordinator.ask(
+                self.coordinator.joining(member, group=group, process_id=member[0])
+            )
         except KafkaError:
-            assert hard_state(self.world.machine) == before
-        self.world.log.next_error = None
+            assert hard_state(self.coordinator.machine) == before
+        self.coordinator.log.next_error = None
 
     @rule()
     def restart(self) -> None:
-        self.world = self.world.again()
+        self.coordinator = self.coordinator.again()
         self.last_groups.clear()
         self.last_epochs.clear()
 
     @invariant()
     def replay_equals_state(self) -> None:
-        if hasattr(self, "world"):
-            decided = hard_state(self.world.machine)
-            assert hard_state(self.world.again(self.world.log.with_short_runs()).machine) == decided
-            assert hard_state(self.world.again(self.world.log.compact()).machine) == decided
+        if hasattr(self, "coordinator"):
+            decided = hard_state(self.coordinator.machine)
+            assert (
+                hard_state(self.coordinator.again(self.coordinator.log.with_short_runs()).machine)
+                == decided
+            )
+            assert (
+                hard_state(self.coordinator.again(self.coordinator.log.compact()).machine)
+                == decided
+            )
 
     @invariant()
     def no_task_has_two_owners(self) -> None:
-        for group in streams_groups(self.world.machine) if hasattr(self, "world") else ():
+        for group in (
+            streams_groups(self.coordinator.machine) if hasattr(self, "coordinator") else ()
+        ):
             active = [active_of(group, member) for member in group.current]
             assert sum(map(len, active)) == len(set().union(*active))
             process_tasks = []
@@ -280,7 +290,9 @@ class StreamsHistory(RuleBasedStateMachine):
 
     @invariant()
     def epochs_keep_their_order_and_only_grow(self) -> None:
-        for group in streams_groups(self.world.machine) if hasattr(self, "world") else ():
+        for group in (
+            streams_groups(self.coordinator.machine) if hasattr(self, "coordinator") else ()
+        ):
             assert group.target_epoch <= group.epoch
             if self.last_groups.get(group.group_id) is group:
                 epoch, target_epoch = self.last_epochs[group.group_id]
@@ -296,10 +308,10 @@ class StreamsHistory(RuleBasedStateMachine):
 
     @invariant()
     def only_owners_can_commit(self) -> None:
-        if not hasattr(self, "world"):
+        if not hasattr(self, "coordinator"):
             return
         owned_tasks: dict[tuple[str, str], tuple[int, set[Task]]] = {}
-        for group in streams_groups(self.world.machine):
+        for group in streams_groups(self.coordinator.machine):
             for member in group.members:
                 key = (group.group_id, member)
                 epoch = group.current_of(member).member_epoch
@@ -315,14 +327,14 @@ class StreamsHistory(RuleBasedStateMachine):
         }
         self.last_tasks = owned_tasks
         for fencing in RULES:
-            self.world.config.publish({FENCING_KEY: fencing}, self.group_configs)
+            self.coordinator.config.publish({FENCING_KEY: fencing}, self.group_configs)
             self._check_zombies()
-        self.world.config.publish({}, self.group_configs)
+        self.coordinator.config.publish({}, self.group_configs)
         self._check_holders()
 
     def _check_zombies(self) -> None:
         """Check that commits at an old epoch are refused for tasks that were released since."""
-        groups = {group.group_id: group for group in streams_groups(self.world.machine)}
+        groups = {group.group_id: group for group in streams_groups(self.coordinator.machine)}
         for (name, member, task), last_epoch in self.lost.items():
             group = groups[name]
             if (
@@ -335,7 +347,7 @@ class StreamsHistory(RuleBasedStateMachine):
 
     def _check_holders(self) -> None:
         """Check that members may commit their tasks at every epoch since the assignment."""
-        for group in streams_groups(self.world.machine):
+        for group in streams_groups(self.coordinator.machine):
             for member, current in group.current.items():
                 for task in active_of(group, member):
                     since = current.assignment_epoch(*task)

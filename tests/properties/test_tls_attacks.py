@@ -31,8 +31,8 @@ TIMEOUT_S = 60.0
 class TlsClient:
     """A client's side of TLS on a socket; its bytes can be changed before they are sent."""
 
-    def __init__(self, world: SecuredBroker, context: ssl.SSLContext) -> None:
-        self._world = world
+    def __init__(self, broker: SecuredBroker, context: ssl.SSLContext) -> None:
+        self._broker = broker
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
         self._reader: asyncio.StreamReader
@@ -40,7 +40,7 @@ class TlsClient:
 
     async def connect(self, listener: str = "SSL") -> None:
         """Open the socket."""
-        self._reader, self._writer = await asyncio.open_connection(*self._world.address(listener))
+        self._reader, self._writer = await asyncio.open_connection(*self._broker.address(listener))
 
     def hello(self) -> bytes:
         """Return the first bytes of the handshake."""
@@ -92,10 +92,10 @@ class TlsClient:
 class TlsAttacker:
     """A client without a valid certificate, which can change the bytes of one that has it."""
 
-    def __init__(self, world: SecuredBroker, seed: int) -> None:
+    def __init__(self, broker: SecuredBroker, seed: int) -> None:
         self.random = random.Random(seed)  # noqa: S311 - reproducible
-        self._world = world
-        files = world.files
+        self._broker = broker
+        files = broker.files
         directory = files.directory / "other"
         directory.mkdir()
         other = authority("other").issue("alice")
@@ -127,7 +127,7 @@ class TlsAttacker:
     async def _connect(self, context: ssl.SSLContext, listener: str = "SSL") -> TlsClient:
         versions = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
         context.maximum_version = self.random.choice(versions)
-        connected = TlsClient(self._world, context)
+        connected = TlsClient(self._broker, context)
         await connected.connect(listener)
         return connected
 
@@ -169,17 +169,17 @@ class TlsAttacker:
 
 async def attack(directory: Path, connections: int, seed: int) -> None:
     """Make connections of which none must be served; afterwards a client is served."""
-    async with secured_broker(directory, ssl_client_auth="required") as world:
-        attacker = TlsAttacker(world, seed)
+    async with secured_broker(directory, ssl_client_auth="required") as broker:
+        attacker = TlsAttacker(broker, seed)
         for _ in range(connections):
             plan = attacker.random.choice(attacker.plans)
             async with asyncio.timeout(TIMEOUT_S):
                 assert TOPIC not in await plan(), plan.__name__
-        connected = TlsClient(world, world.files.client_context(client()))
+        connected = TlsClient(broker, broker.files.client_context(client()))
         await connected.connect()
         await connected.complete_handshake()
         assert TOPIC in await connected.finish(connected.encrypted(METADATA))
-        assert world.connections == []
+        assert broker.connections == []
 
 
 @pytest.mark.parametrize("seed", range(2))

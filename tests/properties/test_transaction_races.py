@@ -172,7 +172,7 @@ class Races:
     """Two clients, one transactional id, two partitions, and events in between."""
 
     def __init__(self, level: int, versions: tuple[int, int], epochs_left: int | None) -> None:
-        self.world = ManualTransactionCoordinator(level=level, writes_markers=False)
+        self.coordinator = ManualTransactionCoordinator(level=level, writes_markers=False)
         self.clients = [Client(version if level == 2 else 0) for version in versions]
         self.partitions = {
             topic_partition: PartitionModel() for topic_partition in TOPIC_PARTITIONS
@@ -184,14 +184,14 @@ class Races:
         """The open transaction of the id."""
         self.entries = 0
         if epochs_left is not None:
-            self.world.seed(producer_epoch=LAST_PRODUCER_EPOCH - epochs_left)
+            self.coordinator.seed(producer_epoch=LAST_PRODUCER_EPOCH - epochs_left)
         self.read_log()
 
     # Decisions in the log
 
     def read_log(self) -> None:
         """Check the records since the last call; only these may lead to requests for markers."""
-        for record in self.world.records()[self.entries :]:
+        for record in self.coordinator.records()[self.entries :]:
             self.entries += 1
             if record.value is None:
                 continue
@@ -204,15 +204,15 @@ class Races:
                     or self.client_transaction.requested_commit is True
                 ), "its commit was not requested"
                 self.client_transaction = None
-        for marker in self.world.markers:
-            decided = self.world.describe()
+        for marker in self.coordinator.markers:
+            decided = self.coordinator.describe()
             assert decided.producer == (marker.producer_id, marker.producer_epoch)
             assert decided.state in PREPARED_STATES
             assert marker.is_commit is (decided.state is TransactionState.PREPARE_COMMIT)
             assert marker.partitions == tuple(sorted(decided.partitions))
 
     def fail_next_append(self, *, fails: bool) -> None:
-        self.world.log.next_error = OSError(28, "no space left on device") if fails else None
+        self.coordinator.log.next_error = OSError(28, "no space left on device") if fails else None
 
     # Actions of clients
 
@@ -249,7 +249,7 @@ class Races:
         expected = client.producer if keeps_id else None
         self.fail_next_append(fails=fails)
         try:
-            producer = self.world.init(expected)
+            producer = self.coordinator.init(expected)
         except KafkaError as error:
             if error.code is ErrorCode.PRODUCER_FENCED:
                 client.reset(None)
@@ -272,7 +272,7 @@ class Races:
         partition = self.partitions[topic_partition]
         try:
             if client.version < 2:
-                self.world.add(client.producer, topic_partition, version=0)
+                self.coordinator.add(client.producer, topic_partition, version=0)
             if not partition.is_open(client.producer):
                 self.add_partition(client, topic_partition)
         except KafkaError as error:
@@ -291,13 +291,13 @@ class Races:
 
     def add_partition(self, client: Client, topic_partition: TopicPartition) -> None:
         assert client.producer is not None
-        codes = self.world.coordinator.verify_or_add_partitions(
+        codes = self.coordinator.coordinator.verify_or_add_partitions(
             ID, client.producer, [topic_partition], adds_missing=client.version >= 2
         )
         if codes[topic_partition] is not ErrorCode.NONE:
             raise KafkaError(codes[topic_partition])
         if (
-            self.world.describe().state is TransactionState.ONGOING
+            self.coordinator.describe().state is TransactionState.ONGOING
             and client.client_transaction.decided is None
         ):
             assert self.client_transaction in {None, client.client_transaction}, (
@@ -315,7 +315,9 @@ class Races:
         client.client_transaction.requested_commit = is_commit
         self.fail_next_append(fails=fails)
         try:
-            successor = self.world.end(client.producer, is_commit=is_commit, version=client.version)
+            successor = self.coordinator.end(
+                client.producer, is_commit=is_commit, version=client.version
+            )
         except KafkaError as error:
             is_retriable = {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR}
             if error.code in is_retriable:
@@ -339,9 +341,9 @@ class Races:
     # Other events
 
     def write_marker(self) -> None:
-        if not self.world.markers:
+        if not self.coordinator.markers:
             return
-        intent = self.world.markers[0]
+        intent = self.coordinator.markers[0]
         unmarked = [
             topic_partition
             for topic_partition in intent.partitions
@@ -351,20 +353,20 @@ class Races:
             self.partitions[unmarked[0]].end(intent)
             self.marked.append(unmarked[0])
         else:
-            self.world.complete(self.world.markers.pop(0))
+            self.coordinator.complete(self.coordinator.markers.pop(0))
             self.marked.clear()
             self.read_log()
 
     def write_all_markers(self) -> None:
-        while self.world.markers:
+        while self.coordinator.markers:
             self.write_marker()
 
     def advance_clock(self, ms: int) -> None:
-        self.world.clock.advance(ms)
+        self.coordinator.clock.advance(ms)
         self.read_log()
 
     def restart(self) -> None:
-        self.world = self.world.restart()
+        self.coordinator = self.coordinator.restart()
         # The coordinator has lost which markers were written, and writes them again.
         self.marked.clear()
         self.read_log()
@@ -375,7 +377,7 @@ class Races:
         live = []
         for producer in self.issued:
             try:
-                self.world.verify(producer, A)
+                self.coordinator.verify(producer, A)
             except KafkaError:
                 continue
             live.append(producer)

@@ -78,17 +78,17 @@ class TransactionHistory(RuleBasedStateMachine):
 
     @initialize(level=st.sampled_from([0, 1, 2]), epochs_left=st.sampled_from([None, 0, 1, 2]))
     def begin(self, level: int, epochs_left: int | None) -> None:
-        self.world = ManualTransactionCoordinator(level=level, writes_markers=False)
+        self.coordinator = ManualTransactionCoordinator(level=level, writes_markers=False)
         self.writes_tags = level > 0
         if epochs_left is not None:
-            self.world.seed(producer_epoch=LAST_PRODUCER_EPOCH - epochs_left)
+            self.coordinator.seed(producer_epoch=LAST_PRODUCER_EPOCH - epochs_left)
 
     def producer_of(
         self, name: str, shift: int, *, is_previous: bool = False
     ) -> ProducerIdAndEpoch:
         """Return the producer of an id, or a stale or unknown one."""
         try:
-            transaction = self.world.describe(name)
+            transaction = self.coordinator.describe(name)
         except KafkaError:
             return ProducerIdAndEpoch(4_000, 0)
         if is_previous:
@@ -97,18 +97,18 @@ class TransactionHistory(RuleBasedStateMachine):
 
     def send(self, request: object, *, fails: bool) -> None:
         assert callable(request)
-        entries = len(self.world.log.entries)
-        before = dict(hard_state(self.world.machine))
-        self.world.log.next_error = OSError(28, "no space left on device") if fails else None
+        entries = len(self.coordinator.log.entries)
+        before = dict(hard_state(self.coordinator.machine))
+        self.coordinator.log.next_error = OSError(28, "no space left on device") if fails else None
         try:
             request()
         except KafkaError:
             # A new producer that fences another gets a retriable error, and a record is written;
             # other refusals write none.
-            if len(self.world.log.entries) == entries:
-                assert hard_state(self.world.machine) == before
+            if len(self.coordinator.log.entries) == entries:
+                assert hard_state(self.coordinator.machine) == before
         finally:
-            self.world.log.next_error = None
+            self.coordinator.log.next_error = None
 
     @rule(name=IDS, shift=SHIFTS, keeps_id=st.booleans(), is_previous=RARELY,
           fails=RARELY)  # fmt: skip
@@ -116,7 +116,7 @@ class TransactionHistory(RuleBasedStateMachine):
         self, name: str, shift: int, *, keeps_id: bool, is_previous: bool, fails: bool
     ) -> None:
         expected = self.producer_of(name, shift, is_previous=is_previous) if keeps_id else None
-        self.send(lambda: self.world.init(expected, transactional_id=name), fails=fails)
+        self.send(lambda: self.coordinator.init(expected, transactional_id=name), fails=fails)
 
     @rule(name=IDS, shift=SHIFTS, partitions=PARTITIONS, version=VERSIONS, fails=RARELY)
     def add(
@@ -124,7 +124,9 @@ class TransactionHistory(RuleBasedStateMachine):
     ) -> None:
         producer = self.producer_of(name, shift)
         self.send(
-            lambda: self.world.add(producer, *partitions, version=version, transactional_id=name),
+            lambda: self.coordinator.add(
+                producer, *partitions, version=version, transactional_id=name
+            ),
             fails=fails,
         )
 
@@ -136,7 +138,7 @@ class TransactionHistory(RuleBasedStateMachine):
     ) -> None:  # fmt: skip
         producer = self.producer_of(name, shift, is_previous=is_previous)
         self.send(
-            lambda: self.world.end(
+            lambda: self.coordinator.end(
                 producer, is_commit=is_commit, version=version, transactional_id=name
             ),
             fails=fails,
@@ -144,27 +146,27 @@ class TransactionHistory(RuleBasedStateMachine):
 
     @rule(fails=RARELY)
     def complete_all_markers(self, *, fails: bool) -> None:
-        pending, self.world.markers = self.world.markers, []
+        pending, self.coordinator.markers = self.coordinator.markers, []
         for intent in pending:
-            self.send(partial(self.world.complete, intent), fails=fails)
+            self.send(partial(self.coordinator.complete, intent), fails=fails)
             if fails:
-                self.world.markers.append(intent)
+                self.coordinator.markers.append(intent)
 
     @rule(data=st.data(), fails=RARELY)
     def complete_marker(self, data: st.DataObject, *, fails: bool) -> None:
-        markers = self.world.markers + self.world.written
+        markers = self.coordinator.markers + self.coordinator.written
         if markers:
             intent = data.draw(st.sampled_from(markers))
-            self.send(lambda: self.world.complete(intent), fails=fails)
+            self.send(lambda: self.coordinator.complete(intent), fails=fails)
 
     @rule(ms=TIMES_MS, fails=RARELY)
     def advance_clock(self, ms: int, *, fails: bool) -> None:
-        self.send(lambda: self.world.clock.advance(ms), fails=fails)
+        self.send(lambda: self.coordinator.clock.advance(ms), fails=fails)
 
     @rule(level=st.sampled_from([1, 2]))
     def change_level(self, level: int) -> None:
         if self.writes_tags:
-            self.world.set_level(level)
+            self.coordinator.set_level(level)
 
     @rule(name=IDS, partitions=PARTITIONS, version=VERSIONS, is_commit=st.booleans())
     def run_transaction(
@@ -173,7 +175,7 @@ class TransactionHistory(RuleBasedStateMachine):
         self.add(name, 0, partitions, version, fails=False)
         producer = self.producer_of(name, 0)
         self.send(
-            lambda: self.world.end(
+            lambda: self.coordinator.end(
                 producer, is_commit=is_commit, version=version, transactional_id=name
             ),
             fails=False,
@@ -183,24 +185,24 @@ class TransactionHistory(RuleBasedStateMachine):
     @rule(name=IDS, fails=RARELY)
     def reset(self, name: str, *, fails: bool) -> None:
         """Abort the open transaction, or remove an id without one, as a reset does."""
-        self.send(lambda: self.world.reset(name), fails=fails)
+        self.send(lambda: self.coordinator.reset(name), fails=fails)
 
     @rule()
     def restart(self) -> None:
-        self.world = self.world.restart()
-        pending = {marker.transactional_id for marker in self.world.markers}
+        self.coordinator = self.coordinator.restart()
+        pending = {marker.transactional_id for marker in self.coordinator.markers}
         assert pending == {
             transaction.transactional_id
-            for transaction in self.world.machine.transactions()
+            for transaction in self.coordinator.machine.transactions()
             if transaction.state in PREPARED_STATES
         }
 
     @invariant()
     def replay_equals_state(self) -> None:
-        if not hasattr(self, "world"):
+        if not hasattr(self, "coordinator"):
             return
-        expected = hard_state(self.world.machine, has_tags=self.writes_tags)
-        log = self.world.log
+        expected = hard_state(self.coordinator.machine, has_tags=self.writes_tags)
+        log = self.coordinator.log
         for form in (
             log,
             log.compact(),
@@ -212,7 +214,7 @@ class TransactionHistory(RuleBasedStateMachine):
     @invariant()
     def states_follow_each_other(self) -> None:
         states_by_id: dict[str, list[Transaction | None]] = {}
-        for record in self.world.records() if hasattr(self, "world") else ():
+        for record in self.coordinator.records() if hasattr(self, "coordinator") else ():
             assert isinstance(record.key, str)
             assert record.value is None or isinstance(record.value, Transaction)
             states_by_id.setdefault(record.key, []).append(record.value)

@@ -198,18 +198,18 @@ def read_committed(partition: Partition, max_bytes: int = 10**6) -> list[Record]
     return records
 
 
-def check(world: WrittenPartition, max_bytes: int) -> None:
+def check(partition: WrittenPartition, max_bytes: int) -> None:
     """Check the records that a reader of committed records sees."""
-    stable = world.partition.last_stable_offset
-    undecided = [row[0] for writer in world.writers for row in writer.undecided]
-    assert stable == min(undecided, default=world.partition.end_offset)
-    decided = {row for row in world.committed if row[0] < stable}
+    stable = partition.partition.last_stable_offset
+    undecided = [row[0] for writer in partition.writers for row in writer.undecided]
+    assert stable == min(undecided, default=partition.partition.end_offset)
+    decided = {row for row in partition.committed if row[0] < stable}
     rows = [
         (record.offset, record.key, record.value)
-        for record in read_committed(world.partition, max_bytes)
+        for record in read_committed(partition.partition, max_bytes)
     ]
     assert rows == sorted(rows)
-    if "compact" not in world.config.cleanup_policy:
+    if "compact" not in partition.config.cleanup_policy:
         assert rows == sorted(decided)
     assert decided.issuperset(rows)
     latest = {key: value for _, key, value in sorted(decided)}
@@ -221,17 +221,17 @@ def check(world: WrittenPartition, max_bytes: int) -> None:
 def test_readers_see_committed_records(
     config: LogConfig, steps: Sequence[Step], max_bytes: int
 ) -> None:
-    world = WrittenPartition(config)
+    partition = WrittenPartition(config)
     for step in steps:
-        world.apply(step)
-    check(world, max_bytes)
+        partition.apply(step)
+    check(partition, max_bytes)
     for event in ("roll", "compact", "kill", "stop"):
-        world.apply(Step(event, size=4))
-        check(world, max_bytes)
+        partition.apply(Step(event, size=4))
+        check(partition, max_bytes)
     for writer in range(3):
-        world.apply(Step("abort", writer))
-    check(world, max_bytes)
-    assert world.partition.last_stable_offset == world.partition.end_offset
+        partition.apply(Step("abort", writer))
+    check(partition, max_bytes)
+    assert partition.partition.last_stable_offset == partition.partition.end_offset
 
 
 SCRIPT = [
@@ -265,9 +265,9 @@ def steps_until_the_end(config: LogConfig, files: FaultyFiles) -> int:
     """Return how many steps of the script were done when the disk failed."""
     completed = 0
     try:
-        world = WrittenPartition(config, files)
+        partition = WrittenPartition(config, files)
         for step in SCRIPT:
-            world.apply(step)
+            partition.apply(step)
             completed += 1
     except CrashedError:
         return completed
@@ -280,11 +280,11 @@ def test_crash_at_any_step_leaves_every_transaction_complete(
     config: LogConfig, part: float
 ) -> None:
     disk = FaultyFiles(MemoryFiles())
-    world = WrittenPartition(config, disk)
-    states = [visible_state(world.partition)]
+    partition = WrittenPartition(config, disk)
+    states = [visible_state(partition.partition)]
     for step in SCRIPT:
-        world.apply(step)
-        states.append(visible_state(world.partition))
+        partition.apply(step)
+        states.append(visible_state(partition.partition))
     for fail_at in range(disk.steps):
         files = FaultyFiles(MemoryFiles(), fail_at=fail_at, part=part)
         completed = steps_until_the_end(config, files)

@@ -204,9 +204,9 @@ class ManualMigrationCoordinator(ManualGroupCoordinator):
         return self.records()[count:]
 
 
-def world_of(
+def coordinator_of(
     partitions: int = 4, policy: str = "bidirectional", **config: str
 ) -> ManualMigrationCoordinator:
-    """Return a world with a topic `t` with that many partitions."""
+    """Return a coordinator with a topic `t` with that many partitions."""
     text = {name.replace("_", "."): value for name, value in config.items()}
     return ManualMigrationCoordinator(policy, text, topics=[topic_image("t", partitions)])

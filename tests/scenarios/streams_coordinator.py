@@ -97,7 +97,7 @@ class ManualStreamsCoordinator(ManualGroupCoordinator):
 
     def again(self, log: MemoryCoordinatorLog | None = None) -> ManualStreamsCoordinator:
         """Return a new coordinator that loads the log; the clock is unchanged."""
-        world = ManualStreamsCoordinator(
+        coordinator = ManualStreamsCoordinator(
             {},
             self.own_config,
             self.subtopologies,
@@ -105,9 +105,9 @@ class ManualStreamsCoordinator(ManualGroupCoordinator):
             log=log or MemoryCoordinatorLog(self.log.entries),
             clock=ManualClock(self.clock.now_ms()),
         )
-        world.topics = dict(self.topics)
-        world.show(MetadataDelta(created=tuple(self.topics.values())))
-        return world
+        coordinator.topics = dict(self.topics)
+        coordinator.show(MetadataDelta(created=tuple(self.topics.values())))
+        return coordinator
 
     def set_topic(self, name: str, partitions: int) -> None:
         """Create a topic, or change its number of partitions."""
@@ -257,7 +257,7 @@ class ManualStreamsCoordinator(ManualGroupCoordinator):
         return retained["0"]
 
 
-def events_of(world: ManualStreamsCoordinator, request: Request) -> list[Event]:
+def events_of(coordinator: ManualStreamsCoordinator, request: Request) -> list[Event]:
     """Return the events of a decision on a request, without carrying it out."""
-    decided = world.machine.streams.heartbeat(request, CLIENT, world.clock.now_ms())
+    decided = coordinator.machine.streams.heartbeat(request, CLIENT, coordinator.clock.now_ms())
     return list(decided.events)

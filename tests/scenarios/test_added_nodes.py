@@ -30,117 +30,117 @@ _BROKER = 4
 
 
 @pytest.fixture
-def world() -> Iterator[ServedCluster]:
+def cluster() -> Iterator[ServedCluster]:
     with ServedCluster() as running:
         yield running
 
 
-def described(world: ServedCluster, node: int = 1) -> dict[int, tuple[int, str | None]]:
+def described(cluster: ServedCluster, node: int = 1) -> dict[int, tuple[int, str | None]]:
     """Return port and rack of each node in a DescribeCluster response."""
-    answer = world.client(node).call(DescribeClusterRequest(), 0)
+    answer = cluster.client(node).call(DescribeClusterRequest(), 0)
     return {each.broker_id: (each.port, each.rack) for each in answer.brokers}
 
 
-def reassign(world: ServedCluster, *replicas: int, node: int = 1) -> None:
+def reassign(cluster: ServedCluster, *replicas: int, node: int = 1) -> None:
     """Move the replicas of the partition to these nodes; the first one is preferred."""
     partition = AlterPartitionReassignmentsRequest.ReassignablePartition(
         partition_index=0, replicas=list(replicas)
     )
     topic = AlterPartitionReassignmentsRequest.ReassignableTopic(name=TOPIC, partitions=[partition])
     request = AlterPartitionReassignmentsRequest(topics=[topic], timeout_ms=1_000)
-    answer = world.client(node).call(request, 0)
+    answer = cluster.client(node).call(request, 0)
     assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
 
 
-def test_clients_find_an_added_node_that_has_no_partitions(world: ServedCluster) -> None:
-    world.broker.nodes.add(config={"broker.rack": "b"})
+def test_clients_find_an_added_node_that_has_no_partitions(cluster: ServedCluster) -> None:
+    cluster.broker.nodes.add(config={"broker.rack": "b"})
     for node in (1, 2, 3, 4):
-        found = described(world, node)
+        found = described(cluster, node)
         assert sorted(found) == [1, 2, 3, 4]
-        assert found[4] == (world.port(4), "b")
+        assert found[4] == (cluster.port(4), "b")
         listed = {
-            each.node_id: (each.port, each.rack) for each in world.metadata(node=node).brokers
+            each.node_id: (each.port, each.rack) for each in cluster.metadata(node=node).brokers
         }
         assert listed == found
-    assert world.leadership(node=4) == (1, 0, {1, 2, 3})
-    assert world.produce(b"a", node=4).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    world.create("u", (4, 2))
-    assert world.leadership("u", node=4) == (4, 0, {4, 2})
+    assert cluster.leadership(node=4) == (1, 0, {1, 2, 3})
+    assert cluster.produce(b"a", node=4).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    cluster.create("u", (4, 2))
+    assert cluster.leadership("u", node=4) == (4, 0, {4, 2})
 
 
-def test_the_settings_of_an_added_node_are_described(world: ServedCluster) -> None:
-    world.broker.nodes.add(config={"broker.rack": "b", "replica.lag.time.max.ms": 5_000})
+def test_the_settings_of_an_added_node_are_described(cluster: ServedCluster) -> None:
+    cluster.broker.nodes.add(config={"broker.rack": "b", "replica.lag.time.max.ms": 5_000})
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=_BROKER, resource_name="4", configuration_keys=None
     )
-    answer = world.client(4).call(DescribeConfigsRequest(resources=[resource]), 4)
+    answer = cluster.client(4).call(DescribeConfigsRequest(resources=[resource]), 4)
     values = {each.name: each.value for each in answer.results[0].configs}
     assert values["broker.rack"] == "b"
     assert values["replica.lag.time.max.ms"] == "5000"
     assert values["node.id"] == "4"
-    assert values["listeners"] == f"PLAINTEXT://127.0.0.1:{world.port(4)}"
+    assert values["listeners"] == f"PLAINTEXT://127.0.0.1:{cluster.port(4)}"
 
 
-def test_new_topics_use_an_added_node(world: ServedCluster) -> None:
-    world.broker.nodes.add()
+def test_new_topics_use_an_added_node(cluster: ServedCluster) -> None:
+    cluster.broker.nodes.add()
     topic = CreateTopicsRequest.CreatableTopic(name="u", num_partitions=4, replication_factor=4)
-    answer = world.client(1).call(CreateTopicsRequest(topics=[topic], timeout_ms=1_000), 7)
+    answer = cluster.client(1).call(CreateTopicsRequest(topics=[topic], timeout_ms=1_000), 7)
     assert answer.topics[0].error_code == ErrorCode.NONE
-    assert {world.leadership("u", index).leader for index in range(4)} == {1, 2, 3, 4}
+    assert {cluster.leadership("u", index).leader for index in range(4)} == {1, 2, 3, 4}
 
 
-def test_a_node_is_replaced_without_loss(world: ServedCluster) -> None:
-    world.append(b"a")
-    world.broker.nodes.add()
-    reassign(world, 4, 2, 3)
-    leader = world.leadership(node=2).leader
+def test_a_node_is_replaced_without_loss(cluster: ServedCluster) -> None:
+    cluster.append(b"a")
+    cluster.broker.nodes.add()
+    reassign(cluster, 4, 2, 3)
+    leader = cluster.leadership(node=2).leader
     assert leader != 1
-    assert world.append(b"b", node=leader) == 1
-    waiting = world.connect(1)
-    port = world.port(1)
-    world.broker.nodes[1].remove()
+    assert cluster.append(b"b", node=leader) == 1
+    waiting = cluster.connect(1)
+    port = cluster.port(1)
+    cluster.broker.nodes[1].remove()
     with pytest.raises(ConnectionClosedError):
         waiting.receive_frame()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), 10)
-    assert sorted(described(world, 2)) == [2, 3, 4]
-    world.broker.move_leader(TOPIC, 0, 4)
-    assert world.values(node=4) == [b"a", b"b"]
-    assert world.append(b"c", node=4) == 2
+    assert sorted(described(cluster, 2)) == [2, 3, 4]
+    cluster.broker.move_leader(TOPIC, 0, 4)
+    assert cluster.values(node=4) == [b"a", b"b"]
+    assert cluster.append(b"c", node=4) == 2
 
 
-def test_a_node_with_replicas_is_not_removed(world: ServedCluster) -> None:
+def test_a_node_with_replicas_is_not_removed(cluster: ServedCluster) -> None:
     with pytest.raises(
         ValueError,
         match=r"^node 2 cannot be removed: it has replicas of 1 partition, such as t-0: reassign "
         r"them to other nodes first$",
     ):
-        world.broker.nodes[2].remove()
-    assert world.leadership() == (1, 0, {1, 2, 3})
-    assert world.metadata(node=2).brokers
+        cluster.broker.nodes[2].remove()
+    assert cluster.leadership() == (1, 0, {1, 2, 3})
+    assert cluster.metadata(node=2).brokers
 
 
-def test_an_unregistered_node_is_reported_until_it_is_started_again(world: ServedCluster) -> None:
+def test_an_unregistered_node_is_reported_until_it_is_started_again(cluster: ServedCluster) -> None:
     """As in Kafka, the API unregisters a running node with replicas."""
-    node = world.broker.nodes[2]
-    answer = world.client(1).call(UnregisterBrokerRequest(broker_id=2), 0)
+    node = cluster.broker.nodes[2]
+    answer = cluster.client(1).call(UnregisterBrokerRequest(broker_id=2), 0)
     assert answer.error_code == ErrorCode.NONE
     assert (node.state, node.is_registered) == ("running", False)
-    assert sorted(described(world)) == [1, 3]
-    assert world.leadership() == (1, 0, {1, 3})
+    assert sorted(described(cluster)) == [1, 3]
+    assert cluster.leadership() == (1, 0, {1, 3})
     node.start()
     assert (node.state, node.is_registered) == ("running", True)
-    assert world.leadership() == (1, 0, {1, 2, 3})
+    assert cluster.leadership() == (1, 0, {1, 2, 3})
 
 
 def test_added_and_removed_nodes_survive_a_restart(tmp_path: Path) -> None:
-    with ServedCluster(data_directory=tmp_path) as world:
-        world.broker.nodes.add(config={"broker.rack": "b"})
-        world.broker.nodes.add(9)
-        reassign(world, 4, 2, 3)
-        world.broker.nodes[1].remove()
-        leader = world.leadership(node=2).leader
-        world.append(b"a", node=leader)
+    with ServedCluster(data_directory=tmp_path) as cluster:
+        cluster.broker.nodes.add(config={"broker.rack": "b"})
+        cluster.broker.nodes.add(9)
+        reassign(cluster, 4, 2, 3)
+        cluster.broker.nodes[1].remove()
+        leader = cluster.leadership(node=2).leader
+        cluster.append(b"a", node=leader)
     with Broker(brokers=3, data_directory=tmp_path) as again:
         assert list(again.nodes) == [2, 3, 4, 9]
         assert [node.state for node in again.nodes.values()] == ["running"] * 4

@@ -22,10 +22,10 @@ from tests.scenarios.group_coordinator import (
 
 
 def test_a_first_member_leads_the_first_generation() -> None:
-    world = ManualGroupCoordinator()
-    join = world.join()
+    coordinator = ManualGroupCoordinator()
+    join = coordinator.join()
     assert waits(join)
-    world.clock.advance(0)
+    coordinator.clock.advance(0)
     joined = answered(join)
     assert joined.error_code is ErrorCode.NONE
     assert joined.generation_id == 1
@@ -34,29 +34,29 @@ def test_a_first_member_leads_the_first_generation() -> None:
     assert joined.protocol_type == "consumer"
     assert [member.member_id for member in joined.members] == [joined.member_id]
     assert joined.members[0].metadata == subscription("t")
-    assert world.state() == "CompletingRebalance"
-    synced = answered(world.sync(joined.member_id, 1, {joined.member_id: b"all"}))
+    assert coordinator.state() == "CompletingRebalance"
+    synced = answered(coordinator.sync(joined.member_id, 1, {joined.member_id: b"all"}))
     assert synced.assignment == b"all"
-    assert world.state() == "Stable"
+    assert coordinator.state() == "Stable"
 
 
 def test_a_new_group_is_recorded_empty_and_then_with_its_generation() -> None:
-    world = ManualGroupCoordinator()
-    join = world.join(session_ms=7_000, rebalance_ms=8_000)
-    first = world.last_group_record()
+    coordinator = ManualGroupCoordinator()
+    join = coordinator.join(session_ms=7_000, rebalance_ms=8_000)
+    first = coordinator.last_group_record()
     assert first is not None
     assert (first.protocol_type, first.generation, first.members) == ("", 0, [])
-    world.clock.advance(0)
+    coordinator.clock.advance(0)
     member_id = answered(join).member_id
-    assert len(world.log.entries) == 1
-    world.clock.advance(5)
-    world.sync(member_id, 1, {member_id: b"all"})
-    settled = world.last_group_record()
+    assert len(coordinator.log.entries) == 1
+    coordinator.clock.advance(5)
+    coordinator.sync(member_id, 1, {member_id: b"all"})
+    settled = coordinator.last_group_record()
     assert settled is not None
     assert (settled.protocol_type, settled.generation, settled.protocol, settled.leader) == (
         "consumer", 1, "range", member_id,
     )  # fmt: skip
-    assert settled.current_state_timestamp == world.clock.now_ms() - 5
+    assert settled.current_state_timestamp == coordinator.clock.now_ms() - 5
     (member,) = settled.members
     assert (member.client_id, member.client_host) == ("client", "/127.0.0.1")
     assert (member.session_timeout, member.rebalance_timeout) == (7_000, 8_000)
@@ -64,173 +64,175 @@ def test_a_new_group_is_recorded_empty_and_then_with_its_generation() -> None:
 
 
 def test_members_joining_together_form_one_generation_and_wait_for_the_leader() -> None:
-    world = ManualGroupCoordinator()
-    joins = [world.join() for _ in range(3)]
-    world.clock.advance(0)
+    coordinator = ManualGroupCoordinator()
+    joins = [coordinator.join() for _ in range(3)]
+    coordinator.clock.advance(0)
     leader, *followers = [answered(join) for join in joins]
     assert leader.leader == leader.member_id
     assert len(leader.members) == 3
     assert all(follower.members == [] for follower in followers)
-    syncs = [world.sync(follower.member_id, 1) for follower in followers]
+    syncs = [coordinator.sync(follower.member_id, 1) for follower in followers]
     assert all(waits(sync) for sync in syncs)
-    world.sync(leader.member_id, 1, {followers[0].member_id: b"x"})
+    coordinator.sync(leader.member_id, 1, {followers[0].member_id: b"x"})
     assert [answered(sync).assignment for sync in syncs] == [b"x", b""]
 
 
 def test_the_initial_delay_is_extended_while_members_join() -> None:
-    world = ManualGroupCoordinator({"group.initial.rebalance.delay.ms": "3000"})
-    join = world.join(rebalance_ms=7_000)
-    world.clock.advance(2_000)
-    second = world.join(rebalance_ms=7_000)
-    world.clock.advance(1_000)
+    coordinator = ManualGroupCoordinator({"group.initial.rebalance.delay.ms": "3000"})
+    join = coordinator.join(rebalance_ms=7_000)
+    coordinator.clock.advance(2_000)
+    second = coordinator.join(rebalance_ms=7_000)
+    coordinator.clock.advance(1_000)
     assert waits(join)
-    world.clock.advance(2_999)
+    coordinator.clock.advance(2_999)
     assert waits(join)
-    world.clock.advance(1)
+    coordinator.clock.advance(1)
     assert answered(join).generation_id == answered(second).generation_id == 1
 
 
 def test_the_initial_delay_is_limited_by_the_rebalance_timeout() -> None:
-    world = ManualGroupCoordinator({"group.initial.rebalance.delay.ms": "3000"})
-    join = world.join(rebalance_ms=7_000)
+    coordinator = ManualGroupCoordinator({"group.initial.rebalance.delay.ms": "3000"})
+    join = coordinator.join(rebalance_ms=7_000)
     for _ in range(6):
-        world.clock.advance(1_000)
-        world.join(rebalance_ms=7_000)
-    world.clock.advance(999)
+        coordinator.clock.advance(1_000)
+        coordinator.join(rebalance_ms=7_000)
+    coordinator.clock.advance(999)
     assert waits(join)
-    world.clock.advance(1)
+    coordinator.clock.advance(1)
     assert len(answered(join).members) == 7
 
 
 def test_new_dynamic_members_get_a_member_id_first() -> None:
     """KIP-394."""
-    world = ManualGroupCoordinator()
-    answer = answered(world.join(knows_ids=True))
+    coordinator = ManualGroupCoordinator()
+    answer = answered(coordinator.join(knows_ids=True))
     assert answer.error_code is ErrorCode.MEMBER_ID_REQUIRED
     assert answer.member_id.startswith("client-")
     assert len(answer.member_id) == len("client-") + 36
-    join = world.join(answer.member_id, knows_ids=True)
-    world.clock.advance(0)
+    join = coordinator.join(answer.member_id, knows_ids=True)
+    coordinator.clock.advance(0)
     assert answered(join).member_id == answer.member_id
 
 
 def test_an_unused_member_id_is_removed_after_a_session_timeout() -> None:
-    world = ManualGroupCoordinator()
-    answer = answered(world.join(knows_ids=True))
-    world.clock.advance(SESSION_MS)
-    late = answered(world.join(answer.member_id, knows_ids=True))
+    coordinator = ManualGroupCoordinator()
+    answer = answered(coordinator.join(knows_ids=True))
+    coordinator.clock.advance(SESSION_MS)
+    late = answered(coordinator.join(answer.member_id, knows_ids=True))
     assert late.error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_rebalance_waits_for_members_with_new_ids() -> None:
-    world = ManualGroupCoordinator()
-    (leader,) = world.stable(None)
-    answer = answered(world.join(knows_ids=True))
-    rejoin = world.join(leader, protocols={"range": subscription("t", "u")})
+    coordinator = ManualGroupCoordinator()
+    (leader,) = coordinator.stable(None)
+    answer = answered(coordinator.join(knows_ids=True))
+    rejoin = coordinator.join(leader, protocols={"range": subscription("t", "u")})
     assert waits(rejoin)
-    join = world.join(answer.member_id, knows_ids=True)
+    join = coordinator.join(answer.member_id, knows_ids=True)
     assert answered(join).generation_id == answered(rejoin).generation_id == 2
 
 
 def test_a_joining_member_triggers_a_rebalance() -> None:
-    world = ManualGroupCoordinator()
-    (leader,) = world.stable(None)
-    new_member = world.join()
+    coordinator = ManualGroupCoordinator()
+    (leader,) = coordinator.stable(None)
+    new_member = coordinator.join()
     assert waits(new_member)
-    assert world.state() == "PreparingRebalance"
-    assert world.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
-    rejoined = answered(world.join(leader))
+    assert coordinator.state() == "PreparingRebalance"
+    assert coordinator.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    rejoined = answered(coordinator.join(leader))
     assert rejoined.generation_id == 2
     assert {member.member_id for member in rejoined.members} == {
         leader,
         answered(new_member).member_id,
     }
-    assert world.heartbeat(leader, 2) is ErrorCode.NONE
+    assert coordinator.heartbeat(leader, 2) is ErrorCode.NONE
 
 
 def test_members_that_do_not_rejoin_in_time_are_removed_and_another_leads() -> None:
-    world = ManualGroupCoordinator()
-    (leader,) = world.stable(None)
-    new_member = world.join()
+    coordinator = ManualGroupCoordinator()
+    (leader,) = coordinator.stable(None)
+    new_member = coordinator.join()
     for _ in range(REBALANCE_MS // 5_000):
         # Heartbeats extend the session, so the rebalance timeout removes the leader.
-        world.clock.advance(5_000)
-        world.heartbeat(leader, 1)
+        coordinator.clock.advance(5_000)
+        coordinator.heartbeat(leader, 1)
     joined = answered(new_member)
     assert joined.leader == joined.member_id
     assert [member.member_id for member in joined.members] == [joined.member_id]
-    assert world.heartbeat(leader, 2) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert coordinator.heartbeat(leader, 2) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_member_without_heartbeats_is_removed_after_its_session() -> None:
-    world = ManualGroupCoordinator()
-    leader, follower = world.stable(None, None)
-    world.clock.advance(SESSION_MS - 1)
-    assert world.heartbeat(follower, 1) is ErrorCode.NONE
-    world.clock.advance(1)
-    assert world.state() == "PreparingRebalance"
-    assert answered(world.join(follower)).leader == follower
-    assert world.heartbeat(leader, 2) is ErrorCode.UNKNOWN_MEMBER_ID
+    coordinator = ManualGroupCoordinator()
+    leader, follower = coordinator.stable(None, None)
+    coordinator.clock.advance(SESSION_MS - 1)
+    assert coordinator.heartbeat(follower, 1) is ErrorCode.NONE
+    coordinator.clock.advance(1)
+    assert coordinator.state() == "PreparingRebalance"
+    assert answered(coordinator.join(follower)).leader == follower
+    assert coordinator.heartbeat(leader, 2) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_heartbeats_set_no_timers() -> None:
-    world = ManualGroupCoordinator()
-    (leader,) = world.stable(None)
-    armed = len(world.shard._timers._heap)
+    coordinator = ManualGroupCoordinator()
+    (leader,) = coordinator.stable(None)
+    armed = len(coordinator.shard._timers._heap)
     for _ in range(100):
-        world.clock.advance(50)
-        assert world.heartbeat(leader, 1) is ErrorCode.NONE
-    assert len(world.shard._timers._heap) == armed
-    world.clock.advance(SESSION_MS - 1)
-    assert world.state() == "Stable"
-    world.clock.advance(1)
-    assert world.state() == "Empty"
+        coordinator.clock.advance(50)
+        assert coordinator.heartbeat(leader, 1) is ErrorCode.NONE
+    assert len(coordinator.shard._timers._heap) == armed
+    coordinator.clock.advance(SESSION_MS - 1)
+    assert coordinator.state() == "Stable"
+    coordinator.clock.advance(1)
+    assert coordinator.state() == "Empty"
 
 
 def test_an_empty_consumer_group_is_replaced_only_by_a_new_member() -> None:
     """An old member id is unknown in both protocols, and the group is unchanged."""
     empty = CoordinatorSerde(written_version).encode(group_epoch_record("g", 3, 0))
-    world = ManualGroupCoordinator(log=MemoryCoordinatorLog([empty]))
-    refused = answered(world.join("old"))
+    coordinator = ManualGroupCoordinator(log=MemoryCoordinatorLog([empty]))
+    refused = answered(coordinator.join("old"))
     assert (refused.error_code, refused.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "old")
-    assert world.log.entries == [empty]
-    group = world.machine.group("g")
+    assert coordinator.log.entries == [empty]
+    group = coordinator.machine.group("g")
     assert group is not None
     assert group.group_type is GroupType.CONSUMER
-    world.join()
-    assert world.state() == "PreparingRebalance"
-    recorded = world.last_group_record()
+    coordinator.join()
+    assert coordinator.state() == "PreparingRebalance"
+    recorded = coordinator.last_group_record()
     assert recorded is not None
     assert recorded.members == []
 
 
 def test_a_group_that_loses_its_last_member_is_recorded_empty() -> None:
-    world = ManualGroupCoordinator()
-    (leader,) = world.stable(None)
-    left = world.leave((leader, None))
+    coordinator = ManualGroupCoordinator()
+    (leader,) = coordinator.stable(None)
+    left = coordinator.leave((leader, None))
     assert [member.error_code for member in left.members] == [ErrorCode.NONE]
-    assert world.state() == "Empty"
-    recorded = world.last_group_record()
+    assert coordinator.state() == "Empty"
+    recorded = coordinator.last_group_record()
     assert recorded is not None
     assert (recorded.protocol_type, recorded.generation) == ("consumer", 2)
     assert (recorded.protocol, recorded.leader, recorded.members) == (None, None, [])
-    assert recorded.current_state_timestamp == world.clock.now_ms()
+    assert recorded.current_state_timestamp == coordinator.clock.now_ms()
 
 
 def test_a_leaving_member_triggers_a_rebalance() -> None:
-    world = ManualGroupCoordinator()
-    leader, follower = world.stable(None, None)
-    world.leave((leader, None))
-    assert world.heartbeat(follower, 1) is ErrorCode.REBALANCE_IN_PROGRESS
-    rejoined = answered(world.join(follower))
+    coordinator = ManualGroupCoordinator()
+    leader, follower = coordinator.stable(None, None)
+    coordinator.leave((leader, None))
+    assert coordinator.heartbeat(follower, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    rejoined = answered(coordinator.join(follower))
     assert (rejoined.generation_id, rejoined.leader) == (2, follower)
 
 
 def test_members_of_one_leave_request_have_their_own_results() -> None:
-    world = ManualGroupCoordinator()
-    world.stable("one", "two")
-    pending = answered(world.join(knows_ids=True)).member_id
-    left = world.leave(("", "one"), ("", "other"), ("", None), (pending, None), ("unknown", None))
+    coordinator = ManualGroupCoordinator()
+    coordinator.stable("one", "two")
+    pending = answered(coordinator.join(knows_ids=True)).member_id
+    left = coordinator.leave(
+        ("", "one"), ("", "other"), ("", None), (pending, None), ("unknown", None)
+    )
     assert [member.error_code for member in left.members] == [
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -239,119 +241,123 @@ def test_members_of_one_leave_request_have_their_own_results() -> None:
         ErrorCode.UNKNOWN_MEMBER_ID,
     ]
     assert left.error_code is ErrorCode.NONE
-    assert world.state() == "PreparingRebalance"
+    assert coordinator.state() == "PreparingRebalance"
 
 
 def test_an_unchanged_follower_that_joins_again_gets_the_current_generation() -> None:
-    world = ManualGroupCoordinator()
-    leader, follower = world.stable(None, None)
-    again = answered(world.join(follower))
+    coordinator = ManualGroupCoordinator()
+    leader, follower = coordinator.stable(None, None)
+    again = answered(coordinator.join(follower))
     assert (again.generation_id, again.leader, again.members) == (1, leader, [])
-    assert world.state() == "Stable"
+    assert coordinator.state() == "Stable"
 
 
 def test_a_rejoining_leader_or_a_changed_follower_triggers_a_rebalance() -> None:
-    world = ManualGroupCoordinator()
-    leader, follower = world.stable(None, None)
-    assert waits(world.join(leader))
-    answered(world.join(follower))
-    world.sync(leader, 2, {})
-    assert world.state() == "Stable"
-    assert waits(world.join(follower, protocols={"range": subscription("u")}))
-    assert world.state() == "PreparingRebalance"
+    coordinator = ManualGroupCoordinator()
+    leader, follower = coordinator.stable(None, None)
+    assert waits(coordinator.join(leader))
+    answered(coordinator.join(follower))
+    coordinator.sync(leader, 2, {})
+    assert coordinator.state() == "Stable"
+    assert waits(coordinator.join(follower, protocols={"range": subscription("u")}))
+    assert coordinator.state() == "PreparingRebalance"
 
 
 def test_a_join_repeated_before_the_sync_is_answered_again() -> None:
-    world = ManualGroupCoordinator()
-    join = world.join()
-    world.clock.advance(0)
+    coordinator = ManualGroupCoordinator()
+    join = coordinator.join()
+    coordinator.clock.advance(0)
     member_id = answered(join).member_id
-    again = answered(world.join(member_id))
+    again = answered(coordinator.join(member_id))
     assert again.generation_id == 1
     assert len(again.members) == 1
 
 
 def test_a_member_that_never_syncs_is_removed_after_the_rebalance_timeout() -> None:
-    world = ManualGroupCoordinator()
-    joins = [world.join(session_ms=REBALANCE_MS * 2) for _ in range(2)]
-    world.clock.advance(0)
+    coordinator = ManualGroupCoordinator()
+    joins = [coordinator.join(session_ms=REBALANCE_MS * 2) for _ in range(2)]
+    coordinator.clock.advance(0)
     leader, silent = [answered(join) for join in joins]
-    world.sync(leader.member_id, 1, {})
-    world.clock.advance(REBALANCE_MS)
-    assert world.state() == "PreparingRebalance"
-    assert world.heartbeat(silent.member_id, 1) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert answered(world.join(leader.member_id)).generation_id == 2
+    coordinator.sync(leader.member_id, 1, {})
+    coordinator.clock.advance(REBALANCE_MS)
+    assert coordinator.state() == "PreparingRebalance"
+    assert coordinator.heartbeat(silent.member_id, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert answered(coordinator.join(leader.member_id)).generation_id == 2
 
 
 def test_a_rebalance_answers_waiting_syncs_with_rebalance_in_progress() -> None:
-    world = ManualGroupCoordinator()
-    joins = [world.join() for _ in range(2)]
-    world.clock.advance(0)
+    coordinator = ManualGroupCoordinator()
+    joins = [coordinator.join() for _ in range(2)]
+    coordinator.clock.advance(0)
     _, follower = [answered(join) for join in joins]
-    sync = world.sync(follower.member_id, 1)
-    world.join()
+    sync = coordinator.sync(follower.member_id, 1)
+    coordinator.join()
     assert answered(sync).error_code is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_the_protocol_is_selected_by_votes_among_common_ones() -> None:
-    world = ManualGroupCoordinator()
+    coordinator = ManualGroupCoordinator()
     both = {"range": b"", "sticky": b""}
     other = {"sticky": b"", "range": b"", "own": b""}
-    joins = [world.join(protocols=protocols) for protocols in (both, other, other)]
-    world.clock.advance(0)
+    joins = [coordinator.join(protocols=protocols) for protocols in (both, other, other)]
+    coordinator.clock.advance(0)
     assert {answered(join).protocol_name for join in joins} == {"sticky"}
-    refused = answered(world.join(protocols={"own": b""}))
+    refused = answered(coordinator.join(protocols={"own": b""}))
     assert refused.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    refused = answered(world.join(protocols=both, protocol_type="connect"))
+    refused = answered(coordinator.join(protocols=both, protocol_type="connect"))
     assert refused.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_requests_with_unknown_members_and_other_generations_are_refused() -> None:
-    world = ManualGroupCoordinator()
-    (leader,) = world.stable(None)
-    assert world.heartbeat("unknown", 1) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert world.heartbeat(leader, 2) is ErrorCode.ILLEGAL_GENERATION
-    assert world.heartbeat(leader, 1, group="none") is ErrorCode.UNKNOWN_MEMBER_ID
-    assert answered(world.sync(leader, 0)).error_code is ErrorCode.ILLEGAL_GENERATION
-    assert answered(world.sync("unknown", 1)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
-    assert answered(world.sync(leader, 1, group="none")).error_code is (ErrorCode.UNKNOWN_MEMBER_ID)
-    wrong = answered(world.sync(leader, 1, protocol_name="sticky"))
+    coordinator = ManualGroupCoordinator()
+    (leader,) = coordinator.stable(None)
+    assert coordinator.heartbeat("unknown", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert coordinator.heartbeat(leader, 2) is ErrorCode.ILLEGAL_GENERATION
+    assert coordinator.heartbeat(leader, 1, group="none") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert answered(coordinator.sync(leader, 0)).error_code is ErrorCode.ILLEGAL_GENERATION
+    assert answered(coordinator.sync("unknown", 1)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert answered(coordinator.sync(leader, 1, group="none")).error_code is (
+        ErrorCode.UNKNOWN_MEMBER_ID
+    )
+    wrong = answered(coordinator.sync(leader, 1, protocol_name="sticky"))
     assert wrong.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert answered(world.join("unknown")).error_code is ErrorCode.UNKNOWN_MEMBER_ID
-    assert answered(world.join("unknown", group="new")).error_code is ErrorCode.UNKNOWN_MEMBER_ID
-    assert world.state("new") is None
+    assert answered(coordinator.join("unknown")).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert (
+        answered(coordinator.join("unknown", group="new")).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    )
+    assert coordinator.state("new") is None
 
 
 def test_a_full_group_accepts_no_further_members() -> None:
-    world = ManualGroupCoordinator({"group.max.size": "2"})
-    joins = [world.join() for _ in range(3)]
-    world.clock.advance(0)
+    coordinator = ManualGroupCoordinator({"group.max.size": "2"})
+    joins = [coordinator.join() for _ in range(3)]
+    coordinator.clock.advance(0)
     assert answered(joins[2]).error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
     leader, follower = [answered(join).member_id for join in joins[:2]]
-    world.sync(leader, 1, {})
-    assert answered(world.join()).error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert not waits(world.join(follower))
+    coordinator.sync(leader, 1, {})
+    assert answered(coordinator.join()).error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert not waits(coordinator.join(follower))
 
 
 def test_a_client_that_joins_twice_gets_an_answer_to_its_first_request() -> None:
-    world = ManualGroupCoordinator()
-    (leader,) = world.stable(None)
-    world.join()
-    first = world.join("", group="other")
+    coordinator = ManualGroupCoordinator()
+    (leader,) = coordinator.stable(None)
+    coordinator.join()
+    first = coordinator.join("", group="other")
     assert waits(first)
-    rejoin = world.join(leader)
+    rejoin = coordinator.join(leader)
     assert not waits(rejoin)
 
 
 def test_a_new_member_may_wait_longer_than_its_session_in_its_first_join() -> None:
-    world = ManualGroupCoordinator()
-    (leader,) = world.stable(None)
-    new_member = world.join(session_ms=6_000)
+    coordinator = ManualGroupCoordinator()
+    (leader,) = coordinator.stable(None)
+    new_member = coordinator.join(session_ms=6_000)
     for _ in range(4):
-        world.clock.advance(5_000)
-        world.heartbeat(leader, 1)
+        coordinator.clock.advance(5_000)
+        coordinator.heartbeat(leader, 1)
     assert waits(new_member)
-    answered(world.join(leader))
+    answered(coordinator.join(leader))
     assert answered(new_member).error_code is ErrorCode.NONE
 
 
@@ -360,40 +366,40 @@ def test_a_new_member_may_wait_longer_than_its_session_in_its_first_join() -> No
 
 def test_a_restarted_static_member_is_replaced_without_a_rebalance() -> None:
     """KIP-345."""
-    world = ManualGroupCoordinator()
-    leader, follower = world.stable("one", "two")
+    coordinator = ManualGroupCoordinator()
+    leader, follower = coordinator.stable("one", "two")
     gone, instance = follower, "two"
-    back = answered(world.join("", instance=instance))
+    back = answered(coordinator.join("", instance=instance))
     assert back.error_code is ErrorCode.NONE
     assert back.member_id.startswith("two-")
     assert back.member_id != gone
     assert (back.generation_id, back.leader, back.members) == (1, leader, [])
     assert not back.skip_assignment
-    assert world.state() == "Stable"
-    synced = answered(world.sync(back.member_id, 1, instance=instance))
+    assert coordinator.state() == "Stable"
+    synced = answered(coordinator.sync(back.member_id, 1, instance=instance))
     assert synced.assignment == gone.encode()
-    recorded = world.last_group_record()
+    recorded = coordinator.last_group_record()
     assert recorded is not None
     assert back.member_id in [member.member_id for member in recorded.members]
-    assert world.heartbeat(gone, 1, instance=instance) is ErrorCode.FENCED_INSTANCE_ID
-    assert world.heartbeat(gone, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert coordinator.heartbeat(gone, 1, instance=instance) is ErrorCode.FENCED_INSTANCE_ID
+    assert coordinator.heartbeat(gone, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_restarted_static_leader_skips_the_assignment() -> None:
     """KIP-814; before JoinGroup v9 it does not know that it leads."""
-    world = ManualGroupCoordinator()
-    leader, _ = world.stable("one", "two")
-    back = answered(world.join("", instance="one"))
+    coordinator = ManualGroupCoordinator()
+    leader, _ = coordinator.stable("one", "two")
+    back = answered(coordinator.join("", instance="one"))
     assert (back.leader, back.skip_assignment, len(back.members)) == (back.member_id, True, 2)
-    again = answered(world.join("", instance="one", skips=False))
+    again = answered(coordinator.join("", instance="one", skips=False))
     assert (again.leader, again.skip_assignment, again.members) == (back.member_id, False, [])
     assert leader not in (again.leader, again.member_id)
 
 
 def test_a_restarted_static_member_with_other_protocols_triggers_a_rebalance() -> None:
-    world = ManualGroupCoordinator()
-    world.stable("one", "two")
-    back = world.join(
+    coordinator = ManualGroupCoordinator()
+    coordinator.stable("one", "two")
+    back = coordinator.join(
         "", instance="two", protocols={"sticky": subscription("t"), "range": subscription("t")}
     )
     assert not waits(back)
@@ -404,38 +410,38 @@ def test_a_restarted_static_member_with_other_protocols_triggers_a_rebalance() -
 
 
 def test_two_clients_with_one_instance_id_fence_each_other() -> None:
-    world = ManualGroupCoordinator()
-    (leader,) = world.stable("one")
-    new_member = world.join()
-    rejoin = world.join(leader, instance="one")
+    coordinator = ManualGroupCoordinator()
+    (leader,) = coordinator.stable("one")
+    new_member = coordinator.join()
+    rejoin = coordinator.join(leader, instance="one")
     assert not waits(rejoin)
-    first = world.join(leader, instance="one", protocols={"range": subscription("u")})
+    first = coordinator.join(leader, instance="one", protocols={"range": subscription("u")})
     assert waits(first)
-    usurper = world.join("", instance="one")
+    usurper = coordinator.join("", instance="one")
     assert answered(first).error_code is ErrorCode.FENCED_INSTANCE_ID
     assert waits(usurper)
     assert answered(new_member).error_code is ErrorCode.NONE
 
 
 def test_a_static_member_remains_through_a_missed_rebalance_until_its_session_expires() -> None:
-    world = ManualGroupCoordinator()
-    leader, follower = world.stable("one", "two")
-    world.join(leader, instance="one", protocols={"range": subscription("u")})
-    world.clock.advance(SESSION_MS)
+    coordinator = ManualGroupCoordinator()
+    leader, follower = coordinator.stable("one", "two")
+    coordinator.join(leader, instance="one", protocols={"range": subscription("u")})
+    coordinator.clock.advance(SESSION_MS)
     # The session has expired, but not the rebalance timeout.
-    assert world.state() == "CompletingRebalance"
-    assert world.heartbeat(leader, 2, instance="one") is ErrorCode.NONE
-    assert world.heartbeat(follower, 2, instance="two") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert coordinator.state() == "CompletingRebalance"
+    assert coordinator.heartbeat(leader, 2, instance="one") is ErrorCode.NONE
+    assert coordinator.heartbeat(follower, 2, instance="two") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 # Restarts of the coordinator
 
 
 def test_a_stable_group_is_stable_after_loading_with_new_sessions() -> None:
-    world = ManualGroupCoordinator()
-    leader, follower = world.stable(None, "two")
-    world.clock.advance(SESSION_MS - 1)
-    again = world.restarted()
+    coordinator = ManualGroupCoordinator()
+    leader, follower = coordinator.stable(None, "two")
+    coordinator.clock.advance(SESSION_MS - 1)
+    again = coordinator.restarted()
     assert again.state() == "Stable"
     again.clock.advance(SESSION_MS - 1)
     assert again.heartbeat(leader, 1) is ErrorCode.NONE
@@ -447,56 +453,56 @@ def test_a_stable_group_is_stable_after_loading_with_new_sessions() -> None:
 
 
 def test_a_group_that_is_too_large_rebalances_after_loading() -> None:
-    world = ManualGroupCoordinator()
-    leader, _, _ = world.stable(None, None, None)
+    coordinator = ManualGroupCoordinator()
+    leader, _, _ = coordinator.stable(None, None, None)
     smaller = ManualGroupCoordinator(
-        {"group.max.size": "2"}, MemoryCoordinatorLog(world.log.entries)
+        {"group.max.size": "2"}, MemoryCoordinatorLog(coordinator.log.entries)
     )
     assert smaller.state() == "PreparingRebalance"
     assert smaller.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_members_join_again_after_a_lost_rebalance() -> None:
-    world = ManualGroupCoordinator()
-    (leader,) = world.stable(None)
-    world.join()
-    again = world.restarted()
+    coordinator = ManualGroupCoordinator()
+    (leader,) = coordinator.stable(None)
+    coordinator.join()
+    again = coordinator.restarted()
     assert again.state() == "Stable"
     assert again.heartbeat(leader, 1) is ErrorCode.NONE
 
 
 def test_a_sync_that_cannot_be_stored_is_refused_to_all_members() -> None:
-    world = ManualGroupCoordinator()
-    joins = [world.join() for _ in range(2)]
-    world.clock.advance(0)
+    coordinator = ManualGroupCoordinator()
+    joins = [coordinator.join() for _ in range(2)]
+    coordinator.clock.advance(0)
     leader, follower = [answered(join) for join in joins]
-    sync = world.sync(follower.member_id, 1)
-    world.log.next_error = OSError(28, "disk full")
+    sync = coordinator.sync(follower.member_id, 1)
+    coordinator.log.next_error = OSError(28, "disk full")
     with pytest.raises(KafkaError) as refusal:
-        world.sync(leader.member_id, 1, {})
+        coordinator.sync(leader.member_id, 1, {})
     assert refusal.value.code is ErrorCode.NOT_COORDINATOR
     answer: object = answered(sync)
     assert isinstance(answer, KafkaError)
     assert answer.code is ErrorCode.NOT_COORDINATOR
     # As in Kafka, all members join again, and the failed generation is not used again.
-    world.log.next_error = None
-    assert world.state() == "PreparingRebalance"
-    assert world.heartbeat(leader.member_id, 1) is ErrorCode.REBALANCE_IN_PROGRESS
-    rejoin = world.join(leader.member_id)
-    answered(world.join(follower.member_id))
+    coordinator.log.next_error = None
+    assert coordinator.state() == "PreparingRebalance"
+    assert coordinator.heartbeat(leader.member_id, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    rejoin = coordinator.join(leader.member_id)
+    answered(coordinator.join(follower.member_id))
     assert answered(rejoin).generation_id == 2
-    answered(world.sync(leader.member_id, 2, {leader.member_id: b"mine"}))
-    assert world.state() == "Stable"
-    world.clock.advance(SESSION_MS)
-    assert world.state() == "Empty"
+    answered(coordinator.sync(leader.member_id, 2, {leader.member_id: b"mine"}))
+    assert coordinator.state() == "Stable"
+    coordinator.clock.advance(SESSION_MS)
+    assert coordinator.state() == "Empty"
 
 
 def test_a_group_whose_first_record_failed_does_not_exist() -> None:
-    world = ManualGroupCoordinator()
-    world.log.next_error = OSError(28, "disk full")
+    coordinator = ManualGroupCoordinator()
+    coordinator.log.next_error = OSError(28, "disk full")
     with pytest.raises(KafkaError) as refusal:
-        world.join()
+        coordinator.join()
     assert refusal.value.code is ErrorCode.NOT_COORDINATOR
-    assert world.state() is None
-    world.clock.advance(REBALANCE_MS)
-    assert len(world.stable(None)) == 1
+    assert coordinator.state() is None
+    coordinator.clock.advance(REBALANCE_MS)
+    assert len(coordinator.stable(None)) == 1

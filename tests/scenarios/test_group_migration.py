@@ -17,32 +17,32 @@ from kafkalite.protocol._generated.messages.join_group import JoinGroupResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from tests.scenarios.group_coordinator import REBALANCE_MS, SESSION_MS, answered, topic_image, waits
-from tests.scenarios.migration_coordinator import ManualMigrationCoordinator, words, world_of
+from tests.scenarios.migration_coordinator import ManualMigrationCoordinator, coordinator_of, words
 
 CANNOT_UPGRADE = "Cannot upgrade classic group g to consumer group because"
 NONE, REBALANCE = ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def kinds(world: ManualMigrationCoordinator, since: int) -> list[str]:
+def kinds(coordinator: ManualMigrationCoordinator, since: int) -> list[str]:
     """Return the kinds of the written records, a dagger for a tombstone."""
     return [
         type(record.key).__name__.removesuffix("Key") + ("" if record.value is not None else "†")
-        for record in world.written_since(since)
+        for record in coordinator.written_since(since)
     ]
 
 
-def mixed(world: ManualMigrationCoordinator) -> tuple[str, str]:
+def mixed(coordinator: ManualMigrationCoordinator) -> tuple[str, str]:
     """Return a classic and a consumer member that share four partitions of `t`, both reconciled."""
-    (classic,) = world.classic([0, 1, 2, 3])
-    assert world.consume("c").member_epoch == 2
-    joined = world.rejoin(classic, owned={"t": [0, 1, 2, 3]})
+    (classic,) = coordinator.classic([0, 1, 2, 3])
+    assert coordinator.consume("c").member_epoch == 2
+    joined = coordinator.rejoin(classic, owned={"t": [0, 1, 2, 3]})
     assert joined.generation_id == 1, "it has something to revoke first"
-    retained = world.synced(classic, 1)
-    joined = world.rejoin(classic, owned={"t": retained})
+    retained = coordinator.synced(classic, 1)
+    joined = coordinator.rejoin(classic, owned={"t": retained})
     assert joined.generation_id == 2
-    assert world.synced(classic, 2) == retained
-    assert len(world.given(world.consume("c", 2, owned={}))) == 2
-    assert world.state() == "Stable"
+    assert coordinator.synced(classic, 2) == retained
+    assert len(coordinator.given(coordinator.consume("c", 2, owned={}))) == 2
+    assert coordinator.state() == "Stable"
     return classic, "c"
 
 
@@ -50,25 +50,25 @@ def mixed(world: ManualMigrationCoordinator) -> tuple[str, str]:
 
 
 def test_a_joining_consumer_upgrades_the_group_without_a_lost_partition() -> None:
-    world = world_of()
-    first, second = world.classic([0, 1], [2, 3])
-    since = len(world.records())
-    answer = world.consume("c")
+    coordinator = coordinator_of()
+    first, second = coordinator.classic([0, 1], [2, 3])
+    since = len(coordinator.records())
+    answer = coordinator.consume("c")
     assert (answer.error_code, answer.member_epoch) == (NONE, 2)
-    assert world.given(answer) == []
-    group = world.consumer_group()
+    assert coordinator.given(answer) == []
+    group = coordinator.consumer_group()
     assert (group.epoch, group.target_epoch) == (2, 2)
     for member_id, share in ((first, {0, 1}), (second, {2, 3})):
         current = group.current[member_id]
         assert (current.member_epoch, current.previous_member_epoch) == (1, 1)
         assert current.state is MemberState.STABLE
-        assert current.assigned == {world.topic_id(): dict.fromkeys(share, 1)}
+        assert current.assigned == {coordinator.topic_id(): dict.fromkeys(share, 1)}
         classic = group.members[member_id].classic
         assert classic is not None
         assert classic.session_timeout_ms == SESSION_MS
         assert classic.protocols == (("range", words("t")),)
     assert group.members["c"].classic is None
-    assert kinds(world, since) == [
+    assert kinds(coordinator, since) == [
         "GroupMetadata†",
         "ConsumerGroupMemberMetadata",
         "ConsumerGroupMemberMetadata",
@@ -81,7 +81,7 @@ def test_a_joining_consumer_upgrades_the_group_without_a_lost_partition() -> Non
         # The records after this are of a consumer group with a new member.
         "ConsumerGroupMemberMetadata",
         "ConsumerGroupMetadata",
-        *["ConsumerGroupTargetAssignmentMember"] * (len(kinds(world, since)) - 13),
+        *["ConsumerGroupTargetAssignmentMember"] * (len(kinds(coordinator, since)) - 13),
         "ConsumerGroupTargetAssignmentMetadata",
         "ConsumerGroupCurrentMemberAssignment",
     ]
@@ -89,11 +89,11 @@ def test_a_joining_consumer_upgrades_the_group_without_a_lost_partition() -> Non
 
 @pytest.mark.parametrize("policy", ["disabled", "downgrade"])
 def test_other_policies_do_not_upgrade_a_classic_group(policy: str) -> None:
-    world = world_of(policy=policy)
-    (member,) = world.classic([0, 1, 2, 3])
-    before = world.records()
+    coordinator = coordinator_of(policy=policy)
+    (member,) = coordinator.classic([0, 1, 2, 3])
+    before = coordinator.records()
     with pytest.raises(KafkaError) as refusal:
-        world.consume("c")
+        coordinator.consume("c")
     assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
     assert refusal.value.facts is not None
     assert refusal.value.facts["rule"] == "migration"
@@ -102,26 +102,26 @@ def test_other_policies_do_not_upgrade_a_classic_group(policy: str) -> None:
         "The classic group g cannot become a consumer group: "
         f"group.consumer.migration.policy is {policy}."
     )
-    assert world.heartbeat(member, 1) is NONE
-    assert world.records() == before
+    assert coordinator.heartbeat(member, 1) is NONE
+    assert coordinator.records() == before
 
 
 def test_only_a_join_upgrades_a_group() -> None:
-    world = world_of()
-    world.classic([0, 1, 2, 3])
+    coordinator = coordinator_of()
+    coordinator.classic([0, 1, 2, 3])
     for epoch in (1, 7, -1):
         with pytest.raises(KafkaError) as refusal:
-            world.consume("c", epoch)
+            coordinator.consume("c", epoch)
         assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_a_group_of_another_protocol_type_is_not_upgraded() -> None:
-    world = world_of()
-    join = world.join(protocol_type="connect", protocols={"range": b"anything"})
-    world.clock.advance(0)
-    world.sync(answered(join).member_id, 1, {answered(join).member_id: b"anything"})
+    coordinator = coordinator_of()
+    join = coordinator.join(protocol_type="connect", protocols={"range": b"anything"})
+    coordinator.clock.advance(0)
+    coordinator.sync(answered(join).member_id, 1, {answered(join).member_id: b"anything"})
     with pytest.raises(KafkaError) as refusal:
-        world.consume("c")
+        coordinator.consume("c")
     assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
     assert refusal.value.message == (
         f"{CANNOT_UPGRADE} the group does not use the consumer embedded protocol."
@@ -129,10 +129,10 @@ def test_a_group_of_another_protocol_type_is_not_upgraded() -> None:
 
 
 def test_a_group_too_large_for_a_consumer_group_is_not_upgraded() -> None:
-    world = world_of(group_consumer_max_size="1")
-    world.classic([0, 1], [2, 3])
+    coordinator = coordinator_of(group_consumer_max_size="1")
+    coordinator.classic([0, 1], [2, 3])
     with pytest.raises(KafkaError) as refusal:
-        world.consume("c")
+        coordinator.consume("c")
     assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
     assert refusal.value.message == (
         f"{CANNOT_UPGRADE} the group size exceeds the consumer group maximum size."
@@ -140,12 +140,12 @@ def test_a_group_too_large_for_a_consumer_group_is_not_upgraded() -> None:
 
 
 def test_a_full_group_is_not_upgraded() -> None:
-    world = world_of(group_consumer_max_size="1")
-    world.classic([0, 1, 2, 3])
+    coordinator = coordinator_of(group_consumer_max_size="1")
+    coordinator.classic([0, 1, 2, 3])
     with pytest.raises(KafkaError) as refusal:
-        world.consume("c")
+        coordinator.consume("c")
     assert refusal.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert isinstance(world.machine.group("g"), ClassicGroup)
+    assert isinstance(coordinator.machine.group("g"), ClassicGroup)
 
 
 @pytest.mark.parametrize(
@@ -162,14 +162,14 @@ def test_a_full_group_is_not_upgraded() -> None:
     ],
 )
 def test_a_group_with_unreadable_bytes_is_not_upgraded(metadata: bytes, assignment: bytes) -> None:
-    world = world_of()
-    join = world.join(protocols={"range": metadata})
-    world.clock.advance(0)
+    coordinator = coordinator_of()
+    join = coordinator.join(protocols={"range": metadata})
+    coordinator.clock.advance(0)
     member = answered(join).member_id
-    world.sync(member, 1, {member: assignment})
-    before = world.records()
+    coordinator.sync(member, 1, {member: assignment})
+    before = coordinator.records()
     with pytest.raises(KafkaError) as refusal:
-        world.consume("c")
+        coordinator.consume("c")
     assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
     assert refusal.value.message == (
         f"{CANNOT_UPGRADE} an unsupported custom assignor is in use. Please refer to the "
@@ -177,148 +177,150 @@ def test_a_group_with_unreadable_bytes_is_not_upgraded(metadata: bytes, assignme
         if assignment.endswith(b"x")
         else f"{CANNOT_UPGRADE} the embedded consumer protocol is malformed."
     )
-    assert world.records() == before
-    assert world.heartbeat(member, 1) is NONE
+    assert coordinator.records() == before
+    assert coordinator.heartbeat(member, 1) is NONE
 
 
 def test_partitions_assigned_twice_are_taken_over_once() -> None:
-    world = world_of()
-    world.classic([0, 1, 2], [2, 3])
+    coordinator = coordinator_of()
+    coordinator.classic([0, 1, 2], [2, 3])
     with pytest.raises(KafkaError) as refusal:
-        world.consume("c")
+        coordinator.consume("c")
     assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert world.state() == "Stable"
+    assert coordinator.state() == "Stable"
 
 
 def test_a_member_that_waits_in_a_rebalance_gets_rebalance_in_progress() -> None:
-    world = world_of()
-    leader, follower = world.classic([0, 1], [2, 3])
-    again = world.join(follower, protocols={"range": words("t", "u")})
+    coordinator = coordinator_of()
+    leader, follower = coordinator.classic([0, 1], [2, 3])
+    again = coordinator.join(follower, protocols={"range": words("t", "u")})
     assert waits(again)
-    assert world.state() == "PreparingRebalance"
-    world.consume("c")
+    assert coordinator.state() == "PreparingRebalance"
+    coordinator.consume("c")
     refused = answered(again)
     assert (refused.error_code, refused.member_id) == (REBALANCE, follower)
     # All members retain their partitions until they report otherwise.
-    assert world.heartbeat(leader, 1) is REBALANCE
-    assert world.heartbeat(follower, 1) is REBALANCE
+    assert coordinator.heartbeat(leader, 1) is REBALANCE
+    assert coordinator.heartbeat(follower, 1) is REBALANCE
 
 
 def test_a_member_that_waits_for_an_assignment_gets_rebalance_in_progress() -> None:
-    world = world_of()
-    joins = [world.join(protocols={"range": words("t")}) for _ in range(2)]
-    world.clock.advance(0)
+    coordinator = coordinator_of()
+    joins = [coordinator.join(protocols={"range": words("t")}) for _ in range(2)]
+    coordinator.clock.advance(0)
     leader, follower = (answered(join) for join in joins)
-    sync = world.sync(follower.member_id, 1)
+    sync = coordinator.sync(follower.member_id, 1)
     assert waits(sync)
-    world.consume("c")
+    coordinator.consume("c")
     assert answered(sync).error_code is REBALANCE
     for each in (leader, follower):
-        assert world.consumer_group().current[each.member_id].assigned == {}
-        assert answered(world.sync(each.member_id, 1)).error_code is REBALANCE
+        assert coordinator.consumer_group().current[each.member_id].assigned == {}
+        assert answered(coordinator.sync(each.member_id, 1)).error_code is REBALANCE
 
 
 def test_a_group_without_a_selected_protocol_cannot_be_upgraded() -> None:
-    world = world_of(group_initial_rebalance_delay_ms="3000")
-    join = world.join(protocols={"range": words("t")})
+    coordinator = coordinator_of(group_initial_rebalance_delay_ms="3000")
+    join = coordinator.join(protocols={"range": words("t")})
     with pytest.raises(KafkaError) as refusal:
-        world.consume("c")
+        coordinator.consume("c")
     assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
-    world.clock.advance(3_000)
+    coordinator.clock.advance(3_000)
     assert answered(join).error_code is NONE
 
 
 def test_timers_of_the_classic_group_have_no_effect_after_the_upgrade() -> None:
-    world = world_of()
-    first, _second = world.classic([0, 1], [2, 3])
-    world.join(first, protocols={"range": words("t", "u")})
-    world.consume("c")
-    before = world.records()
-    world.clock.advance(SESSION_MS - 1)
-    assert world.records() == before
+    coordinator = coordinator_of()
+    first, _second = coordinator.classic([0, 1], [2, 3])
+    coordinator.join(first, protocols={"range": words("t", "u")})
+    coordinator.consume("c")
+    before = coordinator.records()
+    coordinator.clock.advance(SESSION_MS - 1)
+    assert coordinator.records() == before
 
 
 def test_members_retain_their_session_timeouts() -> None:
-    world = world_of()
-    (classic,) = world.classic([0, 1, 2, 3])
-    world.consume("c")
-    world.clock.advance(SESSION_MS - 1)
-    assert classic in world.consumer_group().members
-    world.clock.advance(1)
-    assert world.consumer_group().members.keys() == {"c"}
+    coordinator = coordinator_of()
+    (classic,) = coordinator.classic([0, 1, 2, 3])
+    coordinator.consume("c")
+    coordinator.clock.advance(SESSION_MS - 1)
+    assert classic in coordinator.consumer_group().members
+    coordinator.clock.advance(1)
+    assert coordinator.consumer_group().members.keys() == {"c"}
 
 
 def test_a_member_id_given_before_the_upgrade_remains_valid() -> None:
-    world = world_of()
-    world.classic([0, 1, 2, 3])
-    answer = answered(world.join(knows_ids=True, protocols={"range": words("t")}))
+    coordinator = coordinator_of()
+    coordinator.classic([0, 1, 2, 3])
+    answer = answered(coordinator.join(knows_ids=True, protocols={"range": words("t")}))
     assert answer.error_code is ErrorCode.MEMBER_ID_REQUIRED
-    world.consume("c")
-    assert world.rejoin(answer.member_id).error_code is NONE
-    assert len(world.consumer_group().members) == 3
+    coordinator.consume("c")
+    assert coordinator.rejoin(answer.member_id).error_code is NONE
+    assert len(coordinator.consumer_group().members) == 3
 
 
 def test_a_classic_member_switches_protocols_with_its_id() -> None:
-    world = world_of()
-    (member,) = world.classic([0, 1, 2, 3])
-    answer = world.consume(member)
+    coordinator = coordinator_of()
+    (member,) = coordinator.classic([0, 1, 2, 3])
+    answer = coordinator.consume(member)
     assert answer.member_epoch == 1, "its subscription did not change, so the group did not move on"
-    assert world.given(answer) == [0, 1, 2, 3]
-    assert world.consumer_group().members[member].classic is None
-    assert world.heartbeat(member, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert coordinator.given(answer) == [0, 1, 2, 3]
+    assert coordinator.consumer_group().members[member].classic is None
+    assert coordinator.heartbeat(member, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_static_member_switches_with_a_new_id_and_retains_its_partitions() -> None:
-    world = world_of()
-    (member,) = world.classic([0, 1, 2, 3], instance0="i")
-    answer = world.consume("c", instance="i")
-    assert (answer.member_epoch, world.given(answer)) == (1, [0, 1, 2, 3])
-    group = world.consumer_group()
+    coordinator = coordinator_of()
+    (member,) = coordinator.classic([0, 1, 2, 3], instance0="i")
+    answer = coordinator.consume("c", instance="i")
+    assert (answer.member_epoch, coordinator.given(answer)) == (1, [0, 1, 2, 3])
+    group = coordinator.consumer_group()
     assert group.static_members == {"i": "c"}
     assert group.members.keys() == {"c"}
-    assert world.heartbeat(member, 1, instance="i") is ErrorCode.FENCED_INSTANCE_ID
-    world.clock.advance(SESSION_MS)
-    assert world.consumer_group().members.keys() == {"c"}, "the old id's session is over"
+    assert coordinator.heartbeat(member, 1, instance="i") is ErrorCode.FENCED_INSTANCE_ID
+    coordinator.clock.advance(SESSION_MS)
+    assert coordinator.consumer_group().members.keys() == {"c"}, "the old id's session is over"
 
 
 def test_deleted_topics_are_not_taken_over() -> None:
-    world = ManualMigrationCoordinator(topics=[topic_image("t", 2), topic_image("u", 2)])
-    join = world.join(protocols={"range": words("t", "u")})
-    world.clock.advance(0)
+    coordinator = ManualMigrationCoordinator(topics=[topic_image("t", 2), topic_image("u", 2)])
+    join = coordinator.join(protocols={"range": words("t", "u")})
+    coordinator.clock.advance(0)
     member = answered(join).member_id
-    world.sync(member, 1, {member: world.assignment(t=[0, 1], u=[0, 1])})
-    del world.topics["u"]
-    world.show(MetadataDelta())
-    world.consume("c")
-    assert world.consumer_group().current[member].assigned.keys() == {world.topic_id("t")}
+    coordinator.sync(member, 1, {member: coordinator.assignment(t=[0, 1], u=[0, 1])})
+    del coordinator.topics["u"]
+    coordinator.show(MetadataDelta())
+    coordinator.consume("c")
+    assert coordinator.consumer_group().current[member].assigned.keys() == {
+        coordinator.topic_id("t")
+    }
 
 
 def test_empty_groups_are_replaced_under_every_policy() -> None:
-    world = world_of(policy="disabled")
-    (member,) = world.classic([0, 1, 2, 3])
-    world.commit({("t", 0): 7}, member_id=member, generation=1)
-    world.leave((member, None))
-    assert world.consume("c").error_code == NONE
-    assert world.committed() == {("t", 0): 7}
-    world.consume("c", -1)
-    join = world.join(protocols={"range": words("t")})
-    world.clock.advance(0)
+    coordinator = coordinator_of(policy="disabled")
+    (member,) = coordinator.classic([0, 1, 2, 3])
+    coordinator.commit({("t", 0): 7}, member_id=member, generation=1)
+    coordinator.leave((member, None))
+    assert coordinator.consume("c").error_code == NONE
+    assert coordinator.committed() == {("t", 0): 7}
+    coordinator.consume("c", -1)
+    join = coordinator.join(protocols={"range": words("t")})
+    coordinator.clock.advance(0)
     assert answered(join).error_code is NONE
-    found = world.machine.group("g")
+    found = coordinator.machine.group("g")
     assert found is not None
     assert found.group_type is GroupType.CLASSIC
-    assert world.committed() == {("t", 0): 7}
+    assert coordinator.committed() == {("t", 0): 7}
 
 
 # Members with the classic protocol in a consumer group
 
 
 def test_a_cooperative_member_revokes_step_by_step() -> None:
-    world = world_of()
-    (classic,) = world.classic([0, 1, 2, 3])
-    world.consume("c")
-    assert world.heartbeat(classic, 1) is REBALANCE
-    joined = world.rejoin(classic, owned={"t": [0, 1, 2, 3]})
+    coordinator = coordinator_of()
+    (classic,) = coordinator.classic([0, 1, 2, 3])
+    coordinator.consume("c")
+    assert coordinator.heartbeat(classic, 1) is REBALANCE
+    joined = coordinator.rejoin(classic, owned={"t": [0, 1, 2, 3]})
     assert joined == JoinGroupResponse(
         generation_id=1,
         protocol_type="consumer",
@@ -326,66 +328,68 @@ def test_a_cooperative_member_revokes_step_by_step() -> None:
         leader="",
         member_id=classic,
     )
-    retained = world.synced(classic, 1)
+    retained = coordinator.synced(classic, 1)
     assert len(retained) == 2
-    assert world.consumer_group().current[classic].state is MemberState.UNREVOKED_PARTITIONS
+    assert coordinator.consumer_group().current[classic].state is MemberState.UNREVOKED_PARTITIONS
     # It gets REBALANCE_IN_PROGRESS until it has reported the revocation.
-    assert world.heartbeat(classic, 1) is REBALANCE
-    assert world.rejoin(classic, owned={"t": [0, 1, 2, 3]}).generation_id == 1
-    assert world.rejoin(classic, owned={"t": retained}).generation_id == 2
-    assert world.synced(classic, 2) == retained
-    assert world.heartbeat(classic, 2) is NONE
-    answer = world.consume("c", 2)
-    assert sorted([*world.given(answer), *retained]) == [0, 1, 2, 3]
+    assert coordinator.heartbeat(classic, 1) is REBALANCE
+    assert coordinator.rejoin(classic, owned={"t": [0, 1, 2, 3]}).generation_id == 1
+    assert coordinator.rejoin(classic, owned={"t": retained}).generation_id == 2
+    assert coordinator.synced(classic, 2) == retained
+    assert coordinator.heartbeat(classic, 2) is NONE
+    answer = coordinator.consume("c", 2)
+    assert sorted([*coordinator.given(answer), *retained]) == [0, 1, 2, 3]
 
 
 def test_an_eager_member_revokes_everything_by_joining() -> None:
-    world = world_of()
-    (classic,) = world.classic([0, 1, 2, 3])
-    world.consume("c")
-    joined = world.rejoin(classic)
+    coordinator = coordinator_of()
+    (classic,) = coordinator.classic([0, 1, 2, 3])
+    coordinator.consume("c")
+    joined = coordinator.rejoin(classic)
     assert joined.generation_id == 2
-    assert len(world.synced(classic, 2)) == 2
-    assert world.heartbeat(classic, 2) is NONE
-    assert len(world.given(world.consume("c", 2))) == 2
+    assert len(coordinator.synced(classic, 2)) == 2
+    assert coordinator.heartbeat(classic, 2) is NONE
+    assert len(coordinator.given(coordinator.consume("c", 2))) == 2
 
 
 def test_a_member_that_waits_for_partitions_joins_again_when_all_are_free() -> None:
-    world = world_of()
-    world.consume("c")
-    assert world.consume("c", 2).assignment is None
-    joined = world.rejoin("")
+    coordinator = coordinator_of()
+    coordinator.consume("c")
+    assert coordinator.consume("c", 2).assignment is None
+    joined = coordinator.rejoin("")
     classic = joined.member_id
     assert joined.generation_id == 3
-    assert world.synced(classic, 3) == []
-    assert world.heartbeat(classic, 3) is NONE
-    retained = world.given(world.consume("c", 2))
-    assert world.heartbeat(classic, 3) is NONE, "nothing is free yet"
-    world.consume("c", 2, owned={"t": retained})
-    assert world.heartbeat(classic, 3) is REBALANCE
-    assert world.rejoin(classic).generation_id == 3
-    assert sorted([*world.synced(classic, 3), *retained]) == [0, 1, 2, 3]
-    assert world.heartbeat(classic, 3) is NONE
+    assert coordinator.synced(classic, 3) == []
+    assert coordinator.heartbeat(classic, 3) is NONE
+    retained = coordinator.given(coordinator.consume("c", 2))
+    assert coordinator.heartbeat(classic, 3) is NONE, "nothing is free yet"
+    coordinator.consume("c", 2, owned={"t": retained})
+    assert coordinator.heartbeat(classic, 3) is REBALANCE
+    assert coordinator.rejoin(classic).generation_id == 3
+    assert sorted([*coordinator.synced(classic, 3), *retained]) == [0, 1, 2, 3]
+    assert coordinator.heartbeat(classic, 3) is NONE
 
 
 def test_new_members_get_an_id_first_from_join_group_v4_on() -> None:
-    world = world_of()
-    world.consume("c")
-    before = world.records()
-    answer = answered(world.join(knows_ids=True, protocols={"range": words("t")}))
+    coordinator = coordinator_of()
+    coordinator.consume("c")
+    before = coordinator.records()
+    answer = answered(coordinator.join(knows_ids=True, protocols={"range": words("t")}))
     assert answer.error_code is ErrorCode.MEMBER_ID_REQUIRED
     assert len(answer.member_id) == 22
-    assert world.records() == before
-    assert world.consumer_group().members.keys() == {"c"}, "nothing is remembered of it"
-    joined = answered(world.join(answer.member_id, knows_ids=True, protocols={"range": words("t")}))
+    assert coordinator.records() == before
+    assert coordinator.consumer_group().members.keys() == {"c"}, "nothing is remembered of it"
+    joined = answered(
+        coordinator.join(answer.member_id, knows_ids=True, protocols={"range": words("t")})
+    )
     assert (joined.error_code, joined.member_id) == (NONE, answer.member_id)
 
 
 def test_any_member_id_is_accepted() -> None:
-    world = world_of()
-    world.consume("c")
-    assert world.rejoin("made up").error_code is NONE
-    assert "made up" in world.consumer_group().members
+    coordinator = coordinator_of()
+    coordinator.consume("c")
+    assert coordinator.rejoin("made up").error_code is NONE
+    assert "made up" in coordinator.consumer_group().members
 
 
 @pytest.mark.parametrize(
@@ -397,125 +401,127 @@ def test_any_member_id_is_accepted() -> None:
     ],
 )
 def test_a_classic_member_must_share_a_protocol_with_the_others(kind: str, protocol: str) -> None:
-    world = world_of()
-    world.classic([0, 1, 2, 3])
-    world.consume("c")
-    before = world.records()
-    answer = answered(world.join(protocol_type=kind, protocols={protocol: words("t")}))
+    coordinator = coordinator_of()
+    coordinator.classic([0, 1, 2, 3])
+    coordinator.consume("c")
+    before = coordinator.records()
+    answer = answered(coordinator.join(protocol_type=kind, protocols={protocol: words("t")}))
     assert answer.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert (answer.member_id, answer.generation_id) == ("", -1)
-    assert world.records() == before
+    assert coordinator.records() == before
 
 
 def test_an_unreadable_subscription_is_refused() -> None:
-    world = world_of()
-    world.consume("c")
-    before = world.records()
-    answer = answered(world.join(protocols={"range": b"\0"}))
+    coordinator = coordinator_of()
+    coordinator.consume("c")
+    before = coordinator.records()
+    answer = answered(coordinator.join(protocols={"range": b"\0"}))
     assert answer.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert world.records() == before
+    assert coordinator.records() == before
 
 
 def test_a_full_consumer_group_accepts_no_classic_member() -> None:
-    world = world_of(group_consumer_max_size="1")
-    world.consume("c")
-    answer = answered(world.join(protocols={"range": words("t")}))
+    coordinator = coordinator_of(group_consumer_max_size="1")
+    coordinator.consume("c")
+    answer = answered(coordinator.join(protocols={"range": words("t")}))
     assert answer.error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
 def test_with_policy_disabled_no_classic_member_joins_again() -> None:
-    world = world_of()
-    classic, _consumer = mixed(world)
-    world = world.reloaded("disabled")
+    coordinator = coordinator_of()
+    classic, _consumer = mixed(coordinator)
+    coordinator = coordinator.reloaded("disabled")
     for member_id in ("", classic):
-        answer = answered(world.join(member_id, protocols={"range": words("t")}))
+        answer = answered(coordinator.join(member_id, protocols={"range": words("t")}))
         assert answer.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     # Existing members may remain.
-    assert world.heartbeat(classic, 2) is NONE
+    assert coordinator.heartbeat(classic, 2) is NONE
 
 
 @pytest.mark.parametrize("policy", ["upgrade", "downgrade", "bidirectional"])
 def test_with_every_other_policy_classic_members_join(policy: str) -> None:
-    world = world_of(policy=policy)
-    world.consume("c")
-    assert world.rejoin("").error_code is NONE
+    coordinator = coordinator_of(policy=policy)
+    coordinator.consume("c")
+    assert coordinator.rejoin("").error_code is NONE
 
 
 def test_requests_of_members_are_validated() -> None:
-    world = world_of()
-    classic, consumer = mixed(world)
+    coordinator = coordinator_of()
+    classic, consumer = mixed(coordinator)
     for member_id, generation, code in (
         ("unknown", 2, ErrorCode.UNKNOWN_MEMBER_ID),
         (consumer, 2, ErrorCode.UNKNOWN_MEMBER_ID),
         (classic, 1, ErrorCode.ILLEGAL_GENERATION),
         (classic, 3, ErrorCode.ILLEGAL_GENERATION),
     ):
-        assert world.heartbeat(member_id, generation) is code
-        assert answered(world.sync(member_id, generation)).error_code is code
-    assert world.heartbeat(classic, 2, instance="i") is ErrorCode.UNKNOWN_MEMBER_ID
-    wrong = answered(world.sync(classic, 2, protocol_name="sticky"))
+        assert coordinator.heartbeat(member_id, generation) is code
+        assert answered(coordinator.sync(member_id, generation)).error_code is code
+    assert coordinator.heartbeat(classic, 2, instance="i") is ErrorCode.UNKNOWN_MEMBER_ID
+    wrong = answered(coordinator.sync(classic, 2, protocol_name="sticky"))
     assert wrong.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    right = answered(world.sync(classic, 2, protocol_name="range"))
+    right = answered(coordinator.sync(classic, 2, protocol_name="range"))
     assert (right.error_code, right.protocol_name) == (NONE, "range")
 
 
 def test_an_assignment_has_the_version_of_the_members_subscription() -> None:
-    world = world_of()
-    world.consume("c")
-    world.consume("c", -1)
-    world.consume("d")
+    coordinator = coordinator_of()
+    coordinator.consume("c")
+    coordinator.consume("c", -1)
+    coordinator.consume("d")
     for version, written in ((0, 0), (1, 1), (3, 3)):
         protocols = {"range": words("t", version=version)}
-        joined = answered(world.join("m", protocols=protocols))
-        synced = answered(world.sync("m", joined.generation_id))
+        joined = answered(coordinator.join("m", protocols=protocols))
+        synced = answered(coordinator.sync("m", joined.generation_id))
         assert synced.assignment[:2] == bytes((0, written))
         parse_assignment(synced.assignment)
     later = b"\0\x09" + words("t")[2:]
-    joined = answered(world.join("m", protocols={"range": later}))
-    assert answered(world.sync("m", joined.generation_id)).assignment[:2] == b"\0\3"
+    joined = answered(coordinator.join("m", protocols={"range": later}))
+    assert answered(coordinator.sync("m", joined.generation_id)).assignment[:2] == b"\0\3"
 
 
 def test_static_members_are_identified_by_their_instance_id() -> None:
-    world = world_of()
-    world.consume("c")
-    joined = world.rejoin("", instance="i")
+    coordinator = coordinator_of()
+    coordinator.consume("c")
+    joined = coordinator.rejoin("", instance="i")
     member, generation = joined.member_id, joined.generation_id
     for member_id, instance, code in (
         ("other", "i", ErrorCode.FENCED_INSTANCE_ID),
         (member, "j", ErrorCode.UNKNOWN_MEMBER_ID),
     ):
-        assert world.heartbeat(member_id, generation, instance=instance) is code
+        assert coordinator.heartbeat(member_id, generation, instance=instance) is code
         refused = answered(
-            world.join(member_id, instance=instance, protocols={"range": words("t")})
+            coordinator.join(member_id, instance=instance, protocols={"range": words("t")})
         )
         assert refused.error_code is code
-        assert answered(world.sync(member_id, generation, instance=instance)).error_code is code
-    again = world.rejoin("", instance="i")
+        assert (
+            answered(coordinator.sync(member_id, generation, instance=instance)).error_code is code
+        )
+    again = coordinator.rejoin("", instance="i")
     assert again.member_id != member
     assert again.generation_id == generation, "nothing changed but the id"
-    assert world.heartbeat(member, generation, instance="i") is ErrorCode.FENCED_INSTANCE_ID
-    world.clock.advance(SESSION_MS)
-    assert world.consumer_group().static_members.keys() <= {"i"}
+    assert coordinator.heartbeat(member, generation, instance="i") is ErrorCode.FENCED_INSTANCE_ID
+    coordinator.clock.advance(SESSION_MS)
+    assert coordinator.consumer_group().static_members.keys() <= {"i"}
 
 
 def test_a_leaving_member_increases_the_group_epoch() -> None:
-    world = world_of()
-    classic, _consumer = mixed(world)
-    response = world.leave((classic, None), ("unknown", None))
+    coordinator = coordinator_of()
+    classic, _consumer = mixed(coordinator)
+    response = coordinator.leave((classic, None), ("unknown", None))
     codes = [each.error_code for each in response.members]
     assert codes == [NONE, ErrorCode.UNKNOWN_MEMBER_ID]
-    assert world.consumer_group().members.keys() == {"c"}
-    assert world.epochs() == (3, 2)
-    assert world.given(world.consume("c", 2)) == [0, 1, 2, 3]
+    assert coordinator.consumer_group().members.keys() == {"c"}
+    assert coordinator.epochs() == (3, 2)
+    assert coordinator.given(coordinator.consume("c", 2)) == [0, 1, 2, 3]
 
 
 def test_a_changed_subscription_increases_the_group_epoch() -> None:
-    world = ManualMigrationCoordinator(topics=[topic_image("t", 2), topic_image("u", 2)])
-    world.consume("c")
-    joined = world.rejoin("")
-    assert world.rejoin(joined.member_id).generation_id == joined.generation_id
-    assert world.epochs()[0] == joined.generation_id
-    again = world.rejoin(joined.member_id, "t", "u")
+    coordinator = ManualMigrationCoordinator(topics=[topic_image("t", 2), topic_image("u", 2)])
+    coordinator.consume("c")
+    joined = coordinator.rejoin("")
+    assert coordinator.rejoin(joined.member_id).generation_id == joined.generation_id
+    assert coordinator.epochs()[0] == joined.generation_id
+    again = coordinator.rejoin(joined.member_id, "t", "u")
     assert again.generation_id == joined.generation_id + 1
 
 
@@ -523,66 +529,66 @@ def test_a_changed_subscription_increases_the_group_epoch() -> None:
 
 
 def test_a_member_that_does_not_rejoin_in_time_is_removed() -> None:
-    world = world_of()
-    (classic,) = world.classic([0, 1, 2, 3])
-    world.consume("c")
-    assert world.heartbeat(classic, 1) is REBALANCE
+    coordinator = coordinator_of()
+    (classic,) = coordinator.classic([0, 1, 2, 3])
+    coordinator.consume("c")
+    assert coordinator.heartbeat(classic, 1) is REBALANCE
     for _ in range(9):
-        world.clock.advance(6_000)
+        coordinator.clock.advance(6_000)
         # Another REBALANCE_IN_PROGRESS does not extend the time, nor do heartbeats.
-        assert world.heartbeat(classic, 1) is REBALANCE
-        world.consume("c", 2)
-    assert classic in world.consumer_group().members
-    world.clock.advance(6_000)
-    assert world.consumer_group().members.keys() == {"c"}
+        assert coordinator.heartbeat(classic, 1) is REBALANCE
+        coordinator.consume("c", 2)
+    assert classic in coordinator.consumer_group().members
+    coordinator.clock.advance(6_000)
+    assert coordinator.consumer_group().members.keys() == {"c"}
 
 
 def test_a_member_that_rejoins_in_time_remains() -> None:
-    world = world_of()
-    (classic,) = world.classic([0, 1, 2, 3])
-    world.consume("c")
-    assert world.heartbeat(classic, 1) is REBALANCE
-    world.rejoin(classic)
-    world.synced(classic, 2)
+    coordinator = coordinator_of()
+    (classic,) = coordinator.classic([0, 1, 2, 3])
+    coordinator.consume("c")
+    assert coordinator.heartbeat(classic, 1) is REBALANCE
+    coordinator.rejoin(classic)
+    coordinator.synced(classic, 2)
     for _ in range(12):
-        world.clock.advance(6_000)
-        assert world.heartbeat(classic, 2) is NONE
-        world.consume("c", 2)
-    assert classic in world.consumer_group().members
+        coordinator.clock.advance(6_000)
+        assert coordinator.heartbeat(classic, 2) is NONE
+        coordinator.consume("c", 2)
+    assert classic in coordinator.consumer_group().members
 
 
 def test_a_member_that_never_syncs_is_removed() -> None:
-    world = world_of()
-    world.consume("c")
-    classic = world.rejoin("").member_id
+    coordinator = coordinator_of()
+    coordinator.consume("c")
+    classic = coordinator.rejoin("").member_id
     for _ in range(9):
-        world.clock.advance(6_000)
-        world.heartbeat(classic, 3)
-        world.consume("c", 2)
-    assert classic in world.consumer_group().members
-    world.clock.advance(6_000)
-    assert world.consumer_group().members.keys() == {"c"}
+        coordinator.clock.advance(6_000)
+        coordinator.heartbeat(classic, 3)
+        coordinator.consume("c", 2)
+    assert classic in coordinator.consumer_group().members
+    coordinator.clock.advance(6_000)
+    assert coordinator.consumer_group().members.keys() == {"c"}
 
 
 def test_a_member_that_switched_protocols_need_not_join_or_sync() -> None:
-    world = world_of()
-    world.consume("c")
-    classic = world.rejoin("").member_id
-    world.heartbeat(classic, 3)
-    epoch = world.consume(classic).member_epoch
-    other = world.consume("c", 2, owned={}).member_epoch
+    coordinator = coordinator_of()
+    coordinator.consume("c")
+    classic = coordinator.rejoin("").member_id
+    coordinator.heartbeat(classic, 3)
+    epoch = coordinator.consume(classic).member_epoch
+    other = coordinator.consume("c", 2, owned={}).member_epoch
     for _ in range(4):
-        world.clock.advance(REBALANCE_MS // 3)
-        other = world.consume("c", other).member_epoch
-        epoch = world.consume(classic, epoch).member_epoch
-    assert classic in world.consumer_group().members
+        coordinator.clock.advance(REBALANCE_MS // 3)
+        other = coordinator.consume("c", other).member_epoch
+        epoch = coordinator.consume(classic, epoch).member_epoch
+    assert classic in coordinator.consumer_group().members
 
 
 def test_after_a_restart_every_member_has_a_new_session() -> None:
-    world = world_of()
-    classic, _consumer = mixed(world)
-    world.clock.advance(SESSION_MS - 1)
-    again = world.reloaded()
+    coordinator = coordinator_of()
+    classic, _consumer = mixed(coordinator)
+    coordinator.clock.advance(SESSION_MS - 1)
+    again = coordinator.reloaded()
     assert again.heartbeat(classic, 2) is NONE
     again.clock.advance(SESSION_MS - 1)
     assert classic in again.consumer_group().members
@@ -595,13 +601,13 @@ def test_after_a_restart_every_member_has_a_new_session() -> None:
 
 
 def test_the_group_is_downgraded_when_the_last_consumer_leaves() -> None:
-    world = world_of()
-    classic, consumer = mixed(world)
-    retained = world.synced(classic, 2)
-    world.commit({("t", 0): 5}, member_id=classic, generation=2)
-    since = len(world.records())
-    world.consume(consumer, -1)
-    assert kinds(world, since) == [
+    coordinator = coordinator_of()
+    classic, consumer = mixed(coordinator)
+    retained = coordinator.synced(classic, 2)
+    coordinator.commit({("t", 0): 5}, member_id=classic, generation=2)
+    since = len(coordinator.records())
+    coordinator.consume(consumer, -1)
+    assert kinds(coordinator, since) == [
         *["ConsumerGroupCurrentMemberAssignment†"] * 2,
         *["ConsumerGroupTargetAssignmentMember†"] * 2,
         "ConsumerGroupTargetAssignmentMetadata†",
@@ -610,104 +616,104 @@ def test_the_group_is_downgraded_when_the_last_consumer_leaves() -> None:
         "ConsumerGroupMetadata†",
         "GroupMetadata",
     ]
-    recorded = world.last_group_record()
+    recorded = coordinator.last_group_record()
     assert recorded is not None
     assert (recorded.generation, recorded.protocol_type, recorded.protocol) == (
         2, "consumer", "range",
     )  # fmt: skip
     assert recorded.leader == classic
-    assert recorded.current_state_timestamp == world.clock.now_ms()
+    assert recorded.current_state_timestamp == coordinator.clock.now_ms()
     (member,) = recorded.members
     assert (member.member_id, member.session_timeout) == (classic, SESSION_MS)
     assert sorted(parse_assignment(member.assignment).partitions["t"]) == retained
-    assert world.state() == "PreparingRebalance"
-    assert world.heartbeat(classic, 2) is REBALANCE
-    join = world.join(classic, protocols={"range": words("t", owned={"t": retained})})
+    assert coordinator.state() == "PreparingRebalance"
+    assert coordinator.heartbeat(classic, 2) is REBALANCE
+    join = coordinator.join(classic, protocols={"range": words("t", owned={"t": retained})})
     joined = answered(join)
     assert (joined.generation_id, joined.leader) == (3, classic)
     assert [each.member_id for each in joined.members] == [classic]
-    world.sync(classic, 3, {classic: world.assignment(t=range(4))})
-    assert world.state() == "Stable"
-    assert world.committed() == {("t", 0): 5}
+    coordinator.sync(classic, 3, {classic: coordinator.assignment(t=range(4))})
+    assert coordinator.state() == "Stable"
+    assert coordinator.committed() == {("t", 0): 5}
 
 
 def test_the_expiry_of_the_last_consumer_downgrades_the_group() -> None:
-    world = world_of()
-    classic, _consumer = mixed(world)
+    coordinator = coordinator_of()
+    classic, _consumer = mixed(coordinator)
     for _ in range(9):
-        assert world.heartbeat(classic, 2) is NONE
-        world.clock.advance(5_000)
-    assert world.state() == "PreparingRebalance"
-    assert isinstance(world.machine.group("g"), ClassicGroup)
+        assert coordinator.heartbeat(classic, 2) is NONE
+        coordinator.clock.advance(5_000)
+    assert coordinator.state() == "PreparingRebalance"
+    assert isinstance(coordinator.machine.group("g"), ClassicGroup)
 
 
 def test_the_revocation_timeout_of_the_last_consumer_downgrades_the_group() -> None:
-    world = world_of()
-    world.consume("c", rebalance_ms=20_000)
-    classic = world.rejoin("").member_id
-    world.synced(classic, 3)
-    world.consume("c", 2)
+    coordinator = coordinator_of()
+    coordinator.consume("c", rebalance_ms=20_000)
+    classic = coordinator.rejoin("").member_id
+    coordinator.synced(classic, 3)
+    coordinator.consume("c", 2)
     for _ in range(4):
-        assert world.heartbeat(classic, 3) is NONE
-        assert isinstance(world.machine.group("g"), ConsumerGroup)
-        world.consume("c", 2)
-        world.clock.advance(5_000)
-    assert isinstance(world.machine.group("g"), ClassicGroup)
+        assert coordinator.heartbeat(classic, 3) is NONE
+        assert isinstance(coordinator.machine.group("g"), ConsumerGroup)
+        coordinator.consume("c", 2)
+        coordinator.clock.advance(5_000)
+    assert isinstance(coordinator.machine.group("g"), ClassicGroup)
 
 
 def test_the_removal_of_the_last_consumer_by_an_admin_downgrades_the_group() -> None:
-    world = world_of()
-    classic, consumer = mixed(world)
-    response = world.leave((consumer, None))
+    coordinator = coordinator_of()
+    classic, consumer = mixed(coordinator)
+    response = coordinator.leave((consumer, None))
     assert [each.error_code for each in response.members] == [NONE]
-    assert world.heartbeat(classic, 2) is REBALANCE
-    assert isinstance(world.machine.group("g"), ClassicGroup)
+    assert coordinator.heartbeat(classic, 2) is REBALANCE
+    assert isinstance(coordinator.machine.group("g"), ClassicGroup)
 
 
 @pytest.mark.parametrize("policy", ["upgrade", "disabled"])
 def test_other_policies_do_not_downgrade_a_consumer_group(policy: str) -> None:
-    world = world_of()
-    classic, consumer = mixed(world)
-    world = world.reloaded(policy)
-    world.consume(consumer, -1)
-    group = world.consumer_group()
+    coordinator = coordinator_of()
+    classic, consumer = mixed(coordinator)
+    coordinator = coordinator.reloaded(policy)
+    coordinator.consume(consumer, -1)
+    group = coordinator.consumer_group()
     assert group.members.keys() == {classic}
-    assert world.epochs() == (3, 2)
+    assert coordinator.epochs() == (3, 2)
 
 
 def test_a_group_too_large_for_a_classic_group_is_not_downgraded() -> None:
-    world = world_of(group_max_size="1")
-    world.consume("c")
-    world.rejoin("")
-    world.rejoin("")
-    world.consume("c", -1)
-    assert len(world.consumer_group().members) == 2
+    coordinator = coordinator_of(group_max_size="1")
+    coordinator.consume("c")
+    coordinator.rejoin("")
+    coordinator.rejoin("")
+    coordinator.consume("c", -1)
+    assert len(coordinator.consumer_group().members) == 2
 
 
 def test_a_group_without_members_is_not_downgraded() -> None:
-    world = world_of()
-    world.consume("c")
-    world.consume("c", -1)
-    assert world.consumer_group().is_empty()
+    coordinator = coordinator_of()
+    coordinator.consume("c")
+    coordinator.consume("c", -1)
+    assert coordinator.consumer_group().is_empty()
 
 
 def test_a_static_consumer_that_leaves_temporarily_downgrades_nothing() -> None:
-    world = world_of()
-    world.consume("c", instance="i")
-    world.rejoin("")
-    world.consume("c", -2, instance="i")
-    assert isinstance(world.machine.group("g"), ConsumerGroup)
+    coordinator = coordinator_of()
+    coordinator.consume("c", instance="i")
+    coordinator.rejoin("")
+    coordinator.consume("c", -2, instance="i")
+    assert isinstance(coordinator.machine.group("g"), ConsumerGroup)
 
 
 def test_a_classic_member_that_replaces_the_last_consumer_downgrades_the_group() -> None:
     """The target is current and the new member takes it over, so no rebalance is needed."""
-    world = world_of()
-    world.consume("c", instance="i")
-    since = len(world.records())
-    joined = world.rejoin("", instance="i")
+    coordinator = coordinator_of()
+    coordinator.consume("c", instance="i")
+    since = len(coordinator.records())
+    joined = coordinator.rejoin("", instance="i")
     member = joined.member_id
     assert (joined.error_code, joined.generation_id, joined.leader) == (NONE, 2, "")
-    assert kinds(world, since) == [
+    assert kinds(coordinator, since) == [
         "ConsumerGroupCurrentMemberAssignment†",
         "ConsumerGroupTargetAssignmentMember†",
         "ConsumerGroupMemberMetadata†",
@@ -724,90 +730,90 @@ def test_a_classic_member_that_replaces_the_last_consumer_downgrades_the_group()
         "ConsumerGroupMetadata†",
         "GroupMetadata",
     ]
-    assert world.state() == "Stable"
-    assert world.synced(member, 2, instance="i") == [0, 1, 2, 3]
-    assert world.heartbeat(member, 2, instance="i") is NONE
+    assert coordinator.state() == "Stable"
+    assert coordinator.synced(member, 2, instance="i") == [0, 1, 2, 3]
+    assert coordinator.heartbeat(member, 2, instance="i") is NONE
 
 
 def test_a_replacement_with_other_topics_downgrades_into_a_rebalance() -> None:
-    world = ManualMigrationCoordinator(topics=[topic_image("t", 2), topic_image("u", 2)])
-    world.consume("c", instance="i")
-    joined = world.rejoin("", "t", "u", instance="i")
+    coordinator = ManualMigrationCoordinator(topics=[topic_image("t", 2), topic_image("u", 2)])
+    coordinator.consume("c", instance="i")
+    joined = coordinator.rejoin("", "t", "u", instance="i")
     assert (joined.error_code, joined.generation_id) == (NONE, 0)
-    assert world.state() == "PreparingRebalance"
-    again = world.join(joined.member_id, instance="i", protocols={"range": words("t", "u")})
+    assert coordinator.state() == "PreparingRebalance"
+    again = coordinator.join(joined.member_id, instance="i", protocols={"range": words("t", "u")})
     assert answered(again).generation_id == 3
 
 
 def test_a_classic_replacement_under_other_policies_joins_the_consumer_group() -> None:
-    world = world_of(policy="upgrade")
-    world.consume("c", instance="i")
-    joined = world.rejoin("", instance="i")
+    coordinator = coordinator_of(policy="upgrade")
+    coordinator.consume("c", instance="i")
+    joined = coordinator.rejoin("", instance="i")
     assert joined.generation_id == 2
-    assert world.synced(joined.member_id, 2, instance="i") == [0, 1, 2, 3]
-    assert world.consumer_group().members.keys() == {joined.member_id}
+    assert coordinator.synced(joined.member_id, 2, instance="i") == [0, 1, 2, 3]
+    assert coordinator.consumer_group().members.keys() == {joined.member_id}
 
 
 def test_a_classic_replacement_ends_the_regex_subscription() -> None:
-    world = world_of()
-    world.consume("d")
-    world.consume("c", instance="i", topics=(), regex="t.*")
-    world.clock.advance(0)
-    assert world.consumer_group().resolved_regexes.keys() == {"t.*"}
-    world.rejoin("", instance="i")
-    assert world.consumer_group().resolved_regexes == {}
-    assert not world.consumer_group().regex_subscribers
+    coordinator = coordinator_of()
+    coordinator.consume("d")
+    coordinator.consume("c", instance="i", topics=(), regex="t.*")
+    coordinator.clock.advance(0)
+    assert coordinator.consumer_group().resolved_regexes.keys() == {"t.*"}
+    coordinator.rejoin("", instance="i")
+    assert coordinator.consumer_group().resolved_regexes == {}
+    assert not coordinator.consumer_group().regex_subscribers
 
 
 def test_a_downgraded_group_has_its_own_timers() -> None:
-    world = world_of()
-    classic, consumer = mixed(world)
-    world.consume(consumer, -1)
-    world.clock.advance(SESSION_MS)
-    assert world.state() == "Empty"
-    assert classic not in {each.member_id for each in world.last_group_record().members}  # type: ignore[union-attr]
+    coordinator = coordinator_of()
+    classic, consumer = mixed(coordinator)
+    coordinator.consume(consumer, -1)
+    coordinator.clock.advance(SESSION_MS)
+    assert coordinator.state() == "Empty"
+    assert classic not in {each.member_id for each in coordinator.last_group_record().members}  # type: ignore[union-attr]
 
 
 def test_a_group_can_be_migrated_repeatedly() -> None:
-    world = world_of()
-    classic, consumer = mixed(world)
-    world.consume(consumer, -1)
-    joined = answered(world.join(classic, protocols={"range": words("t")}))
+    coordinator = coordinator_of()
+    classic, consumer = mixed(coordinator)
+    coordinator.consume(consumer, -1)
+    joined = answered(coordinator.join(classic, protocols={"range": words("t")}))
     assert joined.generation_id == 3
-    world.sync(classic, 3, {classic: world.assignment(t=range(4))})
-    answer = world.consume("e")
+    coordinator.sync(classic, 3, {classic: coordinator.assignment(t=range(4))})
+    answer = coordinator.consume("e")
     assert answer.member_epoch == 4
-    assert world.rejoin(classic).generation_id == 4
-    assert world.state() == "Reconciling"
-    assert world.consume("e", 4).member_epoch == 4
-    assert world.state() == "Stable"
+    assert coordinator.rejoin(classic).generation_id == 4
+    assert coordinator.state() == "Reconciling"
+    assert coordinator.consume("e", 4).member_epoch == 4
+    assert coordinator.state() == "Stable"
 
 
 # Observers, offsets, failures
 
 
 def test_commits_of_classic_members_are_validated_by_their_epoch() -> None:
-    world = world_of()
-    (classic,) = world.classic([0, 1, 2, 3])
-    world.consume("c")
-    world.commit({("t", 0): 1}, member_id=classic, generation=1)
+    coordinator = coordinator_of()
+    (classic,) = coordinator.classic([0, 1, 2, 3])
+    coordinator.consume("c")
+    coordinator.commit({("t", 0): 1}, member_id=classic, generation=1)
     retained = None
-    world.rejoin(classic, owned={"t": [0, 1, 2, 3]})
-    retained, *_ = world.synced(classic, 1)
-    world.rejoin(classic, owned={"t": world.synced(classic, 1)})
-    (revoked, *_) = {0, 1, 2, 3} - set(world.synced(classic, 2))
-    world.commit({("t", retained): 2}, member_id=classic, generation=2)
-    world.commit({("t", retained): 3}, member_id=classic, generation=1)
+    coordinator.rejoin(classic, owned={"t": [0, 1, 2, 3]})
+    retained, *_ = coordinator.synced(classic, 1)
+    coordinator.rejoin(classic, owned={"t": coordinator.synced(classic, 1)})
+    (revoked, *_) = {0, 1, 2, 3} - set(coordinator.synced(classic, 2))
+    coordinator.commit({("t", retained): 2}, member_id=classic, generation=2)
+    coordinator.commit({("t", retained): 3}, member_id=classic, generation=1)
     for partition, generation in ((revoked, 1), (retained, 3)):
         with pytest.raises(KafkaError) as refusal:
-            world.commit({("t", partition): 9}, member_id=classic, generation=generation)
+            coordinator.commit({("t", partition): 9}, member_id=classic, generation=generation)
         assert refusal.value.code is ErrorCode.ILLEGAL_GENERATION
 
 
 def test_fetches_of_classic_members_are_validated_by_their_epoch() -> None:
-    world = world_of()
-    classic, consumer = mixed(world)
-    group = world.consumer_group()
+    coordinator = coordinator_of()
+    classic, consumer = mixed(coordinator)
+    group = coordinator.consumer_group()
     group.validate_offset_fetch(classic, 2)
     for member_id, code in (
         (classic, ErrorCode.ILLEGAL_GENERATION),
@@ -819,9 +825,9 @@ def test_fetches_of_classic_members_are_validated_by_their_epoch() -> None:
 
 
 def test_members_are_described_with_their_protocol() -> None:
-    world = world_of()
-    classic, consumer = mixed(world)
-    described = world.machine.consumer.describe("g")
+    coordinator = coordinator_of()
+    classic, consumer = mixed(coordinator)
+    described = coordinator.machine.consumer.describe("g")
     assert {each.member_id: each.member_type for each in described.members} == {
         classic: 0,
         consumer: 1,
@@ -830,49 +836,49 @@ def test_members_are_described_with_their_protocol() -> None:
 
 
 def test_an_upgrade_that_cannot_be_stored_has_no_effect() -> None:
-    world = world_of()
-    leader, follower = world.classic([0, 1], [2, 3])
-    again = world.join(follower, protocols={"range": words("t", "u")})
-    world.log.next_error = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    coordinator = coordinator_of()
+    leader, follower = coordinator.classic([0, 1], [2, 3])
+    again = coordinator.join(follower, protocols={"range": words("t", "u")})
+    coordinator.log.next_error = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     with pytest.raises(KafkaError) as refusal:
-        world.consume("c")
+        coordinator.consume("c")
     assert refusal.value.code is ErrorCode.NOT_COORDINATOR
-    assert world.state() == "Stable"
-    assert world.heartbeat(leader, 1) is NONE
+    assert coordinator.state() == "Stable"
+    assert coordinator.heartbeat(leader, 1) is NONE
     assert isinstance(answered(again), KafkaError)
-    world.clock.advance(SESSION_MS - 1)
-    assert world.heartbeat(leader, 1) is NONE
-    assert world.heartbeat(follower, 1) is NONE
-    assert world.consume("c").member_epoch == 2
+    coordinator.clock.advance(SESSION_MS - 1)
+    assert coordinator.heartbeat(leader, 1) is NONE
+    assert coordinator.heartbeat(follower, 1) is NONE
+    assert coordinator.consume("c").member_epoch == 2
 
 
 def test_a_downgrade_that_cannot_be_stored_has_no_effect() -> None:
-    world = world_of()
-    classic, consumer = mixed(world)
-    before = world.records()
-    world.log.next_error = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    coordinator = coordinator_of()
+    classic, consumer = mixed(coordinator)
+    before = coordinator.records()
+    coordinator.log.next_error = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     with pytest.raises(KafkaError):
-        world.consume(consumer, -1)
-    assert world.records() == before
-    assert world.machine.directory.unreplayed_groups == {}
-    assert world.consumer_group().members.keys() == {classic, consumer}
-    world.clock.advance(SESSION_MS - 1)
-    assert world.heartbeat(classic, 2) is NONE
-    assert world.consume(consumer, 2).member_epoch == 2
-    world.consume(consumer, -1)
-    assert world.state() == "PreparingRebalance"
+        coordinator.consume(consumer, -1)
+    assert coordinator.records() == before
+    assert coordinator.machine.directory.unreplayed_groups == {}
+    assert coordinator.consumer_group().members.keys() == {classic, consumer}
+    coordinator.clock.advance(SESSION_MS - 1)
+    assert coordinator.heartbeat(classic, 2) is NONE
+    assert coordinator.consume(consumer, 2).member_epoch == 2
+    coordinator.consume(consumer, -1)
+    assert coordinator.state() == "PreparingRebalance"
 
 
 def test_a_restart_in_any_state_changes_nothing() -> None:
-    world = world_of()
-    classic, consumer = mixed(world)
-    for log in (None, world.log.compact(), world.log.compact(keep_tombstones=True)):
-        again = world.reloaded(log=log)
+    coordinator = coordinator_of()
+    classic, consumer = mixed(coordinator)
+    for log in (None, coordinator.log.compact(), coordinator.log.compact(keep_tombstones=True)):
+        again = coordinator.reloaded(log=log)
         assert again.heartbeat(classic, 2) is NONE
         assert again.consume(consumer, 2).member_epoch == 2
-    world.consume(consumer, -1)
-    for log in (None, world.log.compact(), world.log.compact(keep_tombstones=True)):
-        again = world.reloaded(log=log)
+    coordinator.consume(consumer, -1)
+    for log in (None, coordinator.log.compact(), coordinator.log.compact(keep_tombstones=True)):
+        again = coordinator.reloaded(log=log)
         # A classic group is Stable after loading; its members request the rebalance.
         assert again.state() == "Stable"
         assert again.heartbeat(classic, 2) is NONE
@@ -881,47 +887,47 @@ def test_a_restart_in_any_state_changes_nothing() -> None:
 # The history
 
 
-def facts_of(world: ManualMigrationCoordinator, kind: str) -> list[dict[str, object]]:
+def facts_of(coordinator: ManualMigrationCoordinator, kind: str) -> list[dict[str, object]]:
     """Return the facts of every event of a kind."""
-    return [dict(event.facts) for event in world.history.about("g") if event.kind == kind]
+    return [dict(event.facts) for event in coordinator.history.about("g") if event.kind == kind]
 
 
 def test_upgrades_and_downgrades_have_reasons() -> None:
-    world = world_of()
-    classic, consumer = mixed(world)
-    world.consume(consumer, -1)
-    assert facts_of(world, "upgraded") == [
+    coordinator = coordinator_of()
+    classic, consumer = mixed(coordinator)
+    coordinator.consume(consumer, -1)
+    assert facts_of(coordinator, "upgraded") == [
         {"epoch": 1, "classic_members": 1, "classic_state": "Stable"}
     ]
-    assert facts_of(world, "downgraded") == [
+    assert facts_of(coordinator, "downgraded") == [
         {"generation": 2, "removed_members": [consumer], "rebalances": True}
     ]
-    assert [each.get("rule") for each in facts_of(world, "rebalance")][-1] == "downgrade"
-    assert {each["protocol"] for each in facts_of(world, "joined") if "protocol" in each} == {
+    assert [each.get("rule") for each in facts_of(coordinator, "rebalance")][-1] == "downgrade"
+    assert {each["protocol"] for each in facts_of(coordinator, "joined") if "protocol" in each} == {
         "consumer"
     }
-    assert [each["member_id"] for each in facts_of(world, "rejoined")][:1] == [classic]
+    assert [each["member_id"] for each in facts_of(coordinator, "rejoined")][:1] == [classic]
 
 
 def test_a_member_is_asked_to_rejoin_once_per_step() -> None:
-    world = world_of()
-    (classic,) = world.classic([0, 1, 2, 3])
-    world.consume("c")
+    coordinator = coordinator_of()
+    (classic,) = coordinator.classic([0, 1, 2, 3])
+    coordinator.consume("c")
     for _ in range(3):
-        world.heartbeat(classic, 1)
-        world.sync(classic, 1)
-    assert facts_of(world, "rejoin-requested") == [
+        coordinator.heartbeat(classic, 1)
+        coordinator.sync(classic, 1)
+    assert facts_of(coordinator, "rejoin-requested") == [
         {"member_id": classic, "member_epoch": 1, "group_epoch": 2, "timeout_ms": REBALANCE_MS}
     ]
 
 
 def test_refusals_have_reasons() -> None:
-    world = world_of(policy="disabled")
-    world.consume("c")
-    world.join(protocols={"range": words("t")})
-    world.heartbeat("unknown", 2)
-    world.sync("c", 2)
-    refused = facts_of(world, "refused")
+    coordinator = coordinator_of(policy="disabled")
+    coordinator.consume("c")
+    coordinator.join(protocols={"range": words("t")})
+    coordinator.heartbeat("unknown", 2)
+    coordinator.sync("c", 2)
+    refused = facts_of(coordinator, "refused")
     assert [each["error"] for each in refused] == [
         "INCONSISTENT_GROUP_PROTOCOL",
         "UNKNOWN_MEMBER_ID",
@@ -932,33 +938,33 @@ def test_refusals_have_reasons() -> None:
 
 def test_assignments_need_a_readable_version() -> None:
     """The upgrade reads only the selected protocol of a classic group."""
-    world = world_of()
-    join = world.join(protocols={"torn": b"\0", "range": words("t")})
-    world.clock.advance(0)
-    other = world.join(protocols={"range": words("t")})
+    coordinator = coordinator_of()
+    join = coordinator.join(protocols={"torn": b"\0", "range": words("t")})
+    coordinator.clock.advance(0)
+    other = coordinator.join(protocols={"range": words("t")})
     member = answered(join).member_id
-    world.join(member, protocols={"torn": b"\0", "range": words("t")})
+    coordinator.join(member, protocols={"torn": b"\0", "range": words("t")})
     leader, follower = member, answered(other).member_id
-    shares = {leader: world.assignment(t=[0, 1]), follower: world.assignment(t=[2, 3])}
-    world.sync(follower, 2)
-    world.sync(leader, 2, shares)
-    assert world.state() == "Stable"
-    world.consume(follower)
-    assert answered(world.sync(leader, 2)).error_code is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert world.heartbeat(leader, 2) is NONE
+    shares = {leader: coordinator.assignment(t=[0, 1]), follower: coordinator.assignment(t=[2, 3])}
+    coordinator.sync(follower, 2)
+    coordinator.sync(leader, 2, shares)
+    assert coordinator.state() == "Stable"
+    coordinator.consume(follower)
+    assert answered(coordinator.sync(leader, 2)).error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert coordinator.heartbeat(leader, 2) is NONE
     # A classic group could not encode its assignment either, so it has none.
-    world.consume(follower, -1)
-    assert world.consumer_group().members.keys() == {leader}
+    coordinator.consume(follower, -1)
+    assert coordinator.consumer_group().members.keys() == {leader}
 
 
 def test_a_join_that_cannot_be_stored_has_no_effect() -> None:
-    world = world_of()
-    world.consume("c")
-    before = world.records()
-    world.log.next_error = KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
+    coordinator = coordinator_of()
+    coordinator.consume("c")
+    before = coordinator.records()
+    coordinator.log.next_error = KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
     with pytest.raises(KafkaError) as refusal:
-        world.join("m", protocols={"range": words("t")})
+        coordinator.join("m", protocols={"range": words("t")})
     assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert world.records() == before
-    assert world.heartbeat("m", 3) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert world.rejoin("m").generation_id == 3
+    assert coordinator.records() == before
+    assert coordinator.heartbeat("m", 3) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert coordinator.rejoin("m").generation_id == 3

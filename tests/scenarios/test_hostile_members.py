@@ -39,14 +39,14 @@ class BoundedLog(MemoryCoordinatorLog):
 
 
 @pytest.fixture
-def world() -> ConsumerCluster:
+def cluster() -> ConsumerCluster:
     """Return a group with one member, a, at epoch 2 with four partitions."""
-    world = ConsumerCluster({"t": 4})
-    world.logs[0] = BoundedLog(world.logs[0].entries)
-    world.restart()
-    assert world.epoch("a") == 2
-    world.new_records()
-    return world
+    cluster = ConsumerCluster({"t": 4})
+    cluster.logs[0] = BoundedLog(cluster.logs[0].entries)
+    cluster.restart()
+    assert cluster.epoch("a") == 2
+    cluster.new_records()
+    return cluster
 
 
 def state(group: ConsumerGroup) -> dict[str, object]:
@@ -57,7 +57,7 @@ def error(response: Any) -> ErrorCode:  # noqa: ANN401 - any response
     return ErrorCode(response.error_code)
 
 
-def send_with(world: ConsumerCluster, member_id: bytes) -> None:
+def send_with(cluster: ConsumerCluster, member_id: bytes) -> None:
     """Send a heartbeat with a member id that no client library would generate."""
     out: list[bytes | memoryview] = []
     codec.request_builder(KEY, 1)(
@@ -70,65 +70,69 @@ def send_with(world: ConsumerCluster, member_id: bytes) -> None:
     size.append(count)
     body = b"".join(out).replace(b"\4\1\2\3", bytes(size) + member_id)
     frame = bytearray(struct.pack(">hhih", KEY, 1, 7, 6) + b"client\0" + body)
-    world.gateway.serve_in_worker(world.contexts[1], frame, 0, len(frame), [])
+    cluster.gateway.serve_in_worker(cluster.contexts[1], frame, 0, len(frame), [])
 
 
-def test_a_hundred_thousand_topics_exceed_the_limit_of_a_record(world: ConsumerCluster) -> None:
-    before = state(world.group())
+def test_a_hundred_thousand_topics_exceed_the_limit_of_a_record(cluster: ConsumerCluster) -> None:
+    before = state(cluster.group())
     names = [f"a-topic-that-is-not-there-{number:06}" for number in range(100_000)]
-    assert error(world.beat("b", topics=names)) is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert error(world.beat("a", 2, topics=names)) is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert world.new_records() == []
-    assert state(world.group()) == before
-    assert world.epoch("a", 2) == 2
-    assert world.events("refused")
+    assert error(cluster.beat("b", topics=names)) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert error(cluster.beat("a", 2, topics=names)) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert cluster.new_records() == []
+    assert state(cluster.group()) == before
+    assert cluster.epoch("a", 2) == 2
+    assert cluster.events("refused")
 
 
 def test_a_hundred_thousand_short_names_are_stored_without_effect(
-    world: ConsumerCluster,
+    cluster: ConsumerCluster,
 ) -> None:
     names = [f"{number:05}" for number in range(100_000)]
-    response = world.beat("b", topics=names)
-    assert (error(response), world.given(response)) == (ErrorCode.NONE, {})
-    world.pass_interval()
-    assert world.epoch("a", 2) == 3
-    assert world.group().current_of("a").assigned == {world.ids["t"]: dict.fromkeys(range(4), 2)}
+    response = cluster.beat("b", topics=names)
+    assert (error(response), cluster.given(response)) == (ErrorCode.NONE, {})
+    cluster.pass_interval()
+    assert cluster.epoch("a", 2) == 3
+    assert cluster.group().current_of("a").assigned == {
+        cluster.ids["t"]: dict.fromkeys(range(4), 2)
+    }
 
 
-def test_a_member_id_of_a_megabyte_is_malformed(world: ConsumerCluster) -> None:
-    before = state(world.group())
+def test_a_member_id_of_a_megabyte_is_malformed(cluster: ConsumerCluster) -> None:
+    before = state(cluster.group())
     for length in (LONGEST_STRING + 1, 1 << 20):
         with pytest.raises(ProtocolViolation):
-            send_with(world, b"m" * length)
-    assert state(world.group()) == before
+            send_with(cluster, b"m" * length)
+    assert state(cluster.group()) == before
 
 
-def test_the_longest_possible_member_id_is_accepted(world: ConsumerCluster) -> None:
+def test_the_longest_possible_member_id_is_accepted(cluster: ConsumerCluster) -> None:
     member_id = "m" * LONGEST_STRING
-    assert world.beat(member_id).member_id == member_id
-    world.restart()
-    assert sorted(world.group().members) == ["a", member_id]
-    assert error(world.beat(member_id, -1)) is ErrorCode.NONE
+    assert cluster.beat(member_id).member_id == member_id
+    cluster.restart()
+    assert sorted(cluster.group().members) == ["a", member_id]
+    assert error(cluster.beat(member_id, -1)) is ErrorCode.NONE
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
-def test_a_million_owned_partitions_are_not_stored(world: ConsumerCluster, epoch: int) -> None:
-    before = state(world.group())
-    response = world.beat("a", epoch, {"t": range(1_000_000)})
+def test_a_million_owned_partitions_are_not_stored(cluster: ConsumerCluster, epoch: int) -> None:
+    before = state(cluster.group())
+    response = cluster.beat("a", epoch, {"t": range(1_000_000)})
     assert error(response) is (ErrorCode.NONE if epoch == 2 else ErrorCode.FENCED_MEMBER_EPOCH)
-    assert world.new_records() == []
-    assert state(world.group()) == before
+    assert cluster.new_records() == []
+    assert state(cluster.group()) == before
 
 
-def test_repeated_negative_and_unknown_owned_partitions_are_ignored(world: ConsumerCluster) -> None:
-    world.ids["nothing"] = b"n" * 16
+def test_repeated_negative_and_unknown_owned_partitions_are_ignored(
+    cluster: ConsumerCluster,
+) -> None:
+    cluster.ids["nothing"] = b"n" * 16
     owned = {"t": [0, 0, -1, 1 << 30], "nothing": [0, -5]}
-    assert world.epoch("a", 2, owned) == 2
-    assert world.new_records() == []
+    assert cluster.epoch("a", 2, owned) == 2
+    assert cluster.new_records() == []
 
 
 @pytest.mark.endurance  # five seconds
-def test_thousands_of_expressions_are_resolved_together(world: ConsumerCluster) -> None:
+def test_thousands_of_expressions_are_resolved_together(cluster: ConsumerCluster) -> None:
     members = 2_000
     for number in range(members):
         request = ConsumerGroupHeartbeatRequest(
@@ -138,18 +142,18 @@ def test_thousands_of_expressions_are_resolved_together(world: ConsumerCluster) 
             subscribed_topic_regex=f"t{number}?",
             topic_partitions=[],
         )
-        assert error(world.ask(request, 1)) is ErrorCode.NONE
-    world.clock.advance(11_000)
-    assert world.epoch("m0", 1, group="many") > 0
-    world.clock.advance(0)
-    group = world.group("many")
+        assert error(cluster.ask(request, 1)) is ErrorCode.NONE
+    cluster.clock.advance(11_000)
+    assert cluster.epoch("m0", 1, group="many") > 0
+    cluster.clock.advance(0)
+    group = cluster.group("many")
     assert len(group.resolved_regexes) == len(group.regex_subscribers) == members
     assert group.subscribed_topics() == {"t"}
 
 
 @pytest.mark.parametrize("regex", ["(a{1000}){1000}", "(", "x" * LONGEST_STRING])
 def test_an_expression_above_the_limits_creates_no_group(
-    world: ConsumerCluster, regex: str
+    cluster: ConsumerCluster, regex: str
 ) -> None:
     request = ConsumerGroupHeartbeatRequest(
         group_id="new",
@@ -158,23 +162,23 @@ def test_an_expression_above_the_limits_creates_no_group(
         subscribed_topic_regex=regex,
         topic_partitions=[],
     )
-    response = world.ask(request, 1)
+    response = cluster.ask(request, 1)
     if error(response) is ErrorCode.NONE:
         # A single long expression is valid.
-        assert world.group("new").regex_subscribers == {regex: 1}
+        assert cluster.group("new").regex_subscribers == {regex: 1}
     else:
         assert error(response) is ErrorCode.INVALID_REGULAR_EXPRESSION
-        assert "new" not in world.groups.shards()[0].machine.directory.groups
-        assert world.new_records() == []
+        assert "new" not in cluster.groups.shards()[0].machine.directory.groups
+        assert cluster.new_records() == []
 
 
 def test_the_memory_of_ownership_history_is_limited() -> None:
     partitions = ownership.MAX_ENTRIES + 500
-    world = ConsumerCluster({"t": partitions})
-    world.epoch("a")
-    history = world.group().ownership()
-    known = [history.owner_since_ms(world.ids["t"], each, "a") for each in range(partitions)]
+    cluster = ConsumerCluster({"t": partitions})
+    cluster.epoch("a")
+    history = cluster.group().ownership()
+    known = [history.owner_since_ms(cluster.ids["t"], each, "a") for each in range(partitions)]
     assert sum(each is not None for each in known) == ownership.MAX_ENTRIES
-    world.beat("m" * LONGEST_STRING)
-    world.beat("m" * LONGEST_STRING, -1)
+    cluster.beat("m" * LONGEST_STRING)
+    cluster.beat("m" * LONGEST_STRING, -1)
     assert history.departure("m" * LONGEST_STRING) is None

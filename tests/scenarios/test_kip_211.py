@@ -62,8 +62,8 @@ LONG_SESSION_MS = 24 * DAY_MS
 """A session timeout so long that tests need few heartbeats; almost the maximum of an int32."""
 
 
-def world_of(*topics: str, **config: str) -> ManualGroupCoordinator:
-    """Return a world with these topics; underscores in settings stand for dots."""
+def coordinator_of(*topics: str, **config: str) -> ManualGroupCoordinator:
+    """Return a coordinator with these topics; underscores in settings stand for dots."""
     settings = {key.replace("_", "."): value for key, value in config.items()}
     return ManualGroupCoordinator(
         settings, topics=[topic_image(name, 4) for name in topics or ("t",)]
@@ -79,26 +79,30 @@ def long_sessions(kind: str) -> dict[str, str]:
     }
 
 
-def stable(world: ManualGroupCoordinator, *topics: str, protocol_type: str = "consumer") -> str:
+def stable(
+    coordinator: ManualGroupCoordinator, *topics: str, protocol_type: str = "consumer"
+) -> str:
     """Create a Stable group of one member that reads these topics; return the member's id."""
     protocols = {"range": subscription(*(topics or ("t",)))}
-    join = world.join(protocols=protocols, session_ms=LONG_SESSION_MS, protocol_type=protocol_type)
-    world.clock.advance(0)
+    join = coordinator.join(
+        protocols=protocols, session_ms=LONG_SESSION_MS, protocol_type=protocol_type
+    )
+    coordinator.clock.advance(0)
     member_id = answered(join).member_id
-    world.sync(member_id, answered(join).generation_id, {})
+    coordinator.sync(member_id, answered(join).generation_id, {})
     return member_id
 
 
-def generation_of(world: ManualGroupCoordinator, group: str = "g") -> int:
-    found = world.machine.classic_group(group)
+def generation_of(coordinator: ManualGroupCoordinator, group: str = "g") -> int:
+    found = coordinator.machine.classic_group(group)
     assert found is not None
     return found.soft.generation_id
 
 
-def is_gone(world: ManualGroupCoordinator, group: str = "g") -> bool:
+def is_gone(coordinator: ManualGroupCoordinator, group: str = "g") -> bool:
     """Return whether a group is deleted, both now and after the log is loaded again."""
-    is_deleted = world.state(group) is None and world.committed(group) == {}
-    assert is_deleted == (world.restarted().state(group) is None)
+    is_deleted = coordinator.state(group) is None and coordinator.committed(group) == {}
+    assert is_deleted == (coordinator.restarted().state(group) is None)
     return is_deleted
 
 
@@ -185,14 +189,14 @@ def test_without_a_retention_time_the_brokers_applies(version: int) -> None:
 
 def test_a_group_that_commits_rarely_retains_its_offsets_while_it_has_members() -> None:
     """KAFKA-4682, the reason of the proposal."""
-    world = world_of()
-    member_id = stable(world)
-    world.commit({("t", 0): 5}, member_id=member_id, generation=1)
+    coordinator = coordinator_of()
+    member_id = stable(coordinator)
+    coordinator.commit({("t", 0): 5}, member_id=member_id, generation=1)
     for _ in range(5):
-        world.clock.advance(2 * WEEK_MS)
-        world.heartbeat(member_id, 1)
-    assert world.state() == "Stable"
-    assert world.committed() == {("t", 0): 5}
+        coordinator.clock.advance(2 * WEEK_MS)
+        coordinator.heartbeat(member_id, 1)
+    assert coordinator.state() == "Stable"
+    assert coordinator.committed() == {("t", 0): 5}
 
 
 # Public Interfaces
@@ -229,24 +233,24 @@ def test_only_an_offset_with_its_own_expiry_has_the_old_schema(
 
 
 def test_an_offset_with_its_own_expiry_stores_the_time() -> None:
-    world = world_of()
-    world.commit({("t", 0): 5}, retention_ms=HOUR_MS)
-    (record,) = world.records()
+    coordinator = coordinator_of()
+    coordinator.commit({("t", 0): 5}, retention_ms=HOUR_MS)
+    (record,) = coordinator.records()
     assert record.key == OffsetCommitKey(group="g", topic="t", partition=0)
     assert isinstance(record.value, OffsetCommitValue)
-    assert record.value.commit_timestamp == world.clock.now_ms()
-    assert record.value.expire_timestamp == world.clock.now_ms() + HOUR_MS
+    assert record.value.commit_timestamp == coordinator.clock.now_ms()
+    assert record.value.expire_timestamp == coordinator.clock.now_ms() + HOUR_MS
 
 
 def test_a_group_stores_the_time_of_its_last_state_change() -> None:
-    world = world_of()
-    member_id = stable(world)
-    world.clock.advance(DAY_MS)
-    world.leave((member_id, None))
-    recorded = world.last_group_record()
+    coordinator = coordinator_of()
+    member_id = stable(coordinator)
+    coordinator.clock.advance(DAY_MS)
+    coordinator.leave((member_id, None))
+    recorded = coordinator.last_group_record()
     assert recorded is not None
-    assert recorded.current_state_timestamp == world.clock.now_ms()
-    key, value = next(entry for entry in reversed(world.log.entries) if entry[0] is not None)
+    assert recorded.current_state_timestamp == coordinator.clock.now_ms()
+    key, value = next(entry for entry in reversed(coordinator.log.entries) if entry[0] is not None)
     assert key is not None
     assert value is not None
     assert struct.unpack_from(">h", key)[0] == 2
@@ -257,27 +261,27 @@ def test_a_group_stores_the_time_of_its_last_state_change() -> None:
 
 
 def test_the_timer_of_all_offsets_starts_when_the_group_becomes_empty() -> None:
-    world = world_of()
-    member_id = stable(world)
-    world.commit({("t", 0): 5}, member_id=member_id, generation=1)
-    world.clock.advance(3 * DAY_MS)
-    world.commit({("t", 1): 6}, member_id=member_id, generation=1)
-    world.clock.advance(20 * DAY_MS)
-    world.leave((member_id, None))
-    world.clock.advance(WEEK_MS - 1)
-    assert world.committed() == {("t", 0): 5, ("t", 1): 6}
-    world.clock.advance(1)
-    assert is_gone(world)
+    coordinator = coordinator_of()
+    member_id = stable(coordinator)
+    coordinator.commit({("t", 0): 5}, member_id=member_id, generation=1)
+    coordinator.clock.advance(3 * DAY_MS)
+    coordinator.commit({("t", 1): 6}, member_id=member_id, generation=1)
+    coordinator.clock.advance(20 * DAY_MS)
+    coordinator.leave((member_id, None))
+    coordinator.clock.advance(WEEK_MS - 1)
+    assert coordinator.committed() == {("t", 0): 5, ("t", 1): 6}
+    coordinator.clock.advance(1)
+    assert is_gone(coordinator)
 
 
 def test_offsets_expire_before_their_group_and_both_write_tombstones() -> None:
-    world = world_of()
-    member_id = stable(world)
-    world.commit({("t", 0): 5, ("t", 3): 6}, member_id=member_id, generation=1)
-    world.leave((member_id, None))
-    before = len(world.log.entries)
-    world.clock.advance(WEEK_MS)
-    written = world.records()[before:]
+    coordinator = coordinator_of()
+    member_id = stable(coordinator)
+    coordinator.commit({("t", 0): 5, ("t", 3): 6}, member_id=member_id, generation=1)
+    coordinator.leave((member_id, None))
+    before = len(coordinator.log.entries)
+    coordinator.clock.advance(WEEK_MS)
+    written = coordinator.records()[before:]
     assert [record.key for record in written] == [
         OffsetCommitKey(group="g", topic="t", partition=0),
         OffsetCommitKey(group="g", topic="t", partition=3),
@@ -287,105 +291,107 @@ def test_offsets_expire_before_their_group_and_both_write_tombstones() -> None:
 
 
 def test_a_join_stops_the_timer_and_the_last_leave_starts_it_again() -> None:
-    world = world_of()
-    member_id = stable(world)
-    world.commit({("t", 0): 5}, member_id=member_id, generation=1)
-    world.leave((member_id, None))
-    world.clock.advance(6 * DAY_MS)
-    member_id = stable(world)
-    world.clock.advance(6 * DAY_MS)
-    world.leave((member_id, None))
-    world.clock.advance(WEEK_MS - 1)
-    assert world.committed() == {("t", 0): 5}
-    world.clock.advance(1)
-    assert is_gone(world)
+    coordinator = coordinator_of()
+    member_id = stable(coordinator)
+    coordinator.commit({("t", 0): 5}, member_id=member_id, generation=1)
+    coordinator.leave((member_id, None))
+    coordinator.clock.advance(6 * DAY_MS)
+    member_id = stable(coordinator)
+    coordinator.clock.advance(6 * DAY_MS)
+    coordinator.leave((member_id, None))
+    coordinator.clock.advance(WEEK_MS - 1)
+    assert coordinator.committed() == {("t", 0): 5}
+    coordinator.clock.advance(1)
+    assert is_gone(coordinator)
 
 
 def test_an_expired_session_starts_the_timer_like_a_leave() -> None:
-    world = world_of()
-    (member_id,) = world.stable(None)
-    world.commit({("t", 0): 5}, member_id=member_id, generation=1)
-    world.clock.advance(HOUR_MS)
-    recorded = world.last_group_record()
+    coordinator = coordinator_of()
+    (member_id,) = coordinator.stable(None)
+    coordinator.commit({("t", 0): 5}, member_id=member_id, generation=1)
+    coordinator.clock.advance(HOUR_MS)
+    recorded = coordinator.last_group_record()
     assert recorded is not None
     empty_ms = recorded.current_state_timestamp
-    assert world.state() == "Empty"
-    world.clock.advance(empty_ms + WEEK_MS - world.clock.now_ms() - 1)
-    assert world.committed() == {("t", 0): 5}
-    world.clock.advance(SWEEP_MS)
-    assert is_gone(world)
+    assert coordinator.state() == "Empty"
+    coordinator.clock.advance(empty_ms + WEEK_MS - coordinator.clock.now_ms() - 1)
+    assert coordinator.committed() == {("t", 0): 5}
+    coordinator.clock.advance(SWEEP_MS)
+    assert is_gone(coordinator)
 
 
 def test_offsets_do_not_expire_while_stable() -> None:
-    world = world_of()
-    member_id = stable(world)
-    world.commit({("t", 0): 5}, member_id=member_id, generation=1)
-    world.clock.advance(2 * WEEK_MS)
-    assert (world.state(), world.committed()) == ("Stable", {("t", 0): 5})
+    coordinator = coordinator_of()
+    member_id = stable(coordinator)
+    coordinator.commit({("t", 0): 5}, member_id=member_id, generation=1)
+    coordinator.clock.advance(2 * WEEK_MS)
+    assert (coordinator.state(), coordinator.committed()) == ("Stable", {("t", 0): 5})
 
 
 def test_offsets_do_not_expire_while_a_rebalance_is_prepared() -> None:
-    world = world_of("t", "u")
-    world.commit({("t", 0): 5, ("u", 0): 6})
-    join = world.join(session_ms=LONG_SESSION_MS, rebalance_ms=3 * WEEK_MS)
-    world.clock.advance(0)
-    world.sync(answered(join).member_id, 1, {})
-    world.join(session_ms=LONG_SESSION_MS, rebalance_ms=3 * WEEK_MS, knows_ids=True)
-    world.join(answered(join).member_id, protocols={"range": subscription("t", "u")})
-    world.clock.advance(0)
-    assert world.state() == "PreparingRebalance"
-    world.shard.write(
+    coordinator = coordinator_of("t", "u")
+    coordinator.commit({("t", 0): 5, ("u", 0): 6})
+    join = coordinator.join(session_ms=LONG_SESSION_MS, rebalance_ms=3 * WEEK_MS)
+    coordinator.clock.advance(0)
+    coordinator.sync(answered(join).member_id, 1, {})
+    coordinator.join(session_ms=LONG_SESSION_MS, rebalance_ms=3 * WEEK_MS, knows_ids=True)
+    coordinator.join(answered(join).member_id, protocols={"range": subscription("t", "u")})
+    coordinator.clock.advance(0)
+    assert coordinator.state() == "PreparingRebalance"
+    coordinator.shard.write(
         lambda machine, now_ms: machine.offset_expiration.expire(
             OffsetExpirationRound(), now_ms + 2 * WEEK_MS
         )
     )
-    assert world.committed() == {("t", 0): 5, ("u", 0): 6}
+    assert coordinator.committed() == {("t", 0): 5, ("u", 0): 6}
 
 
 def test_offsets_do_not_expire_while_a_rebalance_is_completed() -> None:
-    world = world_of("t", "u")
-    world.commit({("t", 0): 5, ("u", 0): 6})
-    join = world.join(session_ms=LONG_SESSION_MS, rebalance_ms=3 * WEEK_MS)
-    world.clock.advance(2 * WEEK_MS)
+    coordinator = coordinator_of("t", "u")
+    coordinator.commit({("t", 0): 5, ("u", 0): 6})
+    join = coordinator.join(session_ms=LONG_SESSION_MS, rebalance_ms=3 * WEEK_MS)
+    coordinator.clock.advance(2 * WEEK_MS)
     assert answered(join).generation_id == 1
-    assert world.state() == "CompletingRebalance"
-    assert world.committed() == {("t", 0): 5, ("u", 0): 6}
+    assert coordinator.state() == "CompletingRebalance"
+    assert coordinator.committed() == {("t", 0): 5, ("u", 0): 6}
     # No member sent an assignment: the generation is aborted, and the group becomes Empty.
-    world.clock.advance(WEEK_MS)
-    assert world.state() == "Empty"
+    coordinator.clock.advance(WEEK_MS)
+    assert coordinator.state() == "Empty"
 
 
 def test_a_deleted_group_has_nothing_to_expire() -> None:
     """A deleted group has the state Dead in the proposal."""
-    world = world_of()
-    member_id = stable(world)
-    world.commit({("t", 0): 5}, member_id=member_id, generation=1)
-    world.leave((member_id, None))
-    world.shard.write(lambda machine, _: machine.offsets.delete_group("g"))
-    before = len(world.log.entries)
-    world.clock.advance(2 * WEEK_MS)
-    assert len(world.log.entries) == before
+    coordinator = coordinator_of()
+    member_id = stable(coordinator)
+    coordinator.commit({("t", 0): 5}, member_id=member_id, generation=1)
+    coordinator.leave((member_id, None))
+    coordinator.shard.write(lambda machine, _: machine.offsets.delete_group("g"))
+    before = len(coordinator.log.entries)
+    coordinator.clock.advance(2 * WEEK_MS)
+    assert len(coordinator.log.entries) == before
 
 
 def test_the_retention_of_the_broker_applies() -> None:
-    world = world_of(offsets_retention_minutes="1")
-    member_id = stable(world)
-    world.commit({("t", 0): 5}, member_id=member_id, generation=1)
-    world.leave((member_id, None))
+    coordinator = coordinator_of(offsets_retention_minutes="1")
+    member_id = stable(coordinator)
+    coordinator.commit({("t", 0): 5}, member_id=member_id, generation=1)
+    coordinator.leave((member_id, None))
     # Expiration is checked every ten minutes, independent of the retention.
-    world.clock.advance(SWEEP_MS - 1)
-    assert world.committed() == {("t", 0): 5}
-    world.clock.advance(1)
-    assert is_gone(world)
+    coordinator.clock.advance(SWEEP_MS - 1)
+    assert coordinator.committed() == {("t", 0): 5}
+    coordinator.clock.advance(1)
+    assert is_gone(coordinator)
 
 
 def test_the_check_interval_of_the_broker_applies() -> None:
-    world = world_of(offsets_retention_minutes="1", offsets_retention_check_interval_ms="90000")
-    world.commit({("t", 0): 5})
-    world.clock.advance(90_000 - 1)
-    assert world.committed() == {("t", 0): 5}
-    world.clock.advance(1)
-    assert is_gone(world)
+    coordinator = coordinator_of(
+        offsets_retention_minutes="1", offsets_retention_check_interval_ms="90000"
+    )
+    coordinator.commit({("t", 0): 5})
+    coordinator.clock.advance(90_000 - 1)
+    assert coordinator.committed() == {("t", 0): 5}
+    coordinator.clock.advance(1)
+    assert is_gone(coordinator)
 
 
 def test_the_defaults_are_a_week_and_ten_minutes() -> None:
@@ -395,12 +401,12 @@ def test_the_defaults_are_a_week_and_ten_minutes() -> None:
 
 
 def test_the_timer_survives_a_restart() -> None:
-    world = world_of()
-    member_id = stable(world)
-    world.commit({("t", 0): 5}, member_id=member_id, generation=1)
-    world.leave((member_id, None))
-    world.clock.advance(4 * DAY_MS)
-    again = world.restarted()
+    coordinator = coordinator_of()
+    member_id = stable(coordinator)
+    coordinator.commit({("t", 0): 5}, member_id=member_id, generation=1)
+    coordinator.leave((member_id, None))
+    coordinator.clock.advance(4 * DAY_MS)
+    again = coordinator.restarted()
     again.clock.advance(3 * DAY_MS - 1)
     assert again.committed() == {("t", 0): 5}
     again.clock.advance(1)
@@ -408,12 +414,12 @@ def test_the_timer_survives_a_restart() -> None:
 
 
 def test_the_timer_survives_compaction() -> None:
-    world = world_of()
-    member_id = stable(world)
-    world.commit({("t", 0): 5}, member_id=member_id, generation=1)
-    world.leave((member_id, None))
-    world.clock.advance(6 * DAY_MS)
-    again = world.restarted(world.log.compact())
+    coordinator = coordinator_of()
+    member_id = stable(coordinator)
+    coordinator.commit({("t", 0): 5}, member_id=member_id, generation=1)
+    coordinator.leave((member_id, None))
+    coordinator.clock.advance(6 * DAY_MS)
+    again = coordinator.restarted(coordinator.log.compact())
     again.clock.advance(DAY_MS - 1)
     assert again.committed() == {("t", 0): 5}
     again.clock.advance(1)
@@ -421,19 +427,19 @@ def test_the_timer_survives_compaction() -> None:
 
 
 def test_another_retention_after_a_restart_applies_to_old_offsets_too() -> None:
-    world = world_of()
-    member_id = stable(world)
-    world.commit({("t", 0): 5}, member_id=member_id, generation=1)
-    world.leave((member_id, None))
-    world.clock.advance(2 * DAY_MS)
-    again = world.restarted(config={"offsets.retention.minutes": "1440"})
+    coordinator = coordinator_of()
+    member_id = stable(coordinator)
+    coordinator.commit({("t", 0): 5}, member_id=member_id, generation=1)
+    coordinator.leave((member_id, None))
+    coordinator.clock.advance(2 * DAY_MS)
+    again = coordinator.restarted(config={"offsets.retention.minutes": "1440"})
     again.clock.advance(SWEEP_MS)
     assert is_gone(again)
 
 
 def test_a_group_without_the_time_of_its_state_expires_by_commit() -> None:
     """Group metadata records before schema 2 lack the time of the state."""
-    clock_ms = world_of().clock.now_ms()
+    clock_ms = coordinator_of().clock.now_ms()
     serde = CoordinatorSerde(written_version)
     value = GroupMetadataValue(
         protocol_type="consumer", generation=3, protocol=None, leader=None,
@@ -446,114 +452,114 @@ def test_a_group_without_the_time_of_its_state_expires_by_commit() -> None:
         for index, at_ms in enumerate((clock_ms - WEEK_MS, clock_ms - DAY_MS))
     ]
     records = [group_metadata_record("g", value), *commits]
-    world = ManualGroupCoordinator(
+    coordinator = ManualGroupCoordinator(
         log=MemoryCoordinatorLog([serde.encode(record) for record in records])
     )
-    world.clock.advance(SWEEP_MS)
-    assert world.committed() == {("t", 1): 9}
-    world.clock.advance(6 * DAY_MS)
-    assert is_gone(world)
+    coordinator.clock.advance(SWEEP_MS)
+    assert coordinator.committed() == {("t", 1): 9}
+    coordinator.clock.advance(6 * DAY_MS)
+    assert is_gone(coordinator)
 
 
 # Unsubscribing from a Topic
 
 
 def test_offsets_of_an_unsubscribed_topic_expire_by_their_commit() -> None:
-    world = world_of("t", "u")
-    member_id = stable(world, "t", "u")
-    world.commit({("t", 0): 5, ("u", 0): 6, ("u", 1): 7}, member_id=member_id, generation=1)
-    world.clock.advance(3 * DAY_MS)
-    world.commit({("u", 1): 8}, member_id=member_id, generation=1)
+    coordinator = coordinator_of("t", "u")
+    member_id = stable(coordinator, "t", "u")
+    coordinator.commit({("t", 0): 5, ("u", 0): 6, ("u", 1): 7}, member_id=member_id, generation=1)
+    coordinator.clock.advance(3 * DAY_MS)
+    coordinator.commit({("u", 1): 8}, member_id=member_id, generation=1)
     protocols = {"range": subscription("t")}
-    world.join(member_id, protocols=protocols, session_ms=LONG_SESSION_MS)
-    world.sync(member_id, 2, {})
-    world.clock.advance(4 * DAY_MS - 1)
-    assert world.committed() == {("t", 0): 5, ("u", 0): 6, ("u", 1): 8}
-    world.clock.advance(1)
-    assert world.committed() == {("t", 0): 5, ("u", 1): 8}
-    world.clock.advance(3 * DAY_MS)
-    assert world.committed() == {("t", 0): 5}
-    world.clock.advance(WEEK_MS)
-    assert (world.state(), world.committed()) == ("Stable", {("t", 0): 5})
+    coordinator.join(member_id, protocols=protocols, session_ms=LONG_SESSION_MS)
+    coordinator.sync(member_id, 2, {})
+    coordinator.clock.advance(4 * DAY_MS - 1)
+    assert coordinator.committed() == {("t", 0): 5, ("u", 0): 6, ("u", 1): 8}
+    coordinator.clock.advance(1)
+    assert coordinator.committed() == {("t", 0): 5, ("u", 1): 8}
+    coordinator.clock.advance(3 * DAY_MS)
+    assert coordinator.committed() == {("t", 0): 5}
+    coordinator.clock.advance(WEEK_MS)
+    assert (coordinator.state(), coordinator.committed()) == ("Stable", {("t", 0): 5})
 
 
 def test_a_topic_that_one_member_still_reads_does_not_expire() -> None:
-    world = world_of("t", "u")
+    coordinator = coordinator_of("t", "u")
     joins = [
-        world.join(protocols={"range": subscription(topic)}, session_ms=LONG_SESSION_MS)
+        coordinator.join(protocols={"range": subscription(topic)}, session_ms=LONG_SESSION_MS)
         for topic in ("t", "u")
     ]
-    world.clock.advance(0)
+    coordinator.clock.advance(0)
     leader, follower = [answered(join).member_id for join in joins]
-    world.sync(leader, 1, {})
-    world.sync(follower, 1)
-    world.commit({("t", 0): 5, ("u", 0): 6}, member_id=leader, generation=1)
-    world.clock.advance(2 * WEEK_MS)
-    assert world.committed() == {("t", 0): 5, ("u", 0): 6}
-    world.leave((follower, None))
-    world.join(leader, protocols={"range": subscription("t")}, session_ms=LONG_SESSION_MS)
-    world.sync(leader, 2, {})
-    world.clock.advance(SWEEP_MS)
-    assert world.committed() == {("t", 0): 5}
+    coordinator.sync(leader, 1, {})
+    coordinator.sync(follower, 1)
+    coordinator.commit({("t", 0): 5, ("u", 0): 6}, member_id=leader, generation=1)
+    coordinator.clock.advance(2 * WEEK_MS)
+    assert coordinator.committed() == {("t", 0): 5, ("u", 0): 6}
+    coordinator.leave((follower, None))
+    coordinator.join(leader, protocols={"range": subscription("t")}, session_ms=LONG_SESSION_MS)
+    coordinator.sync(leader, 2, {})
+    coordinator.clock.advance(SWEEP_MS)
+    assert coordinator.committed() == {("t", 0): 5}
 
 
 def test_subscriptions_in_a_rebalance_apply_to_the_next_generation() -> None:
-    world = world_of("t", "u")
-    member_id = stable(world, "t")
-    world.commit({("t", 0): 5}, member_id=member_id, generation=1)
-    world.join(protocols={"range": subscription("u")}, session_ms=LONG_SESSION_MS)
-    assert world.state() == "PreparingRebalance"
-    group = world.machine.classic_group("g")
+    coordinator = coordinator_of("t", "u")
+    member_id = stable(coordinator, "t")
+    coordinator.commit({("t", 0): 5}, member_id=member_id, generation=1)
+    coordinator.join(protocols={"range": subscription("u")}, session_ms=LONG_SESSION_MS)
+    assert coordinator.state() == "PreparingRebalance"
+    group = coordinator.machine.classic_group("g")
     assert group is not None
     assert not group.is_subscribed_to("u")
-    world.join(member_id, protocols={"range": subscription("t")}, session_ms=LONG_SESSION_MS)
+    coordinator.join(member_id, protocols={"range": subscription("t")}, session_ms=LONG_SESSION_MS)
     assert group.is_subscribed_to("u")
 
 
 @pytest.mark.parametrize("metadata", [b"", b"\0", b"\0\0\0\0\0\7?", b"\xff\xff\0\0\0\0"])
 def test_a_group_with_unreadable_subscriptions_retains_everything(metadata: bytes) -> None:
-    world = world_of("t", "u")
-    world.commit({("t", 0): 5, ("u", 0): 6})
-    join = world.join(protocols={"range": metadata}, session_ms=LONG_SESSION_MS)
-    world.clock.advance(0)
-    world.sync(answered(join).member_id, 1, {})
-    world.clock.advance(2 * WEEK_MS)
-    assert world.committed() == {("t", 0): 5, ("u", 0): 6}
+    coordinator = coordinator_of("t", "u")
+    coordinator.commit({("t", 0): 5, ("u", 0): 6})
+    join = coordinator.join(protocols={"range": metadata}, session_ms=LONG_SESSION_MS)
+    coordinator.clock.advance(0)
+    coordinator.sync(answered(join).member_id, 1, {})
+    coordinator.clock.advance(2 * WEEK_MS)
+    assert coordinator.committed() == {("t", 0): 5, ("u", 0): 6}
 
 
 def test_a_stable_group_with_another_protocol_type_retains_everything() -> None:
-    world = world_of("t", "u")
-    world.commit({("t", 0): 5, ("u", 0): 6})
-    member_id = stable(world, protocol_type="connect")
-    world.clock.advance(2 * WEEK_MS)
-    assert world.committed() == {("t", 0): 5, ("u", 0): 6}
-    world.leave((member_id, None))
-    world.clock.advance(WEEK_MS)
-    assert is_gone(world)
+    coordinator = coordinator_of("t", "u")
+    coordinator.commit({("t", 0): 5, ("u", 0): 6})
+    member_id = stable(coordinator, protocol_type="connect")
+    coordinator.clock.advance(2 * WEEK_MS)
+    assert coordinator.committed() == {("t", 0): 5, ("u", 0): 6}
+    coordinator.leave((member_id, None))
+    coordinator.clock.advance(WEEK_MS)
+    assert is_gone(coordinator)
 
 
 # Standalone (Simple) Consumer
 
 
 def test_each_offset_of_a_standalone_consumer_expires_by_its_own_commit() -> None:
-    world = world_of()
-    world.commit({("t", 0): 5, ("t", 1): 6})
-    world.clock.advance(DAY_MS)
-    world.commit({("t", 1): 7})
-    world.clock.advance(6 * DAY_MS - 1)
-    assert world.committed() == {("t", 0): 5, ("t", 1): 7}
-    world.clock.advance(1)
-    assert world.committed() == {("t", 1): 7}
-    assert world.state() == "Empty"
-    world.clock.advance(DAY_MS)
-    assert is_gone(world)
+    coordinator = coordinator_of()
+    coordinator.commit({("t", 0): 5, ("t", 1): 6})
+    coordinator.clock.advance(DAY_MS)
+    coordinator.commit({("t", 1): 7})
+    coordinator.clock.advance(6 * DAY_MS - 1)
+    assert coordinator.committed() == {("t", 0): 5, ("t", 1): 7}
+    coordinator.clock.advance(1)
+    assert coordinator.committed() == {("t", 1): 7}
+    assert coordinator.state() == "Empty"
+    coordinator.clock.advance(DAY_MS)
+    assert is_gone(coordinator)
 
 
 def test_a_standalone_consumer_is_recognized_after_a_restart() -> None:
-    world = world_of()
-    world.commit({("t", 0): 5})
-    world.clock.advance(4 * DAY_MS)
-    again = world.restarted()
+    coordinator = coordinator_of()
+    coordinator.commit({("t", 0): 5})
+    coordinator.clock.advance(4 * DAY_MS)
+    again = coordinator.restarted()
     again.clock.advance(3 * DAY_MS - 1)
     assert again.committed() == {("t", 0): 5}
     again.clock.advance(1)
@@ -562,26 +568,26 @@ def test_a_standalone_consumer_is_recognized_after_a_restart() -> None:
 
 def test_a_standalone_consumer_in_a_former_group_expires_from_the_last_leave() -> None:
     """The group has a protocol type, so commits of other clients do not matter."""
-    world = world_of()
-    member_id = stable(world)
-    world.commit({("t", 0): 5}, member_id=member_id, generation=1)
-    world.leave((member_id, None))
-    world.clock.advance(6 * DAY_MS)
-    world.commit({("t", 1): 6})
-    world.clock.advance(DAY_MS)
-    assert is_gone(world)
+    coordinator = coordinator_of()
+    member_id = stable(coordinator)
+    coordinator.commit({("t", 0): 5}, member_id=member_id, generation=1)
+    coordinator.leave((member_id, None))
+    coordinator.clock.advance(6 * DAY_MS)
+    coordinator.commit({("t", 1): 6})
+    coordinator.clock.advance(DAY_MS)
+    assert is_gone(coordinator)
 
 
 def test_a_simple_group_with_a_pending_member_expires_as_before() -> None:
     """A client got a member id, but no member has joined, so the group has no protocol type."""
-    world = world_of(offsets_retention_minutes="1")
-    world.commit({("t", 0): 5})
-    world.clock.advance(SWEEP_MS - 1_000)
-    answer = answered(world.join(knows_ids=True))
+    coordinator = coordinator_of(offsets_retention_minutes="1")
+    coordinator.commit({("t", 0): 5})
+    coordinator.clock.advance(SWEEP_MS - 1_000)
+    answer = answered(coordinator.join(knows_ids=True))
     assert answer.error_code is ErrorCode.MEMBER_ID_REQUIRED
-    world.clock.advance(1_000)
-    assert is_gone(world)
-    late = answered(world.join(answer.member_id, knows_ids=True))
+    coordinator.clock.advance(1_000)
+    assert is_gone(coordinator)
+    late = answered(coordinator.join(answer.member_id, knows_ids=True))
     assert late.error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -608,31 +614,31 @@ def test_offsets_expire_as_in_the_table_of_group_states(
     since_empty_ms: int,
     is_expired: bool,  # noqa: FBT001
 ) -> None:
-    world = world_of()
+    coordinator = coordinator_of()
     member_id = ""
     if protocol_type is not None:
-        member_id = stable(world, protocol_type=protocol_type)
-    world.commit({("t", 0): 5}, member_id=member_id, generation=1 if member_id else -1)
-    world.clock.advance(since_commit_ms - since_empty_ms)
+        member_id = stable(coordinator, protocol_type=protocol_type)
+    coordinator.commit({("t", 0): 5}, member_id=member_id, generation=1 if member_id else -1)
+    coordinator.clock.advance(since_commit_ms - since_empty_ms)
     if leaves:
-        world.leave((member_id, None))
-    world.clock.advance(since_empty_ms)
-    assert (world.committed() == {}) is is_expired
+        coordinator.leave((member_id, None))
+    coordinator.clock.advance(since_empty_ms)
+    assert (coordinator.committed() == {}) is is_expired
 
 
 # Compatibility, Deprecation, and Migration Plan
 
 
 def test_an_old_consumer_with_a_longer_retention_outlives_its_empty_group() -> None:
-    world = world_of()
-    member_id = stable(world)
+    coordinator = coordinator_of()
+    member_id = stable(coordinator)
     commit = {"member_id": member_id, "generation": 1}
-    world.commit({("t", 0): 5}, retention_ms=30 * DAY_MS, **commit)  # type: ignore[arg-type]
-    world.commit({("t", 1): 6}, **commit)  # type: ignore[arg-type]
-    world.leave((member_id, None))
-    world.clock.advance(WEEK_MS)
-    assert world.committed() == {("t", 0): 5}
-    again = world.restarted()
+    coordinator.commit({("t", 0): 5}, retention_ms=30 * DAY_MS, **commit)  # type: ignore[arg-type]
+    coordinator.commit({("t", 1): 6}, **commit)  # type: ignore[arg-type]
+    coordinator.leave((member_id, None))
+    coordinator.clock.advance(WEEK_MS)
+    assert coordinator.committed() == {("t", 0): 5}
+    again = coordinator.restarted()
     again.clock.advance(23 * DAY_MS - 1)
     assert again.committed() == {("t", 0): 5}
     again.clock.advance(1)
@@ -640,30 +646,30 @@ def test_an_old_consumer_with_a_longer_retention_outlives_its_empty_group() -> N
 
 
 def test_an_old_consumer_with_a_shorter_retention_expires_before_the_brokers() -> None:
-    world = world_of()
-    member_id = stable(world)
-    world.commit({("t", 0): 5}, member_id=member_id, generation=1, retention_ms=HOUR_MS)
-    world.clock.advance(DAY_MS)
-    assert world.committed() == {("t", 0): 5}, "a topic that members read is never touched"
-    world.leave((member_id, None))
-    world.clock.advance(SWEEP_MS)
-    assert is_gone(world)
+    coordinator = coordinator_of()
+    member_id = stable(coordinator)
+    coordinator.commit({("t", 0): 5}, member_id=member_id, generation=1, retention_ms=HOUR_MS)
+    coordinator.clock.advance(DAY_MS)
+    assert coordinator.committed() == {("t", 0): 5}, "a topic that members read is never touched"
+    coordinator.leave((member_id, None))
+    coordinator.clock.advance(SWEEP_MS)
+    assert is_gone(coordinator)
 
 
 def test_a_new_commit_removes_the_own_expiry() -> None:
-    world = world_of()
-    world.commit({("t", 0): 5}, retention_ms=HOUR_MS)
-    world.commit({("t", 0): 6})
-    world.clock.advance(DAY_MS)
-    assert world.committed() == {("t", 0): 6}
+    coordinator = coordinator_of()
+    coordinator.commit({("t", 0): 5}, retention_ms=HOUR_MS)
+    coordinator.commit({("t", 0): 6})
+    coordinator.clock.advance(DAY_MS)
+    assert coordinator.committed() == {("t", 0): 6}
 
 
 def test_an_own_expiry_applies_to_unsubscribed_topics_of_a_live_group() -> None:
-    world = world_of("t", "u")
-    world.commit({("t", 0): 5, ("u", 0): 6}, retention_ms=HOUR_MS)
-    stable(world, "t")
-    world.clock.advance(HOUR_MS)
-    assert (world.state(), world.committed()) == ("Stable", {("t", 0): 5})
+    coordinator = coordinator_of("t", "u")
+    coordinator.commit({("t", 0): 5, ("u", 0): 6}, retention_ms=HOUR_MS)
+    stable(coordinator, "t")
+    coordinator.clock.advance(HOUR_MS)
+    assert (coordinator.state(), coordinator.committed()) == ("Stable", {("t", 0): 5})
 
 
 # Later additions: groups of KIP-848
@@ -671,39 +677,39 @@ def test_an_own_expiry_applies_to_unsubscribed_topics_of_a_live_group() -> None:
 
 def test_an_empty_consumer_group_expires_by_its_commits() -> None:
     """Offsets of an empty classic group would expire a week after it became empty."""
-    world = world_of()
-    epoch = world.beat("c1").member_epoch
-    world.commit({("t", 0): 5}, member_id="c1", generation=epoch)
-    world.clock.advance(40_000)
-    world.beat("c1", -1)
-    assert world.state() == "Empty"
-    world.clock.advance(WEEK_MS - 40_000 - 1)
-    assert world.committed() == {("t", 0): 5}
-    world.clock.advance(1)
-    assert is_gone(world)
+    coordinator = coordinator_of()
+    epoch = coordinator.beat("c1").member_epoch
+    coordinator.commit({("t", 0): 5}, member_id="c1", generation=epoch)
+    coordinator.clock.advance(40_000)
+    coordinator.beat("c1", -1)
+    assert coordinator.state() == "Empty"
+    coordinator.clock.advance(WEEK_MS - 40_000 - 1)
+    assert coordinator.committed() == {("t", 0): 5}
+    coordinator.clock.advance(1)
+    assert is_gone(coordinator)
 
 
 def test_a_consumer_group_retains_only_subscribed_topics() -> None:
-    world = world_of("t", "u", **long_sessions("consumer"))
-    world.commit({("t", 0): 5, ("u", 0): 6})
-    epoch = world.beat("c1").member_epoch
+    coordinator = coordinator_of("t", "u", **long_sessions("consumer"))
+    coordinator.commit({("t", 0): 5, ("u", 0): 6})
+    epoch = coordinator.beat("c1").member_epoch
     for _ in range(WEEK_MS // HOUR_MS):
-        world.clock.advance(HOUR_MS)
-        world.beat("c1", epoch)
-    world.clock.advance(SWEEP_MS)
-    assert world.committed() == {("t", 0): 5}
+        coordinator.clock.advance(HOUR_MS)
+        coordinator.beat("c1", epoch)
+    coordinator.clock.advance(SWEEP_MS)
+    assert coordinator.committed() == {("t", 0): 5}
 
 
 def test_an_empty_group_without_commits_is_deleted_at_the_next_check() -> None:
-    world = world_of()
-    world.beat("c1")
-    world.beat("c1", -1)
-    assert world.state() == "Empty"
-    world.clock.advance(SWEEP_MS)
-    assert is_gone(world)
+    coordinator = coordinator_of()
+    coordinator.beat("c1")
+    coordinator.beat("c1", -1)
+    assert coordinator.state() == "Empty"
+    coordinator.clock.advance(SWEEP_MS)
+    assert is_gone(coordinator)
 
 
-def share_beat(world: ManualGroupCoordinator, epoch: int) -> None:
+def share_beat(coordinator: ManualGroupCoordinator, epoch: int) -> None:
     """Let the one member of a share group join or leave."""
     request = ShareGroupHeartbeatRequest(
         group_id="g",
@@ -712,21 +718,23 @@ def share_beat(world: ManualGroupCoordinator, epoch: int) -> None:
         subscribed_topic_names=["t"] if epoch == 0 else None,
     )
     client = Client("client", "/127.0.0.1")
-    world.shard.write(lambda machine, now_ms: machine.share.heartbeat(request, client, now_ms))
+    coordinator.shard.write(
+        lambda machine, now_ms: machine.share.heartbeat(request, client, now_ms)
+    )
 
 
 def test_a_share_group_never_expires() -> None:
     """Its offsets are at the share coordinator; no check deletes it."""
-    world = world_of()
-    share_beat(world, 0)
-    share_beat(world, -1)
-    assert world.state() == "Empty"
-    world.clock.advance(2 * WEEK_MS)
-    assert world.state() == "Empty"
-    assert world.restarted().state() == "Empty"
+    coordinator = coordinator_of()
+    share_beat(coordinator, 0)
+    share_beat(coordinator, -1)
+    assert coordinator.state() == "Empty"
+    coordinator.clock.advance(2 * WEEK_MS)
+    assert coordinator.state() == "Empty"
+    assert coordinator.restarted().state() == "Empty"
 
 
-def streams_beat(world: ManualGroupCoordinator, epoch: int) -> int:
+def streams_beat(coordinator: ManualGroupCoordinator, epoch: int) -> int:
     """Send a heartbeat of the one member of a streams group; return its epoch."""
     is_joining = epoch == 0
     topology = StreamsGroupHeartbeatRequest.Topology(
@@ -749,7 +757,7 @@ def streams_beat(world: ManualGroupCoordinator, epoch: int) -> int:
     )
     client = Client("client", "/127.0.0.1")
     beaten = answered(
-        world.shard.write(
+        coordinator.shard.write(
             lambda machine, now_ms: machine.streams.heartbeat(request, client, now_ms)
         )
     )
@@ -757,20 +765,20 @@ def streams_beat(world: ManualGroupCoordinator, epoch: int) -> int:
 
 
 def test_a_streams_group_expires_by_its_commits_in_every_state() -> None:
-    world = world_of("t", "u", **long_sessions("streams"))
-    world.commit({("t", 0): 5, ("u", 0): 6})
-    epoch = streams_beat(world, 0)
+    coordinator = coordinator_of("t", "u", **long_sessions("streams"))
+    coordinator.commit({("t", 0): 5, ("u", 0): 6})
+    epoch = streams_beat(coordinator, 0)
     assert epoch > 0
     for _ in range(WEEK_MS // HOUR_MS):
-        world.clock.advance(HOUR_MS)
-        epoch = streams_beat(world, epoch)
-    world.clock.advance(SWEEP_MS)
-    epoch = streams_beat(world, epoch)
-    assert world.committed() == {("t", 0): 5}, "what its topology reads stays"
-    streams_beat(world, -1)
-    assert world.state() == "Empty"
-    world.clock.advance(SWEEP_MS)
-    assert is_gone(world), "no more is waited for than the week since the commit"
+        coordinator.clock.advance(HOUR_MS)
+        epoch = streams_beat(coordinator, epoch)
+    coordinator.clock.advance(SWEEP_MS)
+    epoch = streams_beat(coordinator, epoch)
+    assert coordinator.committed() == {("t", 0): 5}, "what its topology reads stays"
+    streams_beat(coordinator, -1)
+    assert coordinator.state() == "Empty"
+    coordinator.clock.advance(SWEEP_MS)
+    assert is_gone(coordinator), "no more is waited for than the week since the commit"
 
 
 # Group deletion
@@ -796,78 +804,78 @@ def test_deleting_groups_deletes_their_offsets_at_once() -> None:
 
 
 def test_expired_offsets_and_the_rule_are_in_the_history() -> None:
-    world = world_of()
-    member_id = stable(world)
+    coordinator = coordinator_of()
+    member_id = stable(coordinator)
     commit = {"member_id": member_id, "generation": 1}
-    world.commit({("t", 0): 5}, retention_ms=HOUR_MS, **commit)  # type: ignore[arg-type]
-    world.commit({("t", 1): 6}, **commit)  # type: ignore[arg-type]
-    world.leave((member_id, None))
-    world.clock.advance(WEEK_MS)
-    first, second = world.events("expired")
+    coordinator.commit({("t", 0): 5}, retention_ms=HOUR_MS, **commit)  # type: ignore[arg-type]
+    coordinator.commit({("t", 1): 6}, **commit)  # type: ignore[arg-type]
+    coordinator.leave((member_id, None))
+    coordinator.clock.advance(WEEK_MS)
+    first, second = coordinator.events("expired")
     assert first.facts["rules"] == {"own-retention": 1}
     assert first.facts["partitions"] == ["t-0"]
     assert second.facts["rules"] == {"empty-since": 1}
     assert second.facts["retention_ms"] == WEEK_MS
     assert "t-1" in second.text
-    (deleted,) = world.events("deleted")
+    (deleted,) = coordinator.events("deleted")
     assert deleted.facts == {"rule": "expiry", "group_type": "classic"}
 
 
 # Large numbers
 
 
-def many_groups(world: ManualGroupCoordinator, count: int, offsets: int = 1) -> list[str]:
+def many_groups(coordinator: ManualGroupCoordinator, count: int, offsets: int = 1) -> list[str]:
     """Write many simple groups to the log, faster than by commits."""
     serde = CoordinatorSerde(written_version)
-    committed = OffsetAndMetadata(offset=5, commit_timestamp_ms=world.clock.now_ms())
+    committed = OffsetAndMetadata(offset=5, commit_timestamp_ms=coordinator.clock.now_ms())
     names = [f"group-{index}" for index in range(count)]
     for name in names:
         for index in range(offsets):
             record = offset_commit_record(name, "t", index, committed)
-            world.log.entries.append(serde.encode(record))
+            coordinator.log.entries.append(serde.encode(record))
     return names
 
 
-def _batches(world: ManualGroupCoordinator) -> list[tuple[int, int, float]]:
+def _batches(coordinator: ManualGroupCoordinator) -> list[tuple[int, int, float]]:
     """Record the number of records, the bytes and the time of each batch from now on."""
     sizes: list[tuple[int, int, float]] = []
-    append = world.log.append
+    append = coordinator.log.append
 
     def measured(records: Sequence[tuple[bytes | None, bytes | None]], now_ms: int) -> int:
         length = sum(len(key or b"") + len(value or b"") for key, value in records)
         sizes.append((len(records), length, now_ms))
         return append(records, now_ms)
 
-    world.log.append = measured  # type: ignore[method-assign]
+    coordinator.log.append = measured  # type: ignore[method-assign]
     return sizes
 
 
 def test_many_groups_expire_in_several_passes() -> None:
-    world = world_of(offsets_retention_minutes="1")
-    names = many_groups(world, 5_000)
-    world = world.restarted()
-    sizes = _batches(world)
-    world.clock.advance(SWEEP_MS)
+    coordinator = coordinator_of(offsets_retention_minutes="1")
+    names = many_groups(coordinator, 5_000)
+    coordinator = coordinator.restarted()
+    sizes = _batches(coordinator)
+    coordinator.clock.advance(SWEEP_MS)
     assert 0 < sizes[0][0] <= 501, "one decision takes no more"
-    assert len(world.machine.directory.groups) > 4_000
-    world.clock.advance(1_000)  # a decision every ten milliseconds
-    assert not world.machine.directory.groups
+    assert len(coordinator.machine.directory.groups) > 4_000
+    coordinator.clock.advance(1_000)  # a decision every ten milliseconds
+    assert not coordinator.machine.directory.groups
     assert sum(count for count, _, _ in sizes) == 2 * len(names)
     assert len({at_ms for _, _, at_ms in sizes}) == len(sizes), "others come in between"
 
 
 def test_groups_without_expired_offsets_are_checked_in_several_passes_too() -> None:
-    world = world_of()
-    many_groups(world, 10_000)
-    world = world.restarted()
-    offset_expiration = world.machine.offset_expiration
-    result = offset_expiration.expire(OffsetExpirationRound(), world.clock.now_ms())
+    coordinator = coordinator_of()
+    many_groups(coordinator, 10_000)
+    coordinator = coordinator.restarted()
+    offset_expiration = coordinator.machine.offset_expiration
+    result = offset_expiration.expire(OffsetExpirationRound(), coordinator.clock.now_ms())
     (timer,) = result.timers
-    assert timer.deadline_ms - world.clock.now_ms() < 1_000, "it goes on soon"  # type: ignore[union-attr]
+    assert timer.deadline_ms - coordinator.clock.now_ms() < 1_000, "it goes on soon"  # type: ignore[union-attr]
     passes = 0
     event = OffsetExpirationRound()
     while True:
-        result = offset_expiration.expire(event, world.clock.now_ms())
+        result = offset_expiration.expire(event, coordinator.clock.now_ms())
         passes += 1
         (timer,) = result.timers
         event = timer.event  # type: ignore[union-attr, assignment]
@@ -878,45 +886,45 @@ def test_groups_without_expired_offsets_are_checked_in_several_passes_too() -> N
 
 def test_long_names_make_small_batches() -> None:
     """A batch must stay below `max.message.bytes`, otherwise a check would never end."""
-    world = world_of(offsets_retention_minutes="1")
+    coordinator = coordinator_of(offsets_retention_minutes="1")
     serde = CoordinatorSerde(written_version)
-    committed = OffsetAndMetadata(offset=5, commit_timestamp_ms=world.clock.now_ms())
+    committed = OffsetAndMetadata(offset=5, commit_timestamp_ms=coordinator.clock.now_ms())
     for index in range(100):
         name = f"{index:03}" + "ü" * 15_000
-        world.log.entries.append(serde.encode(offset_commit_record(name, "t", 0, committed)))
-    world = world.restarted()
-    sizes = _batches(world)
-    world.clock.advance(SWEEP_MS + 1_000)
-    assert not world.machine.directory.groups
+        coordinator.log.entries.append(serde.encode(offset_commit_record(name, "t", 0, committed)))
+    coordinator = coordinator.restarted()
+    sizes = _batches(coordinator)
+    coordinator.clock.advance(SWEEP_MS + 1_000)
+    assert not coordinator.machine.directory.groups
     assert max(length for _, length, _ in sizes) < 1_000_000
 
 
 def test_a_log_with_a_small_batch_limit_gets_small_batches() -> None:
-    world = world_of(offsets_retention_minutes="1")
-    many_groups(world, 300)
-    world = world.restarted()
-    append = world.log.append
+    coordinator = coordinator_of(offsets_retention_minutes="1")
+    many_groups(coordinator, 300)
+    coordinator = coordinator.restarted()
+    append = coordinator.log.append
 
     def small(records: Sequence[tuple[bytes | None, bytes | None]], now_ms: int) -> int:
         if len(records) > 50:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
         return append(records, now_ms)
 
-    world.log.append = small  # type: ignore[method-assign]
-    world.clock.advance(SWEEP_MS + MINUTE_MS)
-    assert not world.machine.directory.groups
+    coordinator.log.append = small  # type: ignore[method-assign]
+    coordinator.clock.advance(SWEEP_MS + MINUTE_MS)
+    assert not coordinator.machine.directory.groups
 
 
 def test_a_check_continues_where_the_log_refused_a_batch() -> None:
-    world = world_of(offsets_retention_minutes="1")
-    many_groups(world, 1_500)
-    world = world.restarted()
-    world.clock.advance(SWEEP_MS)
-    left = len(world.machine.directory.groups)
+    coordinator = coordinator_of(offsets_retention_minutes="1")
+    many_groups(coordinator, 1_500)
+    coordinator = coordinator.restarted()
+    coordinator.clock.advance(SWEEP_MS)
+    left = len(coordinator.machine.directory.groups)
     assert 0 < left < 1_500
-    world.log.next_error = OSError(28, "disk full")
-    world.clock.advance(100)
-    assert len(world.machine.directory.groups) == left
-    world.log.next_error = None
-    world.clock.advance(1_000)
-    assert not world.machine.directory.groups
+    coordinator.log.next_error = OSError(28, "disk full")
+    coordinator.clock.advance(100)
+    assert len(coordinator.machine.directory.groups) == left
+    coordinator.log.next_error = None
+    coordinator.clock.advance(1_000)
+    assert not coordinator.machine.directory.groups

@@ -236,15 +236,15 @@ def _row(response: Any) -> Any:  # noqa: ANN401 - a response of Fetch
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> EpochCluster:
+def cluster(tmp_path: Path) -> EpochCluster:
     return EpochCluster(tmp_path)
 
 
 class TestTopics:
     """Creation, expansion and deletion raise the counter (rules 1 and 2)."""
 
-    def test_each_partition_has_a_globally_unique_epoch(self, world: EpochCluster) -> None:
-        image = world.cluster.metadata.image
+    def test_each_partition_has_a_globally_unique_epoch(self, cluster: EpochCluster) -> None:
+        image = cluster.cluster.metadata.image
         epochs = [
             partition.incarnation_epoch
             for topic in image.topics.values()
@@ -254,100 +254,100 @@ class TestTopics:
         assert image.max_incarnation_epoch == len(epochs)
 
     def test_an_expansion_raises_the_epoch_once_for_each_new_partition(
-        self, world: EpochCluster
+        self, cluster: EpochCluster
     ) -> None:
-        before = world.max_epoch
-        world.cluster.metadata.create_partitions([NewPartitions(T, 3)])
-        partitions = world.metadata().partitions
+        before = cluster.max_epoch
+        cluster.cluster.metadata.create_partitions([NewPartitions(T, 3)])
+        partitions = cluster.metadata().partitions
         assert [partitions[index].partition_epoch for index in range(3)] == [
             before, before + 1, before + 2,
         ]  # fmt: skip
-        assert world.max_epoch == before + 2
+        assert cluster.max_epoch == before + 2
 
-    def test_a_deletion_raises_the_epoch_by_one(self, world: EpochCluster) -> None:
-        before = world.max_epoch
-        world.delete_t()
-        assert world.max_epoch == before + 1
+    def test_a_deletion_raises_the_epoch_by_one(self, cluster: EpochCluster) -> None:
+        before = cluster.max_epoch
+        cluster.delete_t()
+        assert cluster.max_epoch == before + 1
 
-    def test_a_recreated_topic_has_larger_epochs(self, world: EpochCluster) -> None:
-        before = world.epoch
-        world.recreate_t()
-        assert world.epoch == before + 2 == world.max_epoch
+    def test_a_recreated_topic_has_larger_epochs(self, cluster: EpochCluster) -> None:
+        before = cluster.epoch
+        cluster.recreate_t()
+        assert cluster.epoch == before + 2 == cluster.max_epoch
 
-    def test_epochs_survive_a_restart(self, world: EpochCluster) -> None:
-        world.recreate_t()
-        before = world.epoch, world.max_epoch
-        world.restart()
-        assert (world.epoch, world.max_epoch) == before
-        assert world.fetch(before[0]).incarnation_epoch == before[0]
+    def test_epochs_survive_a_restart(self, cluster: EpochCluster) -> None:
+        cluster.recreate_t()
+        before = cluster.epoch, cluster.max_epoch
+        cluster.restart()
+        assert (cluster.epoch, cluster.max_epoch) == before
+        assert cluster.fetch(before[0]).incarnation_epoch == before[0]
 
-    def test_a_leader_change_keeps_the_partition_epoch(self, world: EpochCluster) -> None:
-        before = world.epoch
-        world.cluster.metadata.move_leader(T, 0, 2)
-        assert world.metadata().partitions[0] == (before, 1)
+    def test_a_leader_change_keeps_the_partition_epoch(self, cluster: EpochCluster) -> None:
+        before = cluster.epoch
+        cluster.cluster.metadata.move_leader(T, 0, 2)
+        assert cluster.metadata().partitions[0] == (before, 1)
 
 
 class TestMetadata:
     """A client recognizes outdated metadata (rules 3 and 4, and the KIP's motivation)."""
 
     @pytest.mark.parametrize("version", [9, 10, 12, 13])
-    def test_responses_contain_all_epochs(self, world: EpochCluster, version: int) -> None:
-        metadata = world.metadata(version)
-        assert metadata == (world.max_epoch, {0: (world.epoch, 0)})
+    def test_responses_contain_all_epochs(self, cluster: EpochCluster, version: int) -> None:
+        metadata = cluster.metadata(version)
+        assert metadata == (cluster.max_epoch, {0: (cluster.epoch, 0)})
 
     @pytest.mark.parametrize("version", [1, 8])
     def test_inflexible_versions_have_no_partition_epochs(
-        self, world: EpochCluster, version: int
+        self, cluster: EpochCluster, version: int
     ) -> None:
-        metadata = world.metadata(version)
+        metadata = cluster.metadata(version)
         assert metadata.max_partition_epoch == -1
         assert metadata.partitions[0].partition_epoch == -1
 
-    def test_metadata_before_a_leader_change_is_outdated(self, world: EpochCluster) -> None:
-        world.cluster.node_control.freeze_metadata(2)
-        world.cluster.metadata.move_leader(T, 0, 2)
-        cached, stale = world.metadata(node=1), world.metadata(node=2)
+    def test_metadata_before_a_leader_change_is_outdated(self, cluster: EpochCluster) -> None:
+        cluster.cluster.node_control.freeze_metadata(2)
+        cluster.cluster.metadata.move_leader(T, 0, 2)
+        cached, stale = cluster.metadata(node=1), cluster.metadata(node=2)
         assert stale.max_partition_epoch == cached.max_partition_epoch
         assert stale.partitions[0].partition_epoch == cached.partitions[0].partition_epoch
         assert stale.partitions[0].leader_epoch < cached.partitions[0].leader_epoch
         assert stale.is_outdated(cached)
         assert not cached.is_outdated(stale)
 
-    def test_metadata_before_a_recreation_is_outdated(self, world: EpochCluster) -> None:
+    def test_metadata_before_a_recreation_is_outdated(self, cluster: EpochCluster) -> None:
         """The leader epoch begins at 0 again, so it does not show this."""
-        world.cluster.metadata.move_leader(T, 0, 2)
-        world.cluster.node_control.freeze_metadata(2)
-        world.recreate_t()
-        cached, stale = world.metadata(node=1), world.metadata(node=2)
+        cluster.cluster.metadata.move_leader(T, 0, 2)
+        cluster.cluster.node_control.freeze_metadata(2)
+        cluster.recreate_t()
+        cached, stale = cluster.metadata(node=1), cluster.metadata(node=2)
         assert stale.partitions[0].leader_epoch > cached.partitions[0].leader_epoch
         assert stale.partitions[0].partition_epoch < cached.partitions[0].partition_epoch
         assert stale.is_outdated(cached)
 
-    def test_metadata_before_a_deletion_is_outdated(self, world: EpochCluster) -> None:
+    def test_metadata_before_a_deletion_is_outdated(self, cluster: EpochCluster) -> None:
         """No partition shows this; it is why a deletion raises the counter."""
-        world.cluster.node_control.freeze_metadata(2)
-        world.delete_t()
-        cached, stale = world.metadata(node=1), world.metadata(node=2)
+        cluster.cluster.node_control.freeze_metadata(2)
+        cluster.delete_t()
+        cached, stale = cluster.metadata(node=1), cluster.metadata(node=2)
         assert (cached.partitions, len(stale.partitions)) == ({}, 1)
         assert stale.max_partition_epoch < cached.max_partition_epoch
         assert stale.is_outdated(cached)
 
-    def test_metadata_after_the_node_caught_up_is_current(self, world: EpochCluster) -> None:
-        world.cluster.node_control.freeze_metadata(2)
-        world.recreate_t()
-        world.cluster.node_control.thaw_metadata(2)
-        assert world.metadata(node=2) == world.metadata(node=1)
-        assert not world.metadata(node=2).is_outdated(world.metadata(node=1))
+    def test_metadata_after_the_node_caught_up_is_current(self, cluster: EpochCluster) -> None:
+        cluster.cluster.node_control.freeze_metadata(2)
+        cluster.recreate_t()
+        cluster.cluster.node_control.thaw_metadata(2)
+        assert cluster.metadata(node=2) == cluster.metadata(node=1)
+        assert not cluster.metadata(node=2).is_outdated(cluster.metadata(node=1))
 
     def test_an_automatic_creation_is_not_in_the_maximum_before_its_topic_is_in_a_response(
-        self, world: EpochCluster
+        self, cluster: EpochCluster
     ) -> None:
-        before = world.max_epoch
+        before = cluster.max_epoch
         topic = MetadataRequest.MetadataRequestTopic(name="new")
         request = MetadataRequest(topics=[topic], allow_auto_topic_creation=True)
-        first = world.ask(request, 12)
+        first = cluster.ask(request, 12)
         assert (first.topics[0].partitions, first.max_incarnation_epoch) == ([], before)
-        second = world.ask(request, 12)
+        second = cluster.ask(request, 12)
         (partition,) = second.topics[0].partitions
         assert partition.incarnation_epoch == second.max_incarnation_epoch == before + 1
 
@@ -356,97 +356,101 @@ class TestOffsets:
     """Commits store both epochs, and the coordinator compares them (rules 5 and 6)."""
 
     @pytest.mark.parametrize("version", [6, 7, 8, 9, 10])
-    def test_both_epochs_are_fetched_again(self, world: EpochCluster, version: int) -> None:
-        assert world.commit(world.epoch, 4) == 0
-        assert world.committed_epochs(version) == (world.epoch, 4)
-        world.restart()
-        assert world.committed_epochs(version) == (world.epoch, 4)
+    def test_both_epochs_are_fetched_again(self, cluster: EpochCluster, version: int) -> None:
+        assert cluster.commit(cluster.epoch, 4) == 0
+        assert cluster.committed_epochs(version) == (cluster.epoch, 4)
+        cluster.restart()
+        assert cluster.committed_epochs(version) == (cluster.epoch, 4)
 
     @pytest.mark.parametrize("version", [8, 9, 10])
     def test_every_flexible_version_commits_both_epochs(
-        self, world: EpochCluster, version: int
+        self, cluster: EpochCluster, version: int
     ) -> None:
-        assert world.commit(world.epoch, 4, version) == 0
-        assert world.committed_epochs() == (world.epoch, 4)
+        assert cluster.commit(cluster.epoch, 4, version) == 0
+        assert cluster.committed_epochs() == (cluster.epoch, 4)
 
-    def test_epochs_in_a_transaction_are_fetched_again(self, world: EpochCluster) -> None:
-        world.find()
-        assert world.commit_in_transaction(world.epoch, 4) == 0
-        assert world.committed_epochs() == (world.epoch, 4)
-        world.restart()
-        assert world.committed_epochs() == (world.epoch, 4)
+    def test_epochs_in_a_transaction_are_fetched_again(self, cluster: EpochCluster) -> None:
+        cluster.find()
+        assert cluster.commit_in_transaction(cluster.epoch, 4) == 0
+        assert cluster.committed_epochs() == (cluster.epoch, 4)
+        cluster.restart()
+        assert cluster.committed_epochs() == (cluster.epoch, 4)
 
     @pytest.mark.parametrize("version", [2, 6, 7])
     def test_an_old_client_commits_no_partition_epoch(
-        self, world: EpochCluster, version: int
+        self, cluster: EpochCluster, version: int
     ) -> None:
-        assert world.commit(world.epoch, 0, version) == 0
-        assert world.committed().incarnation_epoch == -1
+        assert cluster.commit(cluster.epoch, 0, version) == 0
+        assert cluster.committed().incarnation_epoch == -1
 
-    def test_an_older_response_has_no_partition_epoch(self, world: EpochCluster) -> None:
-        assert world.commit(world.epoch, 4) == 0
-        assert world.committed_epochs(5) == (-1, 4)
+    def test_an_older_response_has_no_partition_epoch(self, cluster: EpochCluster) -> None:
+        assert cluster.commit(cluster.epoch, 4) == 0
+        assert cluster.committed_epochs(5) == (-1, 4)
 
     @pytest.mark.parametrize(
         ("version", "leader_epoch"), [(0, -1), (1, -1), (2, -1), (3, 4), (4, 4)]
     )
     def test_records_of_older_brokers_have_no_partition_epoch(
-        self, world: EpochCluster, version: int, leader_epoch: int
+        self, cluster: EpochCluster, version: int, leader_epoch: int
     ) -> None:
         """The first version with leader epochs is 3; Kafka writes 4 without a partition epoch."""
-        assert world.commit(world.epoch, 4, offset=10) == 0
+        assert cluster.commit(cluster.epoch, 4, offset=10) == 0
         value = OffsetCommitValue(offset=20, leader_epoch=leader_epoch, commit_timestamp=1)
-        world.append_committed_offset(codec.encode_value(value, version))
-        world.restart()
-        assert world.committed().committed_offset == 20
-        assert world.committed_epochs() == (-1, leader_epoch)
+        cluster.append_committed_offset(codec.encode_value(value, version))
+        cluster.restart()
+        assert cluster.committed().committed_offset == 20
+        assert cluster.committed_epochs() == (-1, leader_epoch)
         # Without a partition epoch to compare with, every commit is accepted.
-        assert world.commit(1, 0, offset=30) == 0
+        assert cluster.commit(1, 0, offset=30) == 0
 
-    def test_a_smaller_partition_epoch_is_refused(self, world: EpochCluster) -> None:
-        assert world.commit(5, 0, offset=10) == 0
-        assert world.commit(4, 9, offset=20) == INVALID_PARTITION_EPOCH
-        assert world.committed().committed_offset == 10
+    def test_a_smaller_partition_epoch_is_refused(self, cluster: EpochCluster) -> None:
+        assert cluster.commit(5, 0, offset=10) == 0
+        assert cluster.commit(4, 9, offset=20) == INVALID_PARTITION_EPOCH
+        assert cluster.committed().committed_offset == 10
 
     def test_a_smaller_leader_epoch_at_the_same_partition_epoch_is_refused(
-        self, world: EpochCluster
+        self, cluster: EpochCluster
     ) -> None:
-        assert world.commit(5, 3, offset=10) == 0
-        assert world.commit(5, 2, offset=20) == INVALID_LEADER_EPOCH
-        assert world.committed().committed_offset == 10
+        assert cluster.commit(5, 3, offset=10) == 0
+        assert cluster.commit(5, 2, offset=20) == INVALID_LEADER_EPOCH
+        assert cluster.committed().committed_offset == 10
 
     @pytest.mark.parametrize("epochs", [(5, 3), (5, 4), (6, 0), (5, -1), (-1, 0), (-1, -1)])
-    def test_other_epochs_are_accepted(self, world: EpochCluster, epochs: tuple[int, int]) -> None:
-        assert world.commit(5, 3, offset=10) == 0
-        assert world.commit(*epochs, offset=20) == 0
-        assert world.committed_epochs() == epochs
+    def test_other_epochs_are_accepted(
+        self, cluster: EpochCluster, epochs: tuple[int, int]
+    ) -> None:
+        assert cluster.commit(5, 3, offset=10) == 0
+        assert cluster.commit(*epochs, offset=20) == 0
+        assert cluster.committed_epochs() == epochs
 
-    def test_a_smaller_epoch_in_a_transaction_is_refused(self, world: EpochCluster) -> None:
-        world.find()
-        assert world.commit(5, 3, offset=10) == 0
-        assert world.commit_in_transaction(4, 9) == INVALID_PARTITION_EPOCH
-        assert world.commit_in_transaction(5, 2) == INVALID_LEADER_EPOCH
-        assert world.committed().committed_offset == 10
+    def test_a_smaller_epoch_in_a_transaction_is_refused(self, cluster: EpochCluster) -> None:
+        cluster.find()
+        assert cluster.commit(5, 3, offset=10) == 0
+        assert cluster.commit_in_transaction(4, 9) == INVALID_PARTITION_EPOCH
+        assert cluster.commit_in_transaction(5, 2) == INVALID_LEADER_EPOCH
+        assert cluster.committed().committed_offset == 10
 
-    def test_epochs_are_compared_after_a_restart(self, world: EpochCluster) -> None:
-        assert world.commit(5, 3) == 0
-        world.restart()
-        assert world.commit(4, 3) == INVALID_PARTITION_EPOCH
+    def test_epochs_are_compared_after_a_restart(self, cluster: EpochCluster) -> None:
+        assert cluster.commit(5, 3) == 0
+        cluster.restart()
+        assert cluster.commit(4, 3) == INVALID_PARTITION_EPOCH
 
-    def test_an_offset_of_an_earlier_incarnation_is_recognizable(self, world: EpochCluster) -> None:
+    def test_an_offset_of_an_earlier_incarnation_is_recognizable(
+        self, cluster: EpochCluster
+    ) -> None:
         """A transaction commits an offset of the deleted topic after the topic was recreated."""
-        world.find()
-        before = world.epoch
-        world.recreate_t()
-        assert world.commit_in_transaction(before, 0, offset=10) == 0
-        assert world.committed().committed_offset == 10
-        assert world.committed_epochs()[0] == before < world.epoch
+        cluster.find()
+        before = cluster.epoch
+        cluster.recreate_t()
+        assert cluster.commit_in_transaction(before, 0, offset=10) == 0
+        assert cluster.committed().committed_offset == 10
+        assert cluster.committed_epochs()[0] == before < cluster.epoch
 
-    def test_refusals_are_explained_with_both_epochs(self, world: EpochCluster) -> None:
-        world.commit(5, 3)
-        world.commit(4, 3)
-        world.commit(5, 2)
-        (of_partition, facts), (of_leader, _) = world.refusals(G, Entity.GROUP)
+    def test_refusals_are_explained_with_both_epochs(self, cluster: EpochCluster) -> None:
+        cluster.commit(5, 3)
+        cluster.commit(4, 3)
+        cluster.commit(5, 2)
+        (of_partition, facts), (of_leader, _) = cluster.refusals(G, Entity.GROUP)
         assert of_partition == (
             "OffsetCommit of t-0 (4 < 5) refused: the partition epoch is smaller than that of the "
             "last committed offset"
@@ -463,86 +467,90 @@ class TestFetch:
     """A consumer recognizes a recreated topic by the next fetch (rule 8)."""
 
     @pytest.mark.parametrize("version", [12, 13, 16, 18])
-    def test_responses_contain_the_partition_epoch(self, world: EpochCluster, version: int) -> None:
-        world.append(b"a")
-        row = world.fetch(-1, version=version)
-        assert (row.incarnation_epoch, values_in(row.records)) == (world.epoch, [b"a"])
+    def test_responses_contain_the_partition_epoch(
+        self, cluster: EpochCluster, version: int
+    ) -> None:
+        cluster.append(b"a")
+        row = cluster.fetch(-1, version=version)
+        assert (row.incarnation_epoch, values_in(row.records)) == (cluster.epoch, [b"a"])
 
-    def test_inflexible_versions_have_no_partition_epoch(self, world: EpochCluster) -> None:
-        row = world.fetch(world.epoch + 5, version=11)
+    def test_inflexible_versions_have_no_partition_epoch(self, cluster: EpochCluster) -> None:
+        row = cluster.fetch(cluster.epoch + 5, version=11)
         assert (row.error_code, row.incarnation_epoch) == (0, -1)
 
-    def test_the_current_epoch_is_accepted(self, world: EpochCluster) -> None:
-        world.append(b"a")
-        assert values_in(world.fetch(world.epoch).records) == [b"a"]
+    def test_the_current_epoch_is_accepted(self, cluster: EpochCluster) -> None:
+        cluster.append(b"a")
+        assert values_in(cluster.fetch(cluster.epoch).records) == [b"a"]
 
     def test_an_offset_of_the_deleted_topic_reads_no_records_of_the_new_one(
-        self, world: EpochCluster
+        self, cluster: EpochCluster
     ) -> None:
         """The example of the KIP: a previously used offset, after the topic was deleted."""
-        world.append(b"old 0", b"old 1")
-        used_epoch = world.fetch(-1).incarnation_epoch
-        world.recreate_t()
-        world.append(b"new 0", b"new 1", b"new 2")
-        row = world.fetch(used_epoch, offset=2)
+        cluster.append(b"old 0", b"old 1")
+        used_epoch = cluster.fetch(-1).incarnation_epoch
+        cluster.recreate_t()
+        cluster.append(b"new 0", b"new 1", b"new 2")
+        row = cluster.fetch(used_epoch, offset=2)
         assert row.error_code == INVALID_PARTITION_EPOCH
-        assert (row.incarnation_epoch, row.records) == (world.epoch, b"")
+        assert (row.incarnation_epoch, row.records) == (cluster.epoch, b"")
         # Without a check, the consumer can compare the epoch in the response.
-        row = world.fetch(-1, offset=2)
-        assert (row.error_code, row.incarnation_epoch) == (0, world.epoch)
+        row = cluster.fetch(-1, offset=2)
+        assert (row.error_code, row.incarnation_epoch) == (0, cluster.epoch)
         assert row.incarnation_epoch != used_epoch
 
     def test_the_epoch_is_checked_before_the_offset_and_the_leader_epoch(
-        self, world: EpochCluster
+        self, cluster: EpochCluster
     ) -> None:
-        before = world.epoch
-        world.recreate_t()
-        assert world.fetch(before, offset=99).error_code == INVALID_PARTITION_EPOCH
-        assert world.fetch(before, leader_epoch=7).error_code == INVALID_PARTITION_EPOCH
-        row = world.fetch(-1, offset=99)
+        before = cluster.epoch
+        cluster.recreate_t()
+        assert cluster.fetch(before, offset=99).error_code == INVALID_PARTITION_EPOCH
+        assert cluster.fetch(before, leader_epoch=7).error_code == INVALID_PARTITION_EPOCH
+        row = cluster.fetch(-1, offset=99)
         assert (row.error_code, row.incarnation_epoch) == (
-            ErrorCode.OFFSET_OUT_OF_RANGE, world.epoch,
+            ErrorCode.OFFSET_OUT_OF_RANGE, cluster.epoch,
         )  # fmt: skip
 
-    def test_a_node_that_is_no_leader_does_not_check(self, world: EpochCluster) -> None:
-        before = world.epoch
-        world.recreate_t()
-        row = world.fetch(before, node=2, replica_id=2)
+    def test_a_node_that_is_no_leader_does_not_check(self, cluster: EpochCluster) -> None:
+        before = cluster.epoch
+        cluster.recreate_t()
+        row = cluster.fetch(before, node=2, replica_id=2)
         assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def test_a_follower_that_serves_consumers_checks(self, world: EpochCluster) -> None:
-        before = world.epoch
-        world.recreate_t()
-        assert world.fetch(before, node=2).error_code == INVALID_PARTITION_EPOCH
-        assert world.fetch(world.epoch, node=2).error_code == 0
+    def test_a_follower_that_serves_consumers_checks(self, cluster: EpochCluster) -> None:
+        before = cluster.epoch
+        cluster.recreate_t()
+        assert cluster.fetch(before, node=2).error_code == INVALID_PARTITION_EPOCH
+        assert cluster.fetch(cluster.epoch, node=2).error_code == 0
 
-    def test_a_fetch_session_remembers_the_epoch(self, world: EpochCluster) -> None:
-        world.append(b"a")
-        first = world.ask_fetch(world.epoch, session_epoch=FIRST_EPOCH)
+    def test_a_fetch_session_remembers_the_epoch(self, cluster: EpochCluster) -> None:
+        cluster.append(b"a")
+        first = cluster.ask_fetch(cluster.epoch, session_epoch=FIRST_EPOCH)
         assert (_row(first).error_code, first.session_id > 0) == (0, True)
-        world.recreate_t()
-        second = world.ask_fetch(-1, topics=[], session_id=first.session_id, session_epoch=1)
+        cluster.recreate_t()
+        second = cluster.ask_fetch(-1, topics=[], session_id=first.session_id, session_epoch=1)
         assert _row(second).error_code == INVALID_PARTITION_EPOCH
-        third = world.ask_fetch(world.epoch, session_id=first.session_id, session_epoch=2)
-        assert (_row(third).error_code, _row(third).incarnation_epoch) == (0, world.epoch)
+        third = cluster.ask_fetch(cluster.epoch, session_id=first.session_id, session_epoch=2)
+        assert (_row(third).error_code, _row(third).incarnation_epoch) == (0, cluster.epoch)
 
-    def test_a_waiting_fetch_ends_with_the_deletion_of_the_topic(self, world: EpochCluster) -> None:
-        before = world.epoch
-        pending: PendingResponse = world.ask_fetch(before, max_wait_ms=500)
+    def test_a_waiting_fetch_ends_with_the_deletion_of_the_topic(
+        self, cluster: EpochCluster
+    ) -> None:
+        before = cluster.epoch
+        pending: PendingResponse = cluster.ask_fetch(before, max_wait_ms=500)
         assert not pending.has_arrived
-        world.recreate_t()
+        cluster.recreate_t()
         assert _row(pending.response).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        row = world.fetch(before, max_wait_ms=500)
+        row = cluster.fetch(before, max_wait_ms=500)
         assert row.error_code == INVALID_PARTITION_EPOCH
 
-    def test_a_refusal_is_explained_with_both_epochs(self, world: EpochCluster) -> None:
-        before = world.epoch
-        world.recreate_t()
-        world.fetch(before)
-        ((text, facts),) = world.refusals(T, Entity.TOPIC)
+    def test_a_refusal_is_explained_with_both_epochs(self, cluster: EpochCluster) -> None:
+        before = cluster.epoch
+        cluster.recreate_t()
+        cluster.fetch(before)
+        ((text, facts),) = cluster.refusals(T, Entity.TOPIC)
         assert text == (
             f"Fetch of t-0 refused: the client expects partition epoch {before}, but the partition "
-            f"has {world.epoch}"
+            f"has {cluster.epoch}"
         )
         assert facts == {
             "api": "Fetch",
@@ -552,7 +560,7 @@ class TestFetch:
             "rule": "partition-epoch",
             "partition": "t-0",
             "received_epoch": before,
-            "current_epoch": world.epoch,
+            "current_epoch": cluster.epoch,
         }
 
 
@@ -560,43 +568,43 @@ class TestListOffsets:
     """Responses contain both epochs; requests are checked as those of Fetch."""
 
     @pytest.mark.parametrize("version", [6, 7, 10, 11])
-    def test_responses_contain_both_epochs(self, world: EpochCluster, version: int) -> None:
-        world.append(b"a")
-        row = world.list_offset(world.epoch, version)
+    def test_responses_contain_both_epochs(self, cluster: EpochCluster, version: int) -> None:
+        cluster.append(b"a")
+        row = cluster.list_offset(cluster.epoch, version)
         assert (row.error_code, row.offset) == (0, 0)
-        assert (row.leader_epoch, row.incarnation_epoch) == (0, world.epoch)
+        assert (row.leader_epoch, row.incarnation_epoch) == (0, cluster.epoch)
 
     @pytest.mark.parametrize(
         ("timestamp", "offset"), [(EARLIEST, 0), (LATEST, 2), (MAX_TIMESTAMP, 0), (0, 0)]
     )
     def test_offsets_by_timestamp_have_both_epochs(
-        self, world: EpochCluster, timestamp: int, offset: int
+        self, cluster: EpochCluster, timestamp: int, offset: int
     ) -> None:
         """A client has both epochs of an OffsetAndTimestamp."""
-        world.recreate_t()
-        world.append(b"a")
-        world.cluster.metadata.move_leader(T, 0, 2)
-        world.append(b"b")
-        row = world.list_offset(-1, node=2, timestamp=timestamp)
-        assert (row.error_code, row.offset, row.incarnation_epoch) == (0, offset, world.epoch)
+        cluster.recreate_t()
+        cluster.append(b"a")
+        cluster.cluster.metadata.move_leader(T, 0, 2)
+        cluster.append(b"b")
+        row = cluster.list_offset(-1, node=2, timestamp=timestamp)
+        assert (row.error_code, row.offset, row.incarnation_epoch) == (0, offset, cluster.epoch)
         assert row.leader_epoch == min(offset, 1)
 
-    def test_inflexible_versions_have_no_partition_epoch(self, world: EpochCluster) -> None:
-        row = world.list_offset(world.epoch + 5, 5)
+    def test_inflexible_versions_have_no_partition_epoch(self, cluster: EpochCluster) -> None:
+        row = cluster.list_offset(cluster.epoch + 5, 5)
         assert (row.error_code, row.incarnation_epoch) == (0, -1)
 
-    def test_another_epoch_is_refused(self, world: EpochCluster) -> None:
-        before = world.epoch
-        world.recreate_t()
-        row = world.list_offset(before)
+    def test_another_epoch_is_refused(self, cluster: EpochCluster) -> None:
+        before = cluster.epoch
+        cluster.recreate_t()
+        row = cluster.list_offset(before)
         assert (row.error_code, row.offset) == (INVALID_PARTITION_EPOCH, -1)
-        assert row.incarnation_epoch == world.epoch
-        assert world.list_offset(-1).error_code == 0
-        ((text, _),) = world.refusals(T, Entity.TOPIC)
+        assert row.incarnation_epoch == cluster.epoch
+        assert cluster.list_offset(-1).error_code == 0
+        ((text, _),) = cluster.refusals(T, Entity.TOPIC)
         assert text.startswith("ListOffsets of t-0 refused: the client expects partition epoch")
 
-    def test_only_the_leader_checks(self, world: EpochCluster) -> None:
-        row = world.list_offset(world.epoch + 1, node=2)
+    def test_only_the_leader_checks(self, cluster: EpochCluster) -> None:
+        row = cluster.list_offset(cluster.epoch + 1, node=2)
         assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -604,44 +612,44 @@ class TestDefault:
     """By default the broker neither sends partition epochs nor reads them."""
 
     @pytest.fixture
-    def world(self, tmp_path: Path) -> EpochCluster:
+    def cluster(self, tmp_path: Path) -> EpochCluster:
         return EpochCluster(tmp_path, {})
 
-    def test_responses_have_no_partition_epochs(self, world: EpochCluster) -> None:
-        world.append(b"a")
-        assert world.metadata() == (-1, {0: (-1, 0)})
-        assert world.fetch(-1).incarnation_epoch == -1
-        assert world.list_offset(-1).incarnation_epoch == -1
-        assert world.commit(5, 3) == 0
-        assert world.committed_epochs() == (-1, 3)
+    def test_responses_have_no_partition_epochs(self, cluster: EpochCluster) -> None:
+        cluster.append(b"a")
+        assert cluster.metadata() == (-1, {0: (-1, 0)})
+        assert cluster.fetch(-1).incarnation_epoch == -1
+        assert cluster.list_offset(-1).incarnation_epoch == -1
+        assert cluster.commit(5, 3) == 0
+        assert cluster.committed_epochs() == (-1, 3)
 
-    def test_requests_are_not_checked(self, world: EpochCluster) -> None:
-        world.append(b"a")
-        assert world.fetch(99).error_code == 0
-        assert world.list_offset(99).error_code == 0
+    def test_requests_are_not_checked(self, cluster: EpochCluster) -> None:
+        cluster.append(b"a")
+        assert cluster.fetch(99).error_code == 0
+        assert cluster.list_offset(99).error_code == 0
         for epochs in ((5, 3), (4, 3), (5, 2)):
-            assert world.commit(*epochs) == 0
+            assert cluster.commit(*epochs) == 0
 
     @pytest.mark.parametrize("value", [b"", b"abc", b"another client"])
-    def test_the_tag_of_others_is_skipped(self, world: EpochCluster, value: bytes) -> None:
+    def test_the_tag_of_others_is_skipped(self, cluster: EpochCluster, value: bytes) -> None:
         """Kafka skips every unknown tag, so others may use the number for other values."""
-        world.append(b"a")
-        assert values_in(world.fetch(-1, tags={FIRST_PRIVATE_TAG: value}).records) == [b"a"]
-        world.cluster.config.publish(ON, {}, {})
-        assert values_in(world.fetch(-1, tags={FIRST_PRIVATE_TAG: value}).records) == [b"a"]
+        cluster.append(b"a")
+        assert values_in(cluster.fetch(-1, tags={FIRST_PRIVATE_TAG: value}).records) == [b"a"]
+        cluster.cluster.config.publish(ON, {}, {})
+        assert values_in(cluster.fetch(-1, tags={FIRST_PRIVATE_TAG: value}).records) == [b"a"]
 
-    def test_received_epochs_are_not_stored(self, world: EpochCluster) -> None:
-        world.find()
-        assert world.commit(5, 3) == 0
-        assert world.commit_in_transaction(4, 3) == 0
-        world.cluster.config.publish(ON, {}, {})
-        assert world.committed_epochs() == (-1, 3)
+    def test_received_epochs_are_not_stored(self, cluster: EpochCluster) -> None:
+        cluster.find()
+        assert cluster.commit(5, 3) == 0
+        assert cluster.commit_in_transaction(4, 3) == 0
+        cluster.cluster.config.publish(ON, {}, {})
+        assert cluster.committed_epochs() == (-1, 3)
 
-    def test_the_setting_takes_effect_without_a_restart(self, world: EpochCluster) -> None:
+    def test_the_setting_takes_effect_without_a_restart(self, cluster: EpochCluster) -> None:
         """The controller counts in any case, so the epochs are known at once."""
-        world.recreate_t()
-        world.cluster.config.publish(ON, {}, {})
-        assert world.metadata() == (world.max_epoch, {0: (world.epoch, 0)})
-        assert world.fetch(world.epoch - 2).error_code == INVALID_PARTITION_EPOCH
-        world.cluster.config.publish({}, {}, {})
-        assert world.fetch(world.epoch - 2).error_code == 0
+        cluster.recreate_t()
+        cluster.cluster.config.publish(ON, {}, {})
+        assert cluster.metadata() == (cluster.max_epoch, {0: (cluster.epoch, 0)})
+        assert cluster.fetch(cluster.epoch - 2).error_code == INVALID_PARTITION_EPOCH
+        cluster.cluster.config.publish({}, {}, {})
+        assert cluster.fetch(cluster.epoch - 2).error_code == 0

@@ -34,7 +34,7 @@ GROUP, TRANSACTIONAL = 0, 1
 
 
 @pytest.fixture
-def world() -> Iterator[ServedCluster]:
+def cluster() -> Iterator[ServedCluster]:
     # One partition, so that the test can move the coordinator of every key.
     config: dict[str, str | float] = {
         "offsets.topic.num.partitions": 1,
@@ -48,119 +48,119 @@ def world() -> Iterator[ServedCluster]:
 # Connections
 
 
-def test_the_port_of_a_stopped_node_refuses_connections(world: ServedCluster) -> None:
-    port = world.port(2)
-    world.broker.nodes[2].stop()
+def test_the_port_of_a_stopped_node_refuses_connections(cluster: ServedCluster) -> None:
+    port = cluster.port(2)
+    cluster.broker.nodes[2].stop()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), 10)
-    assert world.metadata(node=1).brokers
-    world.broker.nodes[2].start()
-    assert world.port(2) == port
-    assert world.metadata(node=2).brokers
+    assert cluster.metadata(node=1).brokers
+    cluster.broker.nodes[2].start()
+    assert cluster.port(2) == port
+    assert cluster.metadata(node=2).brokers
 
 
-def test_the_connections_of_a_stopped_node_end(world: ServedCluster) -> None:
-    idle, waiting = world.connect(2), world.connect(2)
-    other = world.connect(3)
+def test_the_connections_of_a_stopped_node_end(cluster: ServedCluster) -> None:
+    idle, waiting = cluster.connect(2), cluster.connect(2)
+    other = cluster.connect(3)
     waiting.send(fetch_request(max_wait_ms=600_000), 12)
-    world.metadata(node=2)
-    world.broker.nodes[2].stop()
+    cluster.metadata(node=2)
+    cluster.broker.nodes[2].stop()
     for client in (idle, waiting):
         with pytest.raises(ConnectionClosedError):
             client.receive_frame()
     assert other.call(DescribeClusterRequest(), 0).error_code == ErrorCode.NONE
 
 
-def test_fetch_sessions_end_with_the_node(world: ServedCluster) -> None:
+def test_fetch_sessions_end_with_the_node(cluster: ServedCluster) -> None:
     request = fetch_request()
     request.session_epoch = 0
-    session_id = world.client(2).call(request, 12).session_id
+    session_id = cluster.client(2).call(request, 12).session_id
     assert session_id
-    world.broker.nodes[2].stop()
-    world.broker.nodes[2].start()
-    world.disconnect(2)
+    cluster.broker.nodes[2].stop()
+    cluster.broker.nodes[2].start()
+    cluster.disconnect(2)
     following = FetchRequest(max_bytes=1, session_id=session_id, session_epoch=1)
-    answer = world.client(2).call(following, 12)
+    answer = cluster.client(2).call(following, 12)
     assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_a_stopped_node_that_is_stopped_again_and_a_running_one_that_starts_do_not_change(
-    world: ServedCluster,
+    cluster: ServedCluster,
 ) -> None:
-    world.broker.nodes[3].start()
-    world.broker.nodes[2].stop()
-    before = world.leadership()
-    world.broker.nodes[2].stop()
-    assert world.leadership() == before == (1, 0, {1, 3})
+    cluster.broker.nodes[3].start()
+    cluster.broker.nodes[2].stop()
+    before = cluster.leadership()
+    cluster.broker.nodes[2].stop()
+    assert cluster.leadership() == before == (1, 0, {1, 3})
 
 
 # Leaders and metadata
 
 
-def test_a_stopped_leader_is_replaced_in_the_next_epoch(world: ServedCluster) -> None:
-    world.append(b"a")
-    world.broker.nodes[1].stop()
-    assert world.leadership(node=2) == (2, 1, {2, 3})
-    assert world.values(node=2) == [b"a"]
-    assert world.append(b"b", node=2) == 1
-    world.broker.nodes[2].stop()
-    assert world.leadership(node=3) == (3, 2, {3})
-    assert world.append(b"c", node=3) == 2
-    world.broker.nodes[1].start()
-    world.disconnect(1)
-    assert world.leadership(node=1) == (3, 2, {1, 3})
-    assert world.values(node=1) == [b"a", b"b", b"c"]
+def test_a_stopped_leader_is_replaced_in_the_next_epoch(cluster: ServedCluster) -> None:
+    cluster.append(b"a")
+    cluster.broker.nodes[1].stop()
+    assert cluster.leadership(node=2) == (2, 1, {2, 3})
+    assert cluster.values(node=2) == [b"a"]
+    assert cluster.append(b"b", node=2) == 1
+    cluster.broker.nodes[2].stop()
+    assert cluster.leadership(node=3) == (3, 2, {3})
+    assert cluster.append(b"c", node=3) == 2
+    cluster.broker.nodes[1].start()
+    cluster.disconnect(1)
+    assert cluster.leadership(node=1) == (3, 2, {1, 3})
+    assert cluster.values(node=1) == [b"a", b"b", b"c"]
 
 
-def test_a_stopped_follower_leaves_the_isr_without_an_election(world: ServedCluster) -> None:
-    world.broker.nodes[3].stop()
-    assert world.leadership() == (1, 0, {1, 2})
-    world.broker.nodes[3].start()
-    assert world.leadership() == (1, 0, {1, 2, 3})
+def test_a_stopped_follower_leaves_the_isr_without_an_election(cluster: ServedCluster) -> None:
+    cluster.broker.nodes[3].stop()
+    assert cluster.leadership() == (1, 0, {1, 2})
+    cluster.broker.nodes[3].start()
+    assert cluster.leadership() == (1, 0, {1, 2, 3})
 
 
-def test_a_partition_whose_only_replica_stops_has_no_leader(world: ServedCluster) -> None:
-    world.create("single", (2,))
-    world.broker.nodes[2].stop()
+def test_a_partition_whose_only_replica_stops_has_no_leader(cluster: ServedCluster) -> None:
+    cluster.create("single", (2,))
+    cluster.broker.nodes[2].stop()
     # The replica is eligible, but not in sync (KIP-966).
-    assert world.leadership("single") == (-1, 1, set())
-    (topic,) = (each for each in world.metadata().topics if each.name == "single")
+    assert cluster.leadership("single") == (-1, 1, set())
+    (topic,) = (each for each in cluster.metadata().topics if each.name == "single")
     assert topic.partitions[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
     assert topic.partitions[0].offline_replicas == [2]
-    world.broker.nodes[2].start()
-    assert world.leadership("single") == (2, 2, {2})
+    cluster.broker.nodes[2].start()
+    assert cluster.leadership("single") == (2, 2, {2})
 
 
-def test_metadata_and_describe_cluster_do_not_list_a_stopped_node(world: ServedCluster) -> None:
+def test_metadata_and_describe_cluster_do_not_list_a_stopped_node(cluster: ServedCluster) -> None:
     def listed() -> tuple[set[int], set[int], int]:
-        cluster = world.client(2).call(DescribeClusterRequest(), 0)
-        metadata = world.metadata(node=2)
+        described = cluster.client(2).call(DescribeClusterRequest(), 0)
+        metadata = cluster.metadata(node=2)
         return (
             {each.node_id for each in metadata.brokers},
-            {each.broker_id for each in cluster.brokers},
+            {each.broker_id for each in described.brokers},
             metadata.controller_id,
         )
 
     assert listed() == ({1, 2, 3}, {1, 2, 3}, 1)
-    world.broker.nodes[1].stop()
+    cluster.broker.nodes[1].stop()
     assert listed() == ({2, 3}, {2, 3}, 2)
-    world.broker.nodes[1].start()
+    cluster.broker.nodes[1].start()
     assert listed() == ({1, 2, 3}, {1, 2, 3}, 1)
 
 
-def test_a_follower_names_the_new_leader_to_a_producer(world: ServedCluster) -> None:
-    world.broker.nodes[1].stop()
-    assert world.produce(b"a", node=3).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+def test_a_follower_names_the_new_leader_to_a_producer(cluster: ServedCluster) -> None:
+    cluster.broker.nodes[1].stop()
+    assert cluster.produce(b"a", node=3).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 # Coordinators
 
 
-def find_coordinator(world: ServedCluster, kind: int, node: int) -> int:
+def find_coordinator(cluster: ServedCluster, kind: int, node: int) -> int:
     """Return the coordinator of every key of a kind; the first call creates its topic."""
     request = FindCoordinatorRequest(key_type=kind, coordinator_keys=["k"])
     for _ in range(2):
-        (found,) = world.client(node).call(request, 6).coordinators
+        (found,) = cluster.client(node).call(request, 6).coordinators
     assert found.error_code == ErrorCode.NONE, ErrorCode(found.error_code)
     node_id: int = found.node_id
     return node_id
@@ -187,20 +187,20 @@ def fetch_committed(client: RawClient) -> Any:  # noqa: ANN401 - a response clas
     return client.call(OffsetFetchRequest(groups=[group]), 9).groups[0]
 
 
-def test_committed_offsets_move_to_the_next_coordinator(world: ServedCluster) -> None:
-    first = find_coordinator(world, GROUP, 1)
-    assert commit(world.client(first), 7) == ErrorCode.NONE
-    world.broker.nodes[first].stop()
-    second = find_coordinator(world, GROUP, other_node(first))
+def test_committed_offsets_move_to_the_next_coordinator(cluster: ServedCluster) -> None:
+    first = find_coordinator(cluster, GROUP, 1)
+    assert commit(cluster.client(first), 7) == ErrorCode.NONE
+    cluster.broker.nodes[first].stop()
+    second = find_coordinator(cluster, GROUP, other_node(first))
     assert second != first
     third = other_node(first, second)
-    assert commit(world.client(third), 8) == ErrorCode.NOT_COORDINATOR
-    assert fetch_committed(world.client(third)).error_code == ErrorCode.NOT_COORDINATOR
-    group = fetch_committed(world.client(second))
+    assert commit(cluster.client(third), 8) == ErrorCode.NOT_COORDINATOR
+    assert fetch_committed(cluster.client(third)).error_code == ErrorCode.NOT_COORDINATOR
+    group = fetch_committed(cluster.client(second))
     assert group.topics[0].partitions[0].committed_offset == 7
-    assert commit(world.client(second), 8) == ErrorCode.NONE
-    world.broker.nodes[first].start()
-    assert find_coordinator(world, GROUP, second) == second
+    assert commit(cluster.client(second), 8) == ErrorCode.NONE
+    cluster.broker.nodes[first].start()
+    assert find_coordinator(cluster, GROUP, second) == second
 
 
 def heartbeat(client: RawClient, epoch: int) -> Any:  # noqa: ANN401 - see above
@@ -218,12 +218,14 @@ def heartbeat(client: RawClient, epoch: int) -> Any:  # noqa: ANN401 - see above
     )
 
 
-def test_members_of_a_consumer_group_continue_at_the_next_coordinator(world: ServedCluster) -> None:
-    first = find_coordinator(world, GROUP, 1)
-    epoch = heartbeat(world.client(first), 0).member_epoch
-    world.broker.nodes[first].stop()
-    second = find_coordinator(world, GROUP, other_node(first))
-    answer = heartbeat(world.client(second), epoch)
+def test_members_of_a_consumer_group_continue_at_the_next_coordinator(
+    cluster: ServedCluster,
+) -> None:
+    first = find_coordinator(cluster, GROUP, 1)
+    epoch = heartbeat(cluster.client(first), 0).member_epoch
+    cluster.broker.nodes[first].stop()
+    second = find_coordinator(cluster, GROUP, other_node(first))
+    answer = heartbeat(cluster.client(second), epoch)
     assert (answer.error_code, answer.member_epoch) == (ErrorCode.NONE, epoch)
 
 
@@ -240,16 +242,16 @@ def join(protocols: list[str], member_id: str = "") -> JoinGroupRequest:
     )
 
 
-def test_a_waiting_join_ends_when_the_coordinator_moves(world: ServedCluster) -> None:
-    first = find_coordinator(world, GROUP, 1)
-    assert world.client(first).call(join(["range"]), 3).error_code == ErrorCode.NONE
-    waiting = world.connect(first)
+def test_a_waiting_join_ends_when_the_coordinator_moves(cluster: ServedCluster) -> None:
+    first = find_coordinator(cluster, GROUP, 1)
+    assert cluster.client(first).call(join(["range"]), 3).error_code == ErrorCode.NONE
+    waiting = cluster.connect(first)
     waiting.send(join(["range"]), 3)
-    world.metadata(node=first)
-    world.broker.move_leader(OFFSETS_TOPIC, 0, other_node(first))
+    cluster.metadata(node=first)
+    cluster.broker.move_leader(OFFSETS_TOPIC, 0, other_node(first))
     answer = waiting.receive()
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
-    assert find_coordinator(world, GROUP, first) == other_node(first)
+    assert find_coordinator(cluster, GROUP, first) == other_node(first)
 
 
 def add_partition(client: RawClient, producer_id: int, epoch: int) -> int:
@@ -268,51 +270,51 @@ def add_partition(client: RawClient, producer_id: int, epoch: int) -> int:
 
 
 @pytest.mark.parametrize("by", ["stop", "move"])
-def test_an_open_transaction_moves_to_the_next_coordinator(world: ServedCluster, by: str) -> None:
-    first = find_coordinator(world, TRANSACTIONAL, 1)
-    began = world.client(first).call(
+def test_an_open_transaction_moves_to_the_next_coordinator(cluster: ServedCluster, by: str) -> None:
+    first = find_coordinator(cluster, TRANSACTIONAL, 1)
+    began = cluster.client(first).call(
         InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 4
     )
     assert began.error_code == ErrorCode.NONE
     producer = (began.producer_id, began.producer_epoch)
-    assert add_partition(world.client(first), *producer) == ErrorCode.NONE
-    (before,) = world.broker.transactions()
+    assert add_partition(cluster.client(first), *producer) == ErrorCode.NONE
+    (before,) = cluster.broker.transactions()
     if by == "stop":
-        world.broker.nodes[first].stop()
+        cluster.broker.nodes[first].stop()
     else:
-        world.broker.move_leader(TRANSACTION_STATE_TOPIC, 0, other_node(first))
-    (after,) = world.broker.transactions()
+        cluster.broker.move_leader(TRANSACTION_STATE_TOPIC, 0, other_node(first))
+    (after,) = cluster.broker.transactions()
     assert after == before
     assert after.state is TransactionState.ONGOING
     assert after.partitions == {(TOPIC, 0)}
-    second = find_coordinator(world, TRANSACTIONAL, other_node(first))
+    second = find_coordinator(cluster, TRANSACTIONAL, other_node(first))
     assert second != first
     end = EndTxnRequest(
         transactional_id="x", producer_id=producer[0], producer_epoch=producer[1], committed=True
     )
     if by == "move":
-        assert world.client(first).call(end, 3).error_code == ErrorCode.NOT_COORDINATOR
-    assert world.client(second).call(end, 3).error_code == ErrorCode.NONE
-    (ended,) = world.broker.transactions()
+        assert cluster.client(first).call(end, 3).error_code == ErrorCode.NOT_COORDINATOR
+    assert cluster.client(second).call(end, 3).error_code == ErrorCode.NONE
+    (ended,) = cluster.broker.transactions()
     assert ended.state is TransactionState.COMPLETE_COMMIT
-    leader = world.leadership(node=second).leader
-    assert world.log_end(leader) == 1  # the marker
+    leader = cluster.leadership(node=second).leader
+    assert cluster.log_end(leader) == 1  # the marker
 
 
-def test_an_isolated_coordinator_answers_no_request(world: ServedCluster) -> None:
-    first = find_coordinator(world, GROUP, 1)
-    assert commit(world.client(first), 7) == ErrorCode.NONE
-    world.broker.nodes[first].isolate()
-    assert commit(world.client(first), 8) == ErrorCode.NOT_COORDINATOR
-    world.broker.nodes[first].start()
-    assert commit(world.client(first), 9) == ErrorCode.NONE
+def test_an_isolated_coordinator_answers_no_request(cluster: ServedCluster) -> None:
+    first = find_coordinator(cluster, GROUP, 1)
+    assert commit(cluster.client(first), 7) == ErrorCode.NONE
+    cluster.broker.nodes[first].isolate()
+    assert commit(cluster.client(first), 8) == ErrorCode.NOT_COORDINATOR
+    cluster.broker.nodes[first].start()
+    assert commit(cluster.client(first), 9) == ErrorCode.NONE
 
 
 # Commands
 
 
-def test_the_last_running_node_is_not_isolated(world: ServedCluster) -> None:
-    nodes = world.broker.nodes
+def test_the_last_running_node_is_not_isolated(cluster: ServedCluster) -> None:
+    nodes = cluster.broker.nodes
     nodes[1].stop()
     nodes[2].isolate()
     with pytest.raises(ValueError, match=r"^node 3 cannot be isolated: no other node is running$"):
@@ -322,12 +324,12 @@ def test_the_last_running_node_is_not_isolated(world: ServedCluster) -> None:
     assert nodes[3].state == "running"
 
 
-def test_a_port_that_was_taken_meanwhile_prevents_a_start(world: ServedCluster) -> None:
-    port = world.port(2)
-    world.broker.nodes[2].stop()
+def test_a_port_that_was_taken_meanwhile_prevents_a_start(cluster: ServedCluster) -> None:
+    port = cluster.port(2)
+    cluster.broker.nodes[2].stop()
     with socket.create_server(("127.0.0.1", port)):
         with pytest.raises(ValueError, match=r"^node 2 cannot be started: cannot listen on "):
-            world.broker.nodes[2].start()
-        assert world.broker.nodes[2].state == "stopped"
-    world.broker.nodes[2].start()
-    assert world.leadership(node=2) == Leadership(1, 0, {1, 2, 3})
+            cluster.broker.nodes[2].start()
+        assert cluster.broker.nodes[2].state == "stopped"
+    cluster.broker.nodes[2].start()
+    assert cluster.leadership(node=2) == Leadership(1, 0, {1, 2, 3})

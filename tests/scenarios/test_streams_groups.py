@@ -51,14 +51,14 @@ def detail(response: Response) -> str:
 
 
 def test_the_first_member_gets_all_tasks_at_epoch_2() -> None:
-    world = ManualStreamsCoordinator()
-    response = world.joins("a")
+    coordinator = ManualStreamsCoordinator()
+    response = coordinator.joins("a")
     assert (response.member_id, response.member_epoch) == ("a", 2)
     assert tasks_in(response.active_tasks) == {"0": [0, 1, 2, 3]}
     assert (response.standby_tasks, response.warmup_tasks) == ([], [])
     assert response.heartbeat_interval_ms == 1_000
     assert statuses(response) == []
-    assert world.kinds() == [
+    assert coordinator.kinds() == [
         "MemberMetadata",
         "Topology",
         "Metadata",
@@ -66,205 +66,209 @@ def test_the_first_member_gets_all_tasks_at_epoch_2() -> None:
         "TargetAssignmentMetadata",
         "CurrentMemberAssignment",
     ]
-    assert world.state() == "Stable"
+    assert coordinator.state() == "Stable"
 
 
 def test_a_second_member_waits_until_the_first_revokes() -> None:
-    world = ManualStreamsCoordinator()
-    world.joins("a")
-    second = world.joins("b")
+    coordinator = ManualStreamsCoordinator()
+    coordinator.joins("a")
+    second = coordinator.joins("b")
     assert (second.member_epoch, second.active_tasks) == (3, [])
-    assert world.group.current_of("b").state is MemberState.UNRELEASED_TASKS
-    asked = world.beats("a", 2)
+    assert coordinator.group.current_of("b").state is MemberState.UNRELEASED_TASKS
+    asked = coordinator.beats("a", 2)
     assert (asked.member_epoch, tasks_in(asked.active_tasks)) == (2, {"0": [0, 1]})
-    assert world.beats("a", 2).active_tasks is None
-    assert world.beats("a", 2, {"0": [0, 1, 2]}).member_epoch == 2
-    assert world.beats("a", 2, {"0": [0, 1]}).member_epoch == 3
-    given = world.beats("b", 3)
+    assert coordinator.beats("a", 2).active_tasks is None
+    assert coordinator.beats("a", 2, {"0": [0, 1, 2]}).member_epoch == 2
+    assert coordinator.beats("a", 2, {"0": [0, 1]}).member_epoch == 3
+    given = coordinator.beats("b", 3)
     assert (given.member_epoch, tasks_in(given.active_tasks)) == (3, {"0": [2, 3]})
-    assert world.state() == "Stable"
+    assert coordinator.state() == "Stable"
 
 
 def test_tasks_have_the_epoch_of_their_assignment() -> None:
-    world = ManualStreamsCoordinator()
-    world.pair()
-    assert world.group.current_of("a").assigned.active == {"0": {0: 2, 1: 2}}
-    assert world.group.current_of("b").assigned.active == {"0": {2: 3, 3: 3}}
-    world.written()
-    world.beats("b", -1)
-    world.beats("a", 3)
-    current = world.written()[-1].value
+    coordinator = ManualStreamsCoordinator()
+    coordinator.pair()
+    assert coordinator.group.current_of("a").assigned.active == {"0": {0: 2, 1: 2}}
+    assert coordinator.group.current_of("b").assigned.active == {"0": {2: 3, 3: 3}}
+    coordinator.written()
+    coordinator.beats("b", -1)
+    coordinator.beats("a", 3)
+    current = coordinator.written()[-1].value
     assert isinstance(current, StreamsGroupCurrentMemberAssignmentValue)
     (given,) = current.active_tasks
     assert (given.partitions, given.assignment_epochs) == ([0, 1, 2, 3], [2, 2, 4, 4])
 
 
 def test_a_leaving_member_releases_its_tasks() -> None:
-    world = ManualStreamsCoordinator()
-    world.pair()
-    world.written()
-    left = world.beats("b", -1)
+    coordinator = ManualStreamsCoordinator()
+    coordinator.pair()
+    coordinator.written()
+    left = coordinator.beats("b", -1)
     assert (left.member_id, left.member_epoch, left.status) == ("b", -1, [])
-    assert world.kinds() == [
+    assert coordinator.kinds() == [
         "-CurrentMemberAssignment",
         "-TargetAssignmentMember",
         "-MemberMetadata",
         "Metadata",
     ]
-    assert world.state() == "Assigning"
-    response = world.beats("a", 3)
+    assert coordinator.state() == "Assigning"
+    response = coordinator.beats("a", 3)
     assert (response.member_epoch, tasks_in(response.active_tasks)) == (4, {"0": [0, 1, 2, 3]})
 
 
 def test_a_changed_member_increases_the_group_epoch() -> None:
-    world = ManualStreamsCoordinator()
-    world.joins("a")
-    world.written()
-    assert world.beats("a", 2).member_epoch == 2
-    assert world.written() == []
-    assert world.beats("a", 2, rack_id="r").member_epoch == 3
-    assert world.kinds()[:2] == ["MemberMetadata", "Metadata"]
-    assert world.joins("a", rack_id="r").member_epoch == 3
-    assert world.written() == []
+    coordinator = ManualStreamsCoordinator()
+    coordinator.joins("a")
+    coordinator.written()
+    assert coordinator.beats("a", 2).member_epoch == 2
+    assert coordinator.written() == []
+    assert coordinator.beats("a", 2, rack_id="r").member_epoch == 3
+    assert coordinator.kinds()[:2] == ["MemberMetadata", "Metadata"]
+    assert coordinator.joins("a", rack_id="r").member_epoch == 3
+    assert coordinator.written() == []
     tags = [Request.KeyValue(key="zone", value="x")]
-    assert world.beats("a", 3, client_tags=tags).member_epoch == 4
+    assert coordinator.beats("a", 3, client_tags=tags).member_epoch == 4
     endpoint = Request.Endpoint(host="here", port=1)
-    assert world.beats("a", 4, user_endpoint=endpoint).member_epoch == 5
-    assert world.beats("a", 5, rebalance_timeout_ms=5).member_epoch == 6
-    assert world.beats("a", 6, process_id="other").member_epoch == 7
+    assert coordinator.beats("a", 4, user_endpoint=endpoint).member_epoch == 5
+    assert coordinator.beats("a", 5, rebalance_timeout_ms=5).member_epoch == 6
+    assert coordinator.beats("a", 6, process_id="other").member_epoch == 7
 
 
 # Epochs
 
 
 def test_other_epochs_than_the_members_are_fenced() -> None:
-    world = ManualStreamsCoordinator()
-    world.pair()
+    coordinator = ManualStreamsCoordinator()
+    coordinator.pair()
     for epoch in (1, 2, 4, 9):
-        assert world.refused("b", epoch) is FENCED
-    assert world.refused("unknown", 3) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert coordinator.refused("b", epoch) is FENCED
+    assert coordinator.refused("unknown", 3) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_after_a_lost_response_the_previous_epoch_is_accepted() -> None:
-    world = ManualStreamsCoordinator()
-    retained = world.pair()
-    assert world.beats("a", 2, {"0": retained}).member_epoch == 3
-    assert world.beats("a", 2, {}).member_epoch == 3
-    assert world.refused("a", 2) is FENCED
-    assert world.refused("a", 2, {"0": [0, 1, 2, 3]}) is FENCED
-    assert world.refused("a", 2, {"0": retained, "1": [0]}) is FENCED
+    coordinator = ManualStreamsCoordinator()
+    retained = coordinator.pair()
+    assert coordinator.beats("a", 2, {"0": retained}).member_epoch == 3
+    assert coordinator.beats("a", 2, {}).member_epoch == 3
+    assert coordinator.refused("a", 2) is FENCED
+    assert coordinator.refused("a", 2, {"0": [0, 1, 2, 3]}) is FENCED
+    assert coordinator.refused("a", 2, {"0": retained, "1": [0]}) is FENCED
 
 
 def test_tasks_that_are_not_in_the_topology_are_refused() -> None:
-    world = ManualStreamsCoordinator()
-    world.joins("a")
-    before = world.records()
+    coordinator = ManualStreamsCoordinator()
+    coordinator.joins("a")
+    before = coordinator.records()
     for active in ({"1": [0]}, {"0": [4]}, {"0": [-1]}):
-        assert world.refused("a", 2, active) is ErrorCode.INVALID_REQUEST
-    assert world.records() == before
+        assert coordinator.refused("a", 2, active) is ErrorCode.INVALID_REQUEST
+    assert coordinator.records() == before
 
 
 def test_a_member_with_an_unknown_state_begins_again() -> None:
-    world = ManualStreamsCoordinator()
-    world.joins("a")
-    value = world.records()[-1].value
+    coordinator = ManualStreamsCoordinator()
+    coordinator.joins("a")
+    value = coordinator.records()[-1].value
     assert isinstance(value, StreamsGroupCurrentMemberAssignmentValue)
     value.state = 9
-    world.machine.replay(world.records()[-1]._replace(value=value))
-    assert world.refused("a", 2) is FENCED
-    assert tasks_in(world.beats("a", 2, {}).active_tasks) is None
-    assert world.state() == "Stable"
+    coordinator.machine.replay(coordinator.records()[-1]._replace(value=value))
+    assert coordinator.refused("a", 2) is FENCED
+    assert tasks_in(coordinator.beats("a", 2, {}).active_tasks) is None
+    assert coordinator.state() == "Stable"
 
 
 @pytest.mark.parametrize(("as_version", "refused"), [("4.3", "ab"), ("4.4", "b")])
 def test_a_full_group_accepts_no_new_member(as_version: str, refused: str) -> None:
     """Before Kafka 4.4 a full group refuses its own members as well."""
-    world = ManualStreamsCoordinator(config={"group.streams.max.size": "1"}, as_version=as_version)
-    world.joins("a")
+    coordinator = ManualStreamsCoordinator(
+        config={"group.streams.max.size": "1"}, as_version=as_version
+    )
+    coordinator.joins("a")
     for member in refused:
         with pytest.raises(KafkaError) as refusal:
-            world.joins(member)
+            coordinator.joins(member)
         assert refusal.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert world.beats("a", 2).member_epoch == 2
+    assert coordinator.beats("a", 2).member_epoch == 2
 
 
 # Timers
 
 
 def test_a_silent_member_is_removed_when_its_session_expires() -> None:
-    world = ManualStreamsCoordinator()
-    world.pair()
-    world.clock.advance(SESSION_MS - 1)
-    world.beats("a", 3)
-    world.clock.advance(1)
-    assert list(world.group.members) == ["a"]
-    assert tasks_in(world.beats("a", 3).active_tasks) == {"0": [0, 1, 2, 3]}
-    world.clock.advance(SESSION_MS - 2)
-    assert world.state() == "Stable"
-    world.clock.advance(2)
-    assert world.state() == "Empty"
-    assert world.refused("a", 4) is ErrorCode.UNKNOWN_MEMBER_ID
+    coordinator = ManualStreamsCoordinator()
+    coordinator.pair()
+    coordinator.clock.advance(SESSION_MS - 1)
+    coordinator.beats("a", 3)
+    coordinator.clock.advance(1)
+    assert list(coordinator.group.members) == ["a"]
+    assert tasks_in(coordinator.beats("a", 3).active_tasks) == {"0": [0, 1, 2, 3]}
+    coordinator.clock.advance(SESSION_MS - 2)
+    assert coordinator.state() == "Stable"
+    coordinator.clock.advance(2)
+    assert coordinator.state() == "Empty"
+    assert coordinator.refused("a", 4) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_member_that_does_not_revoke_is_removed() -> None:
-    world = ManualStreamsCoordinator()
-    world.joins("a", rebalance_timeout_ms=5_000)
-    world.joins("b")
-    world.beats("a", 2)
-    world.clock.advance(4_999)
-    world.beats("a", 2)
-    world.clock.advance(1)
-    assert list(world.group.members) == ["b"]
-    assert tasks_in(world.beats("b", 3).active_tasks) == {"0": [0, 1, 2, 3]}
+    coordinator = ManualStreamsCoordinator()
+    coordinator.joins("a", rebalance_timeout_ms=5_000)
+    coordinator.joins("b")
+    coordinator.beats("a", 2)
+    coordinator.clock.advance(4_999)
+    coordinator.beats("a", 2)
+    coordinator.clock.advance(1)
+    assert list(coordinator.group.members) == ["b"]
+    assert tasks_in(coordinator.beats("b", 3).active_tasks) == {"0": [0, 1, 2, 3]}
 
 
 def test_a_member_that_revokes_in_time_remains() -> None:
-    world = ManualStreamsCoordinator()
-    world.pair()
+    coordinator = ManualStreamsCoordinator()
+    coordinator.pair()
     for _ in range(3):
-        world.clock.advance(REBALANCE_MS // 2)
-        world.beats("a", 3)
-        world.beats("b", 3)
-    assert world.state() == "Stable"
+        coordinator.clock.advance(REBALANCE_MS // 2)
+        coordinator.beats("a", 3)
+        coordinator.beats("b", 3)
+    assert coordinator.state() == "Stable"
 
 
 def test_timers_start_again_after_a_restart() -> None:
-    world = ManualStreamsCoordinator()
-    world.joins("a", rebalance_timeout_ms=5_000)
-    world.joins("b")
-    world.beats("a", 2)
-    world.clock.advance(3_000)
-    world = world.again()
-    assert world.group.current_of("a").state is MemberState.UNREVOKED_TASKS
-    world.clock.advance(4_999)
-    assert sorted(world.group.members) == ["a", "b"]
-    world.clock.advance(1)
-    assert list(world.group.members) == ["b"]
-    world.clock.advance(SESSION_MS)
-    assert world.state() == "Empty"
+    coordinator = ManualStreamsCoordinator()
+    coordinator.joins("a", rebalance_timeout_ms=5_000)
+    coordinator.joins("b")
+    coordinator.beats("a", 2)
+    coordinator.clock.advance(3_000)
+    coordinator = coordinator.again()
+    assert coordinator.group.current_of("a").state is MemberState.UNREVOKED_TASKS
+    coordinator.clock.advance(4_999)
+    assert sorted(coordinator.group.members) == ["a", "b"]
+    coordinator.clock.advance(1)
+    assert list(coordinator.group.members) == ["b"]
+    coordinator.clock.advance(SESSION_MS)
+    assert coordinator.state() == "Empty"
 
 
 def test_a_new_group_waits_for_the_initial_rebalance_delay() -> None:
-    world = ManualStreamsCoordinator(config={"group.streams.initial.rebalance.delay.ms": "3000"})
-    first = world.joins("a")
+    coordinator = ManualStreamsCoordinator(
+        config={"group.streams.initial.rebalance.delay.ms": "3000"}
+    )
+    first = coordinator.joins("a")
     assert (first.member_epoch, tasks_in(first.active_tasks), statuses(first)) == (1, {}, [5])
-    world.clock.advance(1_000)
-    second = world.joins("b")
+    coordinator.clock.advance(1_000)
+    second = coordinator.joins("b")
     assert (second.member_epoch, statuses(second)) == (1, [5])
-    assert world.state() == "Assigning"
-    world.written()
-    world.clock.advance(1_999)
-    assert statuses(world.beats("a", 1)) == [5]
-    assert world.written() == []
-    world.clock.advance(1)
-    assert world.kinds() == [
+    assert coordinator.state() == "Assigning"
+    coordinator.written()
+    coordinator.clock.advance(1_999)
+    assert statuses(coordinator.beats("a", 1)) == [5]
+    assert coordinator.written() == []
+    coordinator.clock.advance(1)
+    assert coordinator.kinds() == [
         "TargetAssignmentMember",
         "TargetAssignmentMember",
         "TargetAssignmentMetadata",
     ]
-    assert world.state() == "Reconciling"
+    assert coordinator.state() == "Reconciling"
     for member in ("a", "b"):
-        response = world.beats(member, 1)
+        response = coordinator.beats(member, 1)
         assert (response.member_epoch, statuses(response)) == (3, [])
         assert response.active_tasks
 
@@ -272,29 +276,29 @@ def test_a_new_group_waits_for_the_initial_rebalance_delay() -> None:
 @pytest.mark.parametrize(("as_version", "epoch"), [("4.3", 1), ("4.4", 3)])
 def test_a_group_that_became_empty_waits_again(as_version: str, epoch: int) -> None:
     """Since Kafka 4.4 the target of an empty group has the epoch of the group."""
-    world = ManualStreamsCoordinator(
+    coordinator = ManualStreamsCoordinator(
         config={"group.streams.initial.rebalance.delay.ms": "3000"}, as_version=as_version
     )
-    world.joins("a")
-    world.beats("a", -1)
-    world.clock.advance(3_000)
-    assert world.state() == "Empty"
-    assert statuses(world.joins("a")) == [5]
-    world.clock.advance(2_999)
-    assert statuses(world.beats("a", epoch)) == [5]
-    world.clock.advance(1)
-    assert tasks_in(world.beats("a", epoch).active_tasks) == {"0": [0, 1, 2, 3]}
+    coordinator.joins("a")
+    coordinator.beats("a", -1)
+    coordinator.clock.advance(3_000)
+    assert coordinator.state() == "Empty"
+    assert statuses(coordinator.joins("a")) == [5]
+    coordinator.clock.advance(2_999)
+    assert statuses(coordinator.beats("a", epoch)) == [5]
+    coordinator.clock.advance(1)
+    assert tasks_in(coordinator.beats("a", epoch).active_tasks) == {"0": [0, 1, 2, 3]}
 
 
 def test_assignments_respect_the_assignment_interval() -> None:
-    world = ManualStreamsCoordinator(config={"group.streams.assignment.interval.ms": "1000"})
-    world.joins("a")
-    second = world.joins("b")
+    coordinator = ManualStreamsCoordinator(config={"group.streams.assignment.interval.ms": "1000"})
+    coordinator.joins("a")
+    second = coordinator.joins("b")
     assert (second.member_epoch, statuses(second)) == (2, [5])
-    world.clock.advance(999)
-    assert statuses(world.beats("a", 2)) == [5]
-    world.clock.advance(1)
-    response = world.beats("a", 2)
+    coordinator.clock.advance(999)
+    assert statuses(coordinator.beats("a", 2)) == [5]
+    coordinator.clock.advance(1)
+    response = coordinator.beats("a", 2)
     assert (statuses(response), tasks_in(response.active_tasks)) == ([], {"0": [0, 1]})
 
 
@@ -302,72 +306,72 @@ def test_assignments_respect_the_assignment_interval() -> None:
 
 
 def test_an_application_waits_for_its_source_topics() -> None:
-    world = ManualStreamsCoordinator(topics={})
-    response = world.joins("a")
+    coordinator = ManualStreamsCoordinator(topics={})
+    response = coordinator.joins("a")
     assert (response.member_epoch, tasks_in(response.active_tasks)) == (2, {})
     assert statuses(response) == [1]
     assert "in" in detail(response)
-    assert world.state() == "NotReady"
-    world.set_topic("in", 2)
-    response = world.beats("a", 2)
+    assert coordinator.state() == "NotReady"
+    coordinator.set_topic("in", 2)
+    response = coordinator.beats("a", 2)
     assert (response.member_epoch, tasks_in(response.active_tasks)) == (3, {"0": [0, 1]})
-    assert (statuses(response), world.state()) == ([], "Stable")
+    assert (statuses(response), coordinator.state()) == ([], "Stable")
 
 
 def test_partitions_of_topics_determine_the_tasks() -> None:
-    world = ManualStreamsCoordinator(topics={"in": 1})
-    world.joins("a")
-    world.set_topic("in", 3)
-    response = world.beats("a", 2)
+    coordinator = ManualStreamsCoordinator(topics={"in": 1})
+    coordinator.joins("a")
+    coordinator.set_topic("in", 3)
+    response = coordinator.beats("a", 2)
     assert (response.member_epoch, tasks_in(response.active_tasks)) == (3, {"0": [0, 1, 2]})
-    gone = world.topics.pop("in")
-    world.show(MetadataDelta(deleted=(gone,)))
-    response = world.beats("a", 3)
+    gone = coordinator.topics.pop("in")
+    coordinator.show(MetadataDelta(deleted=(gone,)))
+    response = coordinator.beats("a", 3)
     assert (response.member_epoch, tasks_in(response.active_tasks)) == (3, {})
-    assert (statuses(response), world.state()) == ([1], "NotReady")
-    assert world.beats("a", 3, {}).member_epoch == 4
+    assert (statuses(response), coordinator.state()) == ([1], "NotReady")
+    assert coordinator.beats("a", 3, {}).member_epoch == 4
 
 
 def test_missing_internal_topics_are_reported_until_they_exist() -> None:
     changelog = internal("store", replicas=1, configs={"cleanup.policy": "compact"})
-    world = ManualStreamsCoordinator(
+    coordinator = ManualStreamsCoordinator(
         subtopologies=[reading("in", state_changelog_topics=[changelog])]
     )
-    beaten = world.ask(world.joining("a"))
+    beaten = coordinator.ask(coordinator.joining("a"))
     assert statuses(beaten.response) == [3]
     (missing,) = beaten.missing_topics
     assert (missing.name, missing.partitions, missing.replication_factor) == ("store", 4, 1)
     assert missing.configs == (("cleanup.policy", "compact"),)
-    assert world.state() == "NotReady"
-    world.set_topic("store", 4)
-    response = world.beats("a", 2)
+    assert coordinator.state() == "NotReady"
+    coordinator.set_topic("store", 4)
+    response = coordinator.beats("a", 2)
     assert (statuses(response), tasks_in(response.active_tasks)) == ([], {"0": [0, 1, 2, 3]})
 
 
 def test_incompatible_partition_counts_are_reported() -> None:
     together = [Request.CopartitionGroup(source_topics=[0, 1])]
-    world = ManualStreamsCoordinator(
+    coordinator = ManualStreamsCoordinator(
         topics={"in": 2, "other": 3},
         subtopologies=[reading("in", "other", copartition_groups=together)],
     )
-    response = world.joins("a")
+    response = coordinator.joins("a")
     assert statuses(response) == [2]
     assert "in=2, other=3" in detail(response)
 
 
 def test_a_topology_cannot_be_changed() -> None:
-    world = ManualStreamsCoordinator()
-    world.joins("a", epoch=3)
-    assert statuses(world.joins("b", epoch=2)) == [0]
-    before = world.records()
-    world.subtopologies = [reading("in", name="other")]
+    coordinator = ManualStreamsCoordinator()
+    coordinator.joins("a", epoch=3)
+    assert statuses(coordinator.joins("b", epoch=2)) == [0]
+    before = coordinator.records()
+    coordinator.subtopologies = [reading("in", name="other")]
     for epoch in (3, 4):
         with pytest.raises(KafkaError) as refusal:
-            world.joins("c", epoch=epoch)
+            coordinator.joins("c", epoch=epoch)
         assert refusal.value.code is ErrorCode.INVALID_REQUEST
-    assert world.records() == before
-    assert statuses(world.joins("c", epoch=1)) == [0]
-    assert statuses(world.beats("c", 4)) == [0]
+    assert coordinator.records() == before
+    assert statuses(coordinator.joins("c", epoch=1)) == [0]
+    assert statuses(coordinator.beats("c", 4)) == [0]
 
 
 @pytest.mark.parametrize(
@@ -382,17 +386,17 @@ def test_a_topology_cannot_be_changed() -> None:
     ],
 )
 def test_an_invalid_topology_changes_nothing(topology: Request.Topology, code: ErrorCode) -> None:
-    world = ManualStreamsCoordinator()
+    coordinator = ManualStreamsCoordinator()
     with pytest.raises(KafkaError) as refusal:
-        world.joins("a", topology=topology)
+        coordinator.joins("a", topology=topology)
     assert refusal.value.code is code
-    assert (world.records(), world.state()) == ([], None)
+    assert (coordinator.records(), coordinator.state()) == ([], None)
 
 
 def test_only_a_few_of_100_000_missing_topics_are_listed() -> None:
     names = [f"topic-{index:06}" for index in range(100_000)]
-    world = ManualStreamsCoordinator(subtopologies=[reading(*names)])
-    response = world.joins("a")
+    coordinator = ManualStreamsCoordinator(subtopologies=[reading(*names)])
+    response = coordinator.joins("a")
     assert statuses(response) == [1]
     assert detail(response) == (
         "Source topics topic-000000, topic-000001, topic-000002 and 99997 additional topics are "
@@ -414,55 +418,55 @@ def _stateful(as_version: str | None = None, **config: str) -> ManualStreamsCoor
 
 
 def test_an_active_task_becomes_a_standby_at_once() -> None:
-    world = _stateful(group_streams_num_standby_replicas="1")
-    world.joins("a")
-    world.joins("b")
-    response = world.beats("a", 2)
+    coordinator = _stateful(group_streams_num_standby_replicas="1")
+    coordinator.joins("a")
+    coordinator.joins("b")
+    response = coordinator.beats("a", 2)
     (active,), (standby,) = (
         (tasks_in(response.active_tasks) or {})["0"],
         (tasks_in(response.standby_tasks) or {})["0"],
     )
     assert {active, standby} == {0, 1}
     # The other member gets the active task after its owner has released it.
-    assert tasks_in(world.beats("b", 3).standby_tasks) is None
-    world.beats("a", 2, {"0": [active]}, {"0": [standby]})
-    assert tasks_in(world.beats("b", 3).active_tasks) == {"0": [standby]}
-    assert world.state() == "Stable"
+    assert tasks_in(coordinator.beats("b", 3).standby_tasks) is None
+    coordinator.beats("a", 2, {"0": [active]}, {"0": [standby]})
+    assert tasks_in(coordinator.beats("b", 3).active_tasks) == {"0": [standby]}
+    assert coordinator.state() == "Stable"
 
 
 def test_a_standby_becomes_active_without_a_release() -> None:
-    world = _stateful(group_streams_num_standby_replicas="1")
-    world.joins("a")
-    world.joins("b")
-    first = world.beats("a", 2)
+    coordinator = _stateful(group_streams_num_standby_replicas="1")
+    coordinator.joins("a")
+    coordinator.joins("b")
+    first = coordinator.beats("a", 2)
     active, standby = tasks_in(first.active_tasks) or {}, tasks_in(first.standby_tasks) or {}
-    world.beats("a", 2, active, standby)
-    world.beats("b", 3)
-    world.beats("a", -1)
-    answer = world.beats("b", 3)
+    coordinator.beats("a", 2, active, standby)
+    coordinator.beats("b", 3)
+    coordinator.beats("a", -1)
+    answer = coordinator.beats("b", 3)
     assert (answer.member_epoch, tasks_in(answer.active_tasks)) == (4, {"0": [0, 1]})
     assert tasks_in(answer.standby_tasks) == {}
-    assert world.state() == "Stable"
+    assert coordinator.state() == "Stable"
 
 
 def test_the_places_of_standbys_are_in_the_history() -> None:
-    world = _stateful(
+    coordinator = _stateful(
         group_streams_num_standby_replicas="1", group_streams_rack_aware_assignment_tags="zone"
     )
     zone = [Request.KeyValue(key="zone", value="x")]
     (alone,) = [
         event
-        for event in events_of(world, world.joining("a", client_tags=zone))
+        for event in events_of(coordinator, coordinator.joining("a", client_tags=zone))
         if event.kind == "standbys"
     ]
     assert alone.text.endswith(
         "2 not placed: every process has the task already; "
         "the tags zone have no influence on the assignor sticky"
     )
-    world.joins("a", client_tags=zone)
+    coordinator.joins("a", client_tags=zone)
     (placed,) = [
         event
-        for event in events_of(world, world.joining("b", client_tags=zone))
+        for event in events_of(coordinator, coordinator.joining("b", client_tags=zone))
         if event.kind == "standbys"
     ]
     assert placed.facts["with_previous_owner"] == 1
@@ -474,123 +478,123 @@ def test_the_places_of_standbys_are_in_the_history() -> None:
 
 def _static_pair() -> ManualStreamsCoordinator:
     """Return a Stable group of the static member a, with the tasks 0 and 1, and b."""
-    world = ManualStreamsCoordinator()
-    world.joins("a", instance_id="i")
-    world.joins("b")
-    world.beats("a", 2, instance_id="i")
-    world.beats("a", 2, {"0": [0, 1]}, instance_id="i")
-    world.beats("b", 3)
-    assert world.state() == "Stable"
-    return world
+    coordinator = ManualStreamsCoordinator()
+    coordinator.joins("a", instance_id="i")
+    coordinator.joins("b")
+    coordinator.beats("a", 2, instance_id="i")
+    coordinator.beats("a", 2, {"0": [0, 1]}, instance_id="i")
+    coordinator.beats("b", 3)
+    assert coordinator.state() == "Stable"
+    return coordinator
 
 
 def test_a_static_member_that_left_temporarily_is_replaced_without_a_rebalance() -> None:
-    world = _static_pair()
-    assert world.beats("a", -2, instance_id="i").member_epoch == -2
-    assert (world.state(), world.group.current_of("a").assigned.active) == (
+    coordinator = _static_pair()
+    assert coordinator.beats("a", -2, instance_id="i").member_epoch == -2
+    assert (coordinator.state(), coordinator.group.current_of("a").assigned.active) == (
         "Reconciling", {"0": {0: 0, 1: 0}},
     )  # fmt: skip
-    joined = world.joins("c", instance_id="i", process_id="a")
+    joined = coordinator.joins("c", instance_id="i", process_id="a")
     assert (joined.member_epoch, tasks_in(joined.active_tasks)) == (3, {"0": [0, 1]})
-    assert (world.state(), world.group.static_members) == ("Stable", {"i": "c"})
-    assert world.commit_as("c", 3, 0, 1) == "NONE"
-    world.clock.advance(SESSION_MS - 1)
-    world.beats("b", 3)
-    world.beats("c", 3, instance_id="i")
-    world.clock.advance(1)
-    assert sorted(world.group.members) == ["b", "c"]
-    assert world.again().group.static_members == {"i": "c"}
+    assert (coordinator.state(), coordinator.group.static_members) == ("Stable", {"i": "c"})
+    assert coordinator.commit_as("c", 3, 0, 1) == "NONE"
+    coordinator.clock.advance(SESSION_MS - 1)
+    coordinator.beats("b", 3)
+    coordinator.beats("c", 3, instance_id="i")
+    coordinator.clock.advance(1)
+    assert sorted(coordinator.group.members) == ["b", "c"]
+    assert coordinator.again().group.static_members == {"i": "c"}
 
 
 def test_a_static_member_in_another_process_gets_a_new_assignment() -> None:
-    world = _static_pair()
-    world.beats("a", -2, instance_id="i")
-    assert world.joins("c", instance_id="i").member_epoch == 4
+    coordinator = _static_pair()
+    coordinator.beats("a", -2, instance_id="i")
+    assert coordinator.joins("c", instance_id="i").member_epoch == 4
 
 
 def test_a_static_member_that_has_no_target_yet_is_replaced() -> None:
-    world = ManualStreamsCoordinator(config={"group.streams.assignment.interval.ms": "1000"})
-    world.joins("a")
-    assert world.joins("b", instance_id="i").active_tasks == []
-    world.beats("b", -2, instance_id="i")
-    assert "b" not in world.group.target
-    world.clock.advance(1_000)
-    joined = world.joins("c", instance_id="i")
+    coordinator = ManualStreamsCoordinator(config={"group.streams.assignment.interval.ms": "1000"})
+    coordinator.joins("a")
+    assert coordinator.joins("b", instance_id="i").active_tasks == []
+    coordinator.beats("b", -2, instance_id="i")
+    assert "b" not in coordinator.group.target
+    coordinator.clock.advance(1_000)
+    joined = coordinator.joins("c", instance_id="i")
     assert (joined.member_epoch, joined.active_tasks) == (4, [])
-    assert tasks_in(world.beats("a", 2).active_tasks) == {"0": [0, 1]}
-    world.beats("a", 2, {"0": [0, 1]})
-    assert tasks_in(world.beats("c", 4).active_tasks) == {"0": [2, 3]}
-    assert (world.state(), world.group.static_members) == ("Stable", {"i": "c"})
+    assert tasks_in(coordinator.beats("a", 2).active_tasks) == {"0": [0, 1]}
+    coordinator.beats("a", 2, {"0": [0, 1]})
+    assert tasks_in(coordinator.beats("c", 4).active_tasks) == {"0": [2, 3]}
+    assert (coordinator.state(), coordinator.group.static_members) == ("Stable", {"i": "c"})
 
 
 def test_an_instance_id_in_use_is_refused() -> None:
-    world = _static_pair()
+    coordinator = _static_pair()
     for member, epoch, instance_id, code in (
         ("c", 0, "i", ErrorCode.UNRELEASED_INSTANCE_ID),
         ("b", 3, "i", ErrorCode.FENCED_INSTANCE_ID),
         ("b", -2, "i", ErrorCode.FENCED_INSTANCE_ID),
         ("a", 3, "j", ErrorCode.UNKNOWN_MEMBER_ID),
     ):
-        request = world.joining(member, instance_id=instance_id, member_epoch=epoch)
+        request = coordinator.joining(member, instance_id=instance_id, member_epoch=epoch)
         with pytest.raises(KafkaError) as refusal:
-            world.ask(request)
+            coordinator.ask(request)
         assert refusal.value.code is code
 
 
 def test_an_absent_static_member_is_removed_when_its_session_expires() -> None:
-    world = _static_pair()
-    world.beats("a", -2, instance_id="i")
-    world.clock.advance(SESSION_MS - 1)
-    world.beats("b", 3)
-    world.clock.advance(1)
-    assert (list(world.group.members), world.group.static_members) == (["b"], {})
+    coordinator = _static_pair()
+    coordinator.beats("a", -2, instance_id="i")
+    coordinator.clock.advance(SESSION_MS - 1)
+    coordinator.beats("b", 3)
+    coordinator.clock.advance(1)
+    assert (list(coordinator.group.members), coordinator.group.static_members) == (["b"], {})
 
 
 def test_offsets_of_tasks_are_described_until_the_member_leaves() -> None:
-    world = ManualStreamsCoordinator()
+    coordinator = ManualStreamsCoordinator()
     offsets = [Request.TaskOffset(subtopology_id="0", partition=1, offset=9)]
-    world.joins("a")
-    world.joins("b")
-    world.beats("a", 2, task_offsets=offsets)
-    world.beats("a", 2, task_end_offsets=offsets)
-    first, second = world.machine.streams.describe("g").members
+    coordinator.joins("a")
+    coordinator.joins("b")
+    coordinator.beats("a", 2, task_offsets=offsets)
+    coordinator.beats("a", 2, task_end_offsets=offsets)
+    first, second = coordinator.machine.streams.describe("g").members
     assert [each.offset for each in first.task_offsets + first.task_end_offsets] == [9, 9]
     assert (second.task_offsets, second.task_end_offsets) == ([], [])
     with pytest.raises(KafkaError) as refusal:
-        world.beats("a", 2, task_offsets=[*offsets, *offsets])
+        coordinator.beats("a", 2, task_offsets=[*offsets, *offsets])
     assert refusal.value.code is ErrorCode.INVALID_REQUEST
-    world.beats("a", -1)
-    assert world.group.soft.task_offsets == {}
+    coordinator.beats("a", -1)
+    assert coordinator.group.soft.task_offsets == {}
 
 
 def test_standby_tasks_are_on_other_processes_before_kafka_4_4() -> None:
-    world = _stateful("4.3", group_streams_num_standby_replicas="1")
-    world.joins("a")
-    world.joins("b")
-    retained = tasks_in(world.beats("a", 2).active_tasks) or {}
-    world.beats("a", 2, retained)
+    coordinator = _stateful("4.3", group_streams_num_standby_replicas="1")
+    coordinator.joins("a")
+    coordinator.joins("b")
+    retained = tasks_in(coordinator.beats("a", 2).active_tasks) or {}
+    coordinator.beats("a", 2, retained)
     # The process must revoke the task before it gets a standby of it.
-    for response in (world.beats("b", 3), world.beats("a", 3)):
+    for response in (coordinator.beats("b", 3), coordinator.beats("a", 3)):
         active, standby = (
             tasks_in(response.active_tasks) or {},
             tasks_in(response.standby_tasks) or {},
         )
         assert sorted([*active["0"], *standby["0"]]) == [0, 1]
-    assert world.state() == "Stable"
+    assert coordinator.state() == "Stable"
 
 
 def test_a_changed_number_of_standbys_triggers_a_new_assignment() -> None:
-    world = _stateful()
-    world.joins("a")
-    world.joins("b")
-    world.beats("a", 2)
-    world.beats("a", 2, {"0": [0]})
-    world.beats("b", 3)
-    world.config.publish({}, {"g": {"streams.num.standby.replicas": "1"}})
-    world.show(MetadataDelta(configs=frozenset({ConfigResource(ResourceType.GROUP, "g")})))
-    world.written()
-    assert tasks_in(world.beats("a", 3).standby_tasks) == {"0": [1]}
-    metadata = world.written()[0].value
+    coordinator = _stateful()
+    coordinator.joins("a")
+    coordinator.joins("b")
+    coordinator.beats("a", 2)
+    coordinator.beats("a", 2, {"0": [0]})
+    coordinator.beats("b", 3)
+    coordinator.config.publish({}, {"g": {"streams.num.standby.replicas": "1"}})
+    coordinator.show(MetadataDelta(configs=frozenset({ConfigResource(ResourceType.GROUP, "g")})))
+    coordinator.written()
+    assert tasks_in(coordinator.beats("a", 3).standby_tasks) == {"0": [1]}
+    metadata = coordinator.written()[0].value
     assert isinstance(metadata, StreamsGroupMetadataValue)
     assert [(each.key, each.value) for each in metadata.last_assignment_configs or ()] == [
         ("num.standby.replicas", "1")
@@ -598,48 +602,48 @@ def test_a_changed_number_of_standbys_triggers_a_new_assignment() -> None:
 
 
 def test_a_groups_own_timeouts_take_effect_at_once() -> None:
-    world = ManualStreamsCoordinator()
-    world.joins("a")
+    coordinator = ManualStreamsCoordinator()
+    coordinator.joins("a")
     own = {"streams.session.timeout.ms": "50000", "streams.heartbeat.interval.ms": "2000"}
-    world.config.publish({}, {"g": own})
-    world.show(MetadataDelta(configs=frozenset({ConfigResource(ResourceType.GROUP, "g")})))
-    assert world.beats("a", 2).heartbeat_interval_ms == 2_000
-    world.clock.advance(49_999)
-    assert world.state() == "Stable"
-    world.clock.advance(1)
-    assert world.state() == "Empty"
+    coordinator.config.publish({}, {"g": own})
+    coordinator.show(MetadataDelta(configs=frozenset({ConfigResource(ResourceType.GROUP, "g")})))
+    assert coordinator.beats("a", 2).heartbeat_interval_ms == 2_000
+    coordinator.clock.advance(49_999)
+    assert coordinator.state() == "Stable"
+    coordinator.clock.advance(1)
+    assert coordinator.state() == "Empty"
 
 
 # Other fields of responses
 
 
 def test_a_member_may_request_a_shutdown_of_the_application() -> None:
-    world = ManualStreamsCoordinator()
-    world.joins("a")
-    world.joins("b")
-    assert statuses(world.beats("b", 3, shutdown_application=True)) == [4]
-    response_a = world.beats("a", 2)
+    coordinator = ManualStreamsCoordinator()
+    coordinator.joins("a")
+    coordinator.joins("b")
+    assert statuses(coordinator.beats("b", 3, shutdown_application=True)) == [4]
+    response_a = coordinator.beats("a", 2)
     assert statuses(response_a) == [4]
     assert "b" in detail(response_a)
-    world.beats("b", -1)
-    assert statuses(world.beats("a", 2)) == [4]
-    world.beats("a", -1)
-    assert statuses(world.joins("a")) == []
+    coordinator.beats("b", -1)
+    assert statuses(coordinator.beats("a", 2)) == [4]
+    coordinator.beats("a", -1)
+    assert statuses(coordinator.joins("a")) == []
 
 
 def test_members_get_the_endpoints_of_partitions() -> None:
-    world = ManualStreamsCoordinator(topics={"in": 2})
+    coordinator = ManualStreamsCoordinator(topics={"in": 2})
     here = Request.Endpoint(host="here", port=1)
-    first = world.joins("a", user_endpoint=here, endpoint_information_epoch=-1)
+    first = coordinator.joins("a", user_endpoint=here, endpoint_information_epoch=-1)
     assert first.endpoint_information_epoch == 0
     assert first.partitions_by_user_endpoint is not None
     (entry,) = first.partitions_by_user_endpoint
     assert (entry.user_endpoint.host, entry.user_endpoint.port) == ("here", 1)
     (partitions,) = entry.active_partitions
     assert (partitions.topic, partitions.partitions) == ("in", [0, 1])
-    assert world.beats("a", 2).partitions_by_user_endpoint is None
-    world.joins("b")
-    response_a = world.beats("a", 2, endpoint_information_epoch=0)
+    assert coordinator.beats("a", 2).partitions_by_user_endpoint is None
+    coordinator.joins("b")
+    response_a = coordinator.beats("a", 2, endpoint_information_epoch=0)
     assert response_a.endpoint_information_epoch == 1
     assert response_a.partitions_by_user_endpoint is not None
     (entry,) = response_a.partitions_by_user_endpoint
@@ -666,14 +670,14 @@ def test_commits_with_an_old_epoch_after_a_revocation(
     rule: str, retained: str, given_up: str, received: str
 ) -> None:
     """KAFKA-19779: a revoked tasks between epochs 2 and 3, and b got them."""
-    world = _committing(rule)
-    world.pair()
-    assert world.commit_as("a", 2, 0) == retained
-    assert world.commit_as("a", 2, 2) == given_up
-    assert world.commit_as("b", 2, 2) == received
-    assert world.commit_as("a", 3, 0, 1) == "NONE"
-    assert world.commit_as("b", 3, 2, 3) == "NONE"
-    assert world.commit_as("a", 4, 0) == "STALE_MEMBER_EPOCH"
+    coordinator = _committing(rule)
+    coordinator.pair()
+    assert coordinator.commit_as("a", 2, 0) == retained
+    assert coordinator.commit_as("a", 2, 2) == given_up
+    assert coordinator.commit_as("b", 2, 2) == received
+    assert coordinator.commit_as("a", 3, 0, 1) == "NONE"
+    assert coordinator.commit_as("b", 3, 2, 3) == "NONE"
+    assert coordinator.commit_as("a", 4, 0) == "STALE_MEMBER_EPOCH"
 
 
 @pytest.mark.parametrize(
@@ -682,72 +686,74 @@ def test_commits_with_an_old_epoch_after_a_revocation(
 )
 def test_commits_with_an_old_epoch_without_a_revocation(rule: str, retained: str) -> None:
     """The epoch changes while no task is revoked."""
-    world = _committing(rule)
-    world.joins("a")
-    world.beats("a", 2, rack_id="r")
-    assert world.group.current_of("a").member_epoch == 3
-    assert world.commit_as("a", 2, 0) == retained
-    assert world.group.current_of("a").revocation.epoch == 0
+    coordinator = _committing(rule)
+    coordinator.joins("a")
+    coordinator.beats("a", 2, rack_id="r")
+    assert coordinator.group.current_of("a").member_epoch == 3
+    assert coordinator.commit_as("a", 2, 0) == retained
+    assert coordinator.group.current_of("a").revocation.epoch == 0
 
 
 def test_the_epoch_of_the_last_revocation_is_stored() -> None:
-    world = ManualStreamsCoordinator()
-    world.pair()
-    assert world.group.current_of("a").revocation.epoch == 2
-    assert world.again().group.current_of("a").revocation.epoch == 2
-    assert world.group.current_of("b").revocation.epoch == 0
+    coordinator = ManualStreamsCoordinator()
+    coordinator.pair()
+    assert coordinator.group.current_of("a").revocation.epoch == 2
+    assert coordinator.again().group.current_of("a").revocation.epoch == 2
+    assert coordinator.group.current_of("b").revocation.epoch == 0
 
 
 def test_refused_commits_have_a_reason() -> None:
-    world = ManualStreamsCoordinator()
-    world.pair()
+    coordinator = ManualStreamsCoordinator()
+    coordinator.pair()
     claim = {"rule": ASSIGNMENT_EPOCH, "owner": "b", "subtopology": "0", "assignment_epoch": None}
     with pytest.raises(KafkaError) as refusal:
-        _commit_raw(world, "a", 2, 2)
+        _commit_raw(coordinator, "a", 2, 2)
     assert refusal.value.facts is not None
     assert claim.items() <= dict(refusal.value.facts).items()
     assert refusal.value.message == (
         "commit of in-2 at epoch 2 refused: task 0_2 revoked from this member at epoch 3 (rule "
-        f"assignment-epoch); current owner: b since {time_of_day(world.clock.now_ms())}"
+        f"assignment-epoch); current owner: b since {time_of_day(coordinator.clock.now_ms())}"
     )
     with pytest.raises(KafkaError) as refusal:
-        _commit_raw(world, "b", 2, 2)
+        _commit_raw(coordinator, "b", 2, 2)
     assert refusal.value.message == (
         "commit of in-2 at epoch 2 refused: task 0_2 was assigned to this member only at epoch 3 "
         "(rule assignment-epoch)"
     )
-    world.beats("b", -1)
+    coordinator.beats("b", -1)
     with pytest.raises(KafkaError) as refusal:
-        _commit_raw(world, "b", 3, 2)
+        _commit_raw(coordinator, "b", 3, 2)
     assert refusal.value.message == "Member b is not a member of group g."
     assert "it left at" in (refusal.value.explanation or "")
 
 
-def _commit_raw(world: ManualStreamsCoordinator, member: str, epoch: int, partition: int) -> None:
+def _commit_raw(
+    coordinator: ManualStreamsCoordinator, member: str, epoch: int, partition: int
+) -> None:
     claim = CommitClaim(
         member_id=member, group_instance_id=None, generation_id_or_member_epoch=epoch
     )
-    check = world.group.validate_offset_commit(claim)
+    check = coordinator.group.validate_offset_commit(claim)
     assert check is not None
-    check("in", world.topics["in"].topic_id, partition)
+    check("in", coordinator.topics["in"].topic_id, partition)
 
 
 def test_commits_need_a_member_and_a_version_with_epochs() -> None:
-    world = ManualStreamsCoordinator()
-    world.joins("a")
-    assert world.commit_as("unknown", 2, 0) == "UNKNOWN_MEMBER_ID"
-    assert world.commit_as("", -1, 0) == "UNKNOWN_MEMBER_ID"
-    assert world.commit_as("a", -1, 0) == "STALE_MEMBER_EPOCH"
-    assert world.commit_as("a", 2, 0, supports_member_epochs=False) == "UNSUPPORTED_VERSION"
-    assert world.commit_as("", -1, 0, is_transactional=True) == "NONE"
-    world.beats("a", -1)
-    assert world.commit_as("", -1, 0) == "NONE"
+    coordinator = ManualStreamsCoordinator()
+    coordinator.joins("a")
+    assert coordinator.commit_as("unknown", 2, 0) == "UNKNOWN_MEMBER_ID"
+    assert coordinator.commit_as("", -1, 0) == "UNKNOWN_MEMBER_ID"
+    assert coordinator.commit_as("a", -1, 0) == "STALE_MEMBER_EPOCH"
+    assert coordinator.commit_as("a", 2, 0, supports_member_epochs=False) == "UNSUPPORTED_VERSION"
+    assert coordinator.commit_as("", -1, 0, is_transactional=True) == "NONE"
+    coordinator.beats("a", -1)
+    assert coordinator.commit_as("", -1, 0) == "NONE"
 
 
 def test_offsets_are_fetched_at_the_members_epoch_only() -> None:
-    world = ManualStreamsCoordinator()
-    world.joins("a")
-    offsets_to_fetch = world.machine.offsets.offsets_to_fetch
+    coordinator = ManualStreamsCoordinator()
+    coordinator.joins("a")
+    offsets_to_fetch = coordinator.machine.offsets.offsets_to_fetch
     assert offsets_to_fetch("g", None, -1) == offsets_to_fetch("g", "a", 2) == {}
     for member, epoch, code in (
         ("a", 1, ErrorCode.STALE_MEMBER_EPOCH),
@@ -764,69 +770,69 @@ def test_offsets_are_fetched_at_the_members_epoch_only() -> None:
 
 def test_only_offsets_of_unsubscribed_topics_expire() -> None:
     short = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"}
-    world = ManualStreamsCoordinator(topics={"in": 4, "other": 1}, config=short)
-    world.joins("a")
-    world.commit_as("a", 2, 0)
-    world.commit_as("a", 2, 0, topic="other")
-    world.clock.advance(40_000)
-    world.beats("a", 2)
-    assert sorted(world.committed()) == [("in", 0), ("other", 0)]
-    world.clock.advance(40_000)
-    world.beats("a", 2)
-    assert sorted(world.committed()) == [("in", 0)]
-    world.beats("a", -1)
-    world.clock.advance(1_000)
-    assert world.committed() == {}
-    assert world.state() is None
+    coordinator = ManualStreamsCoordinator(topics={"in": 4, "other": 1}, config=short)
+    coordinator.joins("a")
+    coordinator.commit_as("a", 2, 0)
+    coordinator.commit_as("a", 2, 0, topic="other")
+    coordinator.clock.advance(40_000)
+    coordinator.beats("a", 2)
+    assert sorted(coordinator.committed()) == [("in", 0), ("other", 0)]
+    coordinator.clock.advance(40_000)
+    coordinator.beats("a", 2)
+    assert sorted(coordinator.committed()) == [("in", 0)]
+    coordinator.beats("a", -1)
+    coordinator.clock.advance(1_000)
+    assert coordinator.committed() == {}
+    assert coordinator.state() is None
 
 
 def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
-    world = ManualStreamsCoordinator()
-    world.joins("a")
-    world.commit_as("a", 2, 0)
-    deleted = world.machine.offsets.delete("g", [("in", 0)])
+    coordinator = ManualStreamsCoordinator()
+    coordinator.joins("a")
+    coordinator.commit_as("a", 2, 0)
+    deleted = coordinator.machine.offsets.delete("g", [("in", 0)])
     assert deleted.response == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
-    world.beats("a", -1)
-    assert world.machine.offsets.delete("g", [("in", 0)]).response == [ErrorCode.NONE]
+    coordinator.beats("a", -1)
+    assert coordinator.machine.offsets.delete("g", [("in", 0)]).response == [ErrorCode.NONE]
 
 
 def test_an_empty_group_can_be_deleted() -> None:
-    world = ManualStreamsCoordinator()
-    world.joins("a")
+    coordinator = ManualStreamsCoordinator()
+    coordinator.joins("a")
     with pytest.raises(KafkaError) as refusal:
-        world.shard.write(lambda machine, _: machine.offsets.delete_group("g"))
+        coordinator.shard.write(lambda machine, _: machine.offsets.delete_group("g"))
     assert refusal.value.code is ErrorCode.NON_EMPTY_GROUP
-    world.beats("a", -1)
-    world.written()
-    world.shard.write(lambda machine, _: machine.offsets.delete_group("g"))
-    assert world.kinds() == ["-TargetAssignmentMetadata", "-Metadata", "-Topology"]
-    assert world.state() is None
-    assert world.joins("a").member_epoch == 2
+    coordinator.beats("a", -1)
+    coordinator.written()
+    coordinator.shard.write(lambda machine, _: machine.offsets.delete_group("g"))
+    assert coordinator.kinds() == ["-TargetAssignmentMetadata", "-Metadata", "-Topology"]
+    assert coordinator.state() is None
+    assert coordinator.joins("a").member_epoch == 2
 
 
 def test_only_an_empty_classic_group_is_replaced() -> None:
-    world = ManualStreamsCoordinator()
-    world.commit({("in", 0): 7})
-    assert world.joins("a").member_epoch == 2
-    assert world.committed() == {("in", 0): 7}
-    ManualGroupCoordinator.join(world, group="h")
+    coordinator = ManualStreamsCoordinator()
+    coordinator.commit({("in", 0): 7})
+    assert coordinator.joins("a").member_epoch == 2
+    assert coordinator.committed() == {("in", 0): 7}
+    ManualGroupCoordinator.join(coordinator, group="h")
     with pytest.raises(KafkaError) as refusal:
-        world.joins("a", group="h")
+        coordinator.joins("a", group="h")
     assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
     with pytest.raises(KafkaError) as refusal:
-        world.beats("a", 2, group="missing")
+        coordinator.beats("a", 2, group="missing")
     assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_a_group_is_described_with_its_topology_and_members() -> None:
     changelog = internal("store", replicas=1, configs={"cleanup.policy": "compact"})
-    world = ManualStreamsCoordinator(
+    coordinator = ManualStreamsCoordinator(
         subtopologies=[reading("in", state_changelog_topics=[changelog])]
     )
     tags = [Request.KeyValue(key="zone", value="x")]
     here = Request.Endpoint(host="here", port=1)
-    world.joins("a", rack_id="r", client_tags=tags, user_endpoint=here)
-    described = world.machine.streams.describe("g")
+    coordinator.joins("a", rack_id="r", client_tags=tags, user_endpoint=here)
+    described = coordinator.machine.streams.describe("g")
     assert (described.group_state, described.group_epoch, described.assignment_epoch) == (
         "NotReady", 2, 2,
     )  # fmt: skip
@@ -840,9 +846,9 @@ def test_a_group_is_described_with_its_topology_and_members() -> None:
     assert (member.client_id, member.client_host) == ("client", "/127.0.0.1")
     assert member.user_endpoint is not None
     assert (member.user_endpoint.host, member.client_tags[0].key) == ("here", "zone")
-    world.set_topic("store", 4)
-    world.beats("a", 2)
-    described = world.machine.streams.describe("g")
+    coordinator.set_topic("store", 4)
+    coordinator.beats("a", 2)
+    described = coordinator.machine.streams.describe("g")
     assert described.topology is not None
     assert described.topology.subtopologies is not None
     (subtopology,) = described.topology.subtopologies
@@ -851,13 +857,13 @@ def test_a_group_is_described_with_its_topology_and_members() -> None:
     for assignment in (member.assignment, member.target_assignment):
         assert [each.partitions for each in assignment.active_tasks] == [[0, 1, 2, 3]]
     with pytest.raises(KafkaError) as refusal:
-        world.machine.streams.describe("missing")
+        coordinator.machine.streams.describe("missing")
     assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_every_rebalance_has_a_reason() -> None:
-    world = ManualStreamsCoordinator()
-    joined, moved, assigned = events_of(world, world.joining("a"))
+    coordinator = ManualStreamsCoordinator()
+    joined, moved, assigned = events_of(coordinator, coordinator.joining("a"))
     assert (joined.subject, joined.kind, joined.text) == ("g", "joined", "member a joined")
     assert moved.kind == "rebalance"
     assert (
@@ -865,23 +871,23 @@ def test_every_rebalance_has_a_reason() -> None:
         == "group epoch 1 → 2: member a joined, topics changed, assignment settings changed"
     )
     assert assigned.text == "target for group epoch 2 computed by sticky: changed for 1 member"
-    world.joins("a")
+    coordinator.joins("a")
     steady = Request(group_id="g", member_id="a", member_epoch=2)
-    assert events_of(world, steady) == []
-    left, moved = events_of(world, Request(group_id="g", member_id="a", member_epoch=-1))
+    assert events_of(coordinator, steady) == []
+    left, moved = events_of(coordinator, Request(group_id="g", member_id="a", member_epoch=-1))
     assert (left.kind, left.text) == ("left", "member a removed: it left")
     assert moved.text == "group epoch 2 → 3: member a removed: it left"
 
 
 def test_removed_members_are_in_the_history() -> None:
-    world = ManualStreamsCoordinator()
-    world.joins("a", rebalance_timeout_ms=5_000)
-    world.joins("b")
-    world.beats("a", 2)
-    world.clock.advance(5_000)
-    world.clock.advance(45_000)
+    coordinator = ManualStreamsCoordinator()
+    coordinator.joins("a", rebalance_timeout_ms=5_000)
+    coordinator.joins("b")
+    coordinator.beats("a", 2)
+    coordinator.clock.advance(5_000)
+    coordinator.clock.advance(45_000)
     assert [
-        (event.kind, event.facts["member_id"]) for event in world.events("fenced", "expired")
+        (event.kind, event.facts["member_id"]) for event in coordinator.events("fenced", "expired")
     ] == [
         ("fenced", "a"),
         ("expired", "b"),
@@ -889,15 +895,15 @@ def test_removed_members_are_in_the_history() -> None:
 
 
 def test_a_decision_that_cannot_be_stored_changes_nothing() -> None:
-    world = ManualStreamsCoordinator()
-    world.joins("a")
-    before = world.group.current_of("a"), world.group.epoch
-    world.log.next_error = OSError(28, "disk full")
+    coordinator = ManualStreamsCoordinator()
+    coordinator.joins("a")
+    before = coordinator.group.current_of("a"), coordinator.group.epoch
+    coordinator.log.next_error = OSError(28, "disk full")
     with pytest.raises(KafkaError):
-        world.joins("b")
-    world.log.next_error = OSError(28, "disk full")
+        coordinator.joins("b")
+    coordinator.log.next_error = OSError(28, "disk full")
     with pytest.raises(KafkaError):
-        world.beats("a", -1)
-    world.log.next_error = None
-    assert (world.group.current_of("a"), world.group.epoch) == before
-    assert world.joins("b").member_epoch == 3
+        coordinator.beats("a", -1)
+    coordinator.log.next_error = None
+    assert (coordinator.group.current_of("a"), coordinator.group.epoch) == before
+    assert coordinator.joins("b").member_epoch == 3

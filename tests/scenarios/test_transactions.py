@@ -61,22 +61,22 @@ class Stage:
 
     def __init__(self, state: str, version: int) -> None:
         self.version = version
-        self.world = world = ManualTransactionCoordinator(level=version)
-        world.seed(producer_epoch=EPOCH)
+        self.coordinator = coordinator = ManualTransactionCoordinator(level=version)
+        coordinator.seed(producer_epoch=EPOCH)
         word, _, end = state.partition("-")
         if word != "Empty":
-            world.add(self.present, A, version=version)
-        world.writes_markers = word == "Complete"
+            coordinator.add(self.present, A, version=version)
+        coordinator.writes_markers = word == "Complete"
         if end:
-            world.end(self.present, is_commit=end == "Commit", version=version)
-        assert world.describe().state.label == state.replace("-", "")
-        self.before = world.describe()
-        self.entries = len(world.log.entries)
-        self.markers = len(world.markers) + len(world.written)
+            coordinator.end(self.present, is_commit=end == "Commit", version=version)
+        assert coordinator.describe().state.label == state.replace("-", "")
+        self.before = coordinator.describe()
+        self.entries = len(coordinator.log.entries)
+        self.markers = len(coordinator.markers) + len(coordinator.written)
 
     @property
     def present(self) -> ProducerIdAndEpoch:
-        return self.world.describe().producer
+        return self.coordinator.describe().producer
 
     def asked_by(self, column: str) -> ProducerIdAndEpoch | None:
         producer_id, epoch = self.present
@@ -95,38 +95,40 @@ class Stage:
         expected = WORDS.get(cell.outcome, ErrorCode.NONE)
         assert refused is expected, cell
         if refused is not ErrorCode.NONE or cell.outcome == "NONE":
-            assert self.world.describe() == self.before
-            assert len(self.world.log.entries) == self.entries
-            assert len(self.world.markers) + len(self.world.written) == self.markers
+            assert self.coordinator.describe() == self.before
+            assert len(self.coordinator.log.entries) == self.entries
+            assert len(self.coordinator.markers) + len(self.coordinator.written) == self.markers
         return refused is not ErrorCode.NONE or cell.outcome == "NONE"
 
 
 def ends(stage: Stage, cell: Cell, *, is_commit: bool) -> None:
     """Request an end, and check the result with pending and then with written markers."""
-    world = stage.world
-    world.writes_markers = False
+    coordinator = stage.coordinator
+    coordinator.writes_markers = False
     answers: list[ProducerIdAndEpoch] = []
     producer = stage.asked_by(cell.column)
     assert producer is not None
     if stage.is_refused(
         cell,
-        lambda: answers.append(world.end(producer, is_commit=is_commit, version=stage.version)),
+        lambda: answers.append(
+            coordinator.end(producer, is_commit=is_commit, version=stage.version)
+        ),
     ):
         unchanged = NO_PRODUCER if stage.version < 2 else stage.before.producer
         assert answers == ([unchanged] if cell.outcome == "NONE" else [])
         return
-    prepared = world.describe()
+    prepared = coordinator.describe()
     assert prepared.state.label == cell.outcome
     bumped = stage.before.producer_epoch + (1 if stage.version == 2 else 0)
     assert prepared.producer_epoch == bumped
     assert prepared.partitions == stage.before.partitions
-    (markers,) = world.markers
+    (markers,) = coordinator.markers
     assert markers.producer_epoch == bumped
     assert markers.is_commit is is_commit
     assert markers.transaction_version == stage.version
     assert markers.partitions == tuple(sorted(stage.before.partitions))
-    world.write_markers()
-    over = world.describe()
+    coordinator.write_markers()
+    over = coordinator.describe()
     assert over.state.label == prepared.state.label.replace("Prepare", "Complete")
     assert over.partitions == frozenset()
     assert over.producer_epoch == bumped
@@ -212,15 +214,15 @@ def test_add_partitions_has_the_outcome_of_the_table(cell: Cell, version: int) -
     stage = Stage(cell.state, version)
     producer = stage.asked_by(cell.column)
     assert producer is not None
-    stage.world.clock.advance(1_000)
-    if stage.is_refused(cell, lambda: stage.world.add(producer, B, version=version)):
+    stage.coordinator.clock.advance(1_000)
+    if stage.is_refused(cell, lambda: stage.coordinator.add(producer, B, version=version)):
         return
-    now = stage.world.describe()
+    now = stage.coordinator.describe()
     assert now.state.label == "Ongoing"
     assert now.partitions == stage.before.partitions | {B}
     assert now.producer == stage.before.producer
     assert now.client_transaction_version == version
-    assert now.last_update_timestamp_ms == stage.world.clock.now_ms()
+    assert now.last_update_timestamp_ms == stage.coordinator.clock.now_ms()
     begun = stage.before if cell.state == "Ongoing" else now
     assert now.start_timestamp_ms == begun.start_timestamp_ms
     assert begun.start_timestamp_ms == begun.last_update_timestamp_ms
@@ -228,24 +230,29 @@ def test_add_partitions_has_the_outcome_of_the_table(cell: Cell, version: int) -
 
 def test_partitions_that_were_added_before_change_nothing() -> None:
     stage = Stage("Ongoing", 2)
-    stage.is_refused(Cell("Ongoing", "present", "NONE"), lambda: stage.world.add(stage.present, A))
+    stage.is_refused(
+        Cell("Ongoing", "present", "NONE"), lambda: stage.coordinator.add(stage.present, A)
+    )
 
 
 def test_a_log_of_the_older_format_does_not_support_version_2() -> None:
-    world = ManualTransactionCoordinator(level=0)
-    producer = world.init()
-    assert error_code_of(lambda: world.add(producer, A, version=2)) is ErrorCode.UNSUPPORTED_VERSION
-    assert world.describe().state.label == "Empty"
-    aborted = error_code_of(lambda: world.end(producer, is_commit=False))
+    coordinator = ManualTransactionCoordinator(level=0)
+    producer = coordinator.init()
+    assert (
+        error_code_of(lambda: coordinator.add(producer, A, version=2))
+        is ErrorCode.UNSUPPORTED_VERSION
+    )
+    assert coordinator.describe().state.label == "Empty"
+    aborted = error_code_of(lambda: coordinator.end(producer, is_commit=False))
     assert aborted is ErrorCode.UNSUPPORTED_VERSION
-    world.add(producer, A, version=0)
-    assert error_code_of(lambda: world.end(producer)) is ErrorCode.UNSUPPORTED_VERSION
-    assert world.describe().state.label == "Ongoing"
-    assert not world.written
+    coordinator.add(producer, A, version=0)
+    assert error_code_of(lambda: coordinator.end(producer)) is ErrorCode.UNSUPPORTED_VERSION
+    assert coordinator.describe().state.label == "Ongoing"
+    assert not coordinator.written
     # The same request succeeds after the cluster's feature level has changed.
-    world.set_level(1)
-    world.end(producer)
-    assert world.describe().producer == producer._replace(producer_epoch=1)
+    coordinator.set_level(1)
+    coordinator.end(producer)
+    assert coordinator.describe().producer == producer._replace(producer_epoch=1)
 
 
 VERIFY_ITS_OWN = """
@@ -268,16 +275,16 @@ def test_verification_of_an_added_partition_has_the_outcome_of_the_table(
     producer = stage.asked_by(cell.column)
     assert producer is not None
     codes: list[ErrorCode] = []
-    refused = error_code_of(lambda: codes.extend(stage.world.verify(producer, A)))
+    refused = error_code_of(lambda: codes.extend(stage.coordinator.verify(producer, A)))
     expected = WORDS.get(cell.outcome, ErrorCode.NONE)
     assert (codes or [refused]) == [expected]
     assert bool(codes) is (cell.outcome in {"TA", "NONE"})
-    assert stage.world.describe() == stage.before
+    assert stage.coordinator.describe() == stage.before
 
 
 def test_verification_of_another_partition_has_the_outcome_of_the_table() -> None:
     stage = Stage("Ongoing", 0)
-    assert stage.world.verify(stage.present, A, B) == [
+    assert stage.coordinator.verify(stage.present, A, B) == [
         ErrorCode.NONE,
         ErrorCode.TRANSACTION_ABORTABLE,
     ]
@@ -307,33 +314,35 @@ Complete-Abort   Empty   Empty    again   PF     PF      PF
 
 def begins(stage: Stage, cell: Cell) -> None:
     """Request a producer id, with a changed timeout."""
-    world = stage.world
-    world.writes_markers = False
-    world.clock.advance(1_000)
+    coordinator = stage.coordinator
+    coordinator.writes_markers = False
+    coordinator.clock.advance(1_000)
     expected = stage.asked_by(cell.column)
     if cell.outcome == "fenced":
-        assert error_code_of(lambda: world.init(expected)) is ErrorCode.CONCURRENT_TRANSACTIONS
-        fenced = world.describe()
+        assert (
+            error_code_of(lambda: coordinator.init(expected)) is ErrorCode.CONCURRENT_TRANSACTIONS
+        )
+        fenced = coordinator.describe()
         assert fenced.state.label == "PrepareAbort"
         assert fenced.producer_epoch == stage.before.producer_epoch + 1
-        (markers,) = world.markers
+        (markers,) = coordinator.markers
         assert (markers.producer_epoch, markers.is_commit) == (fenced.producer_epoch, False)
         assert markers.transaction_version == stage.version
-        world.write_markers()
-        assert world.init().producer_epoch == stage.before.producer_epoch + 2
+        coordinator.write_markers()
+        assert coordinator.init().producer_epoch == stage.before.producer_epoch + 2
         return
     answers: list[ProducerIdAndEpoch] = []
-    if stage.is_refused(cell, lambda: answers.append(world.init(expected, timeout_ms=77))):
+    if stage.is_refused(cell, lambda: answers.append(coordinator.init(expected, timeout_ms=77))):
         return
-    now = world.describe()
+    now = coordinator.describe()
     bump = 0 if cell.outcome == "again" else 1
     assert answers == [now.producer]
     assert now.producer_epoch == stage.before.producer_epoch + bump
     assert now.state.label == "Empty"
     assert (now.timeout_ms, now.start_timestamp_ms, now.partitions) == (77, -1, frozenset())
-    assert now.last_update_timestamp_ms == world.clock.now_ms()
-    assert not world.markers
-    assert len(world.log.entries) == stage.entries + 1
+    assert now.last_update_timestamp_ms == coordinator.clock.now_ms()
+    assert not coordinator.markers
+    assert len(coordinator.log.entries) == stage.entries + 1
 
 
 @pytest.mark.parametrize("cell", cells(INIT))
@@ -346,28 +355,30 @@ def test_init_producer_id_since_version_2_has_the_outcome_of_the_table(cell: Cel
     begins(Stage(cell.state, 2), cell)
 
 
-def requests_for(world: ManualTransactionCoordinator, name: str) -> dict[str, Callable[[], object]]:
+def requests_for(
+    coordinator: ManualTransactionCoordinator, name: str
+) -> dict[str, Callable[[], object]]:
     absent = ProducerIdAndEpoch(1, 0)
     return {
-        "add": lambda: world.add(absent, A, transactional_id=name),
-        "verify": lambda: world.machine.verify_partitions(name, absent, [A]),
-        "end": lambda: world.end(absent, transactional_id=name),
-        "end-before-2": lambda: world.end(absent, version=0, transactional_id=name),
-        "describe": lambda: world.describe(name),
+        "add": lambda: coordinator.add(absent, A, transactional_id=name),
+        "verify": lambda: coordinator.machine.verify_partitions(name, absent, [A]),
+        "end": lambda: coordinator.end(absent, transactional_id=name),
+        "end-before-2": lambda: coordinator.end(absent, version=0, transactional_id=name),
+        "describe": lambda: coordinator.describe(name),
     }
 
 
 @pytest.mark.parametrize("request_", ["add", "verify", "end", "end-before-2", "describe"])
 def test_an_unknown_id(request_: str) -> None:
-    world = ManualTransactionCoordinator()
+    coordinator = ManualTransactionCoordinator()
     expected = (
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         if request_ == "describe"
         else ErrorCode.INVALID_PRODUCER_ID_MAPPING
     )
-    assert error_code_of(requests_for(world, "absent")[request_]) is expected
-    assert error_code_of(requests_for(world, "")[request_]) is ErrorCode.INVALID_REQUEST
-    assert not world.log.entries
+    assert error_code_of(requests_for(coordinator, "absent")[request_]) is expected
+    assert error_code_of(requests_for(coordinator, "")[request_]) is ErrorCode.INVALID_REQUEST
+    assert not coordinator.log.entries
 
 
 @pytest.mark.parametrize(
@@ -385,20 +396,21 @@ def test_an_unknown_id(request_: str) -> None:
 def test_parameters_of_a_producer_are_validated(
     parameters: dict[str, object], refused: ErrorCode
 ) -> None:
-    world = ManualTransactionCoordinator({"transaction.max.timeout.ms": "5000"})
+    coordinator = ManualTransactionCoordinator({"transaction.max.timeout.ms": "5000"})
     arguments: dict[str, object] = {"timeout_ms": 1_000, **parameters}
-    assert error_code_of(lambda: world.init(**arguments)) is refused  # type: ignore[arg-type]
-    assert bool(world.log.entries) is (refused is ErrorCode.NONE)
-    assert next(world.producer_ids) == 4_000 + len(world.log.entries), (
+    assert error_code_of(lambda: coordinator.init(**arguments)) is refused  # type: ignore[arg-type]
+    assert bool(coordinator.log.entries) is (refused is ErrorCode.NONE)
+    assert next(coordinator.producer_ids) == 4_000 + len(coordinator.log.entries), (
         "an id was drawn and not used"
     )
 
 
 def test_an_unknown_producer_begins_with_any_id() -> None:
-    world = ManualTransactionCoordinator()
-    assert world.init(ProducerIdAndEpoch(77, 12)) == (4_000, 0)
+    coordinator = ManualTransactionCoordinator()
+    assert coordinator.init(ProducerIdAndEpoch(77, 12)) == (4_000, 0)
     assert (
-        error_code_of(lambda: world.init(ProducerIdAndEpoch(77, 12))) is ErrorCode.PRODUCER_FENCED
+        error_code_of(lambda: coordinator.init(ProducerIdAndEpoch(77, 12)))
+        is ErrorCode.PRODUCER_FENCED
     )
 
 
@@ -414,17 +426,24 @@ def described(transaction: Transaction) -> tuple[str, int, int, int, int, list[t
 
 
 def test_transactions_are_described_and_listed_in_each_state() -> None:
-    world = ManualTransactionCoordinator(writes_markers=False)
-    start_ms = world.clock.now_ms()
-    producer = world.init()
-    assert described(world.describe()) == ("Empty", 4_000, 0, 60_000, -1, [])
-    world.add(producer, B)
-    world.add(producer, A)
-    assert described(world.describe()) == ("Ongoing", 4_000, 0, 60_000, start_ms, [A, B])
-    world.end(producer)
-    assert described(world.describe()) == ("PrepareCommit", 4_000, 1, 60_000, start_ms, [A, B])
-    world.clock.advance(10)
-    world.write_markers()
-    assert described(world.describe()) == ("CompleteCommit", 4_000, 1, 60_000, start_ms, [])
-    world.init(transactional_id="y")
-    assert [each.transactional_id for each in world.machine.transactions()] == ["x", "y"]
+    coordinator = ManualTransactionCoordinator(writes_markers=False)
+    start_ms = coordinator.clock.now_ms()
+    producer = coordinator.init()
+    assert described(coordinator.describe()) == ("Empty", 4_000, 0, 60_000, -1, [])
+    coordinator.add(producer, B)
+    coordinator.add(producer, A)
+    assert described(coordinator.describe()) == ("Ongoing", 4_000, 0, 60_000, start_ms, [A, B])
+    coordinator.end(producer)
+    assert described(coordinator.describe()) == (
+        "PrepareCommit",
+        4_000,
+        1,
+        60_000,
+        start_ms,
+        [A, B],
+    )
+    coordinator.clock.advance(10)
+    coordinator.write_markers()
+    assert described(coordinator.describe()) == ("CompleteCommit", 4_000, 1, 60_000, start_ms, [])
+    coordinator.init(transactional_id="y")
+    assert [each.transactional_id for each in coordinator.machine.transactions()] == ["x", "y"]

@@ -12,44 +12,44 @@ from tests.conformance.transactional_producer import describe_producers
 if TYPE_CHECKING:
     from typing import Any
 
-    from tests.conformance.node_world import NodeWorlds
+    from tests.conformance.scenario_nodes import ScenarioNodes
 
 
-def consumers_fetch_from_their_rack(worlds: NodeWorlds) -> None:
+def consumers_fetch_from_their_rack(nodes: ScenarioNodes) -> None:
     """Fetch as a consumer in each rack from the leader and from followers."""
-    worlds.create("racked", (1, 2))
-    worlds.begin("with two replicas")
+    nodes.create("racked", (1, 2))
+    nodes.begin("with two replicas")
     for value in (b"first", b"second"):
-        worlds.produce(1, "racked", value)
-    worlds.settle("racked", 1, (1, 2))
+        nodes.produce(1, "racked", value)
+    nodes.settle("racked", 1, (1, 2))
     for offset in range(3):
         # The leader knows the end of the follower's log after the next fetch of the follower.
-        worlds.wait_for(
+        nodes.wait_for(
             1,
-            worlds.fetch_request("racked", offset, rack="b"),
+            nodes.fetch_request("racked", offset, rack="b"),
             12,
             lambda row: row.preferred_read_replica == 2,
         )
     for offset in range(4):
         for rack in ("", "a", "b", "c", "d"):
-            request = worlds.fetch_request("racked", offset, rack=rack)
+            request = nodes.fetch_request("racked", offset, rack=rack)
             for version in (10, 11, 12, 17):
-                worlds.fetch(request, 1, 2, version=version)
+                nodes.fetch(request, 1, 2, version=version)
     for epoch in (0, 1):
         for request in (
-            worlds.fetch_request("racked", 0, rack="b", current_leader_epoch=epoch),
-            worlds.fetch_request("racked", 0, rack="b", last_fetched_epoch=epoch),
+            nodes.fetch_request("racked", 0, rack="b", current_leader_epoch=epoch),
+            nodes.fetch_request("racked", 0, rack="b", last_fetched_epoch=epoch),
         ):
-            worlds.fetch(request, 1, 2)
-    worlds.fetch(worlds.fetch_request("racked", 0, rack="c"), 3)
+            nodes.fetch(request, 1, 2)
+    nodes.fetch(nodes.fetch_request("racked", 0, rack="c"), 3)
 
 
-def producers_are_described_by_every_replica(worlds: NodeWorlds) -> None:
+def producers_are_described_by_every_replica(nodes: ScenarioNodes) -> None:
     """Write to the leader, then request the producers from every node."""
-    worlds.create("written", (1, 2))
-    worlds.begin("with two replicas")
-    leader, follower, outsider = worlds.running()
-    name = worlds.full_name("written")
+    nodes.create("written", (1, 2))
+    nodes.begin("with two replicas")
+    leader, follower, outsider = nodes.running()
+    name = nodes.full_name("written")
     number, epoch = producer_id(leader)
     records = Batch(producer_id=number, producer_epoch=epoch, base_sequence=0).encode()
     leader.call_until(produce(name, records), 9, _is_accepted, is_recorded=False)

@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any, Final
 from tests.conformance.scenarios.quorum import METADATA, quorum
 
 if TYPE_CHECKING:
-    from tests.conformance.node_world import NodeWorlds
+    from tests.conformance.scenario_nodes import ScenarioNodes
 
 _CONTROLLER, _OTHER, _STOPPED = 1, 2, 3
 _LAG_MS: Final = 2_000
 
 
-def stopped_node_is_a_lagging_observer(worlds: NodeWorlds) -> None:
+def stopped_node_is_a_lagging_observer(nodes: ScenarioNodes) -> None:
     """Kill the node of an observer: it remains one, and lags until it is started again."""
-    _observe(worlds, "while all nodes run")
-    worlds.kill(_STOPPED)
-    worlds.create("new", (_CONTROLLER, _OTHER))
-    _observe(worlds, "after a kill", lagging=_STOPPED)
-    worlds.start(_STOPPED)
-    _observe(worlds, "after the restart")
+    _observe(nodes, "while all nodes run")
+    nodes.kill(_STOPPED)
+    nodes.create("new", (_CONTROLLER, _OTHER))
+    _observe(nodes, "after a kill", lagging=_STOPPED)
+    nodes.start(_STOPPED)
+    _observe(nodes, "after the restart")
 
 
-def _observe(worlds: NodeWorlds, stage: str, *, lagging: int | None = None) -> None:
+def _observe(nodes: ScenarioNodes, stage: str, *, lagging: int | None = None) -> None:
     """Wait until all observers but one follow, and put the replicas into the transcript."""
-    worlds.begin(stage)
+    nodes.begin(stage)
 
     def is_settled(answer: Any) -> bool:  # noqa: ANN401 - a response
         partition = answer.topics[0].partitions[0]
@@ -37,7 +37,7 @@ def _observe(worlds: NodeWorlds, stage: str, *, lagging: int | None = None) -> N
         }
         return late == ({lagging} - {None})
 
-    for node in worlds.running():
+    for node in nodes.running():
         answer = node.call_until(quorum((METADATA, (0,))), 2, is_settled, is_recorded=False)
         assert is_settled(answer), answer
         (partition,) = answer.topics[0].partitions

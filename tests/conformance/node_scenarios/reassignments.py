@@ -18,51 +18,51 @@ from kafkalite.protocol._generated.messages.unregister_broker import UnregisterB
 if TYPE_CHECKING:
     from typing import Any
 
-    from tests.conformance.node_world import NodeWorlds
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
+    from tests.conformance.scenario_nodes import ScenarioNodes
 
 _NODE = 3
 
 
-def replicas_move(worlds: NodeWorlds) -> None:
+def replicas_move(nodes: ScenarioNodes) -> None:
     """Move the replicas of a partition between all nodes."""
-    worlds.create("moving", (1, 2))
-    worlds.begin("while replicas move")
-    world = worlds.node(1)
-    name = worlds.full_name("moving")
+    nodes.create("moving", (1, 2))
+    nodes.begin("while replicas move")
+    cluster = nodes.node(1)
+    name = nodes.full_name("moving")
     for replicas in ((2, 1), (2, 3), (3, 1, 2), (2,), (1, 3)):
-        world.ask(reassign(name, *replicas), 1)
-        _describe_until_replicas_are(world, name, *replicas)
-    world.ask(reassign(name, 1, allow_change=False), 1)
-    world.ask(reassign(name, 1, 2, 3, allow_change=False), 1)
-    world.ask(ListPartitionReassignmentsRequest(topics=None, timeout_ms=10_000), 0)
+        cluster.ask(reassign(name, *replicas), 1)
+        _describe_until_replicas_are(cluster, name, *replicas)
+    cluster.ask(reassign(name, 1, allow_change=False), 1)
+    cluster.ask(reassign(name, 1, 2, 3, allow_change=False), 1)
+    cluster.ask(ListPartitionReassignmentsRequest(topics=None, timeout_ms=10_000), 0)
 
 
-def node_is_unregistered_and_returns(worlds: NodeWorlds) -> None:
+def node_is_unregistered_and_returns(nodes: ScenarioNodes) -> None:
     """Unregister a running node, and let it register again."""
     replicas = {"led": (_NODE, 1), "followed": (2, _NODE)}
     for topic, node_ids in replicas.items():
-        worlds.create(topic, node_ids)
-    worlds.node(1).ask(UnregisterBrokerRequest(broker_id=_NODE), 0)
-    worlds.begin("after a node was unregistered")
+        nodes.create(topic, node_ids)
+    nodes.node(1).ask(UnregisterBrokerRequest(broker_id=_NODE), 0)
+    nodes.begin("after a node was unregistered")
     # It still runs, but it receives no metadata.
-    worlds.kill(_NODE)
+    nodes.kill(_NODE)
     try:
-        worlds.settle("led", 1, (1,))
-        worlds.settle("followed", 2, (2,))
-        worlds.describe_cluster()
+        nodes.settle("led", 1, (1,))
+        nodes.settle("followed", 2, (2,))
+        nodes.describe_cluster()
         for topic in replicas:
-            worlds.describe(topic)
-            worlds.node(1).ask(reassign(worlds.full_name(topic), 1, 2, _NODE), 1)
-            worlds.describe(topic)
+            nodes.describe(topic)
+            nodes.node(1).ask(reassign(nodes.full_name(topic), 1, 2, _NODE), 1)
+            nodes.describe(topic)
     finally:
-        worlds.start(_NODE)
-    worlds.begin("after the node returned")
-    worlds.settle("led", 1, (1, _NODE))
-    worlds.settle("followed", 2, (2, _NODE))
-    worlds.describe_cluster()
+        nodes.start(_NODE)
+    nodes.begin("after the node returned")
+    nodes.settle("led", 1, (1, _NODE))
+    nodes.settle("followed", 2, (2, _NODE))
+    nodes.describe_cluster()
     for topic in replicas:
-        worlds.describe(topic)
+        nodes.describe(topic)
 
 
 def reassign(
@@ -78,7 +78,7 @@ def reassign(
     )
 
 
-def _describe_until_replicas_are(world: World, name: str, *replicas: int) -> None:
+def _describe_until_replicas_are(cluster: ScenarioCluster, name: str, *replicas: int) -> None:
     """Wait for the end of a reassignment, and put the partition into the transcript."""
 
     def has_replicas(response: Any) -> bool:  # noqa: ANN401 - any response class
@@ -90,7 +90,7 @@ def _describe_until_replicas_are(world: World, name: str, *replicas: int) -> Non
         topics=[DescribeTopicPartitionsRequest.TopicRequest(name=name)],
         response_partition_limit=100,
     )
-    world.call_until(request, 0, has_replicas)
+    cluster.call_until(request, 0, has_replicas)
 
 
 SCENARIOS = (replicas_move, node_is_unregistered_and_returns)

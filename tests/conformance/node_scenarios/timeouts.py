@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafkalite.protocol.message import Message
-    from tests.conformance.node_world import NodeWorlds
+    from tests.conformance.scenario_nodes import ScenarioNodes
 
 _TIMEOUTS_MS = (0, -1)
 
 
-def changes_have_no_time(worlds: NodeWorlds) -> None:
+def changes_have_no_time(nodes: ScenarioNodes) -> None:
     """Send every kind of change with a timeout of 0 and below, in all versions."""
-    worlds.create("changed", (1, 2))
-    worlds.settle("changed", 1, (1, 2))
+    nodes.create("changed", (1, 2))
+    nodes.settle("changed", 1, (1, 2))
     for timeout_ms in _TIMEOUTS_MS:
-        worlds.begin(f"timeout {timeout_ms}")
-        for request, versions in _changes(worlds.full_name("changed"), timeout_ms):
+        nodes.begin(f"timeout {timeout_ms}")
+        for request, versions in _changes(nodes.full_name("changed"), timeout_ms):
             for version in versions:
-                worlds.node(2).ask(request, version)
-        worlds.describe("changed")
+                nodes.node(2).ask(request, version)
+        nodes.describe("changed")
 
 
 def _changes(name: str, timeout_ms: int) -> Iterator[tuple[Message, range]]:
@@ -88,26 +88,26 @@ def _changes(name: str, timeout_ms: int) -> Iterator[tuple[Message, range]]:
     yield UpdateFeaturesRequest(feature_updates=[level], timeout_ms=timeout_ms), range(3)
 
 
-def followers_have_no_time(worlds: NodeWorlds) -> None:
+def followers_have_no_time(nodes: ScenarioNodes) -> None:
     """Produce and delete records with a timeout of 0 and below."""
-    worlds.begin("without time")
+    nodes.begin("without time")
     for timeout_ms in _TIMEOUTS_MS:
         for topic, replicas in (("followed", (1, 2, 3)), ("alone", (1,))):
             name = f"{topic}{timeout_ms}"
-            worlds.create(name, replicas)
-            worlds.produce(1, name, b"first")
-            worlds.settle(name, 1, replicas)
-            full_name, world = worlds.full_name(name), worlds.node(1)
+            nodes.create(name, replicas)
+            nodes.produce(1, name, b"first")
+            nodes.settle(name, 1, replicas)
+            full_name, cluster = nodes.full_name(name), nodes.node(1)
             for acks in (1, -1):
-                world.ask(produce(full_name, batch(b"x"), acks=acks, timeout_ms=timeout_ms), 10)
-                worlds.settle(name, 1, replicas)
+                cluster.ask(produce(full_name, batch(b"x"), acks=acks, timeout_ms=timeout_ms), 10)
+                nodes.settle(name, 1, replicas)
             if topic == "followed":
                 continue  # a follower of Kafka sometimes deletes the records before the answer
             partition = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=2)
             row = DeleteRecordsRequest.DeleteRecordsTopic(name=full_name, partitions=[partition])
-            world.ask(DeleteRecordsRequest(topics=[row], timeout_ms=timeout_ms), 2)
+            cluster.ask(DeleteRecordsRequest(topics=[row], timeout_ms=timeout_ms), 2)
             for timestamp in (EARLIEST, LATEST):
-                world.ask(list_offsets(full_name, timestamp=timestamp), 7)
+                cluster.ask(list_offsets(full_name, timestamp=timestamp), 7)
 
 
 SCENARIOS = (changes_have_no_time, followers_have_no_time)

@@ -14,7 +14,7 @@ from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
 from tests.conformance.setup import wait_for_group_coordinator
 
 if TYPE_CHECKING:
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _SESSION_MS = 30_000
 _REBALANCE_MS = 10_000
@@ -104,186 +104,188 @@ def _subscription(topic: str, note: str) -> bytes:
     return struct.pack(f">hih{len(name)}si{len(data)}s", 0, 1, len(name), name, len(data), data)
 
 
-def new_member(world: World, group: Classic, on: str = "main", **fields: Any) -> Any:  # noqa: ANN401
+def new_member(cluster: ScenarioCluster, group: Classic, on: str = "main", **fields: Any) -> Any:  # noqa: ANN401
     """Join as a dynamic member: without a member id, then with one; return the second response."""
-    refused = world.ask(group.join(**fields), _JOIN, on)
-    return world.ask(group.join(refused.member_id, **fields), _JOIN, on)
+    refused = cluster.ask(group.join(**fields), _JOIN, on)
+    return cluster.ask(group.join(refused.member_id, **fields), _JOIN, on)
 
 
-def stable_group(world: World, name: str, topic: str = "topic") -> tuple[Classic, str, int]:
+def stable_group(
+    cluster: ScenarioCluster, name: str, topic: str = "topic"
+) -> tuple[Classic, str, int]:
     """Create a group of one member; return its id and the generation."""
-    wait_for_group_coordinator(world, name)
+    wait_for_group_coordinator(cluster, name)
     group = Classic(name, topic)
-    joined = new_member(world, group)
-    world.ask(group.sync(joined.member_id, joined.generation_id, joined.member_id), _SYNC)
+    joined = new_member(cluster, group)
+    cluster.ask(group.sync(joined.member_id, joined.generation_id, joined.member_id), _SYNC)
     return group, joined.member_id, joined.generation_id
 
 
-def coordinators_are_found_in_every_version(world: World) -> None:
-    wait_for_group_coordinator(world, world.name)
+def coordinators_are_found_in_every_version(cluster: ScenarioCluster) -> None:
+    wait_for_group_coordinator(cluster, cluster.name)
     for version in range(7):
-        keys = [world.name] if version >= 4 else []
-        world.ask(FindCoordinatorRequest(key=world.name, coordinator_keys=keys), version)
-    world.ask(FindCoordinatorRequest(coordinator_keys=[world.name, "other", ""]), 6)
-    world.ask(FindCoordinatorRequest(coordinator_keys=[]), 4)
-    world.ask(FindCoordinatorRequest(key="", key_type=0), 2)
+        keys = [cluster.name] if version >= 4 else []
+        cluster.ask(FindCoordinatorRequest(key=cluster.name, coordinator_keys=keys), version)
+    cluster.ask(FindCoordinatorRequest(coordinator_keys=[cluster.name, "other", ""]), 6)
+    cluster.ask(FindCoordinatorRequest(coordinator_keys=[]), 4)
+    cluster.ask(FindCoordinatorRequest(key="", key_type=0), 2)
     for version in (1, 4, 6):
         bad = FindCoordinatorRequest(key="x", coordinator_keys=["x"], key_type=9)
-        world.ask(bad, version)
+        cluster.ask(bad, version)
 
 
-def a_single_member_joins_in_every_version(world: World) -> None:
+def a_single_member_joins_in_every_version(cluster: ScenarioCluster) -> None:
     for version in range(10):
-        name = f"{world.name}-{version}"
-        wait_for_group_coordinator(world, name)
+        name = f"{cluster.name}-{version}"
+        wait_for_group_coordinator(cluster, name)
         group = Classic(name)
-        joined = world.ask(group.join(), version)
+        joined = cluster.ask(group.join(), version)
         if joined.generation_id < 0:
-            joined = world.ask(group.join(joined.member_id), version)
+            joined = cluster.ask(group.join(joined.member_id), version)
         member, generation = joined.member_id, joined.generation_id
-        world.ask(group.sync(member, generation, member), min(version, _SYNC))
-        world.ask(group.heartbeat(member, generation), min(version, _HEARTBEAT))
-        world.ask(group.leave(member), min(version, _LEAVE))
-        world.ask(group.heartbeat(member, generation), min(version, _HEARTBEAT))
+        cluster.ask(group.sync(member, generation, member), min(version, _SYNC))
+        cluster.ask(group.heartbeat(member, generation), min(version, _HEARTBEAT))
+        cluster.ask(group.leave(member), min(version, _LEAVE))
+        cluster.ask(group.heartbeat(member, generation), min(version, _HEARTBEAT))
 
 
-def invalid_joins_are_refused(world: World) -> None:
-    wait_for_group_coordinator(world, world.name)
-    group = Classic(world.name)
-    world.ask(Classic("").join(), _JOIN)
-    world.ask(Classic("").join(), 3)
+def invalid_joins_are_refused(cluster: ScenarioCluster) -> None:
+    wait_for_group_coordinator(cluster, cluster.name)
+    group = Classic(cluster.name)
+    cluster.ask(Classic("").join(), _JOIN)
+    cluster.ask(Classic("").join(), 3)
     for timeout in (0, 999, 1_800_001):
-        world.ask(group.join(session_timeout_ms=timeout), _JOIN)
+        cluster.ask(group.join(session_timeout_ms=timeout), _JOIN)
     for version in (0, 5, _JOIN):
-        world.ask(group.join("unknown"), version)
-    world.ask(group.join(kind=""), _JOIN)
+        cluster.ask(group.join("unknown"), version)
+    cluster.ask(group.join(kind=""), _JOIN)
     without = group.join()
     without.protocols = []
     for version in (3, 5, _JOIN):
-        world.ask(without, version)
+        cluster.ask(without, version)
 
 
-def members_without_a_common_protocol_are_refused(world: World) -> None:
-    group, _member, _generation = stable_group(world, world.name)
+def members_without_a_common_protocol_are_refused(cluster: ScenarioCluster) -> None:
+    group, _member, _generation = stable_group(cluster, cluster.name)
     for kind in ("connect", "consumer"):
-        world.ask(group.join("", "strange", kind=kind), 3, on="other")
-        world.ask(group.join("", "strange", kind=kind), _JOIN, on="other")
-    world.ask(group.join("unknown", "range"), _JOIN, on="other")
+        cluster.ask(group.join("", "strange", kind=kind), 3, on="other")
+        cluster.ask(group.join("", "strange", kind=kind), _JOIN, on="other")
+    cluster.ask(group.join("unknown", "range"), _JOIN, on="other")
 
 
-def heartbeats_are_checked(world: World) -> None:
-    group, member, generation = stable_group(world, world.name)
+def heartbeats_are_checked(cluster: ScenarioCluster) -> None:
+    group, member, generation = stable_group(cluster, cluster.name)
     for version in range(5):
-        world.ask(group.heartbeat(member, generation), version)
-        world.ask(group.heartbeat(member, generation + 1), version)
-        world.ask(group.heartbeat("unknown", generation), version)
-        world.ask(Classic(f"{world.name}-missing").heartbeat(member, generation), version)
-        world.ask(Classic("").heartbeat(member, generation), version)
-    world.ask(group.heartbeat(member, generation, "no-such-instance"), _HEARTBEAT)
+        cluster.ask(group.heartbeat(member, generation), version)
+        cluster.ask(group.heartbeat(member, generation + 1), version)
+        cluster.ask(group.heartbeat("unknown", generation), version)
+        cluster.ask(Classic(f"{cluster.name}-missing").heartbeat(member, generation), version)
+        cluster.ask(Classic("").heartbeat(member, generation), version)
+    cluster.ask(group.heartbeat(member, generation, "no-such-instance"), _HEARTBEAT)
 
 
-def syncs_are_checked(world: World) -> None:
-    group, member, generation = stable_group(world, world.name)
+def syncs_are_checked(cluster: ScenarioCluster) -> None:
+    group, member, generation = stable_group(cluster, cluster.name)
     for version in (0, 3, _SYNC):
-        world.ask(group.sync(member, generation), version)
-        world.ask(group.sync(member, generation + 1), version)
-        world.ask(group.sync("unknown", generation), version)
-        world.ask(Classic(f"{world.name}-missing").sync(member, generation), version)
-        world.ask(Classic("").sync(member, generation), version)
-    world.ask(group.sync(member, generation, kind="connect"), _SYNC)
-    world.ask(group.sync(member, generation, protocol="strange"), _SYNC)
-    world.ask(group.sync(member, generation, kind=None, protocol=None), _SYNC)
+        cluster.ask(group.sync(member, generation), version)
+        cluster.ask(group.sync(member, generation + 1), version)
+        cluster.ask(group.sync("unknown", generation), version)
+        cluster.ask(Classic(f"{cluster.name}-missing").sync(member, generation), version)
+        cluster.ask(Classic("").sync(member, generation), version)
+    cluster.ask(group.sync(member, generation, kind="connect"), _SYNC)
+    cluster.ask(group.sync(member, generation, protocol="strange"), _SYNC)
+    cluster.ask(group.sync(member, generation, kind=None, protocol=None), _SYNC)
 
 
-def two_members_share_a_generation(world: World) -> None:
-    group, leader, generation = stable_group(world, world.name)
-    refused = world.ask(group.join(), _JOIN, on="second")
+def two_members_share_a_generation(cluster: ScenarioCluster) -> None:
+    group, leader, generation = stable_group(cluster, cluster.name)
+    refused = cluster.ask(group.join(), _JOIN, on="second")
     second = refused.member_id
-    world.send(group.join(second), _JOIN, on="second")
+    cluster.send(group.join(second), _JOIN, on="second")
     # The first member learns of the rebalance and rejoins; then both joins are answered.
-    world.call_until(
+    cluster.call_until(
         group.heartbeat(leader, generation), _HEARTBEAT, lambda found: found.error_code != 0
     )
-    first = world.ask(group.join(leader), _JOIN)
-    other = world.receive("second", title="the join of the second")
+    first = cluster.ask(group.join(leader), _JOIN)
+    other = cluster.receive("second", title="the join of the second")
     generation = first.generation_id
-    world.record("same generation", generation == other.generation_id)
-    world.ask(group.heartbeat(second, generation), _HEARTBEAT)
-    world.send(group.sync(second, generation), _SYNC, on="second")
-    world.ask(group.sync(leader, generation, leader, second), _SYNC)
-    world.receive("second", title="the sync of the second")
-    world.ask(group.heartbeat(second, generation), _HEARTBEAT)
-    world.ask(group.join(second), _JOIN, on="second")
-    world.ask(group.leave(second), _LEAVE)
-    world.ask(group.heartbeat(leader, generation), _HEARTBEAT)
+    cluster.record("same generation", generation == other.generation_id)
+    cluster.ask(group.heartbeat(second, generation), _HEARTBEAT)
+    cluster.send(group.sync(second, generation), _SYNC, on="second")
+    cluster.ask(group.sync(leader, generation, leader, second), _SYNC)
+    cluster.receive("second", title="the sync of the second")
+    cluster.ask(group.heartbeat(second, generation), _HEARTBEAT)
+    cluster.ask(group.join(second), _JOIN, on="second")
+    cluster.ask(group.leave(second), _LEAVE)
+    cluster.ask(group.heartbeat(leader, generation), _HEARTBEAT)
 
 
-def a_rebalance_is_reported_to_all_members(world: World) -> None:
-    group, leader, generation = stable_group(world, world.name)
-    refused = world.ask(group.join(), _JOIN, on="second")
-    world.send(group.join(refused.member_id), _JOIN, on="second")
-    world.call_until(
+def a_rebalance_is_reported_to_all_members(cluster: ScenarioCluster) -> None:
+    group, leader, generation = stable_group(cluster, cluster.name)
+    refused = cluster.ask(group.join(), _JOIN, on="second")
+    cluster.send(group.join(refused.member_id), _JOIN, on="second")
+    cluster.call_until(
         group.heartbeat(leader, generation), _HEARTBEAT, lambda found: found.error_code != 0
     )
-    world.ask(group.sync(leader, generation, leader), _SYNC)
-    world.ask(group.leave(leader), _LEAVE)
-    world.receive("second", title="the join of the second")
+    cluster.ask(group.sync(leader, generation, leader), _SYNC)
+    cluster.ask(group.leave(leader), _LEAVE)
+    cluster.receive("second", title="the join of the second")
 
 
-def pending_members_can_leave(world: World) -> None:
-    wait_for_group_coordinator(world, world.name)
-    group = Classic(world.name)
-    refused = world.ask(group.join(), _JOIN)
-    world.ask(group.heartbeat(refused.member_id, 0), _HEARTBEAT)
-    world.ask(group.sync(refused.member_id, 0), _SYNC)
-    world.ask(group.leave(refused.member_id), _LEAVE)
-    world.ask(group.join(refused.member_id), _JOIN)
+def pending_members_can_leave(cluster: ScenarioCluster) -> None:
+    wait_for_group_coordinator(cluster, cluster.name)
+    group = Classic(cluster.name)
+    refused = cluster.ask(group.join(), _JOIN)
+    cluster.ask(group.heartbeat(refused.member_id, 0), _HEARTBEAT)
+    cluster.ask(group.sync(refused.member_id, 0), _SYNC)
+    cluster.ask(group.leave(refused.member_id), _LEAVE)
+    cluster.ask(group.join(refused.member_id), _JOIN)
 
 
-def members_leave_in_every_version(world: World) -> None:
+def members_leave_in_every_version(cluster: ScenarioCluster) -> None:
     for version in range(6):
-        group, member, _generation = stable_group(world, f"{world.name}-{version}")
-        world.ask(group.leave("unknown"), version)
-        world.ask(Classic(f"{world.name}-missing").leave(member), version)
-        world.ask(Classic("").leave(member), version)
+        group, member, _generation = stable_group(cluster, f"{cluster.name}-{version}")
+        cluster.ask(group.leave("unknown"), version)
+        cluster.ask(Classic(f"{cluster.name}-missing").leave(member), version)
+        cluster.ask(Classic("").leave(member), version)
         if version >= 3:
-            world.ask(group.leave("unknown", member, member), version)
+            cluster.ask(group.leave("unknown", member, member), version)
         else:
-            world.ask(group.leave(member), version)
-        world.ask(group.leave(member), version)
+            cluster.ask(group.leave(member), version)
+        cluster.ask(group.leave(member), version)
 
 
-def static_members_retain_their_assignment(world: World) -> None:
-    wait_for_group_coordinator(world, world.name)
-    group = Classic(world.name)
-    first = world.ask(group.join(instance="i-1"), _JOIN)
+def static_members_retain_their_assignment(cluster: ScenarioCluster) -> None:
+    wait_for_group_coordinator(cluster, cluster.name)
+    group = Classic(cluster.name)
+    first = cluster.ask(group.join(instance="i-1"), _JOIN)
     member, generation = first.member_id, first.generation_id
-    world.ask(group.sync(member, generation, member, instance="i-1"), _SYNC)
+    cluster.ask(group.sync(member, generation, member, instance="i-1"), _SYNC)
     for version in (5, 9):
-        again = world.ask(group.join(instance="i-1"), version)
-        world.record("a new id", again.member_id != member)
-        world.record("same generation", again.generation_id == generation)
-        world.ask(group.heartbeat(member, generation, "i-1"), _HEARTBEAT)
-        world.ask(group.sync(member, generation, instance="i-1"), _SYNC)
-        world.ask(group.join(member, instance="i-1"), _JOIN)
+        again = cluster.ask(group.join(instance="i-1"), version)
+        cluster.record("a new id", again.member_id != member)
+        cluster.record("same generation", again.generation_id == generation)
+        cluster.ask(group.heartbeat(member, generation, "i-1"), _HEARTBEAT)
+        cluster.ask(group.sync(member, generation, instance="i-1"), _SYNC)
+        cluster.ask(group.join(member, instance="i-1"), _JOIN)
         member, generation = again.member_id, again.generation_id
-        world.ask(group.sync(member, generation, member, instance="i-1"), _SYNC)
-        world.ask(group.heartbeat(member, generation, "i-1"), _HEARTBEAT)
-    world.ask(group.join("unknown", instance="i-9"), _JOIN)
-    world.ask(group.heartbeat(member, generation, "i-9"), _HEARTBEAT)
-    world.ask(group.leave("", instance="i-9"), _LEAVE)
-    world.ask(group.leave("wrong", instance="i-1"), _LEAVE)
-    world.ask(group.leave("", instance="i-1"), _LEAVE)
-    world.ask(group.heartbeat(member, generation, "i-1"), _HEARTBEAT)
+        cluster.ask(group.sync(member, generation, member, instance="i-1"), _SYNC)
+        cluster.ask(group.heartbeat(member, generation, "i-1"), _HEARTBEAT)
+    cluster.ask(group.join("unknown", instance="i-9"), _JOIN)
+    cluster.ask(group.heartbeat(member, generation, "i-9"), _HEARTBEAT)
+    cluster.ask(group.leave("", instance="i-9"), _LEAVE)
+    cluster.ask(group.leave("wrong", instance="i-1"), _LEAVE)
+    cluster.ask(group.leave("", instance="i-1"), _LEAVE)
+    cluster.ask(group.heartbeat(member, generation, "i-1"), _HEARTBEAT)
 
 
-def a_static_member_with_new_protocols_rebalances(world: World) -> None:
-    wait_for_group_coordinator(world, world.name)
-    group = Classic(world.name)
-    first = world.ask(group.join(instance="i-1"), _JOIN)
+def a_static_member_with_new_protocols_rebalances(cluster: ScenarioCluster) -> None:
+    wait_for_group_coordinator(cluster, cluster.name)
+    group = Classic(cluster.name)
+    first = cluster.ask(group.join(instance="i-1"), _JOIN)
     member, generation = first.member_id, first.generation_id
-    world.ask(group.sync(member, generation, member, instance="i-1"), _SYNC)
-    world.ask(group.join("", "roundrobin", "range", instance="i-1"), _JOIN)
+    cluster.ask(group.sync(member, generation, member, instance="i-1"), _SYNC)
+    cluster.ask(group.join("", "roundrobin", "range", instance="i-1"), _JOIN)
 
 
 SCENARIOS = (

@@ -10,7 +10,7 @@ from kafkalite.protocol._generated.messages.describe_client_quotas import (
 )
 
 if TYPE_CHECKING:
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 Entity = tuple[tuple[str, str | None], ...]
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
@@ -51,7 +51,7 @@ def _describe(
     )
 
 
-def quotas_are_altered_and_described(world: World) -> None:
+def quotas_are_altered_and_described(cluster: ScenarioCluster) -> None:
     """Each kind of entity, with and without the default entity."""
     entities: tuple[Entity, ...] = (
         (("user", "alice"),),
@@ -62,18 +62,18 @@ def quotas_are_altered_and_described(world: World) -> None:
     )
     for version in VERSIONS:
         for number, entity in enumerate(entities, 1):
-            world.ask(_alter((entity, {"producer_byte_rate": 1e9 + number})), version)
+            cluster.ask(_alter((entity, {"producer_byte_rate": 1e9 + number})), version)
             exact = [(kind, DEFAULT if name is None else EXACT, name) for kind, name in entity]
-            world.call_until(_describe(*exact, is_strict=True), version, _has_entries)
-        world.ask(_describe(("client-id", EXACT, "app"), ("user", SPECIFIED, None)), version)
+            cluster.call_until(_describe(*exact, is_strict=True), version, _has_entries)
+        cluster.ask(_describe(("client-id", EXACT, "app"), ("user", SPECIFIED, None)), version)
         for entity in entities:
-            world.ask(_alter((entity, {"producer_byte_rate": None})), version)
-        world.call_until(_describe(("user", EXACT, "alice")), version, _is_empty)
+            cluster.ask(_alter((entity, {"producer_byte_rate": None})), version)
+        cluster.call_until(_describe(("user", EXACT, "alice")), version, _is_empty)
     address: Entity = (("ip", "10.1.2.3"),)
-    world.ask(_alter((address, {"connection_creation_rate": 1000.0})), 1)
-    world.call_until(_describe(("ip", EXACT, "10.1.2.3")), 1, _has_entries)
-    world.ask(_alter((address, {"connection_creation_rate": None})), 1)
-    world.call_until(_describe(("ip", EXACT, "10.1.2.3")), 1, _is_empty)
+    cluster.ask(_alter((address, {"connection_creation_rate": 1000.0})), 1)
+    cluster.call_until(_describe(("ip", EXACT, "10.1.2.3")), 1, _has_entries)
+    cluster.ask(_alter((address, {"connection_creation_rate": None})), 1)
+    cluster.call_until(_describe(("ip", EXACT, "10.1.2.3")), 1, _is_empty)
 
 
 def _has_entries(response: Any) -> bool:  # noqa: ANN401 - the response class
@@ -84,7 +84,7 @@ def _is_empty(response: Any) -> bool:  # noqa: ANN401 - the response class
     return not response.entries
 
 
-def invalid_quotas_are_refused(world: World) -> None:
+def invalid_quotas_are_refused(cluster: ScenarioCluster) -> None:
     """Every check of an entity, a key and a value."""
     bob: Entity = (("user", "bob"),)
     refused: tuple[tuple[Entity, dict[str, float | None]], ...] = (
@@ -104,21 +104,21 @@ def invalid_quotas_are_refused(world: World) -> None:
     )
     for version in VERSIONS:
         for alteration in refused:
-            world.ask(_alter(alteration), version)
-    world.ask(_describe(("user", EXACT, "bob")), 1)
+            cluster.ask(_alter(alteration), version)
+    cluster.ask(_describe(("user", EXACT, "bob")), 1)
 
 
-def invalid_filters_are_refused(world: World) -> None:
+def invalid_filters_are_refused(cluster: ScenarioCluster) -> None:
     """Every check of a filter."""
     for version in VERSIONS:
-        world.ask(_describe(("", EXACT, "a")), version)
-        world.ask(_describe(("user", EXACT, "a"), ("user", DEFAULT, None)), version)
-        world.ask(_describe(("team", EXACT, "a")), version)
-        world.ask(_describe(("user", EXACT, None)), version)
-        world.ask(_describe(("user", DEFAULT, "a")), version)
-        world.ask(_describe(("user", SPECIFIED, "a")), version)
-        world.ask(_describe(("user", 3, None)), version)
-        world.ask(_describe(("ip", DEFAULT, None), ("user", DEFAULT, None)), version)
+        cluster.ask(_describe(("", EXACT, "a")), version)
+        cluster.ask(_describe(("user", EXACT, "a"), ("user", DEFAULT, None)), version)
+        cluster.ask(_describe(("team", EXACT, "a")), version)
+        cluster.ask(_describe(("user", EXACT, None)), version)
+        cluster.ask(_describe(("user", DEFAULT, "a")), version)
+        cluster.ask(_describe(("user", SPECIFIED, "a")), version)
+        cluster.ask(_describe(("user", 3, None)), version)
+        cluster.ask(_describe(("ip", DEFAULT, None), ("user", DEFAULT, None)), version)
 
 
 SCENARIOS = (

@@ -11,7 +11,7 @@ from tests.conformance.scenarios.classic_groups import Classic, stable_group
 from tests.conformance.setup import UNKNOWN_ID, create_topic, wait_for_group_coordinator
 
 if TYPE_CHECKING:
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _BATCHED = 8
 _BY_ID = 10
@@ -84,117 +84,122 @@ def fetch_all(*groups: str) -> OffsetFetchRequest:
     )
 
 
-def offsets_are_committed_and_fetched_in_every_version(world: World) -> None:
-    topic_id = create_topic(world, world.name, partitions=2)
+def offsets_are_committed_and_fetched_in_every_version(cluster: ScenarioCluster) -> None:
+    topic_id = create_topic(cluster, cluster.name, partitions=2)
     for version in range(2, 11):
-        group = f"{world.name}-{version}"
-        wait_for_group_coordinator(world, group)
-        world.ask(commit(group, world.name, 0, 1, topic_id=topic_id, leader_epoch=0), version)
-        world.ask(fetch(group, world.name, 0, 1, 7, topic_id=topic_id), version)
+        group = f"{cluster.name}-{version}"
+        wait_for_group_coordinator(cluster, group)
+        cluster.ask(commit(group, cluster.name, 0, 1, topic_id=topic_id, leader_epoch=0), version)
+        cluster.ask(fetch(group, cluster.name, 0, 1, 7, topic_id=topic_id), version)
     for version in (1, *range(2, 11)):
-        world.ask(fetch(f"{world.name}-9", world.name, 1, topic_id=topic_id), version)
+        cluster.ask(fetch(f"{cluster.name}-9", cluster.name, 1, topic_id=topic_id), version)
 
 
 DELETE_UNNAMED: Final = DeleteGroupsRequest(groups_names=[""])
 """Deletes the group that scenarios share, because it has no name."""
 
 
-def all_offsets_of_a_group_are_fetched(world: World) -> None:
-    first, second = f"{world.name}-a", f"{world.name}-b"
-    create_topic(world, first)
-    create_topic(world, second)
-    wait_for_group_coordinator(world, world.name)
-    world.ask(commit(world.name, first, 0), 8)
-    world.ask(commit(world.name, second, 0), 8)
+def all_offsets_of_a_group_are_fetched(cluster: ScenarioCluster) -> None:
+    first, second = f"{cluster.name}-a", f"{cluster.name}-b"
+    create_topic(cluster, first)
+    create_topic(cluster, second)
+    wait_for_group_coordinator(cluster, cluster.name)
+    cluster.ask(commit(cluster.name, first, 0), 8)
+    cluster.ask(commit(cluster.name, second, 0), 8)
     for version in range(2, 11):
-        world.ask(fetch_all(world.name), version)
-    many = fetch_all(world.name, f"{world.name}-missing", "")
-    world.probe(DELETE_UNNAMED, 2)
+        cluster.ask(fetch_all(cluster.name), version)
+    many = fetch_all(cluster.name, f"{cluster.name}-missing", "")
+    cluster.probe(DELETE_UNNAMED, 2)
     for version in (8, 9, 10):
-        world.ask(many, version)
+        cluster.ask(many, version)
 
 
-def offsets_of_unknown_groups_are_none(world: World) -> None:
-    topic_id = create_topic(world, world.name)
-    wait_for_group_coordinator(world, world.name)
+def offsets_of_unknown_groups_are_none(cluster: ScenarioCluster) -> None:
+    topic_id = create_topic(cluster, cluster.name)
+    wait_for_group_coordinator(cluster, cluster.name)
     for version in range(1, 11):
-        request = fetch(world.name, world.name, 0, topic_id=topic_id)
-        world.ask(request, version)
+        request = fetch(cluster.name, cluster.name, 0, topic_id=topic_id)
+        cluster.ask(request, version)
     for version in (1, 7, 8, 9):
-        world.ask(fetch("", world.name, 0), version)
+        cluster.ask(fetch("", cluster.name, 0), version)
 
 
-def stable_offsets_can_be_required(world: World) -> None:
-    create_topic(world, world.name)
-    wait_for_group_coordinator(world, world.name)
-    world.ask(commit(world.name, world.name, 0), 8)
+def stable_offsets_can_be_required(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    wait_for_group_coordinator(cluster, cluster.name)
+    cluster.ask(commit(cluster.name, cluster.name, 0), 8)
     for version in (7, 8, 9):
-        request = fetch(world.name, world.name, 0)
+        request = fetch(cluster.name, cluster.name, 0)
         request.require_stable = True
-        world.ask(request, version)
+        cluster.ask(request, version)
 
 
-def commits_to_unknown_partitions_are_refused(world: World) -> None:
-    topic_id = create_topic(world, world.name)
-    wait_for_group_coordinator(world, world.name)
+def commits_to_unknown_partitions_are_refused(cluster: ScenarioCluster) -> None:
+    topic_id = create_topic(cluster, cluster.name)
+    wait_for_group_coordinator(cluster, cluster.name)
     for version in (2, 8, 9):
-        world.ask(commit(world.name, f"{world.name}-missing", 0), version)
-        world.ask(commit(world.name, world.name, 0, 7), version)
-        world.ask(commit("", world.name, 0), version)
-        world.ask(commit(world.name, "in valid", 0), version)
-    world.ask(commit(world.name, "", 0, topic_id=UNKNOWN_ID), _BY_ID)
-    world.ask(commit(world.name, "", 0), _BY_ID)
-    world.ask(commit(world.name, "", 7, topic_id=topic_id), _BY_ID)
-    world.ask(fetch(world.name, "", 0, topic_id=UNKNOWN_ID), _BY_ID)
+        cluster.ask(commit(cluster.name, f"{cluster.name}-missing", 0), version)
+        cluster.ask(commit(cluster.name, cluster.name, 0, 7), version)
+        cluster.ask(commit("", cluster.name, 0), version)
+        cluster.ask(commit(cluster.name, "in valid", 0), version)
+    cluster.ask(commit(cluster.name, "", 0, topic_id=UNKNOWN_ID), _BY_ID)
+    cluster.ask(commit(cluster.name, "", 0), _BY_ID)
+    cluster.ask(commit(cluster.name, "", 7, topic_id=topic_id), _BY_ID)
+    cluster.ask(fetch(cluster.name, "", 0, topic_id=UNKNOWN_ID), _BY_ID)
 
 
-def topics_of_unknown_ids_are_answered_last(world: World) -> None:
-    first, second = f"{world.name}-a", f"{world.name}-b"
-    ids = [create_topic(world, first), UNKNOWN_ID, create_topic(world, second), UNKNOWN_ID[::-1]]
-    wait_for_group_coordinator(world, world.name)
-    world.ask(commit(world.name, first, 0), 8)
+def topics_of_unknown_ids_are_answered_last(cluster: ScenarioCluster) -> None:
+    first, second = f"{cluster.name}-a", f"{cluster.name}-b"
+    ids = [
+        create_topic(cluster, first),
+        UNKNOWN_ID,
+        create_topic(cluster, second),
+        UNKNOWN_ID[::-1],
+    ]
+    wait_for_group_coordinator(cluster, cluster.name)
+    cluster.ask(commit(cluster.name, first, 0), 8)
     row = OffsetFetchRequest.OffsetFetchRequestTopics
     orders = ([1, 0, 3, 2], [0, 1, 2, 3], [1, 3], [1, 2])
     request = OffsetFetchRequest(
         groups=[
             OffsetFetchRequest.OffsetFetchRequestGroup(
-                group_id=world.name,
+                group_id=cluster.name,
                 topics=[row(topic_id=ids[index], partition_indexes=[0]) for index in order],
             )
             for order in orders
         ]
     )
-    answer = world.ask(request, _BY_ID)
+    answer = cluster.ask(request, _BY_ID)
     for group in answer.groups:
-        world.record("topics in order", [ids.index(topic.topic_id) for topic in group.topics])
+        cluster.record("topics in order", [ids.index(topic.topic_id) for topic in group.topics])
 
 
-def commit_metadata_has_a_limit(world: World) -> None:
-    create_topic(world, world.name)
-    wait_for_group_coordinator(world, world.name)
+def commit_metadata_has_a_limit(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    wait_for_group_coordinator(cluster, cluster.name)
     for size in (4096, 4097):
-        world.ask(commit(world.name, world.name, 0, metadata="m" * size), 8)
-    world.ask(commit(world.name, world.name, 0, metadata=None), 8)
-    world.ask(fetch(world.name, world.name, 0), 8)
-    world.ask(commit(world.name, world.name, 0, offset=-3), 8)
-    world.ask(fetch(world.name, world.name, 0), 8)
+        cluster.ask(commit(cluster.name, cluster.name, 0, metadata="m" * size), 8)
+    cluster.ask(commit(cluster.name, cluster.name, 0, metadata=None), 8)
+    cluster.ask(fetch(cluster.name, cluster.name, 0), 8)
+    cluster.ask(commit(cluster.name, cluster.name, 0, offset=-3), 8)
+    cluster.ask(fetch(cluster.name, cluster.name, 0), 8)
 
 
-def commits_of_members_are_checked(world: World) -> None:
-    topic_id = create_topic(world, world.name)
-    _group, member, generation = stable_group(world, world.name)
+def commits_of_members_are_checked(cluster: ScenarioCluster) -> None:
+    topic_id = create_topic(cluster, cluster.name)
+    _group, member, generation = stable_group(cluster, cluster.name)
 
     def committed(member_id: str, epoch: int, version: int, instance: str | None = None) -> None:
         request = commit(
-            world.name,
-            world.name,
+            cluster.name,
+            cluster.name,
             0,
             member_id=member_id,
             epoch=epoch,
             instance=instance,
             topic_id=topic_id,
         )
-        world.ask(request, version)
+        cluster.ask(request, version)
 
     for version in (2, 7, 8, 9, 10):
         committed(member, generation, version)
@@ -206,45 +211,47 @@ def commits_of_members_are_checked(world: World) -> None:
     committed(member, generation, 7, instance="no-such-instance")
 
 
-def commits_to_unknown_groups_are_checked(world: World) -> None:
-    topic_id = create_topic(world, world.name)
+def commits_to_unknown_groups_are_checked(cluster: ScenarioCluster) -> None:
+    topic_id = create_topic(cluster, cluster.name)
     for version in (2, 7, 8, 9, 10):
-        group = f"{world.name}-{version}"
-        wait_for_group_coordinator(world, group)
+        group = f"{cluster.name}-{version}"
+        wait_for_group_coordinator(cluster, group)
         for member, epoch in (("member", 1), ("member", -1), ("", 1), ("", 0)):
-            request = commit(group, world.name, 0, member_id=member, epoch=epoch, topic_id=topic_id)
-            world.ask(request, version)
+            request = commit(
+                group, cluster.name, 0, member_id=member, epoch=epoch, topic_id=topic_id
+            )
+            cluster.ask(request, version)
 
 
-def commits_during_a_rebalance_are_checked(world: World) -> None:
-    create_topic(world, world.name)
-    group, member, generation = stable_group(world, world.name)
-    refused = world.ask(group.join(), 9, on="second")
-    world.send(group.join(refused.member_id), 9, on="second")
-    world.call_until(group.heartbeat(member, generation), 4, lambda found: found.error_code != 0)
+def commits_during_a_rebalance_are_checked(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    group, member, generation = stable_group(cluster, cluster.name)
+    refused = cluster.ask(group.join(), 9, on="second")
+    cluster.send(group.join(refused.member_id), 9, on="second")
+    cluster.call_until(group.heartbeat(member, generation), 4, lambda found: found.error_code != 0)
     named = {"member_id": member, "epoch": generation}
     for version in (2, 8):
-        world.ask(commit(world.name, world.name, 0, **named), version)  # type: ignore[arg-type]
-    joined = world.ask(group.join(member), 9)
-    world.receive("second", title="the join of the second")
-    after = commit(world.name, world.name, 0, member_id=member, epoch=joined.generation_id)
+        cluster.ask(commit(cluster.name, cluster.name, 0, **named), version)  # type: ignore[arg-type]
+    joined = cluster.ask(group.join(member), 9)
+    cluster.receive("second", title="the join of the second")
+    after = commit(cluster.name, cluster.name, 0, member_id=member, epoch=joined.generation_id)
     for version in (2, 8):
-        world.ask(after, version)
+        cluster.ask(after, version)
 
 
-def static_members_commit_by_their_instance(world: World) -> None:
-    create_topic(world, world.name)
-    wait_for_group_coordinator(world, world.name)
-    group = Classic(world.name)
-    joined = world.ask(group.join(instance="i-1"), 9)
+def static_members_commit_by_their_instance(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    wait_for_group_coordinator(cluster, cluster.name)
+    group = Classic(cluster.name)
+    joined = cluster.ask(group.join(instance="i-1"), 9)
     member, generation = joined.member_id, joined.generation_id
-    world.ask(group.sync(member, generation, member, instance="i-1"), 5)
+    cluster.ask(group.sync(member, generation, member, instance="i-1"), 5)
     for member_id in (member, "wrong"):
         request = commit(
-            world.name, world.name, 0, member_id=member_id, epoch=generation, instance="i-1"
+            cluster.name, cluster.name, 0, member_id=member_id, epoch=generation, instance="i-1"
         )
         for version in (7, 9):
-            world.ask(request, version)
+            cluster.ask(request, version)
 
 
 SCENARIOS = (

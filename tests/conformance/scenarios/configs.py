@@ -16,7 +16,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from tests.conformance.setup import create_topic
 
 if TYPE_CHECKING:
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -75,33 +75,37 @@ def _value(response: Any, key: str) -> str | None:  # noqa: ANN401 - any respons
     return None
 
 
-def settled(world: World, key: str, value: str, kind: int = TOPIC, name: str | None = None) -> None:
+def settled(
+    cluster: ScenarioCluster, key: str, value: str, kind: int = TOPIC, name: str | None = None
+) -> None:
     """Wait until a setting has a value, and put its description into the transcript."""
-    request = describe(kind, world.name if name is None else name, [key])
-    world.call_until(request, 4, lambda found: _value(found, key) == value)
+    request = describe(kind, cluster.name if name is None else name, [key])
+    cluster.call_until(request, 4, lambda found: _value(found, key) == value)
 
 
-def topic_configs_are_described_in_every_version(world: World) -> None:
-    create_topic(world, world.name, configs={"retention.ms": "1000", "cleanup.policy": "compact"})
+def topic_configs_are_described_in_every_version(cluster: ScenarioCluster) -> None:
+    create_topic(
+        cluster, cluster.name, configs={"retention.ms": "1000", "cleanup.policy": "compact"}
+    )
     for version in range(1, 5):
-        world.ask(describe(TOPIC, world.name), version)
-    world.ask(describe(TOPIC, world.name, fully=False), 4)
+        cluster.ask(describe(TOPIC, cluster.name), version)
+    cluster.ask(describe(TOPIC, cluster.name, fully=False), 4)
 
 
-def topic_configs_are_described_by_key(world: World) -> None:
-    create_topic(world, world.name)
-    world.ask(describe(TOPIC, world.name, ["retention.ms", "segment.bytes"]), 4)
-    world.ask(describe(TOPIC, world.name, ["no.such.key"]), 4)
-    world.ask(describe(TOPIC, world.name, []), 4)
+def topic_configs_are_described_by_key(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    cluster.ask(describe(TOPIC, cluster.name, ["retention.ms", "segment.bytes"]), 4)
+    cluster.ask(describe(TOPIC, cluster.name, ["no.such.key"]), 4)
+    cluster.ask(describe(TOPIC, cluster.name, []), 4)
 
 
-def broker_configs_are_described(world: World) -> None:
+def broker_configs_are_described(cluster: ScenarioCluster) -> None:
     for version in (1, 4):
-        response = world.connection("main").call(describe(BROKER, "1"), version)
+        response = cluster.connection("main").call(describe(BROKER, "1"), version)
         (result,) = response.results
         known = [row for row in result.configs if row.name not in OWN_KEYS]
         rows = sorted(known, key=lambda row: str(row.name))
-        world.record(f"v{version} names", [str(row.name) for row in rows])
+        cluster.record(f"v{version} names", [str(row.name) for row in rows])
         for row in rows:
             fields: list[str | int | bool | None] = [
                 row.config_type,
@@ -111,42 +115,42 @@ def broker_configs_are_described(world: World) -> None:
             if row.name not in PLACES:
                 fields += [row.value, row.config_source, row.documentation is not None]
                 fields += [f"{seen.source} {seen.name}={seen.value}" for seen in row.synonyms]
-            world.record(f"v{version} {row.name}", [*fields])
+            cluster.record(f"v{version} {row.name}", [*fields])
 
 
-def cluster_defaults_and_unknown_resources_are_described(world: World) -> None:
-    world.ask(describe(BROKER, "", ["log.retention.ms"]), 4)
+def cluster_defaults_and_unknown_resources_are_described(cluster: ScenarioCluster) -> None:
+    cluster.ask(describe(BROKER, "", ["log.retention.ms"]), 4)
     for name in ("99", "abc", "-1"):
-        world.ask(describe(BROKER, name), 4)
-    world.ask(describe(TOPIC, f"{world.name}-missing"), 4)
+        cluster.ask(describe(BROKER, name), 4)
+    cluster.ask(describe(TOPIC, f"{cluster.name}-missing"), 4)
     for name in ("in valid", ""):
-        world.ask(describe(TOPIC, name), 4)
+        cluster.ask(describe(TOPIC, name), 4)
     for kind in (0, 1, 3, 99):
-        world.ask(describe(kind, world.name), 4)
+        cluster.ask(describe(kind, cluster.name), 4)
     mixed = DescribeConfigsRequest(
         resources=[
             DescribeConfigsRequest.DescribeConfigsResource(
                 resource_type=kind, resource_name=name, configuration_keys=["retention.ms"]
             )
-            for kind, name in ((TOPIC, f"{world.name}-mixed"), (64, "q"))
+            for kind, name in ((TOPIC, f"{cluster.name}-mixed"), (64, "q"))
         ]
     )
-    create_topic(world, f"{world.name}-mixed")
-    world.ask(mixed, 4)
+    create_topic(cluster, f"{cluster.name}-mixed")
+    cluster.ask(mixed, 4)
 
 
-def group_configs_are_described_and_altered(world: World) -> None:
-    world.ask(describe(GROUP, world.name), 4)
-    world.ask(alter(GROUP, world.name, ("consumer.session.timeout.ms", SET, "46000")), 1)
-    settled(world, "consumer.session.timeout.ms", "46000", kind=GROUP)
-    world.ask(alter(GROUP, world.name, ("consumer.session.timeout.ms", SET, "1")), 1)
-    world.ask(alter(GROUP, world.name, ("no.such.key", SET, "1")), 1)
-    world.ask(alter(GROUP, "", ("consumer.session.timeout.ms", SET, "46000")), 1)
-    world.ask(describe(GROUP, ""), 4)
+def group_configs_are_described_and_altered(cluster: ScenarioCluster) -> None:
+    cluster.ask(describe(GROUP, cluster.name), 4)
+    cluster.ask(alter(GROUP, cluster.name, ("consumer.session.timeout.ms", SET, "46000")), 1)
+    settled(cluster, "consumer.session.timeout.ms", "46000", kind=GROUP)
+    cluster.ask(alter(GROUP, cluster.name, ("consumer.session.timeout.ms", SET, "1")), 1)
+    cluster.ask(alter(GROUP, cluster.name, ("no.such.key", SET, "1")), 1)
+    cluster.ask(alter(GROUP, "", ("consumer.session.timeout.ms", SET, "46000")), 1)
+    cluster.ask(describe(GROUP, ""), 4)
 
 
-def configs_are_set_appended_subtracted_and_deleted(world: World) -> None:
-    create_topic(world, world.name)
+def configs_are_set_appended_subtracted_and_deleted(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
     key = "cleanup.policy"
     for version, operation, given, value in (
         (0, APPEND, "compact", "delete,compact"),
@@ -156,15 +160,15 @@ def configs_are_set_appended_subtracted_and_deleted(world: World) -> None:
         (1, DELETE, None, "delete"),
         (1, SET, "compact,delete", "compact,delete"),
     ):
-        world.ask(alter(TOPIC, world.name, (key, operation, given)), version)
-        settled(world, key, value)
-    world.ask(alter(TOPIC, world.name, ("retention.ms", SET, "5"), ("segment.ms", SET, "6")), 1)
-    settled(world, "segment.ms", "6")
-    settled(world, "retention.ms", "5")
+        cluster.ask(alter(TOPIC, cluster.name, (key, operation, given)), version)
+        settled(cluster, key, value)
+    cluster.ask(alter(TOPIC, cluster.name, ("retention.ms", SET, "5"), ("segment.ms", SET, "6")), 1)
+    settled(cluster, "segment.ms", "6")
+    settled(cluster, "retention.ms", "5")
 
 
-def config_changes_are_refused(world: World) -> None:
-    create_topic(world, world.name)
+def config_changes_are_refused(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
     for operation in (
         ("no.such.key", SET, "1"),
         ("retention.ms", SET, "soon"),
@@ -175,40 +179,40 @@ def config_changes_are_refused(world: World) -> None:
         ("cleanup.policy", APPEND, None),
         ("", SET, "1"),
     ):
-        world.ask(alter(TOPIC, world.name, operation), 1)
+        cluster.ask(alter(TOPIC, cluster.name, operation), 1)
     twice = ("retention.ms", SET, "1")
-    world.ask(alter(TOPIC, world.name, twice, twice), 1)
-    both = alter(TOPIC, world.name, twice)
+    cluster.ask(alter(TOPIC, cluster.name, twice, twice), 1)
+    both = alter(TOPIC, cluster.name, twice)
     both.resources = [*both.resources, *both.resources]
-    world.ask(both, 1)
-    for name in (f"{world.name}-missing", "in valid", ""):
-        world.ask(alter(TOPIC, name, twice), 1)
+    cluster.ask(both, 1)
+    for name in (f"{cluster.name}-missing", "in valid", ""):
+        cluster.ask(alter(TOPIC, name, twice), 1)
     for kind in (0, 1, 99):
-        world.ask(alter(kind, world.name, twice), 1)
+        cluster.ask(alter(kind, cluster.name, twice), 1)
 
 
-def config_changes_can_be_validated_only(world: World) -> None:
-    create_topic(world, world.name)
+def config_changes_can_be_validated_only(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
     good = ("retention.ms", SET, "1000")
-    world.ask(alter(TOPIC, world.name, good, validate_only=True), 1)
-    world.ask(alter(TOPIC, world.name, ("no.such", SET, "1"), validate_only=True), 1)
-    world.ask(describe(TOPIC, world.name, ["retention.ms"]), 4)
+    cluster.ask(alter(TOPIC, cluster.name, good, validate_only=True), 1)
+    cluster.ask(alter(TOPIC, cluster.name, ("no.such", SET, "1"), validate_only=True), 1)
+    cluster.ask(describe(TOPIC, cluster.name, ["retention.ms"]), 4)
 
 
-def broker_configs_are_altered(world: World) -> None:
+def broker_configs_are_altered(cluster: ScenarioCluster) -> None:
     key = "log.cleaner.backoff.ms"
-    world.ask(alter(BROKER, "1", (key, SET, "14000")), 1)
-    settled(world, key, "14000", kind=BROKER, name="1")
-    world.ask(alter(BROKER, "", (key, SET, "13000")), 1)
-    settled(world, key, "13000", kind=BROKER, name="")
-    world.ask(describe(BROKER, "1", [key]), 4)
-    world.ask(alter(BROKER, "1", (key, DELETE, None)), 1)
-    settled(world, key, "13000", kind=BROKER, name="1")
-    world.ask(alter(BROKER, "", (key, DELETE, None)), 1)
-    settled(world, key, "15000", kind=BROKER, name="1")
+    cluster.ask(alter(BROKER, "1", (key, SET, "14000")), 1)
+    settled(cluster, key, "14000", kind=BROKER, name="1")
+    cluster.ask(alter(BROKER, "", (key, SET, "13000")), 1)
+    settled(cluster, key, "13000", kind=BROKER, name="")
+    cluster.ask(describe(BROKER, "1", [key]), 4)
+    cluster.ask(alter(BROKER, "1", (key, DELETE, None)), 1)
+    settled(cluster, key, "13000", kind=BROKER, name="1")
+    cluster.ask(alter(BROKER, "", (key, DELETE, None)), 1)
+    settled(cluster, key, "15000", kind=BROKER, name="1")
 
 
-def broker_config_changes_are_refused(world: World) -> None:
+def broker_config_changes_are_refused(cluster: ScenarioCluster) -> None:
     for operation in (
         ("node.id", SET, "7"),
         ("num.partitions", SET, "7"),
@@ -216,15 +220,15 @@ def broker_config_changes_are_refused(world: World) -> None:
         ("log.cleaner.backoff.ms", SET, "never"),
         ("log.cleaner.threads", SET, "0"),
     ):
-        world.ask(alter(BROKER, "1", operation), 1)
-        world.ask(alter(BROKER, "", operation), 1)
+        cluster.ask(alter(BROKER, "1", operation), 1)
+        cluster.ask(alter(BROKER, "", operation), 1)
     for name in ("99", "abc"):
-        world.ask(alter(BROKER, name, ("log.cleaner.backoff.ms", SET, "1")), 1)
+        cluster.ask(alter(BROKER, name, ("log.cleaner.backoff.ms", SET, "1")), 1)
     # Brokers accept an unknown key, and other scenarios would find it.
     for name in ("", "1"):
-        world.probe(alter(BROKER, name, ("no.such.key", DELETE, None)), 1)
+        cluster.probe(alter(BROKER, name, ("no.such.key", DELETE, None)), 1)
         unset = describe(BROKER, name, ["no.such.key"])
-        world.call_until(unset, 4, lambda found: not found.results[0].configs)
+        cluster.call_until(unset, 4, lambda found: not found.results[0].configs)
 
 
 def _replace(
@@ -281,13 +285,13 @@ CHANGED_TOGETHER: list[dict[str, str]] = [
 ]
 
 
-def broker_settings_that_must_fit_each_other_are_validated(world: World) -> None:
+def broker_settings_that_must_fit_each_other_are_validated(cluster: ScenarioCluster) -> None:
     for changes in CHANGED_TOGETHER:
         for broker in ("1", ""):
             operations = [(key, SET, value) for key, value in changes.items()]
             request = alter(BROKER, broker, *operations, validate_only=True)
-            answer = world.connection("main").call(request, 1)
-            world.record(f"{broker!r} {changes}", [row.error_code for row in answer.responses])
+            answer = cluster.connection("main").call(request, 1)
+            cluster.record(f"{broker!r} {changes}", [row.error_code for row in answer.responses])
             legacy = AlterConfigsRequest(
                 resources=[
                     AlterConfigsRequest.AlterConfigsResource(
@@ -301,65 +305,67 @@ def broker_settings_that_must_fit_each_other_are_validated(world: World) -> None
                 ],
                 validate_only=True,
             )
-            answer = world.connection("main").call(legacy, 2)
-            world.record(f"{broker!r} all {changes}", [row.error_code for row in answer.responses])
+            answer = cluster.connection("main").call(legacy, 2)
+            cluster.record(
+                f"{broker!r} all {changes}", [row.error_code for row in answer.responses]
+            )
 
 
-def deletions_of_broker_settings_are_validated_too(world: World) -> None:
+def deletions_of_broker_settings_are_validated_too(cluster: ScenarioCluster) -> None:
     key = "num.io.threads"
     for count in ("16", "32"):
-        world.ask(alter(BROKER, "1", (key, SET, count)), 1)
-        settled(world, key, count, BROKER, "1")
+        cluster.ask(alter(BROKER, "1", (key, SET, count)), 1)
+        settled(cluster, key, count, BROKER, "1")
     # The deletion would restore 8, less than half of the current value.
-    world.ask(alter(BROKER, "1", (key, DELETE, None)), 1)
-    world.ask(alter(BROKER, "1", (key, SET, "16")), 1)
-    settled(world, key, "16", BROKER, "1")
-    world.ask(alter(BROKER, "1", (key, DELETE, None)), 1)
-    settled(world, key, "8", BROKER, "1")
+    cluster.ask(alter(BROKER, "1", (key, DELETE, None)), 1)
+    cluster.ask(alter(BROKER, "1", (key, SET, "16")), 1)
+    settled(cluster, key, "16", BROKER, "1")
+    cluster.ask(alter(BROKER, "1", (key, DELETE, None)), 1)
+    settled(cluster, key, "8", BROKER, "1")
 
 
-def legacy_changes_replace_everything(world: World) -> None:
-    create_topic(world, world.name, configs={"retention.ms": "1000"})
+def legacy_changes_replace_everything(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name, configs={"retention.ms": "1000"})
     for version in (0, 1, 2):
-        world.ask(_replace(world.name, ("segment.ms", str(7 + version))), version)
-        settled(world, "segment.ms", str(7 + version))
-        settled(world, "retention.ms", "604800000")
-    world.ask(_replace(world.name, ("no.such.key", "1")), 2)
-    world.ask(_replace(world.name, ("segment.ms", "soon")), 2)
-    world.ask(_replace(world.name, ("segment.ms", None)), 2)
-    world.ask(_replace(world.name, ("retention.ms", "1"), validate_only=True), 2)
-    world.ask(_replace(f"{world.name}-missing", ("retention.ms", "1")), 2)
-    world.ask(_replace(world.name), 2)
-    settled(world, "segment.ms", "604800000")
+        cluster.ask(_replace(cluster.name, ("segment.ms", str(7 + version))), version)
+        settled(cluster, "segment.ms", str(7 + version))
+        settled(cluster, "retention.ms", "604800000")
+    cluster.ask(_replace(cluster.name, ("no.such.key", "1")), 2)
+    cluster.ask(_replace(cluster.name, ("segment.ms", "soon")), 2)
+    cluster.ask(_replace(cluster.name, ("segment.ms", None)), 2)
+    cluster.ask(_replace(cluster.name, ("retention.ms", "1"), validate_only=True), 2)
+    cluster.ask(_replace(f"{cluster.name}-missing", ("retention.ms", "1")), 2)
+    cluster.ask(_replace(cluster.name), 2)
+    settled(cluster, "segment.ms", "604800000")
 
 
-def resources_with_configs_are_listed(world: World) -> None:
-    create_topic(world, world.name, configs={"retention.ms": "1000"})
-    group = f"{world.name}-group"
+def resources_with_configs_are_listed(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name, configs={"retention.ms": "1000"})
+    group = f"{cluster.name}-group"
     altered = alter(GROUP, group, ("consumer.session.timeout.ms", SET, "46000"))
-    world.probe(altered, 1)
+    cluster.probe(altered, 1)
     key = "consumer.session.timeout.ms"
-    world.call_until(
+    cluster.call_until(
         describe(GROUP, group, [key]),
         4,
         lambda found: _value(found, key) == "46000",
         is_recorded=False,
     )
-    world.probe(alter(BROKER, "1", ("background.threads", SET, "12")), 1)
-    settled(world, "background.threads", "12", BROKER, "1")
+    cluster.probe(alter(BROKER, "1", ("background.threads", SET, "12")), 1)
+    settled(cluster, "background.threads", "12", BROKER, "1")
     for version, kinds in ((0, []), (1, []), (1, [TOPIC]), (1, [GROUP, TOPIC]), (1, [BROKER])):
         request = ListConfigResourcesRequest(resource_types=kinds)
-        response = world.connection("main").call(request, version)
+        response = cluster.connection("main").call(request, version)
         found = sorted(
             f"{row.resource_type} {row.resource_name}"
             for row in response.config_resources
-            if row.resource_name.startswith(world.name) or row.resource_name == "1"
+            if row.resource_name.startswith(cluster.name) or row.resource_name == "1"
         )
-        world.record(f"v{version} {kinds}", [ErrorCode(response.error_code).name, *found])
-    world.ask(ListConfigResourcesRequest(resource_types=[99]), 1)
-    world.ask(ListConfigResourcesRequest(resource_types=[CLIENT_METRICS]), 1)
-    world.probe(alter(BROKER, "1", ("background.threads", DELETE, None)), 1)
-    settled(world, "background.threads", "10", BROKER, "1")
+        cluster.record(f"v{version} {kinds}", [ErrorCode(response.error_code).name, *found])
+    cluster.ask(ListConfigResourcesRequest(resource_types=[99]), 1)
+    cluster.ask(ListConfigResourcesRequest(resource_types=[CLIENT_METRICS]), 1)
+    cluster.probe(alter(BROKER, "1", ("background.threads", DELETE, None)), 1)
+    settled(cluster, "background.threads", "10", BROKER, "1")
 
 
 SCENARIOS = (

@@ -19,7 +19,7 @@ from tests.conformance.setup import create_topic, wait_for_group_coordinator
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _HEARTBEAT = 1
 _REBALANCE_MS = 30_000
@@ -76,18 +76,18 @@ class Consumers:
         return [row(topic_id=self.topic_id, partitions=list(owned))] if owned else []
 
 
-def new_group(world: World, partitions: int = 4, name: str = "") -> Consumers:
+def new_group(cluster: ScenarioCluster, partitions: int = 4, name: str = "") -> Consumers:
     """Create a topic and get a coordinator for a group that will read it."""
-    group = name or world.name
-    topic_id = create_topic(world, f"{group}-topic", partitions)
-    wait_for_group_coordinator(world, group)
+    group = name or cluster.name
+    topic_id = create_topic(cluster, f"{group}-topic", partitions)
+    wait_for_group_coordinator(cluster, group)
     return Consumers(group, f"{group}-topic", topic_id)
 
 
-def joined_consumer(world: World, group: str, topic: str) -> Any:  # noqa: ANN401
+def joined_consumer(cluster: ScenarioCluster, group: str, topic: str) -> Any:  # noqa: ANN401
     """Let one member join a group for an existing topic."""
-    wait_for_group_coordinator(world, group)
-    return world.ask(Consumers(group, topic, bytes(16)).join("member-a"), _HEARTBEAT)
+    wait_for_group_coordinator(cluster, group)
+    return cluster.ask(Consumers(group, topic, bytes(16)).join("member-a"), _HEARTBEAT)
 
 
 def _owns(answer: Any, topic_id: bytes) -> list[int]:  # noqa: ANN401 - any response class
@@ -96,55 +96,55 @@ def _owns(answer: Any, topic_id: bytes) -> list[int]:  # noqa: ANN401 - any resp
     return sorted(index for row in rows if row.topic_id == topic_id for index in row.partitions)
 
 
-def a_rebalance_takes_several_steps(world: World) -> None:
+def a_rebalance_takes_several_steps(cluster: ScenarioCluster) -> None:
     """Two members, four partitions: revoke before assign, and epochs that fence commits."""
-    group = new_group(world)
+    group = new_group(cluster)
 
     def committed(member: str, epoch: int, *partitions: int) -> None:
         request = commit(group.group, group.topic, *partitions, member_id=member, epoch=epoch)
-        world.ask(request, 9)
+        cluster.ask(request, 9)
 
-    first = world.ask(group.join("a"), _HEARTBEAT)
-    world.ask(group.join("b"), _HEARTBEAT)
-    response = world.ask(group.heartbeat("a", first.member_epoch), _HEARTBEAT)
+    first = cluster.ask(group.join("a"), _HEARTBEAT)
+    cluster.ask(group.join("b"), _HEARTBEAT)
+    response = cluster.ask(group.heartbeat("a", first.member_epoch), _HEARTBEAT)
     owned = _owns(response, group.topic_id)
     given = sorted(set(range(4)) - set(owned))
-    world.ask(group.heartbeat("a", first.member_epoch), _HEARTBEAT)
+    cluster.ask(group.heartbeat("a", first.member_epoch), _HEARTBEAT)
     committed("a", first.member_epoch, given[0])
-    second = world.ask(group.heartbeat("a", first.member_epoch, owned), _HEARTBEAT)
+    second = cluster.ask(group.heartbeat("a", first.member_epoch, owned), _HEARTBEAT)
     committed("a", first.member_epoch, owned[0])
     committed("a", first.member_epoch, given[0])
-    world.ask(group.heartbeat("a", first.member_epoch, owned[:1]), _HEARTBEAT)
-    world.ask(group.heartbeat("b", second.member_epoch), _HEARTBEAT)
-    world.ask(group.heartbeat("b", _LEAVE), _HEARTBEAT)
-    third = world.ask(group.heartbeat("a", second.member_epoch), _HEARTBEAT)
+    cluster.ask(group.heartbeat("a", first.member_epoch, owned[:1]), _HEARTBEAT)
+    cluster.ask(group.heartbeat("b", second.member_epoch), _HEARTBEAT)
+    cluster.ask(group.heartbeat("b", _LEAVE), _HEARTBEAT)
+    third = cluster.ask(group.heartbeat("a", second.member_epoch), _HEARTBEAT)
     committed("a", second.member_epoch, owned[0], given[0])
     committed("a", third.member_epoch, *range(4))
-    world.ask(fetch(group.group, group.topic, *range(4)), 8)
+    cluster.ask(fetch(group.group, group.topic, *range(4)), 8)
 
 
-def a_reconciling_group_is_described(world: World) -> None:
-    group = new_group(world)
+def a_reconciling_group_is_described(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster)
 
     def described() -> None:
         for version in (0, 1):
-            world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), version)
+            cluster.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), version)
 
-    first = world.ask(group.join("a", rack_id="rack-1"), _HEARTBEAT)
+    first = cluster.ask(group.join("a", rack_id="rack-1"), _HEARTBEAT)
     described()
-    world.ask(group.join("b", instance_id="i-1"), _HEARTBEAT)
+    cluster.ask(group.join("b", instance_id="i-1"), _HEARTBEAT)
     described()
-    response = world.ask(group.heartbeat("a", first.member_epoch), _HEARTBEAT)
+    response = cluster.ask(group.heartbeat("a", first.member_epoch), _HEARTBEAT)
     described()
     owned = _owns(response, group.topic_id)
-    world.ask(group.heartbeat("a", first.member_epoch, owned), _HEARTBEAT)
+    cluster.ask(group.heartbeat("a", first.member_epoch, owned), _HEARTBEAT)
     described()
-    world.ask(group.heartbeat("a", _LEAVE), _HEARTBEAT)
+    cluster.ask(group.heartbeat("a", _LEAVE), _HEARTBEAT)
     described()
 
 
-def first_heartbeats_are_checked(world: World) -> None:
-    group = new_group(world)
+def first_heartbeats_are_checked(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster)
     wrongs: tuple[dict[str, Any], ...] = (
         {"group_id": ""},
         {"member_id": ""},
@@ -160,163 +160,163 @@ def first_heartbeats_are_checked(world: World) -> None:
         {"subscribed_topic_names": None, "subscribed_topic_regex": ""},
     )
     for fields in wrongs:
-        world.ask(group.join("a", **fields), _HEARTBEAT)
+        cluster.ask(group.join("a", **fields), _HEARTBEAT)
     with_partitions = group.join("a")
     row = ConsumerGroupHeartbeatRequest.TopicPartitions
     with_partitions.topic_partitions = [row(topic_id=group.topic_id, partitions=[0])]
-    world.ask(with_partitions, _HEARTBEAT)
+    cluster.ask(with_partitions, _HEARTBEAT)
 
 
-def member_ids_are_generated_by_the_broker_in_version_0(world: World) -> None:
-    group = new_group(world)
-    joined = world.ask(group.join(""), 0)
-    world.record("has an id", bool(joined.member_id))
-    world.ask(group.heartbeat(joined.member_id, joined.member_epoch), 0)
+def member_ids_are_generated_by_the_broker_in_version_0(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster)
+    joined = cluster.ask(group.join(""), 0)
+    cluster.record("has an id", bool(joined.member_id))
+    cluster.ask(group.heartbeat(joined.member_id, joined.member_epoch), 0)
 
 
-def later_heartbeats_are_checked(world: World) -> None:
-    group = new_group(world)
-    joined = world.ask(group.join("a"), _HEARTBEAT)
+def later_heartbeats_are_checked(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster)
+    joined = cluster.ask(group.join("a"), _HEARTBEAT)
     epoch = joined.member_epoch
-    world.ask(group.heartbeat("unknown", epoch), _HEARTBEAT)
-    world.ask(Consumers("", group.topic, group.topic_id).heartbeat("a", epoch), _HEARTBEAT)
-    missing = Consumers(f"{world.name}-missing", group.topic, group.topic_id)
-    world.ask(missing.heartbeat("a", epoch), _HEARTBEAT)
-    world.ask(missing.heartbeat("a", _LEAVE), _HEARTBEAT)
-    world.ask(group.heartbeat("unknown", _LEAVE), _HEARTBEAT)
+    cluster.ask(group.heartbeat("unknown", epoch), _HEARTBEAT)
+    cluster.ask(Consumers("", group.topic, group.topic_id).heartbeat("a", epoch), _HEARTBEAT)
+    missing = Consumers(f"{cluster.name}-missing", group.topic, group.topic_id)
+    cluster.ask(missing.heartbeat("a", epoch), _HEARTBEAT)
+    cluster.ask(missing.heartbeat("a", _LEAVE), _HEARTBEAT)
+    cluster.ask(group.heartbeat("unknown", _LEAVE), _HEARTBEAT)
     for wrong in (epoch + 1, epoch + 7):
-        world.ask(group.heartbeat("a", wrong), _HEARTBEAT)
-    world.ask(group.heartbeat("a", epoch), _HEARTBEAT)
-    world.ask(group.heartbeat("a", epoch, [0]), _HEARTBEAT)
-    world.ask(group.heartbeat("a", epoch - 1), _HEARTBEAT)
-    world.ask(group.heartbeat("a", epoch - 1, [0, 1]), _HEARTBEAT)
-    world.ask(group.join("a"), _HEARTBEAT)
-    world.ask(group.heartbeat("a", _LEAVE_FOR_A_WHILE), _HEARTBEAT)
+        cluster.ask(group.heartbeat("a", wrong), _HEARTBEAT)
+    cluster.ask(group.heartbeat("a", epoch), _HEARTBEAT)
+    cluster.ask(group.heartbeat("a", epoch, [0]), _HEARTBEAT)
+    cluster.ask(group.heartbeat("a", epoch - 1), _HEARTBEAT)
+    cluster.ask(group.heartbeat("a", epoch - 1, [0, 1]), _HEARTBEAT)
+    cluster.ask(group.join("a"), _HEARTBEAT)
+    cluster.ask(group.heartbeat("a", _LEAVE_FOR_A_WHILE), _HEARTBEAT)
 
 
-def assignors_can_be_chosen(world: World) -> None:
+def assignors_can_be_chosen(cluster: ScenarioCluster) -> None:
     for assignor in ("uniform", "range"):
-        group = new_group(world, partitions=5, name=f"{world.name}-{assignor}")
-        world.ask(group.join("a", server_assignor=assignor), _HEARTBEAT)
-        second = world.ask(group.join("b", server_assignor=assignor), _HEARTBEAT)
+        group = new_group(cluster, partitions=5, name=f"{cluster.name}-{assignor}")
+        cluster.ask(group.join("a", server_assignor=assignor), _HEARTBEAT)
+        second = cluster.ask(group.join("b", server_assignor=assignor), _HEARTBEAT)
         first_epoch = second.member_epoch - 1
-        response = world.ask(group.heartbeat("a", first_epoch), _HEARTBEAT)
+        response = cluster.ask(group.heartbeat("a", first_epoch), _HEARTBEAT)
         owned = _owns(response, group.topic_id)
-        world.ask(group.heartbeat("a", first_epoch, owned), _HEARTBEAT)
-        world.ask(group.heartbeat("b", second.member_epoch), _HEARTBEAT)
-        world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
+        cluster.ask(group.heartbeat("a", first_epoch, owned), _HEARTBEAT)
+        cluster.ask(group.heartbeat("b", second.member_epoch), _HEARTBEAT)
+        cluster.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
 
 
-def assignments_wait_for_the_assignment_interval(world: World) -> None:
+def assignments_wait_for_the_assignment_interval(cluster: ScenarioCluster) -> None:
     """Delay a new assignment until the assignment interval has passed (KIP-1263)."""
-    group = new_group(world)
+    group = new_group(cluster)
     key = "consumer.assignment.interval.ms"
-    world.ask(alter(GROUP, group.group, (key, SET, "15000")), 1)
-    settled(world, key, "15000", kind=GROUP)
-    first = world.ask(group.join("a"), _HEARTBEAT)
-    world.ask(group.join("b"), _HEARTBEAT)
-    world.ask(group.heartbeat("a", first.member_epoch), _HEARTBEAT)
-    world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
+    cluster.ask(alter(GROUP, group.group, (key, SET, "15000")), 1)
+    settled(cluster, key, "15000", kind=GROUP)
+    first = cluster.ask(group.join("a"), _HEARTBEAT)
+    cluster.ask(group.join("b"), _HEARTBEAT)
+    cluster.ask(group.heartbeat("a", first.member_epoch), _HEARTBEAT)
+    cluster.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
 
 
-def subscriptions_change(world: World) -> None:
-    group = new_group(world, partitions=2)
-    other = f"{world.name}-other"
-    create_topic(world, other)
-    joined = world.ask(group.join("a"), _HEARTBEAT)
+def subscriptions_change(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster, partitions=2)
+    other = f"{cluster.name}-other"
+    create_topic(cluster, other)
+    joined = cluster.ask(group.join("a"), _HEARTBEAT)
     epoch = joined.member_epoch
     both = [group.topic, other]
-    changed = world.ask(group.heartbeat("a", epoch, subscribed_topic_names=both), _HEARTBEAT)
-    same = world.ask(
+    changed = cluster.ask(group.heartbeat("a", epoch, subscribed_topic_names=both), _HEARTBEAT)
+    same = cluster.ask(
         group.heartbeat("a", changed.member_epoch, subscribed_topic_names=both[::-1]), _HEARTBEAT
     )
-    world.ask(group.heartbeat("a", same.member_epoch, subscribed_topic_names=[]), _HEARTBEAT)
+    cluster.ask(group.heartbeat("a", same.member_epoch, subscribed_topic_names=[]), _HEARTBEAT)
 
 
-def topics_created_later_are_assigned(world: World) -> None:
-    wait_for_group_coordinator(world, world.name)
-    group = Consumers(world.name, f"{world.name}-late", bytes(16))
-    joined = world.ask(group.join("a"), _HEARTBEAT)
-    create_topic(world, group.topic, partitions=2)
-    world.call_until(
+def topics_created_later_are_assigned(cluster: ScenarioCluster) -> None:
+    wait_for_group_coordinator(cluster, cluster.name)
+    group = Consumers(cluster.name, f"{cluster.name}-late", bytes(16))
+    joined = cluster.ask(group.join("a"), _HEARTBEAT)
+    create_topic(cluster, group.topic, partitions=2)
+    cluster.call_until(
         group.heartbeat("a", joined.member_epoch),
         _HEARTBEAT,
         lambda found: found.assignment is not None,
     )
 
 
-def regular_expressions_select_topics(world: World) -> None:
+def regular_expressions_select_topics(cluster: ScenarioCluster) -> None:
     for suffix in ("one", "two"):
-        create_topic(world, f"{world.name}-{suffix}")
-    wait_for_group_coordinator(world, world.name)
-    group = Consumers(world.name, "", bytes(16))
-    chosen = f"{world.name}-(one|two)"
-    joined = world.ask(
+        create_topic(cluster, f"{cluster.name}-{suffix}")
+    wait_for_group_coordinator(cluster, cluster.name)
+    group = Consumers(cluster.name, "", bytes(16))
+    chosen = f"{cluster.name}-(one|two)"
+    joined = cluster.ask(
         group.join("a", subscribed_topic_names=None, subscribed_topic_regex=chosen), _HEARTBEAT
     )
     if joined.assignment is None or not joined.assignment.topic_partitions:
         # Kafka resolves an expression outside the heartbeat and assigns at a later one.
-        world.call_until(
+        cluster.call_until(
             group.heartbeat("a", joined.member_epoch),
             _HEARTBEAT,
             lambda found: bool(found.assignment and found.assignment.topic_partitions),
         )
-    world.ask(group.join("b", subscribed_topic_regex="("), _HEARTBEAT)
-    world.ask(group.join("b", subscribed_topic_regex="(?=x)"), _HEARTBEAT)
+    cluster.ask(group.join("b", subscribed_topic_regex="("), _HEARTBEAT)
+    cluster.ask(group.join("b", subscribed_topic_regex="(?=x)"), _HEARTBEAT)
 
 
-def static_members_return(world: World) -> None:
-    group = new_group(world)
-    first = world.ask(group.join("a", instance_id="i-1"), _HEARTBEAT)
-    world.ask(group.join("b", instance_id="i-1"), _HEARTBEAT)
-    world.ask(group.heartbeat("x", first.member_epoch, instance_id="i-1"), _HEARTBEAT)
-    world.ask(group.heartbeat("a", _LEAVE_FOR_A_WHILE, instance_id="i-1"), _HEARTBEAT)
-    world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
-    back = world.ask(group.join("c", instance_id="i-1"), _HEARTBEAT)
-    world.ask(group.heartbeat("a", first.member_epoch, instance_id="i-1"), _HEARTBEAT)
-    world.ask(group.heartbeat("c", back.member_epoch, instance_id="i-1"), _HEARTBEAT)
-    world.ask(group.heartbeat("c", _LEAVE, instance_id="i-1"), _HEARTBEAT)
-    world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
+def static_members_return(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster)
+    first = cluster.ask(group.join("a", instance_id="i-1"), _HEARTBEAT)
+    cluster.ask(group.join("b", instance_id="i-1"), _HEARTBEAT)
+    cluster.ask(group.heartbeat("x", first.member_epoch, instance_id="i-1"), _HEARTBEAT)
+    cluster.ask(group.heartbeat("a", _LEAVE_FOR_A_WHILE, instance_id="i-1"), _HEARTBEAT)
+    cluster.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
+    back = cluster.ask(group.join("c", instance_id="i-1"), _HEARTBEAT)
+    cluster.ask(group.heartbeat("a", first.member_epoch, instance_id="i-1"), _HEARTBEAT)
+    cluster.ask(group.heartbeat("c", back.member_epoch, instance_id="i-1"), _HEARTBEAT)
+    cluster.ask(group.heartbeat("c", _LEAVE, instance_id="i-1"), _HEARTBEAT)
+    cluster.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
 
 
-def commits_and_fetches_require_the_right_epoch(world: World) -> None:
-    group = new_group(world)
-    joined = world.ask(group.join("a"), _HEARTBEAT)
+def commits_and_fetches_require_the_right_epoch(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster)
+    joined = cluster.ask(group.join("a"), _HEARTBEAT)
     epoch = joined.member_epoch
     claims = (("a", epoch), ("a", epoch + 1), ("a", -1), ("unknown", epoch), ("", -1))
     for version in (8, 9):
         for member, wrong in claims:
             request = commit(group.group, group.topic, 0, member_id=member, epoch=wrong)
-            world.ask(request, version)
+            cluster.ask(request, version)
     readers: tuple[tuple[str | None, int], ...] = ((None, -1), *claims)
     for reader, wrong in readers:
-        world.ask(fetch(group.group, group.topic, 0, member_id=reader, epoch=wrong), 9)
+        cluster.ask(fetch(group.group, group.topic, 0, member_id=reader, epoch=wrong), 9)
 
 
-def the_two_protocols_do_not_mix(world: World) -> None:
-    group = new_group(world)
-    world.ask(group.join("a"), _HEARTBEAT)
+def the_two_protocols_do_not_mix(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster)
+    cluster.ask(group.join("a"), _HEARTBEAT)
     classic = Classic(group.group)
-    world.ask(classic.heartbeat("a", 1), 4)
-    world.ask(classic.sync("a", 1), 5)
-    world.ask(classic.leave("unknown"), 5)
-    world.ask(classic.join("", "range", kind="connect"), 9)
-    world.ask(classic.leave("a"), 5)
-    world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
+    cluster.ask(classic.heartbeat("a", 1), 4)
+    cluster.ask(classic.sync("a", 1), 5)
+    cluster.ask(classic.leave("unknown"), 5)
+    cluster.ask(classic.join("", "range", kind="connect"), 9)
+    cluster.ask(classic.leave("a"), 5)
+    cluster.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
 
 
-def an_empty_group_changes_its_protocol(world: World) -> None:
-    topic_id = create_topic(world, world.name)
-    classic, member, _generation = stable_group(world, world.name)
-    world.ask(commit(world.name, world.name, 0), 8)
-    world.ask(classic.leave(member), 5)
-    group = Consumers(world.name, world.name, topic_id)
-    world.ask(group.join("a"), _HEARTBEAT)
-    world.ask(fetch(world.name, world.name, 0), 8)
-    world.ask(group.heartbeat("a", _LEAVE), _HEARTBEAT)
-    refused = world.ask(classic.join(), 9)
-    world.ask(classic.join(refused.member_id), 9)
-    world.ask(fetch(world.name, world.name, 0), 8)
+def an_empty_group_changes_its_protocol(cluster: ScenarioCluster) -> None:
+    topic_id = create_topic(cluster, cluster.name)
+    classic, member, _generation = stable_group(cluster, cluster.name)
+    cluster.ask(commit(cluster.name, cluster.name, 0), 8)
+    cluster.ask(classic.leave(member), 5)
+    group = Consumers(cluster.name, cluster.name, topic_id)
+    cluster.ask(group.join("a"), _HEARTBEAT)
+    cluster.ask(fetch(cluster.name, cluster.name, 0), 8)
+    cluster.ask(group.heartbeat("a", _LEAVE), _HEARTBEAT)
+    refused = cluster.ask(classic.join(), 9)
+    cluster.ask(classic.join(refused.member_id), 9)
+    cluster.ask(fetch(cluster.name, cluster.name, 0), 8)
 
 
 SCENARIOS = (

@@ -22,7 +22,7 @@ from tests.conformance.setup import create_topic, wait_for_group_coordinator
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 WALKS: Final = 500 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 8
 STEPS: Final = 40
@@ -131,55 +131,57 @@ _STEPS: dict[Callable[[_Walker, random.Random], Request] | None, int] = {
 }
 
 
-def consumers_act_at_random(world: World) -> None:
+def consumers_act_at_random(cluster: ScenarioCluster) -> None:
     """Walk over topics of several sizes.
 
     Ties between topics are decided by their ids, which are random. So with several topics, the
     assignor is the one that assigns each topic separately.
     """
-    walks = [_prepared(world, seed) for seed in range(WALKS)]
+    walks = [_prepared(cluster, seed) for seed in range(WALKS)]
     for seed, (group, topics) in enumerate(walks):
-        _walk(world, group, topics, random.Random(seed))  # noqa: S311 - the same every time
+        _walk(cluster, group, topics, random.Random(seed))  # noqa: S311 - the same every time
 
 
-def _prepared(world: World, seed: int) -> tuple[Consumers, list[str]]:
+def _prepared(cluster: ScenarioCluster, seed: int) -> tuple[Consumers, list[str]]:
     """Create a walk's topics early, because Kafka's coordinator learns of them late."""
-    name = f"{world.name}-{seed}"
+    name = f"{cluster.name}-{seed}"
     topics = [f"{name}-topic"]
-    topic_id = create_topic(world, topics[0], seed % 5 + 1)
+    topic_id = create_topic(cluster, topics[0], seed % 5 + 1)
     if seed % 2:
         topics.append(f"{name}-other")
-        create_topic(world, topics[1], 2)
-    wait_for_group_coordinator(world, name)
+        create_topic(cluster, topics[1], 2)
+    wait_for_group_coordinator(cluster, name)
     return Consumers(name, topics[0], topic_id), topics
 
 
-def _walk(world: World, group: Consumers, topics: list[str], choices: random.Random) -> None:
+def _walk(
+    cluster: ScenarioCluster, group: Consumers, topics: list[str], choices: random.Random
+) -> None:
     assignor = "uniform" if len(topics) == 1 else "range"
     walkers = {member: _Walker(group, member, topics, assignor) for member in _MEMBERS}
     for _ in range(STEPS):
         walker = walkers[choices.choice(_MEMBERS)]
         (step,) = choices.choices([*_STEPS], [*_STEPS.values()])
         if step is None:
-            _commit_or_fetch(world, group, walker, choices.choice(topics), choices)
+            _commit_or_fetch(cluster, group, walker, choices.choice(topics), choices)
             continue
         # A client that is not in the group can only join or leave it.
         can = walker.epoch or step in (_Walker.leave, _Walker.leave_for_a_while)
         request = step(walker, choices) if can else walker.join(choices)
-        walker.learn(world.ask(request, 1))
-    world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
+        walker.learn(cluster.ask(request, 1))
+    cluster.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
 
 
 def _commit_or_fetch(
-    world: World, group: Consumers, walker: _Walker, topic: str, choices: random.Random
+    cluster: ScenarioCluster, group: Consumers, walker: _Walker, topic: str, choices: random.Random
 ) -> None:
     epoch = walker.epoch - choices.choice([0, 0, 1, 1, 2, 3])
     claim: dict[str, Any] = {"member_id": walker.member, "epoch": epoch}
     if choices.random() < 0.8:
         partitions = choices.choice([(0,), (0,), (0, 1)])
-        world.ask(commit(group.group, topic, *partitions, **claim), 9)
+        cluster.ask(commit(group.group, topic, *partitions, **claim), 9)
     else:
-        world.ask(fetch(group.group, topic, 0, **claim), 9)
+        cluster.ask(fetch(group.group, topic, 0, **claim), 9)
 
 
 SCENARIOS = (consumers_act_at_random,)

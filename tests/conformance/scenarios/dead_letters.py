@@ -19,7 +19,7 @@ from tests.conformance.scenarios.share_fetching import (
 from tests.conformance.setup import create_topic, fill, produce
 
 if TYPE_CHECKING:
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _ACCEPTS = {"errors.deadletterqueue.group.enable": "true"}
 _GZIP = 1
@@ -28,7 +28,7 @@ _TOPIC = "errors.deadletterqueue.topic.name"
 _COPY = "errors.deadletterqueue.copy.record.enable"
 
 
-def _note_letters(world: World, topic: str, count: int, partition: int = 0) -> None:
+def _note_letters(cluster: ScenarioCluster, topic: str, count: int, partition: int = 0) -> None:
     """Wait until a dead-letter topic has records, and note them without their timestamps."""
 
     def records(response: Any) -> list[Any]:  # noqa: ANN401 - any response
@@ -37,83 +37,83 @@ def _note_letters(world: World, topic: str, count: int, partition: int = 0) -> N
         return [each for found in batches for each in found.records()]
 
     request = fetch_from(topic, partition_at(partition))
-    response = world.call_until(
+    response = cluster.call_until(
         request, 12, lambda found: len(records(found)) >= count, is_recorded=False
     )
     for record in records(response):
         headers = [[name, (value or b"").decode()] for name, value in record.headers]
-        world.record(
+        cluster.record(
             f"letter {record.offset}",
             [f"{record.key!r}", f"{record.value!r}", *(": ".join(each) for each in headers)],
         )
 
 
-def rejected_records_are_written_to_a_dead_letter_topic(world: World) -> None:
-    topic = f"dlq.{world.name}"
-    create_topic(world, topic, partitions=2, configs=_ACCEPTS)
-    shared = shared_topic(world, 6, config={_TOPIC: topic})
-    world.ask(shared.fetch("a", FIRST, 0), V)
-    world.ask(shared.ack("a", 1, (0, 1, [REJECT]), (2, 5, [ACCEPT, REJECT, ACCEPT, REJECT])), V)
-    _note_letters(world, topic, 4)
+def rejected_records_are_written_to_a_dead_letter_topic(cluster: ScenarioCluster) -> None:
+    topic = f"dlq.{cluster.name}"
+    create_topic(cluster, topic, partitions=2, configs=_ACCEPTS)
+    shared = shared_topic(cluster, 6, config={_TOPIC: topic})
+    cluster.ask(shared.fetch("a", FIRST, 0), V)
+    cluster.ask(shared.ack("a", 1, (0, 1, [REJECT]), (2, 5, [ACCEPT, REJECT, ACCEPT, REJECT])), V)
+    _note_letters(cluster, topic, 4)
     shared.final_state(6)
 
 
-def dead_letters_can_be_copies_of_the_records(world: World) -> None:
-    topic = f"dlq.{world.name}"
-    create_topic(world, topic, configs={**_ACCEPTS, "max.message.bytes": "2000"})
-    shared = shared_topic(world, config={_TOPIC: topic, _COPY: "true"})
-    fill(world, shared.topic, b"first", b"x" * 1500, b"y" * 1500, b"z" * 3000)
+def dead_letters_can_be_copies_of_the_records(cluster: ScenarioCluster) -> None:
+    topic = f"dlq.{cluster.name}"
+    create_topic(cluster, topic, configs={**_ACCEPTS, "max.message.bytes": "2000"})
+    shared = shared_topic(cluster, config={_TOPIC: topic, _COPY: "true"})
+    fill(cluster, shared.topic, b"first", b"x" * 1500, b"y" * 1500, b"z" * 3000)
     records = [NewRecord(b"key", each * 100, 1) for each in (b"c", b"d")]
     compressed = build_batch(records, attributes=_GZIP)
-    world.probe(produce(shared.topic, compressed), 9)
-    world.ask(shared.fetch("a", FIRST, 0), V)
-    world.ask(shared.ack("a", 1, (0, 2, [REJECT]), (3, 3, [ACCEPT]), (4, 5, [REJECT])), V)
-    _note_letters(world, topic, 5)
+    cluster.probe(produce(shared.topic, compressed), 9)
+    cluster.ask(shared.fetch("a", FIRST, 0), V)
+    cluster.ask(shared.ack("a", 1, (0, 2, [REJECT]), (3, 3, [ACCEPT]), (4, 5, [REJECT])), V)
+    _note_letters(cluster, topic, 5)
     shared.final_state(6)
 
 
-def records_delivered_too_often_are_dead_letters(world: World) -> None:
-    topic = f"dlq.{world.name}"
-    create_topic(world, topic, configs=_ACCEPTS)
-    shared = shared_topic(world, 1, config={_TOPIC: topic, "share.delivery.count.limit": "2"})
-    world.ask(shared.fetch("a", FIRST, 0), V)
-    world.ask(shared.ack("a", 1, (0, 0, [RELEASE])), V)
-    world.ask(shared.fetch("a", 2), V)
-    world.ask(shared.ack("a", 3, (0, 0, [RELEASE])), V)
-    _note_letters(world, topic, 1)
+def records_delivered_too_often_are_dead_letters(cluster: ScenarioCluster) -> None:
+    topic = f"dlq.{cluster.name}"
+    create_topic(cluster, topic, configs=_ACCEPTS)
+    shared = shared_topic(cluster, 1, config={_TOPIC: topic, "share.delivery.count.limit": "2"})
+    cluster.ask(shared.fetch("a", FIRST, 0), V)
+    cluster.ask(shared.ack("a", 1, (0, 0, [RELEASE])), V)
+    cluster.ask(shared.fetch("a", 2), V)
+    cluster.ask(shared.ack("a", 3, (0, 0, [RELEASE])), V)
+    _note_letters(cluster, topic, 1)
     shared.final_state(1)
 
 
-def records_are_archived_without_a_valid_dead_letter_topic(world: World) -> None:
+def records_are_archived_without_a_valid_dead_letter_topic(cluster: ScenarioCluster) -> None:
     for suffix, configs in (("missing", None), ("other", {}), ("closed", {})):
-        topic = f"dlq.{world.name}-{suffix}" if suffix != "other" else f"{world.name}-{suffix}"
+        topic = f"dlq.{cluster.name}-{suffix}" if suffix != "other" else f"{cluster.name}-{suffix}"
         if configs is not None:
-            create_topic(world, topic, configs=_ACCEPTS if suffix == "other" else {})
-        shared = shared_topic(world, 2, config={_TOPIC: topic}, name=f"{world.name}-{suffix}")
-        world.ask(shared.fetch("a", FIRST, 0), V)
-        world.ask(shared.ack("a", 1, (0, 1, [REJECT])), V)
+            create_topic(cluster, topic, configs=_ACCEPTS if suffix == "other" else {})
+        shared = shared_topic(cluster, 2, config={_TOPIC: topic}, name=f"{cluster.name}-{suffix}")
+        cluster.ask(shared.fetch("a", FIRST, 0), V)
+        cluster.ask(shared.ack("a", 1, (0, 1, [REJECT])), V)
         shared.final_state(2)
 
 
-def dead_letter_topics_are_created(world: World) -> None:
-    world.probe(alter(BROKER, "", (_AUTO_CREATE, SET, "true")), 1)
-    settled(world, _AUTO_CREATE, "true", BROKER, "1")
-    topic = f"dlq.{world.name}"
-    shared = shared_topic(world, 1, config={_TOPIC: topic})
-    world.ask(shared.fetch("a", FIRST, 0), V)
-    world.ask(shared.ack("a", 1, (0, 0, [REJECT])), V)
+def dead_letter_topics_are_created(cluster: ScenarioCluster) -> None:
+    cluster.probe(alter(BROKER, "", (_AUTO_CREATE, SET, "true")), 1)
+    settled(cluster, _AUTO_CREATE, "true", BROKER, "1")
+    topic = f"dlq.{cluster.name}"
+    shared = shared_topic(cluster, 1, config={_TOPIC: topic})
+    cluster.ask(shared.fetch("a", FIRST, 0), V)
+    cluster.ask(shared.ack("a", 1, (0, 0, [REJECT])), V)
     shared.final_state(1)
-    settled(world, "errors.deadletterqueue.group.enable", "true", name=topic)
-    settled(world, "message.timestamp.type", "CreateTime", name=topic)
-    _note_letters(world, topic, 1)
-    world.probe(alter(BROKER, "", (_AUTO_CREATE, DELETE, None)), 1)
-    settled(world, _AUTO_CREATE, "false", BROKER, "1")
+    settled(cluster, "errors.deadletterqueue.group.enable", "true", name=topic)
+    settled(cluster, "message.timestamp.type", "CreateTime", name=topic)
+    _note_letters(cluster, topic, 1)
+    cluster.probe(alter(BROKER, "", (_AUTO_CREATE, DELETE, None)), 1)
+    settled(cluster, _AUTO_CREATE, "false", BROKER, "1")
 
 
-def names_of_dead_letter_topics_are_checked(world: World) -> None:
+def names_of_dead_letter_topics_are_checked(cluster: ScenarioCluster) -> None:
     for name in ("__letters", "", "letters", "dlq.a b"):
-        world.ask(alter(GROUP, world.name, (_TOPIC, SET, name)), 1)
-    world.ask(alter(GROUP, world.name, (_COPY, SET, "maybe")), 1)
+        cluster.ask(alter(GROUP, cluster.name, (_TOPIC, SET, name)), 1)
+    cluster.ask(alter(GROUP, cluster.name, (_COPY, SET, "maybe")), 1)
 
 
 SCENARIOS = (

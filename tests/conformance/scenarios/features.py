@@ -44,7 +44,7 @@ from kafkalite.protocol._generated.messages.streams_group_topology_description_u
 from kafkalite.protocol._generated.messages.update_features import UpdateFeaturesRequest
 
 if TYPE_CHECKING:
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 GROUP, SHARE, STREAMS = "group.version", "share.version", "streams.version"
@@ -72,14 +72,14 @@ def update(
     )
 
 
-def ask_for_update(world: World, request: UpdateFeaturesRequest, version: int) -> None:
+def ask_for_update(cluster: ScenarioCluster, request: UpdateFeaturesRequest, version: int) -> None:
     """Ask for an update; the transcript also has the texts of the response."""
-    response = world.ask(request, version)
-    world.record("message", response.error_message)
-    world.record("messages of features", [row.error_message for row in response.results])
+    response = cluster.ask(request, version)
+    cluster.record("message", response.error_message)
+    cluster.record("messages of features", [row.error_message for row in response.results])
 
 
-def _await_level(world: World, name: str, level: int) -> None:
+def _await_level(cluster: ScenarioCluster, name: str, level: int) -> None:
     """Wait until a feature has a level, and put all finalized levels into the transcript."""
 
     def level_of(response: Any) -> int:  # noqa: ANN401 - an ApiVersions response
@@ -89,7 +89,7 @@ def _await_level(world: World, name: str, level: int) -> None:
     request = ApiVersionsRequest(
         client_software_name="conformance-test", client_software_version="1.0"
     )
-    response = world.call_until(
+    response = cluster.call_until(
         request, 4, lambda answer: level_of(answer) == level, is_recorded=False
     )
     levels = {
@@ -97,10 +97,10 @@ def _await_level(world: World, name: str, level: int) -> None:
         for row in response.finalized_features
         if row.name != "kraft.version"
     }
-    world.record("finalized levels", dict(sorted(levels.items())))
+    cluster.record("finalized levels", dict(sorted(levels.items())))
 
 
-def updates_are_refused(world: World) -> None:
+def updates_are_refused(cluster: ScenarioCluster) -> None:
     refused = (
         (GROUP, 0, UPGRADE),
         (GROUP, -1, SAFE_DOWNGRADE),
@@ -121,12 +121,12 @@ def updates_are_refused(world: World) -> None:
         (KRAFT, 2, UPGRADE),
     )
     for each in refused:
-        ask_for_update(world, update(each), 2)
-    ask_for_update(world, update((GROUP, 0, SAFE_DOWNGRADE), (METADATA, 6, SAFE_DOWNGRADE)), 2)
+        ask_for_update(cluster, update(each), 2)
+    ask_for_update(cluster, update((GROUP, 0, SAFE_DOWNGRADE), (METADATA, 6, SAFE_DOWNGRADE)), 2)
     ask_for_update(
-        world, update((ELIGIBLE_REPLICAS, 1, UPGRADE), (METADATA, 22, SAFE_DOWNGRADE)), 2
+        cluster, update((ELIGIBLE_REPLICAS, 1, UPGRADE), (METADATA, 22, SAFE_DOWNGRADE)), 2
     )
-    ask_for_update(world, update((METADATA, 6, SAFE_DOWNGRADE), (GROUP, 1, UPGRADE)), 2)
+    ask_for_update(cluster, update((METADATA, 6, SAFE_DOWNGRADE), (GROUP, 1, UPGRADE)), 2)
     several = (
         (STREAMS, 5, UPGRADE),
         (SHARE, 6, UPGRADE),
@@ -136,82 +136,84 @@ def updates_are_refused(world: World) -> None:
     )
     for version in (0, 1, 2):
         ask_for_update(
-            world, update(*several, (GROUP, 8, UPGRADE), (METADATA, 99, UPGRADE)), version
+            cluster, update(*several, (GROUP, 8, UPGRADE), (METADATA, 99, UPGRADE)), version
         )
-        ask_for_update(world, update((GROUP, 0, UPGRADE), allow_downgrade=True), version)
-    _await_level(world, GROUP, 1)
+        ask_for_update(cluster, update((GROUP, 0, UPGRADE), allow_downgrade=True), version)
+    _await_level(cluster, GROUP, 1)
 
 
-def present_levels_are_accepted(world: World) -> None:
+def present_levels_are_accepted(cluster: ScenarioCluster) -> None:
     for version in (0, 1, 2):
-        ask_for_update(world, update((GROUP, 1, UPGRADE), (METADATA, 33, UPGRADE)), version)
-        ask_for_update(world, update(), version)
-    ask_for_update(world, update((KRAFT, 1, UPGRADE)), 1)
-    ask_for_update(world, update((KRAFT, 1, SAFE_DOWNGRADE), (GROUP, 1, UPGRADE)), 2)
-    ask_for_update(world, update((GROUP, 1, SAFE_DOWNGRADE), (GROUP, 1, UNSAFE_DOWNGRADE)), 1)
-    ask_for_update(world, update((SHARE, 0, SAFE_DOWNGRADE), validate_only=True), 1)
+        ask_for_update(cluster, update((GROUP, 1, UPGRADE), (METADATA, 33, UPGRADE)), version)
+        ask_for_update(cluster, update(), version)
+    ask_for_update(cluster, update((KRAFT, 1, UPGRADE)), 1)
+    ask_for_update(cluster, update((KRAFT, 1, SAFE_DOWNGRADE), (GROUP, 1, UPGRADE)), 2)
+    ask_for_update(cluster, update((GROUP, 1, SAFE_DOWNGRADE), (GROUP, 1, UNSAFE_DOWNGRADE)), 1)
+    ask_for_update(cluster, update((SHARE, 0, SAFE_DOWNGRADE), validate_only=True), 1)
     ask_for_update(
-        world, update((SHARE, 0, SAFE_DOWNGRADE), (SHARE, 1, UPGRADE), validate_only=True), 2
+        cluster, update((SHARE, 0, SAFE_DOWNGRADE), (SHARE, 1, UPGRADE), validate_only=True), 2
     )
-    _await_level(world, SHARE, 2)
+    _await_level(cluster, SHARE, 2)
 
 
-def level_zero_disables_consumer_groups(world: World) -> None:
+def level_zero_disables_consumer_groups(cluster: ScenarioCluster) -> None:
     heartbeat = ConsumerGroupHeartbeatRequest(
-        group_id=world.name,
+        group_id=cluster.name,
         member_id="m",
         member_epoch=0,
         subscribed_topic_names=["t"],
         rebalance_timeout_ms=5000,
         topic_partitions=[],
     )
-    ask_for_update(world, update((GROUP, 0, SAFE_DOWNGRADE)), 2)
-    _await_level(world, GROUP, 0)
-    world.ask(heartbeat, 1)
-    world.ask(ConsumerGroupDescribeRequest(group_ids=[world.name]), 1)
-    ask_for_update(world, update((GROUP, 0, UPGRADE)), 2)
-    ask_for_update(world, update((GROUP, 1, UPGRADE)), 1)
-    _await_level(world, GROUP, 1)
+    ask_for_update(cluster, update((GROUP, 0, SAFE_DOWNGRADE)), 2)
+    _await_level(cluster, GROUP, 0)
+    cluster.ask(heartbeat, 1)
+    cluster.ask(ConsumerGroupDescribeRequest(group_ids=[cluster.name]), 1)
+    ask_for_update(cluster, update((GROUP, 0, UPGRADE)), 2)
+    ask_for_update(cluster, update((GROUP, 1, UPGRADE)), 1)
+    _await_level(cluster, GROUP, 1)
 
 
-def level_zero_disables_streams_groups(world: World) -> None:
-    ask_for_update(world, update((STREAMS, 0, UNSAFE_DOWNGRADE)), 2)
-    _await_level(world, STREAMS, 0)
-    world.ask(StreamsGroupHeartbeatRequest(group_id=world.name, member_id="m", member_epoch=0), 0)
-    world.ask(StreamsGroupDescribeRequest(group_ids=[world.name]), 0)
-    ask_for_update(world, update((STREAMS, 1, UPGRADE)), 2)
-    _await_level(world, STREAMS, 1)
+def level_zero_disables_streams_groups(cluster: ScenarioCluster) -> None:
+    ask_for_update(cluster, update((STREAMS, 0, UNSAFE_DOWNGRADE)), 2)
+    _await_level(cluster, STREAMS, 0)
+    cluster.ask(
+        StreamsGroupHeartbeatRequest(group_id=cluster.name, member_id="m", member_epoch=0), 0
+    )
+    cluster.ask(StreamsGroupDescribeRequest(group_ids=[cluster.name]), 0)
+    ask_for_update(cluster, update((STREAMS, 1, UPGRADE)), 2)
+    _await_level(cluster, STREAMS, 1)
 
 
-def level_zero_disables_share_groups(world: World) -> None:
-    ask_for_update(world, update((SHARE, 0, SAFE_DOWNGRADE)), 2)
-    _await_level(world, SHARE, 0)
+def level_zero_disables_share_groups(cluster: ScenarioCluster) -> None:
+    ask_for_update(cluster, update((SHARE, 0, SAFE_DOWNGRADE)), 2)
+    _await_level(cluster, SHARE, 0)
     heartbeat = ShareGroupHeartbeatRequest(
-        group_id=world.name, member_id="m", member_epoch=0, subscribed_topic_names=["t"]
+        group_id=cluster.name, member_id="m", member_epoch=0, subscribed_topic_names=["t"]
     )
-    world.ask(heartbeat, 1)
-    world.ask(ShareGroupDescribeRequest(group_ids=[world.name]), 1)
-    world.ask(ShareFetchRequest(group_id=world.name, member_id="m"), 2)
-    world.ask(ShareAcknowledgeRequest(group_id=world.name, member_id="m"), 2)
+    cluster.ask(heartbeat, 1)
+    cluster.ask(ShareGroupDescribeRequest(group_ids=[cluster.name]), 1)
+    cluster.ask(ShareFetchRequest(group_id=cluster.name, member_id="m"), 2)
+    cluster.ask(ShareAcknowledgeRequest(group_id=cluster.name, member_id="m"), 2)
     group = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(
-        group_id=world.name, topics=None
+        group_id=cluster.name, topics=None
     )
-    world.ask(DescribeShareGroupOffsetsRequest(groups=[group]), 1)
-    world.ask(AlterShareGroupOffsetsRequest(group_id=world.name), 0)
-    world.ask(DeleteShareGroupOffsetsRequest(group_id=world.name), 0)
+    cluster.ask(DescribeShareGroupOffsetsRequest(groups=[group]), 1)
+    cluster.ask(AlterShareGroupOffsetsRequest(group_id=cluster.name), 0)
+    cluster.ask(DeleteShareGroupOffsetsRequest(group_id=cluster.name), 0)
     for level in (1, 2):
-        ask_for_update(world, update((SHARE, level, UPGRADE)), 2)
-        _await_level(world, SHARE, level)
+        ask_for_update(cluster, update((SHARE, level, UPGRADE)), 2)
+        _await_level(cluster, SHARE, level)
 
 
-def groups_are_disabled_from_the_start(world: World) -> None:
+def groups_are_disabled_from_the_start(cluster: ScenarioCluster) -> None:
     """Ask a cluster whose levels are 0 by its settings."""
-    answer = world.probe(
+    answer = cluster.probe(
         ApiVersionsRequest(client_software_name="test", client_software_version="1"), 4
     )
     levels = {row.name: row.max_version_level for row in answer.finalized_features}
-    world.record("finalized levels", {name: str(levels[name]) for name in sorted(levels)})
-    name = world.name
+    cluster.record("finalized levels", {name: str(levels[name]) for name in sorted(levels)})
+    name = cluster.name
     offsets = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(
         group_id=name, topics=None
     )
@@ -256,17 +258,17 @@ def groups_are_disabled_from_the_start(world: World) -> None:
         ),
     ):
         for version in versions:
-            world.ask(request, version)
+            cluster.ask(request, version)
 
 
-def several_levels_change_together(world: World) -> None:
+def several_levels_change_together(cluster: ScenarioCluster) -> None:
     zero = ((TRANSACTION, 0, SAFE_DOWNGRADE), (ELIGIBLE_REPLICAS, 0, SAFE_DOWNGRADE))
-    ask_for_update(world, update(*zero, (GROUP, 9, UPGRADE)), 1)
-    _await_level(world, TRANSACTION, 2)
-    ask_for_update(world, update(*zero), 1)
-    _await_level(world, TRANSACTION, 0)
-    ask_for_update(world, update((TRANSACTION, 2, UPGRADE), (ELIGIBLE_REPLICAS, 1, UPGRADE)), 2)
-    _await_level(world, TRANSACTION, 2)
+    ask_for_update(cluster, update(*zero, (GROUP, 9, UPGRADE)), 1)
+    _await_level(cluster, TRANSACTION, 2)
+    ask_for_update(cluster, update(*zero), 1)
+    _await_level(cluster, TRANSACTION, 0)
+    ask_for_update(cluster, update((TRANSACTION, 2, UPGRADE), (ELIGIBLE_REPLICAS, 1, UPGRADE)), 2)
+    _await_level(cluster, TRANSACTION, 2)
 
 
 def _minimum_isr(operation: int, resource: str) -> IncrementalAlterConfigsRequest:
@@ -281,15 +283,15 @@ def _minimum_isr(operation: int, resource: str) -> IncrementalAlterConfigsReques
     return IncrementalAlterConfigsRequest(resources=[row])
 
 
-def minimum_of_in_sync_replicas_depends_on_eligible_replicas(world: World) -> None:
-    world.ask(_minimum_isr(_DELETE, ""), 1)
-    ask_for_update(world, update((ELIGIBLE_REPLICAS, 0, SAFE_DOWNGRADE)), 2)
-    _await_level(world, ELIGIBLE_REPLICAS, 0)
-    world.ask(_minimum_isr(_DELETE, ""), 1)
-    world.ask(_minimum_isr(_SET, "1"), 1)
-    ask_for_update(world, update((ELIGIBLE_REPLICAS, 1, UPGRADE)), 2)
-    _await_level(world, ELIGIBLE_REPLICAS, 1)
-    world.ask(_minimum_isr(_SET, "1"), 1)
+def minimum_of_in_sync_replicas_depends_on_eligible_replicas(cluster: ScenarioCluster) -> None:
+    cluster.ask(_minimum_isr(_DELETE, ""), 1)
+    ask_for_update(cluster, update((ELIGIBLE_REPLICAS, 0, SAFE_DOWNGRADE)), 2)
+    _await_level(cluster, ELIGIBLE_REPLICAS, 0)
+    cluster.ask(_minimum_isr(_DELETE, ""), 1)
+    cluster.ask(_minimum_isr(_SET, "1"), 1)
+    ask_for_update(cluster, update((ELIGIBLE_REPLICAS, 1, UPGRADE)), 2)
+    _await_level(cluster, ELIGIBLE_REPLICAS, 1)
+    cluster.ask(_minimum_isr(_SET, "1"), 1)
 
 
 SCENARIOS = (

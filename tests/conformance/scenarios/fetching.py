@@ -9,7 +9,7 @@ from tests.conformance.batches import batch
 from tests.conformance.setup import UNKNOWN_ID, create_topic, fill, produce
 
 if TYPE_CHECKING:
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _BY_ID = 13
 _MANY_BYTES = 1 << 20
@@ -51,117 +51,119 @@ def fetch_from(
     )
 
 
-def records_are_fetched_in_every_version(world: World) -> None:
-    topic_id = create_topic(world, world.name)
-    fill(world, world.name, b"a", b"b")
-    fill(world, world.name, b"c")
+def records_are_fetched_in_every_version(cluster: ScenarioCluster) -> None:
+    topic_id = create_topic(cluster, cluster.name)
+    fill(cluster, cluster.name, b"a", b"b")
+    fill(cluster, cluster.name, b"c")
     for version in range(4, 19):
-        topic: str | bytes = topic_id if version >= _BY_ID else world.name
+        topic: str | bytes = topic_id if version >= _BY_ID else cluster.name
         for offset in (0, 1, 2, 3):
-            world.ask(fetch_from(topic, partition_at(offset=offset)), version)
+            cluster.ask(fetch_from(topic, partition_at(offset=offset)), version)
 
 
-def offsets_outside_the_log_are_refused(world: World) -> None:
-    create_topic(world, world.name)
-    fill(world, world.name, b"a", b"b")
+def offsets_outside_the_log_are_refused(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    fill(cluster, cluster.name, b"a", b"b")
     for version in (4, 11, 12):
         for offset in (3, 99, -1, -2):
-            world.ask(fetch_from(world.name, partition_at(offset=offset)), version)
+            cluster.ask(fetch_from(cluster.name, partition_at(offset=offset)), version)
 
 
-def fetching_from_unknown_partitions_is_refused(world: World) -> None:
-    topic_id = create_topic(world, world.name)
+def fetching_from_unknown_partitions_is_refused(cluster: ScenarioCluster) -> None:
+    topic_id = create_topic(cluster, cluster.name)
     for version in (4, 7, 12):
-        world.ask(fetch_from(f"{world.name}-missing", partition_at()), version)
-        world.ask(fetch_from(world.name, partition_at(7)), version)
+        cluster.ask(fetch_from(f"{cluster.name}-missing", partition_at()), version)
+        cluster.ask(fetch_from(cluster.name, partition_at(7)), version)
     for version in (13, 17):
-        world.ask(fetch_from(UNKNOWN_ID, partition_at()), version)
-        world.ask(fetch_from(topic_id, partition_at(7)), version)
-        world.ask(fetch_from(bytes(16), partition_at()), version)
+        cluster.ask(fetch_from(UNKNOWN_ID, partition_at()), version)
+        cluster.ask(fetch_from(topic_id, partition_at(7)), version)
+        cluster.ask(fetch_from(bytes(16), partition_at()), version)
 
 
-def at_least_one_batch_is_returned(world: World) -> None:
-    create_topic(world, world.name, partitions=2)
+def at_least_one_batch_is_returned(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name, partitions=2)
     for partition in (0, 1):
-        fill(world, world.name, b"x" * 1000, partition=partition)
-        fill(world, world.name, b"y" * 1000, partition=partition)
+        fill(cluster, cluster.name, b"x" * 1000, partition=partition)
+        fill(cluster, cluster.name, b"y" * 1000, partition=partition)
     for version in (4, 12):
-        world.ask(fetch_from(world.name, partition_at(), partition_at(1), max_bytes=1), version)
+        cluster.ask(fetch_from(cluster.name, partition_at(), partition_at(1), max_bytes=1), version)
         small = [partition_at(index, partition_max_bytes=1) for index in (0, 1)]
-        world.ask(fetch_from(world.name, *small), version)
-        world.ask(fetch_from(world.name, *reversed(small)), version)
+        cluster.ask(fetch_from(cluster.name, *small), version)
+        cluster.ask(fetch_from(cluster.name, *reversed(small)), version)
         exact = partition_at(partition_max_bytes=1080)
-        world.ask(fetch_from(world.name, exact, partition_at(1, partition_max_bytes=0)), version)
+        cluster.ask(
+            fetch_from(cluster.name, exact, partition_at(1, partition_max_bytes=0)), version
+        )
 
 
-def leader_epochs_are_checked(world: World) -> None:
-    topic_id = create_topic(world, world.name)
-    fill(world, world.name, b"a")
+def leader_epochs_are_checked(cluster: ScenarioCluster) -> None:
+    topic_id = create_topic(cluster, cluster.name)
+    fill(cluster, cluster.name, b"a")
     for epoch in (-1, 0, 1, 9, -2):
-        world.ask(fetch_from(world.name, partition_at(current_leader_epoch=epoch)), 12)
-        world.ask(fetch_from(topic_id, partition_at(current_leader_epoch=epoch)), 16)
+        cluster.ask(fetch_from(cluster.name, partition_at(current_leader_epoch=epoch)), 12)
+        cluster.ask(fetch_from(topic_id, partition_at(current_leader_epoch=epoch)), 16)
     for last_epoch in (-1, 0, 3):
         row = partition_at(offset=1, last_fetched_epoch=last_epoch)
-        world.ask(fetch_from(world.name, row), 12)
+        cluster.ask(fetch_from(cluster.name, row), 12)
 
 
-def isolation_has_no_effect_without_transactions(world: World) -> None:
-    create_topic(world, world.name)
-    fill(world, world.name, b"a")
+def isolation_has_no_effect_without_transactions(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    fill(cluster, cluster.name, b"a")
     for level in (0, 1):
         for version in (4, 12):
-            request = fetch_from(world.name, partition_at())
+            request = fetch_from(cluster.name, partition_at())
             request.isolation_level = level
-            world.ask(request, version)
+            cluster.ask(request, version)
 
 
-def a_fetch_waits_for_enough_bytes(world: World) -> None:
-    topic_id = create_topic(world, world.name)
-    fill(world, world.name, b"a")
-    for version, topic in ((11, world.name), (16, topic_id)):
+def a_fetch_waits_for_enough_bytes(cluster: ScenarioCluster) -> None:
+    topic_id = create_topic(cluster, cluster.name)
+    fill(cluster, cluster.name, b"a")
+    for version, topic in ((11, cluster.name), (16, topic_id)):
         end = 1 if version == 11 else 2  # each round appends one record
         waiting = fetch_from(topic, partition_at(offset=end), max_wait_ms=_LONG_MS, min_bytes=1)
-        world.send(waiting, version, on="waiting")
-        world.ask(produce(world.name, batch(b"b")), 9)
+        cluster.send(waiting, version, on="waiting")
+        cluster.ask(produce(cluster.name, batch(b"b")), 9)
         # Kafka may read the high watermark shortly before it is raised for the new record.
-        answer = world.connection("waiting").receive()
+        answer = cluster.connection("waiting").receive()
         row = answer.responses[0].partitions[0]
-        world.record(f"v{version}", [int(row.error_code), len(row.records or b"")])
+        cluster.record(f"v{version}", [int(row.error_code), len(row.records or b"")])
 
 
-def a_fetch_ends_after_its_maximum_wait(world: World) -> None:
-    create_topic(world, world.name)
-    fill(world, world.name, b"a")
+def a_fetch_ends_after_its_maximum_wait(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    fill(cluster, cluster.name, b"a")
     for version in (4, 12):
-        patient = fetch_from(world.name, partition_at(offset=1), max_wait_ms=100, min_bytes=1)
-        world.ask(patient, version)
-        greedy = fetch_from(world.name, partition_at(), max_wait_ms=100, min_bytes=_MANY_BYTES)
-        world.ask(greedy, version)
+        patient = fetch_from(cluster.name, partition_at(offset=1), max_wait_ms=100, min_bytes=1)
+        cluster.ask(patient, version)
+        greedy = fetch_from(cluster.name, partition_at(), max_wait_ms=100, min_bytes=_MANY_BYTES)
+        cluster.ask(greedy, version)
 
 
-def an_unknown_partition_does_not_end_the_wait(world: World) -> None:
-    create_topic(world, world.name)
-    fill(world, world.name, b"a")
+def an_unknown_partition_does_not_end_the_wait(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    fill(cluster, cluster.name, b"a")
     rows = [partition_at(offset=1), partition_at(7)]
-    world.ask(fetch_from(world.name, *rows, max_wait_ms=200, min_bytes=1), 12)
+    cluster.ask(fetch_from(cluster.name, *rows, max_wait_ms=200, min_bytes=1), 12)
     rows = [partition_at(offset=1), partition_at(1, offset=9)]
-    world.ask(fetch_from(world.name, *rows, max_wait_ms=200, min_bytes=1), 12)
+    cluster.ask(fetch_from(cluster.name, *rows, max_wait_ms=200, min_bytes=1), 12)
 
 
-def a_fetch_session_returns_only_changes(world: World) -> None:
-    topic_id = create_topic(world, world.name, partitions=2)
-    fill(world, world.name, b"a")
+def a_fetch_session_returns_only_changes(cluster: ScenarioCluster) -> None:
+    topic_id = create_topic(cluster, cluster.name, partitions=2)
+    fill(cluster, cluster.name, b"a")
     rows = [partition_at(), partition_at(1)]
-    for version, topic in ((12, world.name), (16, topic_id)):
-        first = world.ask(fetch_from(topic, *rows, session_epoch=0), version)
+    for version, topic in ((12, cluster.name), (16, topic_id)):
+        first = cluster.ask(fetch_from(topic, *rows, session_epoch=0), version)
         session = first.session_id
-        world.record("has a session", session != 0)
+        cluster.record("has a session", session != 0)
         same = fetch_from(topic, session_id=session, session_epoch=1)
-        world.ask(same, version)
+        cluster.ask(same, version)
         moved = fetch_from(topic, partition_at(offset=1), session_id=session, session_epoch=2)
-        world.ask(moved, version)
-        fill(world, world.name, b"b", partition=1)
-        world.ask(fetch_from(topic, session_id=session, session_epoch=3), version)
+        cluster.ask(moved, version)
+        fill(cluster, cluster.name, b"b", partition=1)
+        cluster.ask(fetch_from(topic, session_id=session, session_epoch=3), version)
         forget = fetch_from(topic, session_id=session, session_epoch=4)
         row = FetchRequest.ForgottenTopic(partitions=[1])
         if isinstance(topic, bytes):
@@ -169,44 +171,44 @@ def a_fetch_session_returns_only_changes(world: World) -> None:
         else:
             row.topic = topic
         forget.forgotten_topics_data = [row]
-        world.ask(forget, version)
-        fill(world, world.name, b"c", partition=1)
-        world.ask(fetch_from(topic, session_id=session, session_epoch=5), version)
-        world.ask(fetch_from(topic, session_id=session, session_epoch=-1), version)
-        world.ask(fetch_from(topic, session_id=session, session_epoch=6), version)
+        cluster.ask(forget, version)
+        fill(cluster, cluster.name, b"c", partition=1)
+        cluster.ask(fetch_from(topic, session_id=session, session_epoch=5), version)
+        cluster.ask(fetch_from(topic, session_id=session, session_epoch=-1), version)
+        cluster.ask(fetch_from(topic, session_id=session, session_epoch=6), version)
 
 
-def sessions_are_checked(world: World) -> None:
-    create_topic(world, world.name)
-    fill(world, world.name, b"a")
+def sessions_are_checked(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    fill(cluster, cluster.name, b"a")
     for version in (7, 12):
-        world.ask(fetch_from(world.name, session_id=987_654, session_epoch=1), version)
-        first = world.ask(fetch_from(world.name, partition_at(), session_epoch=0), version)
+        cluster.ask(fetch_from(cluster.name, session_id=987_654, session_epoch=1), version)
+        first = cluster.ask(fetch_from(cluster.name, partition_at(), session_epoch=0), version)
         session = first.session_id
-        world.ask(fetch_from(world.name, session_id=session, session_epoch=5), version)
-        world.ask(fetch_from(world.name, session_id=session, session_epoch=1), version)
-        world.ask(fetch_from(world.name, session_id=session, session_epoch=1), version)
-        again = fetch_from(world.name, partition_at(), session_id=session, session_epoch=0)
-        world.ask(again, version)
-        world.ask(fetch_from(world.name, session_id=session, session_epoch=2), version)
-        world.ask(fetch_from(world.name, session_id=0, session_epoch=3), version)
+        cluster.ask(fetch_from(cluster.name, session_id=session, session_epoch=5), version)
+        cluster.ask(fetch_from(cluster.name, session_id=session, session_epoch=1), version)
+        cluster.ask(fetch_from(cluster.name, session_id=session, session_epoch=1), version)
+        again = fetch_from(cluster.name, partition_at(), session_id=session, session_epoch=0)
+        cluster.ask(again, version)
+        cluster.ask(fetch_from(cluster.name, session_id=session, session_epoch=2), version)
+        cluster.ask(fetch_from(cluster.name, session_id=0, session_epoch=3), version)
 
 
-def a_session_remembers_unknown_topics(world: World) -> None:
-    create_topic(world, world.name)
-    fill(world, world.name, b"a")
-    first = world.ask(fetch_from(f"{world.name}-missing", partition_at(), session_epoch=0), 12)
-    world.ask(fetch_from(world.name, session_id=first.session_id, session_epoch=1), 12)
-    by_id = world.ask(fetch_from(UNKNOWN_ID, partition_at(), session_epoch=0), 16)
-    world.ask(fetch_from(b"", session_id=by_id.session_id, session_epoch=1), 16)
+def a_session_remembers_unknown_topics(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    fill(cluster, cluster.name, b"a")
+    first = cluster.ask(fetch_from(f"{cluster.name}-missing", partition_at(), session_epoch=0), 12)
+    cluster.ask(fetch_from(cluster.name, session_id=first.session_id, session_epoch=1), 12)
+    by_id = cluster.ask(fetch_from(UNKNOWN_ID, partition_at(), session_epoch=0), 16)
+    cluster.ask(fetch_from(b"", session_id=by_id.session_id, session_epoch=1), 16)
 
 
-def unknown_replicas_are_refused(world: World) -> None:
-    create_topic(world, world.name)
-    fill(world, world.name, b"a")
-    request = fetch_from(world.name, partition_at())
+def unknown_replicas_are_refused(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    fill(cluster, cluster.name, b"a")
+    request = fetch_from(cluster.name, partition_at())
     request.replica_id = 9
-    world.ask(request, 12)
+    cluster.ask(request, 12)
 
 
 SCENARIOS = (

@@ -15,8 +15,8 @@ from tests.conformance.setup import UNKNOWN_ID, create_topic, wait_for_group_coo
 from tests.conformance.transactional_producer import NEW, start_producer
 
 if TYPE_CHECKING:
+    from tests.conformance.scenario_cluster import ScenarioCluster
     from tests.conformance.transactional_producer import Transactor
-    from tests.conformance.world import World
 
 
 def commit(
@@ -46,52 +46,52 @@ def commit(
             for topic_id, index in partitions
         ],
     )
-    return producer.world.ask(request, 6)
+    return producer.cluster.ask(request, 6)
 
 
-def transactional_commits_have_topic_ids(world: World) -> None:
-    topic_id = create_topic(world, world.name, 2)
-    wait_for_group_coordinator(world, world.name)
-    producer = start_producer(world, NEW)
+def transactional_commits_have_topic_ids(cluster: ScenarioCluster) -> None:
+    topic_id = create_topic(cluster, cluster.name, 2)
+    wait_for_group_coordinator(cluster, cluster.name)
+    producer = start_producer(cluster, NEW)
     unknown, zero = UNKNOWN_ID, bytes(16)
-    commit(producer, world.name, (topic_id, 0))
-    commit(producer, world.name, (unknown, 0))
-    commit(producer, world.name, (zero, 0), (unknown, 1), (unknown, 0))
-    commit(producer, world.name, (topic_id, 1), (topic_id, 2), (unknown, 3), (topic_id, 0))
-    commit(producer, world.name, (topic_id, 1), (topic_id, 0))
+    commit(producer, cluster.name, (topic_id, 0))
+    commit(producer, cluster.name, (unknown, 0))
+    commit(producer, cluster.name, (zero, 0), (unknown, 1), (unknown, 0))
+    commit(producer, cluster.name, (topic_id, 1), (topic_id, 2), (unknown, 3), (topic_id, 0))
+    commit(producer, cluster.name, (topic_id, 1), (topic_id, 0))
     commit(producer, "", (topic_id, 0))
     producer.commit()
 
 
-def transactional_commits_have_the_errors_of_other_commits(world: World) -> None:
-    topic_id = create_topic(world, world.name, 2)
-    wait_for_group_coordinator(world, world.name)
-    producer = start_producer(world, NEW)
-    commit(producer, f"{world.name}-unknown", (topic_id, 0), epoch=1)
-    commit(producer, f"{world.name}-unknown", (topic_id, 0), epoch=1, member_id="m")
-    joined = joined_consumer(world, world.name, world.name)
+def transactional_commits_have_the_errors_of_other_commits(cluster: ScenarioCluster) -> None:
+    topic_id = create_topic(cluster, cluster.name, 2)
+    wait_for_group_coordinator(cluster, cluster.name)
+    producer = start_producer(cluster, NEW)
+    commit(producer, f"{cluster.name}-unknown", (topic_id, 0), epoch=1)
+    commit(producer, f"{cluster.name}-unknown", (topic_id, 0), epoch=1, member_id="m")
+    joined = joined_consumer(cluster, cluster.name, cluster.name)
     for epoch in (-1, 0, 1, joined.member_epoch - 1, joined.member_epoch, joined.member_epoch + 1):
-        commit(producer, world.name, (topic_id, 0), member_id="member-a", epoch=epoch)
-    commit(producer, world.name, (topic_id, 0), member_id="other", epoch=joined.member_epoch)
-    commit(producer, world.name, (topic_id, 0))
+        commit(producer, cluster.name, (topic_id, 0), member_id="member-a", epoch=epoch)
+    commit(producer, cluster.name, (topic_id, 0), member_id="other", epoch=joined.member_epoch)
+    commit(producer, cluster.name, (topic_id, 0))
     producer.abort()
 
 
-def deleted_groups_have_messages(world: World) -> None:
-    create_topic(world, world.name)
-    joined_consumer(world, world.name, world.name)
-    names = [world.name, f"{world.name}-unknown", "", world.name]
-    world.probe(DELETE_UNNAMED, 2)
-    world.ask(DeleteGroupsRequest(groups_names=names), 3)
+def deleted_groups_have_messages(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    joined_consumer(cluster, cluster.name, cluster.name)
+    names = [cluster.name, f"{cluster.name}-unknown", "", cluster.name]
+    cluster.probe(DELETE_UNNAMED, 2)
+    cluster.ask(DeleteGroupsRequest(groups_names=names), 3)
 
 
-def deleted_classic_groups_have_messages(world: World) -> None:
-    stable_group(world, world.name)
-    world.ask(DeleteGroupsRequest(groups_names=[world.name]), 3)
+def deleted_classic_groups_have_messages(cluster: ScenarioCluster) -> None:
+    stable_group(cluster, cluster.name)
+    cluster.ask(DeleteGroupsRequest(groups_names=[cluster.name]), 3)
 
 
-def clients_name_the_cluster_and_the_node(world: World) -> None:
-    cluster_id = world.probe(DescribeClusterRequest(), 0).cluster_id
+def clients_name_the_cluster_and_the_node(cluster: ScenarioCluster) -> None:
+    cluster_id = cluster.probe(DescribeClusterRequest(), 0).cluster_id
     for named in (None, cluster_id, "", "another"):
         for node_id in (-1, 0, 1, 2, -2):
             request = ApiVersionsRequest(
@@ -100,9 +100,9 @@ def clients_name_the_cluster_and_the_node(world: World) -> None:
                 cluster_id=named,
                 node_id=node_id,
             )
-            answer = world.probe(request, 5)
+            answer = cluster.probe(request, 5)
             name = "its own" if named == cluster_id else named
-            world.record(
+            cluster.record(
                 f"cluster {name!r}, node {node_id}",
                 [answer.error_code, bool(answer.api_keys), bool(answer.supported_features)],
             )

@@ -13,7 +13,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from tests.conformance.setup import UNKNOWN_ID, create_topic, wait_for_group_coordinator
 
 if TYPE_CHECKING:
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _VERSIONS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13)
 
@@ -32,112 +32,112 @@ def _by_id(*ids: bytes) -> MetadataRequest:
     )
 
 
-def metadata_of_a_topic_in_every_version(world: World) -> None:
-    create_topic(world, world.name, partitions=3)
+def metadata_of_a_topic_in_every_version(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name, partitions=3)
     for version in _VERSIONS:
-        world.ask(_named(world.name), version)
+        cluster.ask(_named(cluster.name), version)
 
 
-def metadata_of_no_topics_is_the_brokers(world: World) -> None:
+def metadata_of_no_topics_is_the_brokers(cluster: ScenarioCluster) -> None:
     for version in _VERSIONS[1:]:
-        world.ask(MetadataRequest(topics=[]), version)
+        cluster.ask(MetadataRequest(topics=[]), version)
 
 
-def metadata_of_all_topics_includes_ours(world: World) -> None:
-    create_topic(world, world.name)
+def metadata_of_all_topics_includes_ours(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
     for version in (0, 1, 9, 12):
         every: list[MetadataRequest.MetadataRequestTopic] | None = None if version else []
-        response = world.connection("main").call(MetadataRequest(topics=every), version)
+        response = cluster.connection("main").call(MetadataRequest(topics=every), version)
         names = [topic.name for topic in response.topics]
-        world.record(f"v{version} is there", world.name in names)
+        cluster.record(f"v{version} is there", cluster.name in names)
 
 
-def metadata_of_unknown_and_invalid_topics(world: World) -> None:
+def metadata_of_unknown_and_invalid_topics(cluster: ScenarioCluster) -> None:
     for version in (4, 5, 8, 9, 12, 13):
-        world.ask(_named(f"{world.name}-missing", "in valid", "", ".."), version)
+        cluster.ask(_named(f"{cluster.name}-missing", "in valid", "", ".."), version)
 
 
-def metadata_by_topic_id(world: World) -> None:
-    topic_id = create_topic(world, world.name, partitions=2)
+def metadata_by_topic_id(cluster: ScenarioCluster) -> None:
+    topic_id = create_topic(cluster, cluster.name, partitions=2)
     for version in (12, 13):
-        world.ask(_by_id(topic_id), version)
-        world.ask(_by_id(UNKNOWN_ID), version)
-        world.ask(_by_id(topic_id, UNKNOWN_ID), version)
+        cluster.ask(_by_id(topic_id), version)
+        cluster.ask(_by_id(UNKNOWN_ID), version)
+        cluster.ask(_by_id(topic_id, UNKNOWN_ID), version)
 
 
-def metadata_that_mixes_names_and_ids(world: World) -> None:
-    topic_id = create_topic(world, world.name)
+def metadata_that_mixes_names_and_ids(cluster: ScenarioCluster) -> None:
+    topic_id = create_topic(cluster, cluster.name)
     mixed = _by_id(topic_id)
-    mixed.topics = [*(mixed.topics or []), *(_named(world.name).topics or [])]
-    world.ask(mixed, 12)
-    world.ask(_by_id(topic_id), 10)
+    mixed.topics = [*(mixed.topics or []), *(_named(cluster.name).topics or [])]
+    cluster.ask(mixed, 12)
+    cluster.ask(_by_id(topic_id), 10)
 
 
-def metadata_creates_a_topic_when_allowed(world: World) -> None:
-    world.ask(_named(f"{world.name}-forbidden"), 9)
-    world.ask(_named(world.name, auto_create=True), 9)
-    world.call_until(
-        _named(world.name), 9, lambda found: found.topics[0].error_code == ErrorCode.NONE
+def metadata_creates_a_topic_when_allowed(cluster: ScenarioCluster) -> None:
+    cluster.ask(_named(f"{cluster.name}-forbidden"), 9)
+    cluster.ask(_named(cluster.name, auto_create=True), 9)
+    cluster.call_until(
+        _named(cluster.name), 9, lambda found: found.topics[0].error_code == ErrorCode.NONE
     )
-    world.ask(_named("in valid", auto_create=True), 9)
+    cluster.ask(_named("in valid", auto_create=True), 9)
 
 
-def metadata_returns_authorized_operations(world: World) -> None:
-    create_topic(world, world.name)
+def metadata_returns_authorized_operations(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
     for version in (8, 10, 11, 13):
-        request = _named(world.name)
+        request = _named(cluster.name)
         request.include_topic_authorized_operations = True
         request.include_cluster_authorized_operations = version <= 10
-        world.ask(request, version)
+        cluster.ask(request, version)
 
 
-def metadata_marks_internal_topics(world: World) -> None:
-    wait_for_group_coordinator(world, world.name)
-    response = world.connection("main").call(_named("__consumer_offsets"), 12)
+def metadata_marks_internal_topics(cluster: ScenarioCluster) -> None:
+    wait_for_group_coordinator(cluster, cluster.name)
+    response = cluster.connection("main").call(_named("__consumer_offsets"), 12)
     (topic,) = response.topics
-    world.record("error", int(topic.error_code))
-    world.record("internal", topic.is_internal)
-    world.record("partitions", len(topic.partitions))
+    cluster.record("error", int(topic.error_code))
+    cluster.record("internal", topic.is_internal)
+    cluster.record("partitions", len(topic.partitions))
 
 
-def topic_partitions_are_described(world: World) -> None:
-    create_topic(world, world.name, partitions=3)
-    rows = [DescribeTopicPartitionsRequest.TopicRequest(name=world.name)]
-    world.ask(DescribeTopicPartitionsRequest(topics=rows), 0)
-    unknown = [DescribeTopicPartitionsRequest.TopicRequest(name=f"{world.name}-missing")]
-    world.ask(DescribeTopicPartitionsRequest(topics=[*rows, *unknown]), 0)
+def topic_partitions_are_described(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name, partitions=3)
+    rows = [DescribeTopicPartitionsRequest.TopicRequest(name=cluster.name)]
+    cluster.ask(DescribeTopicPartitionsRequest(topics=rows), 0)
+    unknown = [DescribeTopicPartitionsRequest.TopicRequest(name=f"{cluster.name}-missing")]
+    cluster.ask(DescribeTopicPartitionsRequest(topics=[*rows, *unknown]), 0)
     invalid = [DescribeTopicPartitionsRequest.TopicRequest(name="in valid")]
-    world.ask(DescribeTopicPartitionsRequest(topics=invalid), 0)
+    cluster.ask(DescribeTopicPartitionsRequest(topics=invalid), 0)
 
 
-def topic_partitions_are_described_in_pages(world: World) -> None:
-    first, second = f"{world.name}-a", f"{world.name}-b"
-    create_topic(world, first, partitions=3)
-    create_topic(world, second, partitions=3)
+def topic_partitions_are_described_in_pages(cluster: ScenarioCluster) -> None:
+    first, second = f"{cluster.name}-a", f"{cluster.name}-b"
+    create_topic(cluster, first, partitions=3)
+    create_topic(cluster, second, partitions=3)
     rows = [DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in (second, first)]
-    page = world.ask(DescribeTopicPartitionsRequest(topics=rows, response_partition_limit=2), 0)
+    page = cluster.ask(DescribeTopicPartitionsRequest(topics=rows, response_partition_limit=2), 0)
     cursor = DescribeTopicPartitionsRequest.Cursor(
         topic_name=page.next_cursor.topic_name, partition_index=page.next_cursor.partition_index
     )
-    world.ask(
+    cluster.ask(
         DescribeTopicPartitionsRequest(topics=rows, response_partition_limit=2, cursor=cursor), 0
     )
     last = DescribeTopicPartitionsRequest.Cursor(topic_name=second, partition_index=1)
-    world.ask(DescribeTopicPartitionsRequest(topics=rows, cursor=last), 0)
+    cluster.ask(DescribeTopicPartitionsRequest(topics=rows, cursor=last), 0)
     beyond = DescribeTopicPartitionsRequest.Cursor(topic_name=second, partition_index=7)
-    world.ask(DescribeTopicPartitionsRequest(topics=rows, cursor=beyond), 0)
+    cluster.ask(DescribeTopicPartitionsRequest(topics=rows, cursor=beyond), 0)
     negative = DescribeTopicPartitionsRequest.Cursor(topic_name=first, partition_index=-1)
-    world.ask(DescribeTopicPartitionsRequest(topics=rows, cursor=negative), 0)
-    world.ask(DescribeTopicPartitionsRequest(topics=rows, response_partition_limit=0), 0)
+    cluster.ask(DescribeTopicPartitionsRequest(topics=rows, cursor=negative), 0)
+    cluster.ask(DescribeTopicPartitionsRequest(topics=rows, response_partition_limit=0), 0)
 
 
-def the_cluster_is_described(world: World) -> None:
+def the_cluster_is_described(cluster: ScenarioCluster) -> None:
     for version in (0, 1, 2):
-        world.ask(DescribeClusterRequest(), version)
-        world.ask(DescribeClusterRequest(include_cluster_authorized_operations=True), version)
+        cluster.ask(DescribeClusterRequest(), version)
+        cluster.ask(DescribeClusterRequest(include_cluster_authorized_operations=True), version)
     for endpoint_type in (2, 9):
-        world.ask(DescribeClusterRequest(endpoint_type=endpoint_type), 1)
-    world.ask(DescribeClusterRequest(include_fenced_brokers=True), 2)
+        cluster.ask(DescribeClusterRequest(endpoint_type=endpoint_type), 1)
+    cluster.ask(DescribeClusterRequest(include_fenced_brokers=True), 2)
 
 
 SCENARIOS = (

@@ -29,7 +29,7 @@ from tests.conformance.setup import create_topic
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _JOIN, _SYNC, _HEARTBEAT, _LEAVE_GROUP, _CONSUMER = 9, 5, 4, 5, 1
 _SESSION_MS, _REBALANCE_MS = 30_000, 10_000
@@ -141,19 +141,19 @@ class Play:
     the hashes of member ids decide which member gets one more.
     """
 
-    def __init__(self, world: World, partitions: int = 4, name: str = "") -> None:
-        self.world = world
-        self.consumers: Consumers = new_group(world, partitions, name or world.name)
+    def __init__(self, cluster: ScenarioCluster, partitions: int = 4, name: str = "") -> None:
+        self.cluster = cluster
+        self.consumers: Consumers = new_group(cluster, partitions, name or cluster.name)
         self.group, self.topic = self.consumers.group, self.consumers.topic
         self.classics = Classics(self.group, self.topic)
 
     def look(self) -> None:
         """Describe the group with the APIs of both protocols, and list it."""
-        world = self.world
-        world.ask(ConsumerGroupDescribeRequest(group_ids=[self.group]), 1)
-        world.ask(DescribeGroupsRequest(groups=[self.group]), 6)
-        listed = world.probe(ListGroupsRequest(), 5)
-        world.record(
+        cluster = self.cluster
+        cluster.ask(ConsumerGroupDescribeRequest(group_ids=[self.group]), 1)
+        cluster.ask(DescribeGroupsRequest(groups=[self.group]), 6)
+        listed = cluster.probe(ListGroupsRequest(), 5)
+        cluster.record(
             "listed",
             [
                 f"{each.protocol_type} {each.group_state} {each.group_type}"
@@ -164,7 +164,7 @@ class Play:
 
     def classic(self, *partitions: int, instance: str | None = None) -> str:
         """Create a Stable classic group of one member with these partitions; return its id."""
-        ask, classics = self.world.ask, self.classics
+        ask, classics = self.cluster.ask, self.classics
         joined = ask(classics.join(instance=instance), _JOIN)
         if joined.generation_id < 0:
             joined = ask(classics.join(joined.member_id), _JOIN)
@@ -175,30 +175,30 @@ class Play:
 
     def two_classics(self, *shares: Sequence[int]) -> tuple[str, str]:
         """Create a Stable classic group of two members; return the ids of leader and follower."""
-        world, classics = self.world, self.classics
+        cluster, classics = self.cluster, self.classics
         leader = self.classic(*shares[0])
-        refused = world.ask(classics.join(), _JOIN, on="second")
+        refused = cluster.ask(classics.join(), _JOIN, on="second")
         second: str = refused.member_id
-        world.send(classics.join(second), _JOIN, on="second")
-        world.call_until(
+        cluster.send(classics.join(second), _JOIN, on="second")
+        cluster.call_until(
             classics.heartbeat(leader, 1), _HEARTBEAT, lambda found: found.error_code != 0
         )
-        joined = world.ask(classics.join(leader), _JOIN)
-        world.receive("second", title="the join of the second")
-        world.send(classics.sync(second, joined.generation_id), _SYNC, on="second")
+        joined = cluster.ask(classics.join(leader), _JOIN)
+        cluster.receive("second", title="the join of the second")
+        cluster.send(classics.sync(second, joined.generation_id), _SYNC, on="second")
         given = {
             each: share(self.topic, *partitions)
             for each, partitions in zip((leader, second), shares, strict=True)
         }
-        world.ask(classics.sync(leader, joined.generation_id, given), _SYNC)
-        world.receive("second", title="the sync of the second")
+        cluster.ask(classics.sync(leader, joined.generation_id, given), _SYNC)
+        cluster.receive("second", title="the sync of the second")
         return leader, second
 
     def rejoin(self, member: str, owned: Sequence[int] | None = None, **fields: Any) -> int:  # noqa: ANN401
         """Join and sync as a classic member of a consumer group; return the generation."""
-        joined = self.world.ask(self.classics.join(member, owned=owned, **fields), _JOIN)
+        joined = self.cluster.ask(self.classics.join(member, owned=owned, **fields), _JOIN)
         generation: int = joined.generation_id
-        self.world.ask(
+        self.cluster.ask(
             self.classics.sync(joined.member_id, generation, instance=fields.get("instance")),
             _SYNC,
         )
@@ -206,7 +206,7 @@ class Play:
 
     def mixed(self) -> str:
         """Upgrade a group by a second member and reconcile both; return the classic member's id."""
-        ask, consumers = self.world.ask, self.consumers
+        ask, consumers = self.cluster.ask, self.consumers
         member = self.classic(0, 1, 2, 3)
         ask(consumers.join("c"), _CONSUMER)
         self.rejoin(member, [0, 1, 2, 3])
@@ -215,9 +215,9 @@ class Play:
         return member
 
 
-def a_consumer_upgrades_a_classic_group(world: World) -> None:
-    play = Play(world)
-    ask, classics, consumers = world.ask, play.classics, play.consumers
+def a_consumer_upgrades_a_classic_group(cluster: ScenarioCluster) -> None:
+    play = Play(cluster)
+    ask, classics, consumers = cluster.ask, play.classics, play.consumers
     member = play.classic(0, 1, 2, 3)
     for epoch in (1, -1):
         ask(consumers.heartbeat("c", epoch), _CONSUMER)
@@ -237,9 +237,9 @@ def a_consumer_upgrades_a_classic_group(world: World) -> None:
     ask(fetch(play.group, play.topic, 0), 9)
 
 
-def a_third_member_gets_a_share(world: World) -> None:
-    play = Play(world, partitions=6)
-    ask, consumers = world.ask, play.consumers
+def a_third_member_gets_a_share(cluster: ScenarioCluster) -> None:
+    play = Play(cluster, partitions=6)
+    ask, consumers = cluster.ask, play.consumers
     first, second = play.two_classics((0, 1, 2), (3, 4, 5))
     ask(consumers.join("c"), _CONSUMER)
     play.rejoin(first, [0, 1, 2])
@@ -252,9 +252,9 @@ def a_third_member_gets_a_share(world: World) -> None:
     play.look()
 
 
-def an_eager_member_revokes_by_joining(world: World) -> None:
-    play = Play(world)
-    ask, classics, consumers = world.ask, play.classics, play.consumers
+def an_eager_member_revokes_by_joining(cluster: ScenarioCluster) -> None:
+    play = Play(cluster)
+    ask, classics, consumers = cluster.ask, play.classics, play.consumers
     member = play.classic(0, 1, 2, 3)
     ask(consumers.join("c"), _CONSUMER)
     joined = ask(classics.join(member, words(play.topic, version=0)), _JOIN)
@@ -264,37 +264,41 @@ def an_eager_member_revokes_by_joining(world: World) -> None:
     play.look()
 
 
-def waiting_joins_are_answered_at_the_upgrade(world: World) -> None:
-    other = f"{world.name}-topic-2"
-    create_topic(world, other)
-    play = Play(world)
-    ask, classics = world.ask, play.classics
+def waiting_joins_are_answered_at_the_upgrade(cluster: ScenarioCluster) -> None:
+    other = f"{cluster.name}-topic-2"
+    create_topic(cluster, other)
+    play = Play(cluster)
+    ask, classics = cluster.ask, play.classics
     member = play.classic(0, 1, 2, 3)
     refused = ask(classics.join(), _JOIN, on="second")
-    world.send(classics.join(refused.member_id), _JOIN, on="second")
-    world.call_until(classics.heartbeat(member, 1), _HEARTBEAT, lambda found: found.error_code != 0)
+    cluster.send(classics.join(refused.member_id), _JOIN, on="second")
+    cluster.call_until(
+        classics.heartbeat(member, 1), _HEARTBEAT, lambda found: found.error_code != 0
+    )
     # The new member supports the group's protocol, but the group has no assignment yet.
     ask(play.consumers.join("c", subscribed_topic_names=[other]), _CONSUMER)
-    world.receive("second", title="the join of the second")
+    cluster.receive("second", title="the join of the second")
     play.look()
     ask(classics.heartbeat(member, 1), _HEARTBEAT)
     play.rejoin(refused.member_id)
 
 
-def waiting_syncs_are_answered_at_the_upgrade(world: World) -> None:
-    play = Play(world)
-    ask, classics = world.ask, play.classics
+def waiting_syncs_are_answered_at_the_upgrade(cluster: ScenarioCluster) -> None:
+    play = Play(cluster)
+    ask, classics = cluster.ask, play.classics
     member = play.classic(0, 1, 2, 3)
     refused = ask(classics.join(), _JOIN, on="second")
     second = refused.member_id
-    world.send(classics.join(second), _JOIN, on="second")
-    world.call_until(classics.heartbeat(member, 1), _HEARTBEAT, lambda found: found.error_code != 0)
+    cluster.send(classics.join(second), _JOIN, on="second")
+    cluster.call_until(
+        classics.heartbeat(member, 1), _HEARTBEAT, lambda found: found.error_code != 0
+    )
     joined = ask(classics.join(member), _JOIN)
-    world.receive("second", title="the join of the second")
-    world.send(classics.sync(second, joined.generation_id), _SYNC, on="second")
+    cluster.receive("second", title="the join of the second")
+    cluster.send(classics.sync(second, joined.generation_id), _SYNC, on="second")
     _until_parked()
     ask(play.consumers.join("c"), _CONSUMER)
-    world.receive("second", title="the sync of the second")
+    cluster.receive("second", title="the sync of the second")
     ask(classics.sync(member, joined.generation_id), _SYNC)
 
 
@@ -303,12 +307,12 @@ def _until_parked() -> None:
     time.sleep(0.1)
 
 
-def groups_with_invalid_subscriptions_stay_classic(world: World) -> None:
+def groups_with_invalid_subscriptions_stay_classic(cluster: ScenarioCluster) -> None:
     def tried(
         name: str, subscription: Callable[[Play], bytes | None], given: Callable[[Play], bytes]
     ) -> None:
-        play = Play(world, partitions=1, name=f"{world.name}-{name}")
-        ask, classics = world.ask, play.classics
+        play = Play(cluster, partitions=1, name=f"{cluster.name}-{name}")
+        ask, classics = cluster.ask, play.classics
         refused = ask(classics.join(), _JOIN)
         joined = ask(classics.join(refused.member_id, subscription(play)), _JOIN)
         member = joined.member_id
@@ -329,9 +333,9 @@ def groups_with_invalid_subscriptions_stay_classic(world: World) -> None:
     tried("later", lambda play: b"\0\x63" + words(play.topic)[2:], lambda _: b"")
 
 
-def groups_of_other_protocol_types_stay_classic(world: World) -> None:
-    play = Play(world)
-    ask, classics = world.ask, play.classics
+def groups_of_other_protocol_types_stay_classic(cluster: ScenarioCluster) -> None:
+    play = Play(cluster)
+    ask, classics = cluster.ask, play.classics
     refused = ask(classics.join(kind="connect"), _JOIN)
     joined = ask(classics.join(refused.member_id, kind="connect"), _JOIN)
     member = joined.member_id
@@ -340,17 +344,17 @@ def groups_of_other_protocol_types_stay_classic(world: World) -> None:
     ask(classics.heartbeat(member, 1), _HEARTBEAT)
 
 
-def a_group_with_a_partition_assigned_twice_is_not_upgraded(world: World) -> None:
-    play = Play(world)
+def a_group_with_a_partition_assigned_twice_is_not_upgraded(cluster: ScenarioCluster) -> None:
+    play = Play(cluster)
     play.two_classics((0, 1, 2), (2, 3))
-    world.ask(play.consumers.join("c"), _CONSUMER)
-    world.ask(DescribeGroupsRequest(groups=[play.group]), 6)
+    cluster.ask(play.consumers.join("c"), _CONSUMER)
+    cluster.ask(DescribeGroupsRequest(groups=[play.group]), 6)
 
 
-def classic_members_join_a_consumer_group(world: World) -> None:
+def classic_members_join_a_consumer_group(cluster: ScenarioCluster) -> None:
     for version in range(10):
-        play = Play(world, name=f"{world.name}-{version}")
-        ask, classics, consumers = world.ask, play.classics, play.consumers
+        play = Play(cluster, name=f"{cluster.name}-{version}")
+        ask, classics, consumers = cluster.ask, play.classics, play.consumers
         ask(consumers.join("c"), _CONSUMER)
         joined = ask(classics.join(), version)
         if joined.generation_id < 0:
@@ -367,12 +371,12 @@ def classic_members_join_a_consumer_group(world: World) -> None:
         ask(classics.leave((member, None)), max(3, min(version, _LEAVE_GROUP)))
 
 
-def any_member_id_is_accepted(world: World) -> None:
-    play = Play(world)
-    ask, classics, consumers = world.ask, play.classics, play.consumers
+def any_member_id_is_accepted(cluster: ScenarioCluster) -> None:
+    play = Play(cluster)
+    ask, classics, consumers = cluster.ask, play.classics, play.consumers
     ask(consumers.join("c"), _CONSUMER)
     refused = ask(classics.join(), _JOIN)
-    world.record("length of an id", len(refused.member_id))
+    cluster.record("length of an id", len(refused.member_id))
     ask(classics.heartbeat(refused.member_id, 2), _HEARTBEAT)
     ask(classics.sync(refused.member_id, 2), _SYNC)
     ask(classics.leave((refused.member_id, None)), _LEAVE_GROUP)
@@ -380,9 +384,9 @@ def any_member_id_is_accepted(world: World) -> None:
     play.look()
 
 
-def requests_of_classic_members_are_checked(world: World) -> None:
-    play = Play(world)
-    ask, classics, consumers = world.ask, play.classics, play.consumers
+def requests_of_classic_members_are_checked(cluster: ScenarioCluster) -> None:
+    play = Play(cluster)
+    ask, classics, consumers = cluster.ask, play.classics, play.consumers
     ask(consumers.join("c"), _CONSUMER)
     offers: tuple[tuple[str, Sequence[str]], ...]
     offers = (("connect", ("range",)), ("", ("range",)), ("consumer", ()))
@@ -410,9 +414,9 @@ def requests_of_classic_members_are_checked(world: World) -> None:
     ask(classics.join("m", instance="i"), _JOIN)
 
 
-def assignments_are_in_the_members_version(world: World) -> None:
-    play = Play(world)
-    ask, classics = world.ask, play.classics
+def assignments_are_in_the_members_version(cluster: ScenarioCluster) -> None:
+    play = Play(cluster)
+    ask, classics = cluster.ask, play.classics
     ask(play.consumers.join("c", subscribed_topic_names=[]), _CONSUMER)
     for version in range(4):
         joined = ask(classics.join("m", words(play.topic, version=version)), _JOIN)
@@ -421,11 +425,11 @@ def assignments_are_in_the_members_version(world: World) -> None:
     ask(classics.sync("m", joined.generation_id), _SYNC)
 
 
-def subscriptions_of_classic_members_change(world: World) -> None:
-    other = f"{world.name}-topic-2"
-    create_topic(world, other, 2)
-    play = Play(world, partitions=2)
-    ask, classics, consumers = world.ask, play.classics, play.consumers
+def subscriptions_of_classic_members_change(cluster: ScenarioCluster) -> None:
+    other = f"{cluster.name}-topic-2"
+    create_topic(cluster, other, 2)
+    play = Play(cluster, partitions=2)
+    ask, classics, consumers = cluster.ask, play.classics, play.consumers
     ask(consumers.join("c", subscribed_topic_names=[]), _CONSUMER)
     joined = ask(classics.join("m"), _JOIN)
     ask(classics.sync("m", joined.generation_id), _SYNC)
@@ -442,9 +446,9 @@ def subscriptions_of_classic_members_change(world: World) -> None:
     play.look()
 
 
-def a_classic_member_changes_protocol_with_its_own_id(world: World) -> None:
-    play = Play(world)
-    ask, classics, consumers = world.ask, play.classics, play.consumers
+def a_classic_member_changes_protocol_with_its_own_id(cluster: ScenarioCluster) -> None:
+    play = Play(cluster)
+    ask, classics, consumers = cluster.ask, play.classics, play.consumers
     member = play.classic(0, 1, 2, 3)
     ask(consumers.join(member), _CONSUMER)
     play.look()
@@ -458,10 +462,10 @@ def a_classic_member_changes_protocol_with_its_own_id(world: World) -> None:
     play.look()
 
 
-def a_member_that_changes_protocol_after_a_leave_gets_no_more(world: World) -> None:
+def a_member_that_changes_protocol_after_a_leave_gets_no_more(cluster: ScenarioCluster) -> None:
     """Leave a removed member's partitions unassigned until the group rebalances."""
-    play = Play(world)
-    ask, consumers = world.ask, play.consumers
+    play = Play(cluster)
+    ask, consumers = cluster.ask, play.consumers
     leader, second = play.two_classics([0, 1], [2, 3])
     ask(play.classics.leave((second, None)), _LEAVE_GROUP)
     over = ask(consumers.join(leader), _CONSUMER)
@@ -470,9 +474,9 @@ def a_member_that_changes_protocol_after_a_leave_gets_no_more(world: World) -> N
     play.look()
 
 
-def static_members_change_their_protocol(world: World) -> None:
-    play = Play(world)
-    ask, classics, consumers = world.ask, play.classics, play.consumers
+def static_members_change_their_protocol(cluster: ScenarioCluster) -> None:
+    play = Play(cluster)
+    ask, classics, consumers = cluster.ask, play.classics, play.consumers
     member = play.classic(0, 1, 2, 3, instance="i")
     ask(consumers.join("c", instance_id="i"), _CONSUMER)
     play.look()
@@ -489,11 +493,11 @@ def static_members_change_their_protocol(world: World) -> None:
     ask(classics.heartbeat(member, joined.generation_id, "i"), _HEARTBEAT)
 
 
-def a_static_successor_may_subscribe_to_other_topics(world: World) -> None:
-    other = f"{world.name}-topic-2"
-    create_topic(world, other, 2)
-    play = Play(world, partitions=2)
-    ask, classics, consumers = world.ask, play.classics, play.consumers
+def a_static_successor_may_subscribe_to_other_topics(cluster: ScenarioCluster) -> None:
+    other = f"{cluster.name}-topic-2"
+    create_topic(cluster, other, 2)
+    play = Play(cluster, partitions=2)
+    ask, classics, consumers = cluster.ask, play.classics, play.consumers
     ask(consumers.join("c", instance_id="i"), _CONSUMER)
     joined = ask(classics.join("", words(other), instance="i"), _JOIN)
     member = joined.member_id
@@ -506,9 +510,9 @@ def a_static_successor_may_subscribe_to_other_topics(world: World) -> None:
     play.look()
 
 
-def static_members_of_both_protocols_share_a_group(world: World) -> None:
-    play = Play(world)
-    ask, classics, consumers = world.ask, play.classics, play.consumers
+def static_members_of_both_protocols_share_a_group(cluster: ScenarioCluster) -> None:
+    play = Play(cluster)
+    ask, classics, consumers = cluster.ask, play.classics, play.consumers
     ask(consumers.join("c", instance_id="i-1"), _CONSUMER)
     joined = ask(classics.join(instance="i-2"), _JOIN)
     member, generation = joined.member_id, joined.generation_id
@@ -518,7 +522,7 @@ def static_members_of_both_protocols_share_a_group(world: World) -> None:
         ask(classics.sync(wrong, generation, instance=instance), _SYNC)
         ask(classics.join(wrong, instance=instance), _JOIN)
     again = ask(classics.join(instance="i-2"), _JOIN)
-    world.record("a new id", again.member_id != member)
+    cluster.record("a new id", again.member_id != member)
     ask(classics.heartbeat(member, generation, "i-2"), _HEARTBEAT)
     ask(classics.sync(again.member_id, again.generation_id, instance="i-2"), _SYNC)
     # A static member of each protocol leaves temporarily; only the consumer can report it.
@@ -530,9 +534,9 @@ def static_members_of_both_protocols_share_a_group(world: World) -> None:
     ask(consumers.join("f", instance_id="i-2"), _CONSUMER)
 
 
-def the_last_consumer_leaves_a_classic_group_behind(world: World) -> None:
-    play = Play(world)
-    ask, classics, consumers = world.ask, play.classics, play.consumers
+def the_last_consumer_leaves_a_classic_group_behind(cluster: ScenarioCluster) -> None:
+    play = Play(cluster)
+    ask, classics, consumers = cluster.ask, play.classics, play.consumers
     member = play.mixed()
     ask(commit(play.group, play.topic, 0, member_id=member, epoch=2), 9)
     ask(consumers.heartbeat("c", _LEAVE), _CONSUMER)
@@ -549,9 +553,9 @@ def the_last_consumer_leaves_a_classic_group_behind(world: World) -> None:
     play.look()
 
 
-def members_are_removed_by_administrators(world: World) -> None:
-    play = Play(world)
-    ask, classics = world.ask, play.classics
+def members_are_removed_by_administrators(cluster: ScenarioCluster) -> None:
+    play = Play(cluster)
+    ask, classics = cluster.ask, play.classics
     member = play.mixed()
     play.rejoin("m", metadata=words())
     ask(classics.leave(("m", None), ("unknown", None), ("", "i")), _LEAVE_GROUP)
@@ -562,9 +566,9 @@ def members_are_removed_by_administrators(world: World) -> None:
     ask(DescribeGroupsRequest(groups=[play.group]), 6)
 
 
-def all_consumers_may_be_removed_at_once(world: World) -> None:
-    play = Play(world)
-    ask, classics, consumers = world.ask, play.classics, play.consumers
+def all_consumers_may_be_removed_at_once(cluster: ScenarioCluster) -> None:
+    play = Play(cluster)
+    ask, classics, consumers = cluster.ask, play.classics, play.consumers
     member = play.mixed()
     ask(consumers.join("d", subscribed_topic_names=[]), _CONSUMER)
     ask(classics.leave(("c", None), ("d", None)), _LEAVE_GROUP)
@@ -572,9 +576,9 @@ def all_consumers_may_be_removed_at_once(world: World) -> None:
     ask(classics.heartbeat(member, 2), _HEARTBEAT)
 
 
-def members_that_do_not_sync_or_join_in_time_are_removed(world: World) -> None:
-    play = Play(world)
-    ask, classics, consumers = world.ask, play.classics, play.consumers
+def members_that_do_not_sync_or_join_in_time_are_removed(cluster: ScenarioCluster) -> None:
+    play = Play(cluster)
+    ask, classics, consumers = cluster.ask, play.classics, play.consumers
     ask(consumers.join("c"), _CONSUMER)
     described = ConsumerGroupDescribeRequest(group_ids=[play.group])
 
@@ -582,19 +586,19 @@ def members_that_do_not_sync_or_join_in_time_are_removed(world: World) -> None:
         return len(found.groups[0].members) == 1
 
     ask(classics.join("m", rebalance_ms=300), _JOIN)
-    world.call_until(described, 1, alone)
+    cluster.call_until(described, 1, alone)
     ask(classics.heartbeat("m", 3), _HEARTBEAT)
     joined = ask(classics.join("n", rebalance_ms=300), _JOIN)
     ask(classics.sync("n", joined.generation_id), _SYNC)
     topics = [play.topic, f"{play.topic}-2"]
     ask(consumers.heartbeat("c", 2, subscribed_topic_names=topics), _CONSUMER)
     ask(classics.heartbeat("n", joined.generation_id), _HEARTBEAT)
-    world.call_until(described, 1, alone)
+    cluster.call_until(described, 1, alone)
 
 
-def commits_and_fetches_are_checked_by_the_members_protocol(world: World) -> None:
-    play = Play(world)
-    ask = world.ask
+def commits_and_fetches_are_checked_by_the_members_protocol(cluster: ScenarioCluster) -> None:
+    play = Play(cluster)
+    ask = cluster.ask
     member = play.classic(0, 1, 2, 3)
     ask(play.consumers.join("c"), _CONSUMER)
     play.rejoin(member, [0, 1, 2, 3])
@@ -613,36 +617,36 @@ def commits_and_fetches_are_checked_by_the_members_protocol(world: World) -> Non
 # The scenario for each policy
 
 
-def the_migration_policy_is_applied(world: World) -> None:
-    upgrade = Play(world, name=f"{world.name}-up")
-    ask = world.ask
+def the_migration_policy_is_applied(cluster: ScenarioCluster) -> None:
+    upgrade = Play(cluster, name=f"{cluster.name}-up")
+    ask = cluster.ask
     member = upgrade.classic(0, 1, 2, 3)
     ask(upgrade.consumers.join("c"), _CONSUMER)
     ask(upgrade.classics.heartbeat(member, 1), _HEARTBEAT)
     ask(upgrade.classics.join(member, owned=[0, 1, 2, 3]), _JOIN)
     upgrade.look()
 
-    entry = Play(world, name=f"{world.name}-in")
+    entry = Play(cluster, name=f"{cluster.name}-in")
     ask(entry.consumers.join("c"), _CONSUMER)
     ask(entry.classics.join(), _JOIN)
     ask(entry.classics.join("m"), _JOIN)
     ask(entry.classics.join(instance="i"), _JOIN)
     ask(entry.consumers.heartbeat("c", _LEAVE), _CONSUMER)
-    world.ask(ConsumerGroupDescribeRequest(group_ids=[entry.group]), 1)
+    cluster.ask(ConsumerGroupDescribeRequest(group_ids=[entry.group]), 1)
 
-    downgrade = Play(world, name=f"{world.name}-down")
+    downgrade = Play(cluster, name=f"{cluster.name}-down")
     ask(downgrade.consumers.join("c"), _CONSUMER)
     ask(downgrade.classics.join("m"), _JOIN)
     ask(downgrade.consumers.heartbeat("c", _LEAVE), _CONSUMER)
     ask(downgrade.classics.heartbeat("m", 3), _HEARTBEAT)
     downgrade.look()
 
-    static = Play(world, name=f"{world.name}-static")
+    static = Play(cluster, name=f"{cluster.name}-static")
     ask(static.consumers.join("c", instance_id="i"), _CONSUMER)
     ask(static.classics.join(instance="i"), _JOIN)
     static.look()
 
-    empty = Play(world, name=f"{world.name}-empty")
+    empty = Play(cluster, name=f"{cluster.name}-empty")
     member = empty.classic(0)
     ask(empty.classics.leave((member, None)), _LEAVE_GROUP)
     ask(empty.consumers.join("c"), _CONSUMER)

@@ -13,88 +13,88 @@ from tests.conformance.batches import BASE_TIMESTAMP, Batch
 from tests.conformance.setup import EARLIEST, LATEST, create_topic, fill, list_offsets, produce
 
 if TYPE_CHECKING:
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _MAX_TIMESTAMP, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -3, -4, -5, -6
 _SPECIAL = (LATEST, EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING)
 
 
-def _timed(world: World) -> None:
+def _timed(cluster: ScenarioCluster) -> None:
     """Fill a topic with batches whose timestamps rise, fall and rise again."""
     for start in (0, 1000, 500, 2000):
         records = Batch(
             values=(b"a", b"b", b"c"), timestamp=BASE_TIMESTAMP + start, timestamp_step=10
         ).encode()
-        world.probe(produce(world.name, records), 9)
+        cluster.probe(produce(cluster.name, records), 9)
 
 
-def offsets_are_listed_in_every_version(world: World) -> None:
-    create_topic(world, world.name, partitions=2)
-    _timed(world)
+def offsets_are_listed_in_every_version(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name, partitions=2)
+    _timed(cluster)
     for version in range(1, 12):
         for timestamp in (LATEST, EARLIEST, BASE_TIMESTAMP + 1005):
-            world.ask(list_offsets(world.name, 0, 1, timestamp=timestamp), version)
+            cluster.ask(list_offsets(cluster.name, 0, 1, timestamp=timestamp), version)
 
 
-def special_timestamps_need_their_version(world: World) -> None:
-    create_topic(world, world.name)
-    _timed(world)
+def special_timestamps_need_their_version(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    _timed(cluster)
     for version in (1, 6, 7, 8, 9, 10, 11):
         for timestamp in (*_SPECIAL, -7):
-            world.ask(list_offsets(world.name, timestamp=timestamp), version)
+            cluster.ask(list_offsets(cluster.name, timestamp=timestamp), version)
 
 
-def offsets_are_found_by_time(world: World) -> None:
-    create_topic(world, world.name)
-    _timed(world)
+def offsets_are_found_by_time(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    _timed(cluster)
     for after in (-5, 0, 5, 20, 21, 500, 999, 1000, 1020, 1021, 2010, 2020, 2021):
-        world.ask(list_offsets(world.name, timestamp=BASE_TIMESTAMP + after), 7)
-    world.ask(list_offsets(world.name, timestamp=0), 7)
+        cluster.ask(list_offsets(cluster.name, timestamp=BASE_TIMESTAMP + after), 7)
+    cluster.ask(list_offsets(cluster.name, timestamp=0), 7)
 
 
-def an_empty_log_has_offsets(world: World) -> None:
-    create_topic(world, world.name)
+def an_empty_log_has_offsets(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
     for timestamp in (*_SPECIAL, BASE_TIMESTAMP):
-        world.ask(list_offsets(world.name, timestamp=timestamp), 11)
+        cluster.ask(list_offsets(cluster.name, timestamp=timestamp), 11)
 
 
-def a_truncated_log_starts_later(world: World) -> None:
-    create_topic(world, world.name)
-    _timed(world)
+def a_truncated_log_starts_later(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    _timed(cluster)
     row = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=4)
-    topic = DeleteRecordsRequest.DeleteRecordsTopic(name=world.name, partitions=[row])
-    world.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=10_000), 2)
+    topic = DeleteRecordsRequest.DeleteRecordsTopic(name=cluster.name, partitions=[row])
+    cluster.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=10_000), 2)
     for timestamp in (*_SPECIAL, BASE_TIMESTAMP, BASE_TIMESTAMP + 1005):
-        world.ask(list_offsets(world.name, timestamp=timestamp), 11)
+        cluster.ask(list_offsets(cluster.name, timestamp=timestamp), 11)
 
 
-def offsets_of_unknown_partitions_are_refused(world: World) -> None:
-    create_topic(world, world.name)
+def offsets_of_unknown_partitions_are_refused(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
     for version in (1, 7, 10):
-        world.ask(list_offsets(f"{world.name}-missing"), version)
-        world.ask(list_offsets(world.name, 0, 7), version)
-        world.ask(list_offsets(world.name, 0, 0), version)
-        world.ask(list_offsets("in valid"), version)
+        cluster.ask(list_offsets(f"{cluster.name}-missing"), version)
+        cluster.ask(list_offsets(cluster.name, 0, 7), version)
+        cluster.ask(list_offsets(cluster.name, 0, 0), version)
+        cluster.ask(list_offsets("in valid"), version)
 
 
-def epochs_are_checked_when_listing(world: World) -> None:
-    create_topic(world, world.name)
+def epochs_are_checked_when_listing(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
     for epoch in (-1, 0, 1, 9):
         for version in (4, 10):
-            world.ask(list_offsets(world.name, leader_epoch=epoch), version)
+            cluster.ask(list_offsets(cluster.name, leader_epoch=epoch), version)
 
 
-def isolation_and_replicas_when_listing(world: World) -> None:
-    create_topic(world, world.name)
-    fill(world, world.name, b"a")
+def isolation_and_replicas_when_listing(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    fill(cluster, cluster.name, b"a")
     for level in (0, 1):
-        request = list_offsets(world.name)
+        request = list_offsets(cluster.name)
         request.isolation_level = level
-        world.ask(request, 7)
+        cluster.ask(request, 7)
     for replica in (-2, 1, 9):
-        request = list_offsets(world.name)
+        request = list_offsets(cluster.name)
         request.replica_id = replica
-        world.ask(request, 7)
+        cluster.ask(request, 7)
 
 
 def _epoch_end(
@@ -111,22 +111,22 @@ def _epoch_end(
     return OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic])
 
 
-def epochs_end_at_the_end_of_the_log(world: World) -> None:
-    create_topic(world, world.name, partitions=2)
-    fill(world, world.name, b"a", b"b")
+def epochs_end_at_the_end_of_the_log(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name, partitions=2)
+    fill(cluster, cluster.name, b"a", b"b")
     for version in (2, 3, 4):
         for epoch in (0, 1, 9, -1):
-            world.ask(_epoch_end(world.name, 0, 1, leader_epoch=epoch), version)
+            cluster.ask(_epoch_end(cluster.name, 0, 1, leader_epoch=epoch), version)
         for current in (0, 1, 9):
-            world.ask(_epoch_end(world.name, current=current), version)
-        world.ask(_epoch_end(f"{world.name}-missing"), version)
-        world.ask(_epoch_end(world.name, 7), version)
+            cluster.ask(_epoch_end(cluster.name, current=current), version)
+        cluster.ask(_epoch_end(f"{cluster.name}-missing"), version)
+        cluster.ask(_epoch_end(cluster.name, 7), version)
 
 
-def an_empty_request_has_an_empty_response(world: World) -> None:
+def an_empty_request_has_an_empty_response(cluster: ScenarioCluster) -> None:
     for version in (1, 7, 11):
-        world.ask(ListOffsetsRequest(replica_id=-1, topics=[]), version)
-    world.ask(OffsetForLeaderEpochRequest(replica_id=-1, topics=[]), 4)
+        cluster.ask(ListOffsetsRequest(replica_id=-1, topics=[]), version)
+    cluster.ask(OffsetForLeaderEpochRequest(replica_id=-1, topics=[]), 4)
 
 
 SCENARIOS = (

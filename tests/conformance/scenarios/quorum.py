@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kafkalite.protocol.message import Message
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 IGNORED: Final = frozenset(("high_watermark", "log_end_offset", "leader_epoch"))
 """Offsets and the epoch of the metadata log differ, because Kafka's has other records."""
@@ -87,14 +87,14 @@ def quorum(*topics: tuple[str, Sequence[int]]) -> DescribeQuorumRequest:
     )
 
 
-def _ask_with_text(world: World, request: Message, version: int) -> None:
+def _ask_with_text(cluster: ScenarioCluster, request: Message, version: int) -> None:
     """Ask, and put the message of the error into the transcript word for word."""
-    answer = world.ask(request, version)
+    answer = cluster.ask(request, version)
     text = None if answer is None else answer.error_message
-    world.record("message", text and _OWN_DIRECTORY.sub("directoryId=own", text))
+    cluster.record("message", text and _OWN_DIRECTORY.sub("directoryId=own", text))
 
 
-def partitions_are_described(world: World) -> None:
+def partitions_are_described(cluster: ScenarioCluster) -> None:
     for version in (0, 1, 2):
         for topics in (
             ((METADATA, (0,)),),
@@ -108,17 +108,17 @@ def partitions_are_described(world: World) -> None:
             ((METADATA, (0,)), ("t", (0, 1))),
             ((METADATA, (0,)), (METADATA, (0,))),
         ):
-            world.ask(quorum(*topics), version)
+            cluster.ask(quorum(*topics), version)
 
 
-def _own_directory(world: World) -> bytes:
-    answer = world.probe(quorum((METADATA, (0,))), 2)
+def _own_directory(cluster: ScenarioCluster) -> bytes:
+    answer = cluster.probe(quorum((METADATA, (0,))), 2)
     directory: bytes = answer.topics[0].partitions[0].current_voters[0].replica_directory_id
     return directory
 
 
-def voters_are_not_added(world: World) -> None:
-    own = _own_directory(world)
+def voters_are_not_added(cluster: ScenarioCluster) -> None:
+    own = _own_directory(cluster)
     invalid: Iterable[Mapping[str, Any]] = (
         {"cluster_id": "x", "voter_id": -1},
         {"cluster_id": ""},
@@ -140,7 +140,7 @@ def voters_are_not_added(world: World) -> None:
     )
     for version in (0, 1):
         for fields in invalid:
-            _ask_with_text(world, _addition(**fields), version)
+            _ask_with_text(cluster, _addition(**fields), version)
 
 
 def _addition(**fields: Any) -> AddRaftVoterRequest:  # noqa: ANN401 - any fields
@@ -154,7 +154,7 @@ def _addition(**fields: Any) -> AddRaftVoterRequest:  # noqa: ANN401 - any field
     return AddRaftVoterRequest(**(valid | fields))
 
 
-def unreachable_voters_are_not_added(world: World) -> None:
+def unreachable_voters_are_not_added(cluster: ScenarioCluster) -> None:
     """Before a second attempt, Kafka waits for a while in which it answers with another text."""
     lower_case = [_Listener(name="controller", host="127.0.0.1", port=1)]
     variants: Sequence[Mapping[str, Any]] = (
@@ -165,21 +165,21 @@ def unreachable_voters_are_not_added(world: World) -> None:
     )
     for voter_id, fields in enumerate(variants, 20):
         request = _addition(**fields, voter_id=voter_id)
-        answer = world.call_until(
+        answer = cluster.call_until(
             request, 1, lambda answer: answer.error_message.startswith("Aborted")
         )
-        world.record("message", answer.error_message)
+        cluster.record("message", answer.error_message)
 
 
-def a_lagging_voter_is_not_added(world: World) -> None:
-    described = world.probe(quorum((METADATA, (0,))), 2)
+def a_lagging_voter_is_not_added(cluster: ScenarioCluster) -> None:
+    described = cluster.probe(quorum((METADATA, (0,))), 2)
     ((own,),) = (node.listeners for node in described.nodes)
     listeners = [_Listener(name=own.name, host=own.host, port=own.port)]
-    _ask_with_text(world, _addition(voter_id=30, listeners=listeners), 1)
+    _ask_with_text(cluster, _addition(voter_id=30, listeners=listeners), 1)
 
 
-def voters_are_not_removed(world: World) -> None:
-    own = _own_directory(world)
+def voters_are_not_removed(cluster: ScenarioCluster) -> None:
+    own = _own_directory(cluster)
     for cluster_id, voter_id, directory in (
         ("x", -1, _DIRECTORY),
         ("", 1, own),
@@ -193,33 +193,33 @@ def voters_are_not_removed(world: World) -> None:
         request = RemoveRaftVoterRequest(
             cluster_id=cluster_id, voter_id=voter_id, voter_directory_id=directory
         )
-        _ask_with_text(world, request, 0)
+        _ask_with_text(cluster, request, 0)
 
 
-def controllers_and_unknown_brokers_are_not_unregistered(world: World) -> None:
+def controllers_and_unknown_brokers_are_not_unregistered(cluster: ScenarioCluster) -> None:
     for controller_id in (1, 2, 99, -1):
-        _ask_with_text(world, UnregisterControllerRequest(controller_id=controller_id), 0)
+        _ask_with_text(cluster, UnregisterControllerRequest(controller_id=controller_id), 0)
     for broker_id in (2, 99, -1):
-        _ask_with_text(world, UnregisterBrokerRequest(broker_id=broker_id), 0)
+        _ask_with_text(cluster, UnregisterBrokerRequest(broker_id=broker_id), 0)
 
 
-def the_nodes_are_described(world: World) -> None:
+def the_nodes_are_described(cluster: ScenarioCluster) -> None:
     for version in (0, 1, 2):
         for endpoint_type in (1, 2, 3, -1) if version else (1,):
             for authorized in (False, True):
                 request = DescribeClusterRequest(
                     endpoint_type=endpoint_type, include_cluster_authorized_operations=authorized
                 )
-                _ask_with_text(world, request, version)
+                _ask_with_text(cluster, request, version)
 
 
-def features_have_a_version_of_the_quorum(world: World) -> None:
+def features_have_a_version_of_the_quorum(cluster: ScenarioCluster) -> None:
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
     for version in (3, 4):
-        answer = world.probe(request, version)
+        answer = cluster.probe(request, version)
         for rows in (answer.supported_features, answer.finalized_features):
             names = [row.name for row in rows]
-            world.record(f"features of v{version}", sorted(names))
+            cluster.record(f"features of v{version}", sorted(names))
 
 
 SCENARIOS = (
@@ -235,13 +235,13 @@ SCENARIOS = (
 """Scenarios for both listeners."""
 
 
-def apis_of_controllers_are_listed(world: World) -> None:
+def apis_of_controllers_are_listed(cluster: ScenarioCluster) -> None:
     """Kafka lists APIs between controllers and brokers, too, which kafkalite does not have."""
     between_nodes = {1, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82}
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
     for version in (0, 4):
-        rows = world.probe(request, version).api_keys
-        world.record(
+        rows = cluster.probe(request, version).api_keys
+        cluster.record(
             f"APIs of v{version}",
             {
                 str(row.api_key): [row.min_version, row.max_version]
@@ -251,21 +251,21 @@ def apis_of_controllers_are_listed(world: World) -> None:
         )
 
 
-def topics_are_managed_by_the_controller(world: World) -> None:
+def topics_are_managed_by_the_controller(cluster: ScenarioCluster) -> None:
     topic = CreateTopicsRequest.CreatableTopic(
-        name=world.name, num_partitions=1, replication_factor=1
+        name=cluster.name, num_partitions=1, replication_factor=1
     )
     for _ in range(2):
-        world.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 4)
-    more = CreatePartitionsRequest.CreatePartitionsTopic(name=world.name, count=2)
-    world.ask(CreatePartitionsRequest(topics=[more], timeout_ms=10_000), 3)
-    world.ask(alter(TOPIC, world.name, ("retention.ms", SET, "5000")), 1)
-    world.ask(describe(TOPIC, world.name, ["retention.ms"], fully=False), 4)
-    world.ask(ElectLeadersRequest(topic_partitions=[], timeout_ms=10_000), 2)
-    world.ask(ListPartitionReassignmentsRequest(topics=None, timeout_ms=10_000), 0)
-    world.ask(AlterClientQuotasRequest(entries=[]), 1)
-    state = DeleteTopicsRequest.DeleteTopicState(name=world.name)
-    world.ask(DeleteTopicsRequest(topics=[state], timeout_ms=10_000), 6)
+        cluster.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 4)
+    more = CreatePartitionsRequest.CreatePartitionsTopic(name=cluster.name, count=2)
+    cluster.ask(CreatePartitionsRequest(topics=[more], timeout_ms=10_000), 3)
+    cluster.ask(alter(TOPIC, cluster.name, ("retention.ms", SET, "5000")), 1)
+    cluster.ask(describe(TOPIC, cluster.name, ["retention.ms"], fully=False), 4)
+    cluster.ask(ElectLeadersRequest(topic_partitions=[], timeout_ms=10_000), 2)
+    cluster.ask(ListPartitionReassignmentsRequest(topics=None, timeout_ms=10_000), 0)
+    cluster.ask(AlterClientQuotasRequest(entries=[]), 1)
+    state = DeleteTopicsRequest.DeleteTopicState(name=cluster.name)
+    cluster.ask(DeleteTopicsRequest(topics=[state], timeout_ms=10_000), 6)
 
 
 def _change(kind: int, name: str, *configs: tuple[str, int, str | None]) -> Any:  # noqa: ANN401 - a row
@@ -280,11 +280,11 @@ def _change(kind: int, name: str, *configs: tuple[str, int, str | None]) -> Any:
     )
 
 
-def settings_are_altered_at_the_controller(world: World) -> None:
+def settings_are_altered_at_the_controller(cluster: ScenarioCluster) -> None:
     """Send what a broker would refuse or change before it passes the request on."""
-    topic = world.name
+    topic = cluster.name
     new = CreateTopicsRequest.CreatableTopic(name=topic, num_partitions=1, replication_factor=1)
-    world.ask(CreateTopicsRequest(topics=[new], timeout_ms=10_000), 4)
+    cluster.ask(CreateTopicsRequest(topics=[new], timeout_ms=10_000), 4)
     retention = ("retention.ms", SET, "5")
     node = ("log.retention.ms", SET, "5")
     level = ("root", SET, "ERROR")
@@ -306,7 +306,7 @@ def settings_are_altered_at_the_controller(world: World) -> None:
         [_change(BROKER_LOGGER, "1", ("root", SET, None))],
         [_change(BROKER_LOGGER, "1", ("root", DELETE, None))],
     ):
-        world.ask(IncrementalAlterConfigsRequest(resources=resources, validate_only=True), 1)
+        cluster.ask(IncrementalAlterConfigsRequest(resources=resources, validate_only=True), 1)
         legacy = [
             AlterConfigsRequest.AlterConfigsResource(
                 resource_type=each.resource_type,
@@ -318,16 +318,16 @@ def settings_are_altered_at_the_controller(world: World) -> None:
             )
             for each in resources
         ]
-        world.ask(AlterConfigsRequest(resources=legacy, validate_only=True), 2)
+        cluster.ask(AlterConfigsRequest(resources=legacy, validate_only=True), 2)
 
 
-def apis_that_the_controller_does_not_serve(world: World) -> None:
+def apis_that_the_controller_does_not_serve(cluster: ScenarioCluster) -> None:
     # A request for all users gets no answer from Kafka.
     user = DescribeUserScramCredentialsRequest.UserName(name="u")
-    world.ask(DescribeUserScramCredentialsRequest(users=[user]), 0)
-    world.ask(DescribeDelegationTokenRequest(owners=None), 3)
-    world.ask(MetadataRequest(topics=None), 12)
-    world.ask(ListGroupsRequest(), 5)
+    cluster.ask(DescribeUserScramCredentialsRequest(users=[user]), 0)
+    cluster.ask(DescribeDelegationTokenRequest(owners=None), 3)
+    cluster.ask(MetadataRequest(topics=None), 12)
+    cluster.ask(ListGroupsRequest(), 5)
 
 
 CONTROLLER_SCENARIOS = (
@@ -339,11 +339,11 @@ CONTROLLER_SCENARIOS = (
 """Scenarios for the listener for controllers."""
 
 
-def fixed_voters_are_upgraded(world: World) -> None:
-    partitions_are_described(world)
-    voters_are_not_added(world)
-    voters_are_not_removed(world)
-    features_have_a_version_of_the_quorum(world)
+def fixed_voters_are_upgraded(cluster: ScenarioCluster) -> None:
+    partitions_are_described(cluster)
+    voters_are_not_added(cluster)
+    voters_are_not_removed(cluster)
+    features_have_a_version_of_the_quorum(cluster)
     for level, upgrade_type, validate_only in (
         (0, UPGRADE, False),
         (0, SAFE_DOWNGRADE, False),
@@ -359,19 +359,19 @@ def fixed_voters_are_upgraded(world: World) -> None:
         (0, UNSAFE_DOWNGRADE, False),
     ):
         request = update((KRAFT, level, upgrade_type), validate_only=validate_only)
-        _ask_with_text(world, request, 1)
-    world.call_until(
+        _ask_with_text(cluster, request, 1)
+    cluster.call_until(
         ApiVersionsRequest(client_software_name="test", client_software_version="1"),
         4,
         lambda answer: any(row.name == KRAFT for row in answer.finalized_features),
         is_recorded=False,
     )
-    features_have_a_version_of_the_quorum(world)
-    world.call_until(
+    features_have_a_version_of_the_quorum(cluster)
+    cluster.call_until(
         _addition(voter_id=1),
         1,
         lambda answer: answer.error_code == ErrorCode.DUPLICATE_VOTER,
     )
-    partitions_are_described(world)
-    voters_are_not_added(world)
-    voters_are_not_removed(world)
+    partitions_are_described(cluster)
+    voters_are_not_added(cluster)
+    voters_are_not_removed(cluster)

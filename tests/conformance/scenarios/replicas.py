@@ -18,7 +18,7 @@ from kafkalite.protocol._generated.messages.unregister_broker import UnregisterB
 from tests.conformance.setup import create_topic, wait_for_leader
 
 if TYPE_CHECKING:
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _UNKNOWN_NODE = 77
 
@@ -44,32 +44,32 @@ def _ongoing(*topics: tuple[str, list[int]]) -> ListPartitionReassignmentsReques
     )
 
 
-def reassignments_to_the_present_node_change_nothing(world: World) -> None:
-    create_topic(world, world.name, partitions=2)
+def reassignments_to_the_present_node_change_nothing(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name, partitions=2)
     for version in (0, 1):
-        world.ask(_reassign(world.name, (0, [1]), (1, [1])), version)
-    world.ask(_reassign(world.name, (0, [1]), allow_change=False), 1)
-    world.ask(_ongoing((world.name, [0, 1])), 0)
+        cluster.ask(_reassign(cluster.name, (0, [1]), (1, [1])), version)
+    cluster.ask(_reassign(cluster.name, (0, [1]), allow_change=False), 1)
+    cluster.ask(_ongoing((cluster.name, [0, 1])), 0)
 
 
-def reassignments_are_refused(world: World) -> None:
-    create_topic(world, world.name)
-    missing = f"{world.name}-missing"
+def reassignments_are_refused(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    missing = f"{cluster.name}-missing"
     for version in (0, 1):
-        world.ask(_reassign(world.name, (0, [_UNKNOWN_NODE])), version)
-    world.ask(_reassign(world.name, (0, []), (0, [1, 1]), (0, [1, _UNKNOWN_NODE])), 1)
-    world.ask(_reassign(world.name, (7, [1]), (7, None), (-1, [1])), 1)
-    world.ask(_reassign(world.name, (0, None)), 1)
-    world.ask(_reassign(missing, (0, [1]), (0, None)), 1)
-    world.ask(_reassign(world.name, (0, [1, 1]), allow_change=False), 1)
-    world.ask(AlterPartitionReassignmentsRequest(topics=[], timeout_ms=10_000), 1)
+        cluster.ask(_reassign(cluster.name, (0, [_UNKNOWN_NODE])), version)
+    cluster.ask(_reassign(cluster.name, (0, []), (0, [1, 1]), (0, [1, _UNKNOWN_NODE])), 1)
+    cluster.ask(_reassign(cluster.name, (7, [1]), (7, None), (-1, [1])), 1)
+    cluster.ask(_reassign(cluster.name, (0, None)), 1)
+    cluster.ask(_reassign(missing, (0, [1]), (0, None)), 1)
+    cluster.ask(_reassign(cluster.name, (0, [1, 1]), allow_change=False), 1)
+    cluster.ask(AlterPartitionReassignmentsRequest(topics=[], timeout_ms=10_000), 1)
 
 
-def no_reassignments_are_listed(world: World) -> None:
-    create_topic(world, world.name)
-    world.ask(_ongoing((world.name, [0, 7]), (f"{world.name}-missing", [0])), 0)
-    world.ask(_ongoing(), 0)
-    world.ask(ListPartitionReassignmentsRequest(topics=None, timeout_ms=10_000), 0)
+def no_reassignments_are_listed(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    cluster.ask(_ongoing((cluster.name, [0, 7]), (f"{cluster.name}-missing", [0])), 0)
+    cluster.ask(_ongoing(), 0)
+    cluster.ask(ListPartitionReassignmentsRequest(topics=None, timeout_ms=10_000), 0)
 
 
 def _move(path: str, *topics: tuple[str, list[int]]) -> AlterReplicaLogDirsRequest:
@@ -84,26 +84,26 @@ def _move(path: str, *topics: tuple[str, list[int]]) -> AlterReplicaLogDirsReque
     )
 
 
-def replicas_stay_in_the_log_directory(world: World) -> None:
-    create_topic(world, world.name)
-    wait_for_leader(world, world.name)
-    described = world.probe(DescribeLogDirsRequest(topics=None), 4)
+def replicas_stay_in_the_log_directory(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    wait_for_leader(cluster, cluster.name)
+    described = cluster.probe(DescribeLogDirsRequest(topics=None), 4)
     path = described.results[0].log_dir
-    missing = f"{world.name}-missing"
+    missing = f"{cluster.name}-missing"
     for version in (1, 2):
-        world.ask(_move(path, (world.name, [0])), version)
-        world.ask(_move("/not/configured", (world.name, [0])), version)
-    world.ask(_move(path, (missing, [0])), 2)
-    world.ask(_move(path, (world.name, [9])), 2)
-    world.ask(_move("/not/configured", (missing, [0])), 2)
+        cluster.ask(_move(path, (cluster.name, [0])), version)
+        cluster.ask(_move("/not/configured", (cluster.name, [0])), version)
+    cluster.ask(_move(path, (missing, [0])), 2)
+    cluster.ask(_move(path, (cluster.name, [9])), 2)
+    cluster.ask(_move("/not/configured", (missing, [0])), 2)
     for length in (213, 214):
-        world.ask(_move("/not/configured", ("n" * length, [0])), 2)
-    world.ask(AlterReplicaLogDirsRequest(dirs=[]), 2)
+        cluster.ask(_move("/not/configured", ("n" * length, [0])), 2)
+    cluster.ask(AlterReplicaLogDirsRequest(dirs=[]), 2)
 
 
-def unknown_brokers_are_not_unregistered(world: World) -> None:
+def unknown_brokers_are_not_unregistered(cluster: ScenarioCluster) -> None:
     for broker in (_UNKNOWN_NODE, -1):
-        world.ask(UnregisterBrokerRequest(broker_id=broker), 0)
+        cluster.ask(UnregisterBrokerRequest(broker_id=broker), 0)
 
 
 SCENARIOS = (

@@ -33,11 +33,11 @@ from tests.conformance.transactional_producer import Producer
 if TYPE_CHECKING:
     from typing import Any
 
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 Pause: TypeAlias = Callable[[float], object]
 """Lets seconds pass."""
-Life: TypeAlias = "Callable[[World], Iterator[Any]]"
+Life: TypeAlias = "Callable[[ScenarioCluster], Iterator[Any]]"
 """Yields the member id before the request, and the error code after it."""
 
 SESSION_MS: Final = 3_000
@@ -57,32 +57,38 @@ class Case(NamedTuple):
     live: Life
 
 
-def _join(world: World, group: Classic, member: str = "", on: str = "main", **fields: Any) -> Any:  # noqa: ANN401
+def _join(
+    cluster: ScenarioCluster,
+    group: Classic,
+    member: str = "",
+    on: str = "main",
+    **fields: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
     """Send a JoinGroup that is not answered yet."""
     request = group.join(
         member, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=_REBALANCE_MS, **fields
     )
-    world.send(request, _JOIN if member or fields else _NAMELESS_JOIN, on)
+    cluster.send(request, _JOIN if member or fields else _NAMELESS_JOIN, on)
 
 
-def _answer(world: World, on: str = "main") -> Any:  # noqa: ANN401 - any response class
-    return world.connection(on).receive()
+def _answer(cluster: ScenarioCluster, on: str = "main") -> Any:  # noqa: ANN401 - any response class
+    return cluster.connection(on).receive()
 
 
-def _stable(world: World, **fields: Any) -> tuple[Classic, str, int]:  # noqa: ANN401
+def _stable(cluster: ScenarioCluster, **fields: Any) -> tuple[Classic, str, int]:  # noqa: ANN401
     """Make a group with one member, its leader; returns group, member id and generation."""
-    create_topic(world, f"{world.name}-topic")
-    wait_for_group_coordinator(world, world.name)
-    group = Classic(world.name, f"{world.name}-topic")
-    _join(world, group, **fields)
-    joined = _answer(world)
+    create_topic(cluster, f"{cluster.name}-topic")
+    wait_for_group_coordinator(cluster, cluster.name)
+    group = Classic(cluster.name, f"{cluster.name}-topic")
+    _join(cluster, group, **fields)
+    joined = _answer(cluster)
     member, generation = joined.member_id, joined.generation_id
-    world.probe(group.sync(member, generation, member, instance=fields.get("instance")), _SYNC)
+    cluster.probe(group.sync(member, generation, member, instance=fields.get("instance")), _SYNC)
     return group, member, generation
 
 
-def _wait_for(world: World, group: Classic, state: str) -> None:
-    world.call_until(
+def _wait_for(cluster: ScenarioCluster, group: Classic, state: str) -> None:
+    cluster.call_until(
         DescribeGroupsRequest(groups=[group.group]),
         5,
         lambda found: found.groups[0].group_state == state,
@@ -90,345 +96,352 @@ def _wait_for(world: World, group: Classic, state: str) -> None:
     )
 
 
-def _rebalance(world: World, group: Classic) -> None:
+def _rebalance(cluster: ScenarioCluster, group: Classic) -> None:
     """Let another member join, so that the group waits for its members."""
-    _join(world, group, on="another")
-    _wait_for(world, group, "PreparingRebalance")
+    _join(cluster, group, on="another")
+    _wait_for(cluster, group, "PreparingRebalance")
 
 
-def _pair(world: World) -> tuple[Classic, str, str, int]:
+def _pair(cluster: ScenarioCluster) -> tuple[Classic, str, str, int]:
     """Make a group of a leader and another member, which have not sent SyncGroup."""
-    group, leader, _ = _stable(world)
-    _rebalance(world, group)
-    _join(world, group, leader)
-    joined = _answer(world)
-    other = _answer(world, "another").member_id
+    group, leader, _ = _stable(cluster)
+    _rebalance(cluster, group)
+    _join(cluster, group, leader)
+    joined = _answer(cluster)
+    other = _answer(cluster, "another").member_id
     return group, leader, other, joined.generation_id
 
 
-def heartbeat(world: World) -> Iterator[Any]:
-    group, member, generation = _stable(world)
+def heartbeat(cluster: ScenarioCluster) -> Iterator[Any]:
+    group, member, generation = _stable(cluster)
     yield member
-    yield world.probe(group.heartbeat(member, generation), _HEARTBEAT).error_code
+    yield cluster.probe(group.heartbeat(member, generation), _HEARTBEAT).error_code
 
 
-def heartbeat_in_a_rebalance(world: World) -> Iterator[Any]:
-    group, member, generation = _stable(world)
+def heartbeat_in_a_rebalance(cluster: ScenarioCluster) -> Iterator[Any]:
+    group, member, generation = _stable(cluster)
     yield member
-    _rebalance(world, group)
-    yield world.probe(group.heartbeat(member, generation), _HEARTBEAT).error_code
+    _rebalance(cluster, group)
+    yield cluster.probe(group.heartbeat(member, generation), _HEARTBEAT).error_code
 
 
-def heartbeat_of_an_old_generation(world: World) -> Iterator[Any]:
-    group, member, generation = _stable(world)
+def heartbeat_of_an_old_generation(cluster: ScenarioCluster) -> Iterator[Any]:
+    group, member, generation = _stable(cluster)
     yield member
-    yield world.probe(group.heartbeat(member, generation - 1), _HEARTBEAT).error_code
+    yield cluster.probe(group.heartbeat(member, generation - 1), _HEARTBEAT).error_code
 
 
-def heartbeat_of_a_fenced_member(world: World) -> Iterator[Any]:
-    group, member, generation = _stable(world, instance="one")
+def heartbeat_of_a_fenced_member(cluster: ScenarioCluster) -> Iterator[Any]:
+    group, member, generation = _stable(cluster, instance="one")
     yield member
-    yield world.probe(group.heartbeat("old", generation, "one"), _HEARTBEAT).error_code
+    yield cluster.probe(group.heartbeat("old", generation, "one"), _HEARTBEAT).error_code
 
 
-def sync_of_a_stable_member(world: World) -> Iterator[Any]:
-    group, member, generation = _stable(world)
+def sync_of_a_stable_member(cluster: ScenarioCluster) -> Iterator[Any]:
+    group, member, generation = _stable(cluster)
     yield member
-    yield world.probe(group.sync(member, generation, member), _SYNC).error_code
+    yield cluster.probe(group.sync(member, generation, member), _SYNC).error_code
 
 
-def sync_that_waits_for_the_leader(world: World) -> Iterator[Any]:
-    group, leader, other, generation = _pair(world)
-    world.send(group.sync(other, generation), _SYNC, "another")
+def sync_that_waits_for_the_leader(cluster: ScenarioCluster) -> Iterator[Any]:
+    group, leader, other, generation = _pair(cluster)
+    cluster.send(group.sync(other, generation), _SYNC, "another")
     yield other
-    world.probe(group.sync(leader, generation, leader, other), _SYNC)
-    yield _answer(world, "another").error_code
+    cluster.probe(group.sync(leader, generation, leader, other), _SYNC)
+    yield _answer(cluster, "another").error_code
 
 
-def sync_that_a_rebalance_ends(world: World) -> Iterator[Any]:
-    group, _leader, other, generation = _pair(world)
-    world.send(group.sync(other, generation), _SYNC, "another")
+def sync_that_a_rebalance_ends(cluster: ScenarioCluster) -> Iterator[Any]:
+    group, _leader, other, generation = _pair(cluster)
+    cluster.send(group.sync(other, generation), _SYNC, "another")
     yield other
-    _join(world, group, on="third")
-    yield _answer(world, "another").error_code
+    _join(cluster, group, on="third")
+    yield _answer(cluster, "another").error_code
 
 
-def sync_in_a_rebalance(world: World) -> Iterator[Any]:
-    group, member, generation = _stable(world)
+def sync_in_a_rebalance(cluster: ScenarioCluster) -> Iterator[Any]:
+    group, member, generation = _stable(cluster)
     yield member
-    _rebalance(world, group)
-    yield world.probe(group.sync(member, generation, member), _SYNC).error_code
+    _rebalance(cluster, group)
+    yield cluster.probe(group.sync(member, generation, member), _SYNC).error_code
 
 
-def sync_of_an_old_generation(world: World) -> Iterator[Any]:
-    group, member, generation = _stable(world)
+def sync_of_an_old_generation(cluster: ScenarioCluster) -> Iterator[Any]:
+    group, member, generation = _stable(cluster)
     yield member
-    yield world.probe(group.sync(member, generation - 1, member), _SYNC).error_code
+    yield cluster.probe(group.sync(member, generation - 1, member), _SYNC).error_code
 
 
-def join_that_begins_a_generation(world: World) -> Iterator[Any]:
-    group, member, _generation = _stable(world)
+def join_that_begins_a_generation(cluster: ScenarioCluster) -> Iterator[Any]:
+    group, member, _generation = _stable(cluster)
     yield member
-    _join(world, group, member)
-    yield _answer(world).error_code
+    _join(cluster, group, member)
+    yield _answer(cluster).error_code
 
 
-def join_that_repeats_a_generation(world: World) -> Iterator[Any]:
-    group, leader, other, generation = _pair(world)
-    world.send(group.sync(other, generation), _SYNC, "another")
-    world.probe(group.sync(leader, generation, leader, other), _SYNC)
-    _answer(world, "another")
+def join_that_repeats_a_generation(cluster: ScenarioCluster) -> Iterator[Any]:
+    group, leader, other, generation = _pair(cluster)
+    cluster.send(group.sync(other, generation), _SYNC, "another")
+    cluster.probe(group.sync(leader, generation, leader, other), _SYNC)
+    _answer(cluster, "another")
     yield other
-    _join(world, group, other, "another")
-    yield _answer(world, "another").error_code
+    _join(cluster, group, other, "another")
+    yield _answer(cluster, "another").error_code
 
 
-def join_with_another_protocol(world: World) -> Iterator[Any]:
-    group, member, _generation = _stable(world)
+def join_with_another_protocol(cluster: ScenarioCluster) -> Iterator[Any]:
+    group, member, _generation = _stable(cluster)
     yield member
-    _join(world, group, member, kind="connect")
-    yield _answer(world).error_code
+    _join(cluster, group, member, kind="connect")
+    yield _answer(cluster).error_code
 
 
 def _committed(
-    world: World, member: str, generation: int, *, topic: str = "", metadata: str = "note"
+    cluster: ScenarioCluster,
+    member: str,
+    generation: int,
+    *,
+    topic: str = "",
+    metadata: str = "note",
 ) -> int:
     request = commit(
-        world.name,
-        topic or f"{world.name}-topic",
+        cluster.name,
+        topic or f"{cluster.name}-topic",
         0,
         member_id=member,
         epoch=generation,
         metadata=metadata,
     )
-    return int(world.probe(request, 8).topics[0].partitions[0].error_code)
+    return int(cluster.probe(request, 8).topics[0].partitions[0].error_code)
 
 
-def commit_of_a_stable_member(world: World) -> Iterator[Any]:
-    _group, member, generation = _stable(world)
+def commit_of_a_stable_member(cluster: ScenarioCluster) -> Iterator[Any]:
+    _group, member, generation = _stable(cluster)
     yield member
-    yield _committed(world, member, generation)
+    yield _committed(cluster, member, generation)
 
 
-def commit_in_a_rebalance(world: World) -> Iterator[Any]:
-    group, member, generation = _stable(world)
+def commit_in_a_rebalance(cluster: ScenarioCluster) -> Iterator[Any]:
+    group, member, generation = _stable(cluster)
     yield member
-    _rebalance(world, group)
-    yield _committed(world, member, generation)
+    _rebalance(cluster, group)
+    yield _committed(cluster, member, generation)
 
 
-def commit_before_the_assignment(world: World) -> Iterator[Any]:
-    group, _leader, other, generation = _pair(world)
+def commit_before_the_assignment(cluster: ScenarioCluster) -> Iterator[Any]:
+    group, _leader, other, generation = _pair(cluster)
     del group
     yield other
-    yield _committed(world, other, generation)
+    yield _committed(cluster, other, generation)
 
 
-def commit_of_an_old_generation(world: World) -> Iterator[Any]:
-    _group, member, generation = _stable(world)
+def commit_of_an_old_generation(cluster: ScenarioCluster) -> Iterator[Any]:
+    _group, member, generation = _stable(cluster)
     yield member
-    yield _committed(world, member, generation - 1)
+    yield _committed(cluster, member, generation - 1)
 
 
-def commit_with_long_metadata(world: World) -> Iterator[Any]:
-    _group, member, generation = _stable(world)
+def commit_with_long_metadata(cluster: ScenarioCluster) -> Iterator[Any]:
+    _group, member, generation = _stable(cluster)
     yield member
-    yield _committed(world, member, generation, metadata="m" * 5_000)
+    yield _committed(cluster, member, generation, metadata="m" * 5_000)
 
 
-def commit_of_an_unknown_topic(world: World) -> Iterator[Any]:
-    _group, member, generation = _stable(world)
+def commit_of_an_unknown_topic(cluster: ScenarioCluster) -> Iterator[Any]:
+    _group, member, generation = _stable(cluster)
     yield member
-    yield _committed(world, member, generation, topic=f"{world.name}-missing")
+    yield _committed(cluster, member, generation, topic=f"{cluster.name}-missing")
 
 
-def commit_in_a_transaction(world: World) -> Iterator[Any]:
-    _group, member, generation = _stable(world)
-    name = world.name
-    transactional_producer.wait_for_transaction_coordinator(world, name)
+def commit_in_a_transaction(cluster: ScenarioCluster) -> Iterator[Any]:
+    _group, member, generation = _stable(cluster)
+    name = cluster.name
+    transactional_producer.wait_for_transaction_coordinator(cluster, name)
     init = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
-    found = world.call_until(
+    found = cluster.call_until(
         init, 4, lambda answer: answer.error_code == ErrorCode.NONE, is_recorded=False
     )
     producer = Producer(found.producer_id, found.producer_epoch)
-    world.call_until(
+    cluster.call_until(
         transactional_producer.add_offsets(name, producer, name),
         3,
         lambda answer: answer.error_code == ErrorCode.NONE,
         is_recorded=False,
     )
     # The preparations may have taken long.
-    world.probe(Classic(name).heartbeat(member, generation), _HEARTBEAT)
+    cluster.probe(Classic(name).heartbeat(member, generation), _HEARTBEAT)
     yield member
     request = transactional_producer.commit_offsets(
         name, producer, name, {f"{name}-topic": {0: 1}}, member_id=member, generation=generation
     )
-    yield world.probe(request, 3).topics[0].partitions[0].error_code
+    yield cluster.probe(request, 3).topics[0].partitions[0].error_code
 
 
-def fetch_of_offsets(world: World) -> Iterator[Any]:
-    _group, member, _generation = _stable(world)
+def fetch_of_offsets(cluster: ScenarioCluster) -> Iterator[Any]:
+    _group, member, _generation = _stable(cluster)
     yield member
-    yield world.probe(fetch(world.name, f"{world.name}-topic", 0), 7).error_code
+    yield cluster.probe(fetch(cluster.name, f"{cluster.name}-topic", 0), 7).error_code
 
 
-def _upgraded(world: World) -> tuple[consumer_groups.Consumers, Classic, str, int]:
+def _upgraded(cluster: ScenarioCluster) -> tuple[consumer_groups.Consumers, Classic, str, int]:
     """Make a consumer group with a member of each protocol; returns the classic one as well."""
-    consumers = consumer_groups.new_group(world)
-    _companion(world, consumers)
+    consumers = consumer_groups.new_group(cluster)
+    _companion(cluster, consumers)
     group = Classic(consumers.group, consumers.topic)
-    _join(world, group)
-    joined = _answer(world)
+    _join(cluster, group)
+    joined = _answer(cluster)
     member, generation = joined.member_id, joined.generation_id
-    world.probe(group.sync(member, generation), _SYNC)
+    cluster.probe(group.sync(member, generation), _SYNC)
     return consumers, group, member, generation
 
 
-def _companion(world: World, consumers: consumer_groups.Consumers) -> None:
+def _companion(cluster: ScenarioCluster, consumers: consumer_groups.Consumers) -> None:
     """Add a member of the consumer protocol, or renew its session; it gets no partitions."""
-    world.probe(consumers.join("companion", subscribed_topic_names=[f"{world.name}-other"]), 1)
+    cluster.probe(consumers.join("companion", subscribed_topic_names=[f"{cluster.name}-other"]), 1)
 
 
-def heartbeat_in_a_consumer_group(world: World) -> Iterator[Any]:
-    consumers, group, member, generation = _upgraded(world)
+def heartbeat_in_a_consumer_group(cluster: ScenarioCluster) -> Iterator[Any]:
+    consumers, group, member, generation = _upgraded(cluster)
     yield member
-    _companion(world, consumers)
-    yield world.probe(group.heartbeat(member, generation), _HEARTBEAT).error_code
+    _companion(cluster, consumers)
+    yield cluster.probe(group.heartbeat(member, generation), _HEARTBEAT).error_code
 
 
-def heartbeat_in_a_mixed_rebalance(world: World) -> Iterator[Any]:
-    consumers, group, member, generation = _upgraded(world)
+def heartbeat_in_a_mixed_rebalance(cluster: ScenarioCluster) -> Iterator[Any]:
+    consumers, group, member, generation = _upgraded(cluster)
     yield member
-    _companion(world, consumers)
-    world.probe(consumers.join("other"), 1)
-    yield world.probe(group.heartbeat(member, generation), _HEARTBEAT).error_code
+    _companion(cluster, consumers)
+    cluster.probe(consumers.join("other"), 1)
+    yield cluster.probe(group.heartbeat(member, generation), _HEARTBEAT).error_code
 
 
-def sync_in_a_consumer_group(world: World) -> Iterator[Any]:
-    consumers, group, member, generation = _upgraded(world)
+def sync_in_a_consumer_group(cluster: ScenarioCluster) -> Iterator[Any]:
+    consumers, group, member, generation = _upgraded(cluster)
     yield member
-    _companion(world, consumers)
-    yield world.probe(group.sync(member, generation), _SYNC).error_code
+    _companion(cluster, consumers)
+    yield cluster.probe(group.sync(member, generation), _SYNC).error_code
 
 
-def join_in_a_consumer_group(world: World) -> Iterator[Any]:
-    consumers, group, member, _generation = _upgraded(world)
+def join_in_a_consumer_group(cluster: ScenarioCluster) -> Iterator[Any]:
+    consumers, group, member, _generation = _upgraded(cluster)
     yield member
-    _companion(world, consumers)
-    _join(world, group, member)
-    yield _answer(world).error_code
+    _companion(cluster, consumers)
+    _join(cluster, group, member)
+    yield _answer(cluster).error_code
 
 
-def commit_in_a_consumer_group(world: World) -> Iterator[Any]:
-    consumers, _group, member, generation = _upgraded(world)
+def commit_in_a_consumer_group(cluster: ScenarioCluster) -> Iterator[Any]:
+    consumers, _group, member, generation = _upgraded(cluster)
     yield member
-    _companion(world, consumers)
-    yield _committed(world, member, generation)
+    _companion(cluster, consumers)
+    yield _committed(cluster, member, generation)
 
 
-def _shorten_sessions(world: World, kind: str) -> None:
+def _shorten_sessions(cluster: ScenarioCluster, kind: str) -> None:
     """Set the session timeout of the group."""
     key = f"{kind}.session.timeout.ms"
-    world.probe(alter(GROUP, world.name, (key, SET, str(SESSION_MS))), 1)
-    settled(world, key, str(SESSION_MS), kind=GROUP)
+    cluster.probe(alter(GROUP, cluster.name, (key, SET, str(SESSION_MS))), 1)
+    settled(cluster, key, str(SESSION_MS), kind=GROUP)
 
 
-def _consumer(world: World) -> tuple[consumer_groups.Consumers, int]:
-    consumers = consumer_groups.new_group(world)
-    _shorten_sessions(world, "consumer")
-    return consumers, world.probe(consumers.join("member"), 1).member_epoch
+def _consumer(cluster: ScenarioCluster) -> tuple[consumer_groups.Consumers, int]:
+    consumers = consumer_groups.new_group(cluster)
+    _shorten_sessions(cluster, "consumer")
+    return consumers, cluster.probe(consumers.join("member"), 1).member_epoch
 
 
-def heartbeat_with_an_epoch(world: World) -> Iterator[Any]:
-    consumers, epoch = _consumer(world)
+def heartbeat_with_an_epoch(cluster: ScenarioCluster) -> Iterator[Any]:
+    consumers, epoch = _consumer(cluster)
     yield "member"
-    yield world.probe(consumers.heartbeat("member", epoch), 1).error_code
+    yield cluster.probe(consumers.heartbeat("member", epoch), 1).error_code
 
 
-def heartbeat_with_a_wrong_epoch(world: World) -> Iterator[Any]:
-    consumers, epoch = _consumer(world)
+def heartbeat_with_a_wrong_epoch(cluster: ScenarioCluster) -> Iterator[Any]:
+    consumers, epoch = _consumer(cluster)
     yield "member"
-    yield world.probe(consumers.heartbeat("member", epoch + 7), 1).error_code
+    yield cluster.probe(consumers.heartbeat("member", epoch + 7), 1).error_code
 
 
-def commit_with_an_epoch(world: World) -> Iterator[Any]:
-    consumers, epoch = _consumer(world)
+def commit_with_an_epoch(cluster: ScenarioCluster) -> Iterator[Any]:
+    consumers, epoch = _consumer(cluster)
     yield "member"
     request = commit(consumers.group, consumers.topic, 0, member_id="member", epoch=epoch)
-    yield world.probe(request, 9).topics[0].partitions[0].error_code
+    yield cluster.probe(request, 9).topics[0].partitions[0].error_code
 
 
-def fetch_of_offsets_with_an_epoch(world: World) -> Iterator[Any]:
-    consumers, epoch = _consumer(world)
+def fetch_of_offsets_with_an_epoch(cluster: ScenarioCluster) -> Iterator[Any]:
+    consumers, epoch = _consumer(cluster)
     yield "member"
     request = fetch(consumers.group, consumers.topic, 0, member_id="member", epoch=epoch)
-    yield world.probe(request, 9).groups[0].error_code
+    yield cluster.probe(request, 9).groups[0].error_code
 
 
-def _streams(world: World) -> tuple[streams_groups.Streams, int]:
-    streams = streams_groups.new_group(world)
-    _shorten_sessions(world, "streams")
-    return streams, world.probe(streams.join("member"), 0).member_epoch
+def _streams(cluster: ScenarioCluster) -> tuple[streams_groups.Streams, int]:
+    streams = streams_groups.new_group(cluster)
+    _shorten_sessions(cluster, "streams")
+    return streams, cluster.probe(streams.join("member"), 0).member_epoch
 
 
-def streams_heartbeat(world: World) -> Iterator[Any]:
-    streams, epoch = _streams(world)
+def streams_heartbeat(cluster: ScenarioCluster) -> Iterator[Any]:
+    streams, epoch = _streams(cluster)
     yield "member"
-    yield world.probe(streams.heartbeat("member", epoch), 0).error_code
+    yield cluster.probe(streams.heartbeat("member", epoch), 0).error_code
 
 
-def streams_heartbeat_at_a_wrong_epoch(world: World) -> Iterator[Any]:
-    streams, epoch = _streams(world)
+def streams_heartbeat_at_a_wrong_epoch(cluster: ScenarioCluster) -> Iterator[Any]:
+    streams, epoch = _streams(cluster)
     yield "member"
-    yield world.probe(streams.heartbeat("member", epoch + 7), 0).error_code
+    yield cluster.probe(streams.heartbeat("member", epoch + 7), 0).error_code
 
 
-def _sharer(world: World) -> tuple[share_groups.Sharers, int]:
-    topic = f"{world.name}-topic"
-    topic_id = create_topic(world, topic)
-    wait_for_group_coordinator(world, world.name)
-    sharers = share_groups.Sharers(world.name, topic, topic_id)
-    _shorten_sessions(world, "share")
-    return sharers, world.probe(sharers.join("member"), 1).member_epoch
+def _sharer(cluster: ScenarioCluster) -> tuple[share_groups.Sharers, int]:
+    topic = f"{cluster.name}-topic"
+    topic_id = create_topic(cluster, topic)
+    wait_for_group_coordinator(cluster, cluster.name)
+    sharers = share_groups.Sharers(cluster.name, topic, topic_id)
+    _shorten_sessions(cluster, "share")
+    return sharers, cluster.probe(sharers.join("member"), 1).member_epoch
 
 
-def share_heartbeat(world: World) -> Iterator[Any]:
-    sharers, epoch = _sharer(world)
+def share_heartbeat(cluster: ScenarioCluster) -> Iterator[Any]:
+    sharers, epoch = _sharer(cluster)
     yield "member"
-    yield world.probe(sharers.beat("member", epoch), 1).error_code
+    yield cluster.probe(sharers.beat("member", epoch), 1).error_code
 
 
-def share_heartbeat_at_a_wrong_epoch(world: World) -> Iterator[Any]:
-    sharers, epoch = _sharer(world)
+def share_heartbeat_at_a_wrong_epoch(cluster: ScenarioCluster) -> Iterator[Any]:
+    sharers, epoch = _sharer(cluster)
     yield "member"
-    yield world.probe(sharers.beat("member", epoch + 7), 1).error_code
+    yield cluster.probe(sharers.beat("member", epoch + 7), 1).error_code
 
 
-_DESCRIPTIONS: Final[dict[MemberKind, Callable[[World], Any]]] = {
-    MemberKind.CLASSIC: lambda world: world.probe(DescribeGroupsRequest(groups=[world.name]), 5),
-    MemberKind.UPGRADED: lambda world: world.probe(
-        ConsumerGroupDescribeRequest(group_ids=[world.name]), 1
+_DESCRIPTIONS: Final[dict[MemberKind, Callable[[ScenarioCluster], Any]]] = {
+    MemberKind.CLASSIC: lambda cluster: cluster.probe(
+        DescribeGroupsRequest(groups=[cluster.name]), 5
     ),
-    MemberKind.CONSUMER: lambda world: world.probe(
-        ConsumerGroupDescribeRequest(group_ids=[world.name]), 1
+    MemberKind.UPGRADED: lambda cluster: cluster.probe(
+        ConsumerGroupDescribeRequest(group_ids=[cluster.name]), 1
     ),
-    MemberKind.STREAMS: lambda world: world.probe(
-        StreamsGroupDescribeRequest(group_ids=[world.name]), 0
+    MemberKind.CONSUMER: lambda cluster: cluster.probe(
+        ConsumerGroupDescribeRequest(group_ids=[cluster.name]), 1
     ),
-    MemberKind.SHARE: lambda world: world.probe(
-        ShareGroupDescribeRequest(group_ids=[world.name]), 1
+    MemberKind.STREAMS: lambda cluster: cluster.probe(
+        StreamsGroupDescribeRequest(group_ids=[cluster.name]), 0
+    ),
+    MemberKind.SHARE: lambda cluster: cluster.probe(
+        ShareGroupDescribeRequest(group_ids=[cluster.name]), 1
     ),
 }
 
 
-def outcome(case: Case, world: World, pause: Pause) -> tuple[ErrorCode, bool]:
+def outcome(case: Case, cluster: ScenarioCluster, pause: Pause) -> tuple[ErrorCode, bool]:
     """Run a case; returns the error code of the request, and whether it renewed the session."""
-    life = case.live(world)
+    life = case.live(cluster)
     member = next(life)
     pause(_SILENCE_S)
     code = ErrorCode(next(life))
     pause(_SILENCE_S)
-    members = _DESCRIPTIONS[case.kind](world).groups[0].members
+    members = _DESCRIPTIONS[case.kind](cluster).groups[0].members
     return code, member in {each.member_id for each in members}
 
 
@@ -479,12 +492,12 @@ CASES: Final = (
 )  # fmt: skip
 
 
-def _scenario(case: Case) -> Callable[[World], None]:
-    def run(world: World) -> None:
-        code, renewed = outcome(case, world, time.sleep)
-        world.record("the response", code.name)
-        world.record("the session was renewed", renewed)
-        world.record("as expected", (code, renewed) == (case.code, case.renews))
+def _scenario(case: Case) -> Callable[[ScenarioCluster], None]:
+    def run(cluster: ScenarioCluster) -> None:
+        code, renewed = outcome(case, cluster, time.sleep)
+        cluster.record("the response", code.name)
+        cluster.record("the session was renewed", renewed)
+        cluster.record("as expected", (code, renewed) == (case.code, case.renews))
 
     run.__name__ = case.live.__name__
     return run

@@ -30,7 +30,7 @@ from tests.conformance.setup import create_topic, fill, wait_for_group_coordinat
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _DescribedGroup = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
 _DescribedTopic = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic
@@ -40,7 +40,7 @@ _DeletedTopic = DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTop
 
 
 def described_offsets(
-    world: World,
+    cluster: ScenarioCluster,
     *groups: str,
     topics: Mapping[str, Sequence[int]] | None = None,
     version: int = 1,
@@ -57,7 +57,7 @@ def described_offsets(
     request = DescribeShareGroupOffsetsRequest(
         groups=[_DescribedGroup(group_id=group, topics=rows) for group in groups]
     )
-    world.ask(request, version)
+    cluster.ask(request, version)
 
 
 def all_share_offsets(group: str) -> DescribeShareGroupOffsetsRequest:
@@ -90,58 +90,58 @@ def deleted(group: str, *topics: str) -> DeleteShareGroupOffsetsRequest:
     )
 
 
-def share_offsets_are_described(world: World) -> None:
-    missing = f"{world.name}-missing"
-    wait_for_group_coordinator(world, missing)
-    described_offsets(world, missing)
-    group, _ = sharing(world, partitions=2)
+def share_offsets_are_described(cluster: ScenarioCluster) -> None:
+    missing = f"{cluster.name}-missing"
+    wait_for_group_coordinator(cluster, missing)
+    described_offsets(cluster, missing)
+    group, _ = sharing(cluster, partitions=2)
     for version in (0, 1):
-        described_offsets(world, group.group, version=version)
+        described_offsets(cluster, group.group, version=version)
         described_offsets(
-            world,
+            cluster,
             group.group,
-            topics={group.topic: [0, 1], f"{world.name}-none": [0, 3]},
+            topics={group.topic: [0, 1], f"{cluster.name}-none": [0, 3]},
             version=version,
         )
-    described_offsets(world, group.group, topics={group.topic: []})
-    described_offsets(world, group.group, topics={})
-    described_offsets(world, missing, topics={group.topic: [0]})
-    described_offsets(world, "", topics={group.topic: [0]})
-    described_offsets(world, group.group, missing)
+    described_offsets(cluster, group.group, topics={group.topic: []})
+    described_offsets(cluster, group.group, topics={})
+    described_offsets(cluster, missing, topics={group.topic: [0]})
+    described_offsets(cluster, "", topics={group.topic: [0]})
+    described_offsets(cluster, group.group, missing)
 
 
-def share_offsets_are_altered(world: World) -> None:
-    group = emptied(world)
-    fill(world, group.topic, b"a", b"b", b"c", partition=1)
-    world.ask(altered(group.group, {group.topic: {0: 0, 1: 2}}), 0)
-    described_offsets(world, group.group)
-    described(world, group.group)
-    world.ask(altered(group.group, {group.topic: {1: 1}}), 0)
-    described_offsets(world, group.group, topics={group.topic: [0, 1]})
-    world.ask(group.join("a"), V1)
-    described_offsets(world, group.group)
+def share_offsets_are_altered(cluster: ScenarioCluster) -> None:
+    group = emptied(cluster)
+    fill(cluster, group.topic, b"a", b"b", b"c", partition=1)
+    cluster.ask(altered(group.group, {group.topic: {0: 0, 1: 2}}), 0)
+    described_offsets(cluster, group.group)
+    described(cluster, group.group)
+    cluster.ask(altered(group.group, {group.topic: {1: 1}}), 0)
+    described_offsets(cluster, group.group, topics={group.topic: [0, 1]})
+    cluster.ask(group.join("a"), V1)
+    described_offsets(cluster, group.group)
 
 
-def share_offsets_are_altered_before_there_is_a_group(world: World) -> None:
-    group = new_share_group(world, partitions=2)
-    fill(world, group.topic, b"a", b"b")
-    world.ask(altered(group.group, {group.topic: {0: 1}}), 0)
-    described(world, group.group)
+def share_offsets_are_altered_before_there_is_a_group(cluster: ScenarioCluster) -> None:
+    group = new_share_group(cluster, partitions=2)
+    fill(cluster, group.topic, b"a", b"b")
+    cluster.ask(altered(group.group, {group.topic: {0: 1}}), 0)
+    described(cluster, group.group)
     # Kafka answers before the group has recorded the completion.
-    world.call_until(
+    cluster.call_until(
         all_share_offsets(group.group), 1, lambda response: bool(response.groups[0].topics)
     )
-    joined = world.ask(group.join("a"), V1)
-    group.given(world, "a", joined.member_epoch)
-    described_offsets(world, group.group)
+    joined = cluster.ask(group.join("a"), V1)
+    group.given(cluster, "a", joined.member_epoch)
+    described_offsets(cluster, group.group)
 
 
-def alterations_of_share_offsets_are_checked(world: World) -> None:
-    group, _ = sharing(world, partitions=2)
-    world.ask(altered(group.group, {group.topic: {0: 0}}), 0)
-    world.ask(altered("", {group.topic: {0: 0}}), 0)
-    world.ask(group.beat("a", LEAVE), V1)
-    nowhere = f"{world.name}-none"
+def alterations_of_share_offsets_are_checked(cluster: ScenarioCluster) -> None:
+    group, _ = sharing(cluster, partitions=2)
+    cluster.ask(altered(group.group, {group.topic: {0: 0}}), 0)
+    cluster.ask(altered("", {group.topic: {0: 0}}), 0)
+    cluster.ask(group.beat("a", LEAVE), V1)
+    nowhere = f"{cluster.name}-none"
     requests: tuple[dict[str, dict[int, int]], ...] = (
         {},
         {group.topic: {}},
@@ -153,60 +153,60 @@ def alterations_of_share_offsets_are_checked(world: World) -> None:
         {group.topic: {0: 5, 9: 0}, nowhere: {0: 0}},
     )
     for offsets in requests:
-        world.ask(altered(group.group, offsets), 0)
-    described_offsets(world, group.group)
-    unborn = f"{world.name}-unborn"
-    wait_for_group_coordinator(world, unborn)
-    world.ask(altered(unborn, {nowhere: {0: 0}}), 0)
-    described(world, unborn)
+        cluster.ask(altered(group.group, offsets), 0)
+    described_offsets(cluster, group.group)
+    unborn = f"{cluster.name}-unborn"
+    wait_for_group_coordinator(cluster, unborn)
+    cluster.ask(altered(unborn, {nowhere: {0: 0}}), 0)
+    described(cluster, unborn)
 
 
-def share_offsets_are_deleted(world: World) -> None:
-    group = emptied(world)
-    other = f"{world.name}-other"
-    create_topic(world, other)
-    world.ask(deleted(group.group, group.topic, other, f"{world.name}-none"), 0)
-    described_offsets(world, group.group)
-    described_offsets(world, group.group, topics={group.topic: [0, 1]})
-    world.ask(deleted(group.group, group.topic), 0)
-    world.ask(deleted(group.group), 0)
-    joined = world.ask(group.join("a"), V1)
-    group.given(world, "a", joined.member_epoch)
-    described_offsets(world, group.group)
+def share_offsets_are_deleted(cluster: ScenarioCluster) -> None:
+    group = emptied(cluster)
+    other = f"{cluster.name}-other"
+    create_topic(cluster, other)
+    cluster.ask(deleted(group.group, group.topic, other, f"{cluster.name}-none"), 0)
+    described_offsets(cluster, group.group)
+    described_offsets(cluster, group.group, topics={group.topic: [0, 1]})
+    cluster.ask(deleted(group.group, group.topic), 0)
+    cluster.ask(deleted(group.group), 0)
+    joined = cluster.ask(group.join("a"), V1)
+    group.given(cluster, "a", joined.member_epoch)
+    described_offsets(cluster, group.group)
 
 
-def deletions_of_share_offsets_are_checked(world: World) -> None:
-    group, _ = sharing(world, partitions=1)
-    world.ask(deleted(group.group, group.topic), 0)
-    world.ask(deleted("", group.topic), 0)
-    missing = f"{world.name}-missing"
-    wait_for_group_coordinator(world, missing)
-    world.ask(deleted(missing, group.topic), 0)
-    idle = f"{world.name}-idle"
-    wait_for_group_coordinator(world, idle)
-    waiting = Sharers(idle, f"{world.name}-none", bytes(16))
-    world.ask(waiting.join("a"), V1)
-    world.ask(waiting.beat("a", LEAVE), V1)
-    world.ask(deleted(idle, group.topic, waiting.topic), 0)
+def deletions_of_share_offsets_are_checked(cluster: ScenarioCluster) -> None:
+    group, _ = sharing(cluster, partitions=1)
+    cluster.ask(deleted(group.group, group.topic), 0)
+    cluster.ask(deleted("", group.topic), 0)
+    missing = f"{cluster.name}-missing"
+    wait_for_group_coordinator(cluster, missing)
+    cluster.ask(deleted(missing, group.topic), 0)
+    idle = f"{cluster.name}-idle"
+    wait_for_group_coordinator(cluster, idle)
+    waiting = Sharers(idle, f"{cluster.name}-none", bytes(16))
+    cluster.ask(waiting.join("a"), V1)
+    cluster.ask(waiting.beat("a", LEAVE), V1)
+    cluster.ask(deleted(idle, group.topic, waiting.topic), 0)
 
 
-def share_groups_are_recorded(world: World) -> None:
+def share_groups_are_recorded(cluster: ScenarioCluster) -> None:
     """Every kind of record, from the first member to the end of the group."""
-    group, epoch = sharing(world, partitions=1)
-    second = world.ask(group.join("b"), V1)
-    world.ask(group.beat("a", epoch), V1)
-    world.ask(group.beat("b", second.member_epoch, rack_id="rack-1"), V1)
-    other = f"{world.name}-other"
-    create_topic(world, other, 2)
-    wait_for_coordinator_to_know(world, group.group, other)
+    group, epoch = sharing(cluster, partitions=1)
+    second = cluster.ask(group.join("b"), V1)
+    cluster.ask(group.beat("a", epoch), V1)
+    cluster.ask(group.beat("b", second.member_epoch, rack_id="rack-1"), V1)
+    other = f"{cluster.name}-other"
+    create_topic(cluster, other, 2)
+    wait_for_coordinator_to_know(cluster, group.group, other)
     both = [group.topic, other]
-    changed = world.ask(group.beat("b", second.member_epoch, subscribed_topic_names=both), V1)
-    group.reach(world, changed.member_epoch + 1, b=changed.member_epoch, a=second.member_epoch)
-    note_records(world, group.group)
+    changed = cluster.ask(group.beat("b", second.member_epoch, subscribed_topic_names=both), V1)
+    group.reach(cluster, changed.member_epoch + 1, b=changed.member_epoch, a=second.member_epoch)
+    note_records(cluster, group.group)
     for member in "ab":
-        world.ask(group.beat(member, LEAVE), V1)
-    world.ask(altered(group.group, {group.topic: {0: 0}, other: {1: 0}}), 0)
-    world.call_until(
+        cluster.ask(group.beat(member, LEAVE), V1)
+    cluster.ask(altered(group.group, {group.topic: {0: 0}, other: {1: 0}}), 0)
+    cluster.call_until(
         all_share_offsets(group.group),
         1,
         lambda response: any(
@@ -215,9 +215,9 @@ def share_groups_are_recorded(world: World) -> None:
             for partition in topic.partitions
         ),
     )
-    world.ask(deleted(group.group, other), 0)
-    world.ask(DeleteGroupsRequest(groups_names=[group.group]), 2)
-    note_records(world, group.group)
+    cluster.ask(deleted(group.group, other), 0)
+    cluster.ask(DeleteGroupsRequest(groups_names=[group.group]), 2)
+    note_records(cluster, group.group)
 
 
 SCENARIOS = (

@@ -10,8 +10,8 @@ from tests.conformance.setup import fill
 
 if TYPE_CHECKING:
     from kafkalite.protocol._generated.messages.share_fetch import ShareFetchResponse
+    from tests.conformance.scenario_cluster import ScenarioCluster
     from tests.conformance.scenarios.share_fetching import Ack, Shared
-    from tests.conformance.world import World
 
 _WORDS = (0, 1, 1, 1, 2, 2, 3)
 _STEPS = 60
@@ -30,7 +30,7 @@ class _Member:
 
     def fetch(self) -> None:
         dice = self._dice
-        answer: ShareFetchResponse = self._shared.world.ask(
+        answer: ShareFetchResponse = self._shared.cluster.ask(
             self._shared.fetch(
                 self._name,
                 self._epoch,
@@ -50,7 +50,7 @@ class _Member:
     def acknowledge(self, batches: list[Ack]) -> None:
         if self._epoch == FIRST:
             return
-        self._shared.world.ask(self._shared.ack(self._name, self._epoch, *batches), V)
+        self._shared.cluster.ask(self._shared.ack(self._name, self._epoch, *batches), V)
         self._epoch += 1
 
     def acknowledge_owned_records(self) -> None:
@@ -78,15 +78,15 @@ class _Member:
         self.acknowledge(batches)
 
 
-def _walk(world: World, seed: int) -> None:
+def _walk(cluster: ScenarioCluster, seed: int) -> None:
     dice = random.Random(seed)  # noqa: S311 - the same walk on either broker
-    shared = shared_topic(world, 5, name=f"{world.name}-{seed}", config=_LIMITS)
+    shared = shared_topic(cluster, 5, name=f"{cluster.name}-{seed}", config=_LIMITS)
     members = [_Member(shared, name, dice) for name in "abc"]
     for _ in range(_STEPS):
         member = dice.choice(members)
         step = dice.random()
         if step < 0.15:
-            fill(world, shared.topic, *[b"v"] * dice.randint(1, 12))
+            fill(cluster, shared.topic, *[b"v"] * dice.randint(1, 12))
         elif step < 0.5:
             member.fetch()
         elif step < 0.9:
@@ -98,9 +98,9 @@ def _walk(world: World, seed: int) -> None:
     shared.note_state()
 
 
-def members_fetch_and_acknowledge_at_random(world: World) -> None:
+def members_fetch_and_acknowledge_at_random(cluster: ScenarioCluster) -> None:
     for seed in (1, 2, 3):
-        _walk(world, seed)
+        _walk(cluster, seed)
 
 
 SCENARIOS = (members_fetch_and_acknowledge_at_random,)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
         StreamsGroupHeartbeatResponse,
     )
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _STANDBYS = "streams.num.standby.replicas"
 _STEPS_OF_A_WALK = 40
@@ -150,8 +150,8 @@ _STEPS: dict[Callable[[_Incarnation], Request], int] = {
 class _Walk:
     """The members of one group: those of two instance ids, those they replaced, a dynamic one."""
 
-    def __init__(self, world: World, group: Streams, choices: random.Random) -> None:
-        self._world, self._group, self._choices = world, group, choices
+    def __init__(self, cluster: ScenarioCluster, group: Streams, choices: random.Random) -> None:
+        self._cluster, self._group, self._choices = cluster, group, choices
         self._incarnations = {
             instance: [_Incarnation(group, members[0], instance)]
             for instance, members in _INSTANCES.items()
@@ -189,7 +189,7 @@ class _Walk:
         self._send(member, step(member) if member.epoch else member.join())
 
     def _send(self, member: _Incarnation, request: Request) -> None:
-        answer = self._world.ask(request, 1)
+        answer = self._cluster.ask(request, 1)
         member.learn(answer)
         if answer.error_code in _HELD_BY_ANOTHER:
             self._change_group()
@@ -203,9 +203,9 @@ class _Walk:
         fields = {"rack_id": f"new-{self._changes}"}
         changed = self._dynamic
         request = changed.join(**fields) if changed.is_absent else changed.beat(**fields)
-        answer = self._world.ask(request, 1)
+        answer = self._cluster.ask(request, 1)
         if answer.error_code:
-            answer = self._world.ask(changed.join(**fields), 1)
+            answer = self._cluster.ask(changed.join(**fields), 1)
         changed.learn(answer)
 
     def _choice(self) -> Callable[[_Incarnation], Request]:
@@ -215,37 +215,37 @@ class _Walk:
         topic = f"{self._group.group}-{self._choices.choice(['in', 'other'])}"
         epoch = member.epoch - self._choices.choice([0, 0, 1])
         request = commit(self._group.group, topic, 0, member_id=member.member, epoch=epoch)
-        self._world.ask(request, 9)
+        self._cluster.ask(request, 9)
 
 
-def walk(world: World, seed: int) -> None:
+def walk(cluster: ScenarioCluster, seed: int) -> None:
     """Run random actions of static members, chosen by the seed."""
-    name, size = f"{world.name}-{seed}", seed % 4 + 1
+    name, size = f"{cluster.name}-{seed}", seed % 4 + 1
     for topic, partitions in (("in", size), ("other", 3), ("store", size)):
-        create_topic(world, f"{name}-{topic}", partitions)
-    wait_for_group_coordinator(world, name)
+        create_topic(cluster, f"{name}-{topic}", partitions)
+    wait_for_group_coordinator(cluster, name)
     if seed % 2:
-        world.ask(alter(GROUP, name, (_STANDBYS, SET, "1")), 1)
-        settled(world, _STANDBYS, "1", kind=GROUP, name=name)
+        cluster.ask(alter(GROUP, name, (_STANDBYS, SET, "1")), 1)
+        settled(cluster, _STANDBYS, "1", kind=GROUP, name=name)
     stateful = reading(f"{name}-in", state_changelog_topics=[internal(f"{name}-store")])
     group = Streams(name, (stateful, reading(f"{name}-other", name="1")))
-    _wait_for_topics(world, group)
-    walked = _Walk(world, group, random.Random(seed))  # noqa: S311 - the same walk every time
+    _wait_for_topics(cluster, group)
+    walked = _Walk(cluster, group, random.Random(seed))  # noqa: S311 - the same walk every time
     for _ in range(_STEPS_OF_A_WALK):
         walked.take_step()
     # The topology is omitted: whether a real broker already shows its partition counts depends
     # on the records since their computation.
-    (response,) = world.probe(StreamsGroupDescribeRequest(group_ids=[name]), 1).groups
-    world.record("state", [response.group_state, response.group_epoch, response.assignment_epoch])
-    note_records(world, name)
+    (response,) = cluster.probe(StreamsGroupDescribeRequest(group_ids=[name]), 1).groups
+    cluster.record("state", [response.group_state, response.group_epoch, response.assignment_epoch])
+    note_records(cluster, name)
 
 
-def _wait_for_topics(world: World, group: Streams) -> None:
+def _wait_for_topics(cluster: ScenarioCluster, group: Streams) -> None:
     """Wait until the group's coordinator knows the topics, by another group of its shard."""
     shard = partition_of(group.group, OFFSETS_PARTITIONS)
     names = (f"{group.group}-before-{number}" for number in count())
     other = next(name for name in names if partition_of(name, OFFSETS_PARTITIONS) == shard)
-    world.call_until(
+    cluster.call_until(
         replace(group, group=other).join("a"),
         1,
         lambda answer: answer.error_code == ErrorCode.NONE and not answer.status,
@@ -253,10 +253,10 @@ def _wait_for_topics(world: World, group: Streams) -> None:
     )
 
 
-def static_streams_members_act_at_random(world: World) -> None:
+def static_streams_members_act_at_random(cluster: ScenarioCluster) -> None:
     """Walk with and without standbys; owners leave for a while, and are replaced."""
     for seed in range(6):
-        walk(world, seed)
+        walk(cluster, seed)
 
 
 def _owned(task_ids: list[StreamsGroupHeartbeatResponse.TaskIds]) -> Owned:

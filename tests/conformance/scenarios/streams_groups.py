@@ -28,7 +28,7 @@ from tests.conformance.setup import create_topic, wait_for_group_coordinator, wa
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _REBALANCE_MS = 30_000
 LEAVE, LEAVE_FOR_A_WHILE = -1, -2
@@ -115,56 +115,56 @@ def reading(*topics: str, name: str = "0", **fields: Any) -> Request.Subtopology
     return subtopology
 
 
-def new_group(world: World, partitions: int = 4, name: str = "") -> Streams:
+def new_group(cluster: ScenarioCluster, partitions: int = 4, name: str = "") -> Streams:
     """Create a topic and get a coordinator for a group whose one subtopology reads it."""
-    group = name or world.name
-    create_topic(world, f"{group}-topic", partitions)
-    wait_for_group_coordinator(world, group)
+    group = name or cluster.name
+    create_topic(cluster, f"{group}-topic", partitions)
+    wait_for_group_coordinator(cluster, group)
     return Streams(group, (reading(f"{group}-topic"),))
 
 
-def described(world: World, *groups: str) -> None:
-    world.ask(StreamsGroupDescribeRequest(group_ids=list(groups)), 0)
+def described(cluster: ScenarioCluster, *groups: str) -> None:
+    cluster.ask(StreamsGroupDescribeRequest(group_ids=list(groups)), 0)
 
 
-def tasks_move_in_steps(world: World) -> None:
+def tasks_move_in_steps(cluster: ScenarioCluster) -> None:
     """Two members, four tasks: revoke before assign, and epochs that fence commits."""
-    group = new_group(world)
+    group = new_group(cluster)
     topic = f"{group.group}-topic"
 
     def committed(member: str, epoch: int, *partitions: int) -> None:
         request = commit(group.group, topic, *partitions, member_id=member, epoch=epoch)
-        world.ask(request, 9)
+        cluster.ask(request, 9)
 
-    world.ask(group.join("a"), 0)
+    cluster.ask(group.join("a"), 0)
     committed("a", 2, *range(4))
-    world.ask(group.join("b"), 0)
-    response = world.ask(group.heartbeat("a", 2), 0)
+    cluster.ask(group.join("b"), 0)
+    response = cluster.ask(group.heartbeat("a", 2), 0)
     (owned,) = response.active_tasks
     given = sorted(set(range(4)) - set(owned.partitions))
-    world.ask(group.heartbeat("a", 2), 0)
-    world.ask(group.heartbeat("a", 2, {"0": (0, 1, 2, 3)}), 0)
+    cluster.ask(group.heartbeat("a", 2), 0)
+    cluster.ask(group.heartbeat("a", 2, {"0": (0, 1, 2, 3)}), 0)
     committed("a", 2, given[0])
-    world.ask(group.heartbeat("a", 2, {"0": tuple(owned.partitions)}), 0)
+    cluster.ask(group.heartbeat("a", 2, {"0": tuple(owned.partitions)}), 0)
     committed("a", 2, owned.partitions[0])
     committed("a", 2, given[0])
     committed("a", 2, owned.partitions[0], given[0])
     committed("a", 9, owned.partitions[0])
-    world.ask(group.heartbeat("a", 2, {"0": tuple(owned.partitions[:1])}), 0)
-    world.ask(group.heartbeat("a", 2), 0)
-    world.ask(group.heartbeat("b", 3), 0)
+    cluster.ask(group.heartbeat("a", 2, {"0": tuple(owned.partitions[:1])}), 0)
+    cluster.ask(group.heartbeat("a", 2), 0)
+    cluster.ask(group.heartbeat("b", 3), 0)
     committed("b", 2, given[0])
-    world.ask(group.heartbeat("b", LEAVE), 0)
-    world.ask(group.heartbeat("a", 3), 0)
+    cluster.ask(group.heartbeat("b", LEAVE), 0)
+    cluster.ask(group.heartbeat("a", 3), 0)
     committed("a", 3, owned.partitions[0])
     committed("a", 3, given[0])
     committed("a", 4, *range(4))
-    world.ask(fetch(group.group, topic, *range(4)), 8)
+    cluster.ask(fetch(group.group, topic, *range(4)), 8)
 
 
-def a_reconciling_streams_group_is_described(world: World) -> None:
-    group = new_group(world)
-    world.ask(
+def a_reconciling_streams_group_is_described(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster)
+    cluster.ask(
         group.join(
             "a",
             rack_id="rack-1",
@@ -173,27 +173,27 @@ def a_reconciling_streams_group_is_described(world: World) -> None:
         ),
         0,
     )
-    described(world, group.group)
-    world.ask(group.join("b"), 0)
-    described(world, group.group)
-    response = world.ask(group.heartbeat("a", 2), 0)
-    described(world, group.group)
+    described(cluster, group.group)
+    cluster.ask(group.join("b"), 0)
+    described(cluster, group.group)
+    response = cluster.ask(group.heartbeat("a", 2), 0)
+    described(cluster, group.group)
     (owned,) = response.active_tasks
-    world.ask(group.heartbeat("a", 2, {"0": tuple(owned.partitions)}), 0)
-    world.ask(group.heartbeat("b", 3), 0)
-    described(world, group.group)
-    world.ask(group.heartbeat("a", LEAVE), 0)
-    described(world, group.group)
-    world.ask(group.heartbeat("b", LEAVE), 0)
-    described(world, group.group, f"{world.name}-missing", "")
+    cluster.ask(group.heartbeat("a", 2, {"0": tuple(owned.partitions)}), 0)
+    cluster.ask(group.heartbeat("b", 3), 0)
+    described(cluster, group.group)
+    cluster.ask(group.heartbeat("a", LEAVE), 0)
+    described(cluster, group.group)
+    cluster.ask(group.heartbeat("b", LEAVE), 0)
+    described(cluster, group.group, f"{cluster.name}-missing", "")
     request = StreamsGroupDescribeRequest(
         group_ids=[group.group], include_authorized_operations=True
     )
-    world.ask(request, 0)
+    cluster.ask(request, 0)
 
 
-def first_streams_heartbeats_are_checked(world: World) -> None:
-    group = new_group(world)
+def first_streams_heartbeats_are_checked(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster)
     topic = f"{group.group}-topic"
 
     def of(*subtopologies: Request.Subtopology, epoch: int = 0) -> Request.Topology:
@@ -238,53 +238,53 @@ def first_streams_heartbeats_are_checked(world: World) -> None:
         },
     )
     for fields in wrongs:
-        world.ask(group.join("a", **fields), 0)
-    described(world, group.group)
+        cluster.ask(group.join("a", **fields), 0)
+    described(cluster, group.group)
 
 
-def later_streams_heartbeats_are_checked(world: World) -> None:
-    group = new_group(world)
+def later_streams_heartbeats_are_checked(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster)
     for version in (0, 1):
-        world.ask(group.heartbeat("a", 2), version)
-        world.ask(group.heartbeat("a", LEAVE), version)
-    world.ask(group.join("a"), 0)
-    world.ask(group.heartbeat("unknown", 2), 0)
-    world.ask(group.heartbeat("unknown", LEAVE), 0)
+        cluster.ask(group.heartbeat("a", 2), version)
+        cluster.ask(group.heartbeat("a", LEAVE), version)
+    cluster.ask(group.join("a"), 0)
+    cluster.ask(group.heartbeat("unknown", 2), 0)
+    cluster.ask(group.heartbeat("unknown", LEAVE), 0)
     for wrong in (3, 9, 1):
-        world.ask(group.heartbeat("a", wrong), 0)
-    world.ask(group.heartbeat("a", 1, {"0": (0,)}), 0)
-    world.ask(group.heartbeat("a", 2, topology=group.topology()), 0)
-    world.ask(group.heartbeat("a", 2, active_tasks=[]), 0)
-    world.ask(group.heartbeat("a", 2, {"7": (0,)}), 0)
-    world.ask(group.heartbeat("a", 2, {"0": (4,)}), 0)
-    world.ask(group.heartbeat("a", 2, {"0": (-1,)}), 0)
-    world.ask(group.heartbeat("a", 2, {"0": (0,)}, {"0": (9,)}), 0)
-    world.ask(group.heartbeat("a", 2, warmup_tasks=tasks({"0": (0,)})), 0)
-    world.ask(group.heartbeat("a", 2, instance_id="i-1"), 0)
-    world.ask(group.heartbeat("a", 2, {"0": (0, 1, 2, 3)}), 0)
-    world.ask(group.join("a"), 0)
-    world.ask(group.heartbeat("a", 2), 0)
+        cluster.ask(group.heartbeat("a", wrong), 0)
+    cluster.ask(group.heartbeat("a", 1, {"0": (0,)}), 0)
+    cluster.ask(group.heartbeat("a", 2, topology=group.topology()), 0)
+    cluster.ask(group.heartbeat("a", 2, active_tasks=[]), 0)
+    cluster.ask(group.heartbeat("a", 2, {"7": (0,)}), 0)
+    cluster.ask(group.heartbeat("a", 2, {"0": (4,)}), 0)
+    cluster.ask(group.heartbeat("a", 2, {"0": (-1,)}), 0)
+    cluster.ask(group.heartbeat("a", 2, {"0": (0,)}, {"0": (9,)}), 0)
+    cluster.ask(group.heartbeat("a", 2, warmup_tasks=tasks({"0": (0,)})), 0)
+    cluster.ask(group.heartbeat("a", 2, instance_id="i-1"), 0)
+    cluster.ask(group.heartbeat("a", 2, {"0": (0, 1, 2, 3)}), 0)
+    cluster.ask(group.join("a"), 0)
+    cluster.ask(group.heartbeat("a", 2), 0)
 
 
-def a_heartbeat_after_a_lost_response_is_accepted(world: World) -> None:
+def a_heartbeat_after_a_lost_response_is_accepted(cluster: ScenarioCluster) -> None:
     """Accept the previous epoch of a member without revoked tasks."""
-    group = new_group(world)
-    world.ask(group.join("a"), 0)
-    world.ask(group.join("b"), 0)
-    response = world.ask(group.heartbeat("a", 2), 0)
+    group = new_group(cluster)
+    cluster.ask(group.join("a"), 0)
+    cluster.ask(group.join("b"), 0)
+    response = cluster.ask(group.heartbeat("a", 2), 0)
     owned = tuple(response.active_tasks[0].partitions)
-    world.ask(group.heartbeat("a", 2, {"0": owned}), 0)
-    world.ask(group.heartbeat("a", 2, {"0": owned}), 0)
-    world.ask(group.heartbeat("a", 2, {"0": owned[:1]}), 0)
-    world.ask(group.heartbeat("a", 2, {}), 0)
-    world.ask(group.heartbeat("a", 2, {"0": (0, 1, 2, 3)}), 0)
-    world.ask(group.heartbeat("a", 2), 0)
-    world.ask(group.join("a"), 0)
+    cluster.ask(group.heartbeat("a", 2, {"0": owned}), 0)
+    cluster.ask(group.heartbeat("a", 2, {"0": owned}), 0)
+    cluster.ask(group.heartbeat("a", 2, {"0": owned[:1]}), 0)
+    cluster.ask(group.heartbeat("a", 2, {}), 0)
+    cluster.ask(group.heartbeat("a", 2, {"0": (0, 1, 2, 3)}), 0)
+    cluster.ask(group.heartbeat("a", 2), 0)
+    cluster.ask(group.join("a"), 0)
 
 
-def _word_count(world: World) -> Streams:
+def _word_count(cluster: ScenarioCluster) -> Streams:
     """Describe an application with a repartition topic and a store, as Kafka Streams would."""
-    name = world.name
+    name = cluster.name
     return Streams(
         name,
         (
@@ -313,7 +313,7 @@ def _status_codes(answer: Any) -> list[int]:  # noqa: ANN401 - any response clas
     return [status.status_code for status in answer.status or ()]
 
 
-def _beat_until(world: World, request: Request, until: Callable[[Any], bool]) -> Any:  # noqa: ANN401
+def _beat_until(cluster: ScenarioCluster, request: Request, until: Callable[[Any], bool]) -> Any:  # noqa: ANN401
     """Send heartbeats at the current epoch until a response is as expected, and note that one.
 
     A real broker's number of steps depends on the time at which it learns of new topics. So these
@@ -325,90 +325,90 @@ def _beat_until(world: World, request: Request, until: Callable[[Any], bool]) ->
         request.member_epoch = found.member_epoch
         return expected
 
-    answer = world.call_until(request, 0, matches, is_recorded=False)
+    answer = cluster.call_until(request, 0, matches, is_recorded=False)
     assert until(answer), answer
-    world.record("statuses", [int(code) for code in _status_codes(answer)])
-    world.record("tasks", [[*each.partitions] for each in answer.active_tasks or ()])
+    cluster.record("statuses", [int(code) for code in _status_codes(answer)])
+    cluster.record("tasks", [[*each.partitions] for each in answer.active_tasks or ()])
     return answer
 
 
-def internal_topics_are_created(world: World) -> None:
-    create_topic(world, f"{world.name}-topic", 3)
-    wait_for_group_coordinator(world, world.name)
-    group = _word_count(world)
-    joined = world.ask(group.join("a"), 0)
+def internal_topics_are_created(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, f"{cluster.name}-topic", 3)
+    wait_for_group_coordinator(cluster, cluster.name)
+    group = _word_count(cluster)
+    joined = cluster.ask(group.join("a"), 0)
     for suffix in ("repartition", "changelog"):
-        wait_for_metadata(world, f"{world.name}-counts-{suffix}", 3)
+        wait_for_metadata(cluster, f"{cluster.name}-counts-{suffix}", 3)
     answer = _beat_until(
-        world, group.heartbeat("a", joined.member_epoch), lambda found: bool(found.active_tasks)
+        cluster, group.heartbeat("a", joined.member_epoch), lambda found: bool(found.active_tasks)
     )
     epoch = answer.member_epoch
-    described(world, group.group)
+    described(cluster, group.group)
     for suffix in ("repartition", "changelog"):
-        name = f"{world.name}-counts-{suffix}"
-        world.ask(describe(TOPIC, name, ["cleanup.policy", "retention.ms", "segment.bytes"]), 4)
+        name = f"{cluster.name}-counts-{suffix}"
+        cluster.ask(describe(TOPIC, name, ["cleanup.policy", "retention.ms", "segment.bytes"]), 4)
     owned: Owned = {"0": (0, 1, 2), "1": (0, 1, 2)}
-    world.ask(group.heartbeat("a", epoch, owned), 0)
-    world.ask(group.join("b"), 0)
-    world.ask(group.heartbeat("a", epoch), 0)
-    described(world, group.group)
+    cluster.ask(group.heartbeat("a", epoch, owned), 0)
+    cluster.ask(group.join("b"), 0)
+    cluster.ask(group.heartbeat("a", epoch), 0)
+    described(cluster, group.group)
 
 
-def failed_creation_of_topics_is_reported(world: World) -> None:
-    create_topic(world, f"{world.name}-topic", 1)
-    wait_for_group_coordinator(world, world.name)
-    changelog = internal(f"{world.name}-changelog", nonsense="x")
+def failed_creation_of_topics_is_reported(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, f"{cluster.name}-topic", 1)
+    wait_for_group_coordinator(cluster, cluster.name)
+    changelog = internal(f"{cluster.name}-changelog", nonsense="x")
     group = Streams(
-        world.name, (reading(f"{world.name}-topic", state_changelog_topics=[changelog]),)
+        cluster.name, (reading(f"{cluster.name}-topic", state_changelog_topics=[changelog]),)
     )
-    joined = world.ask(group.join("a"), 0)
-    world.ask(group.heartbeat("a", joined.member_epoch), 0)
-    described(world, group.group)
+    joined = cluster.ask(group.join("a"), 0)
+    cluster.ask(group.heartbeat("a", joined.member_epoch), 0)
+    described(cluster, group.group)
 
 
-def source_topics_may_be_created_later(world: World) -> None:
-    wait_for_group_coordinator(world, world.name)
-    group = Streams(world.name, (reading(f"{world.name}-late", f"{world.name}-later"),))
-    joined = world.ask(group.join("a"), 0)
+def source_topics_may_be_created_later(cluster: ScenarioCluster) -> None:
+    wait_for_group_coordinator(cluster, cluster.name)
+    group = Streams(cluster.name, (reading(f"{cluster.name}-late", f"{cluster.name}-later"),))
+    joined = cluster.ask(group.join("a"), 0)
     epoch = joined.member_epoch
-    world.ask(group.heartbeat("a", epoch), 0)
-    described(world, group.group)
+    cluster.ask(group.heartbeat("a", epoch), 0)
+    described(cluster, group.group)
     for suffix, partitions in (("late", 2), ("later", 3)):
-        create_topic(world, f"{world.name}-{suffix}", partitions)
-    _beat_until(world, group.heartbeat("a", epoch), lambda found: bool(found.active_tasks))
+        create_topic(cluster, f"{cluster.name}-{suffix}", partitions)
+    _beat_until(cluster, group.heartbeat("a", epoch), lambda found: bool(found.active_tasks))
 
 
-def new_partitions_add_tasks(world: World) -> None:
-    group = new_group(world, partitions=2)
-    world.ask(group.join("a"), 0)
+def new_partitions_add_tasks(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster, partitions=2)
+    cluster.ask(group.join("a"), 0)
     topic = f"{group.group}-topic"
     growth = CreatePartitionsRequest.CreatePartitionsTopic(name=topic, count=3, assignments=None)
-    world.probe(CreatePartitionsRequest(topics=[growth], timeout_ms=10_000), 3)
-    wait_for_metadata(world, topic, 3)
-    _beat_until(world, group.heartbeat("a", 2), lambda found: bool(found.active_tasks))
+    cluster.probe(CreatePartitionsRequest(topics=[growth], timeout_ms=10_000), 3)
+    wait_for_metadata(cluster, topic, 3)
+    _beat_until(cluster, group.heartbeat("a", 2), lambda found: bool(found.active_tasks))
 
 
-def copartitioned_topics_must_have_equal_counts(world: World) -> None:
+def copartitioned_topics_must_have_equal_counts(cluster: ScenarioCluster) -> None:
     for index, partitions in enumerate((2, 3)):
-        create_topic(world, f"{world.name}-{index}", partitions)
-    both = [f"{world.name}-0", f"{world.name}-1"]
+        create_topic(cluster, f"{cluster.name}-{index}", partitions)
+    both = [f"{cluster.name}-0", f"{cluster.name}-1"]
     together = [Request.CopartitionGroup(source_topics=[0, 1])]
     with_internal = [Request.CopartitionGroup(source_topics=[0], repartition_source_topics=[0])]
     repartitions = [Request.CopartitionGroup(repartition_source_topics=[0, 1])]
 
     def tried(suffix: str, *subtopologies: Request.Subtopology) -> None:
-        name = f"{world.name}-{suffix}"
-        wait_for_group_coordinator(world, name)
+        name = f"{cluster.name}-{suffix}"
+        wait_for_group_coordinator(cluster, name)
         group = Streams(name, subtopologies)
-        world.ask(group.join("a"), 0)
-        described(world, name)
+        cluster.ask(group.join("a"), 0)
+        described(cluster, name)
 
     def writing(*sinks: str, name: str = "9") -> Request.Subtopology:
         return reading(both[0], name=name, repartition_sink_topics=list(sinks))
 
     tried("sources", reading(*both, copartition_groups=together))
     for count in (0, 2, 5):
-        topic = f"{world.name}-internal-{count}"
+        topic = f"{cluster.name}-internal-{count}"
         tried(
             f"internal-{count}",
             reading(
@@ -419,7 +419,7 @@ def copartitioned_topics_must_have_equal_counts(world: World) -> None:
             writing(topic),
         )
     for left, right in ((0, 0), (0, 4), (4, 4), (4, 5)):
-        topics = [f"{world.name}-left-{left}-{right}", f"{world.name}-right-{left}-{right}"]
+        topics = [f"{cluster.name}-left-{left}-{right}", f"{cluster.name}-right-{left}-{right}"]
         tried(
             f"two-{left}-{right}",
             reading(
@@ -428,129 +428,130 @@ def copartitioned_topics_must_have_equal_counts(world: World) -> None:
             ),
             writing(*topics),
         )
-    create_topic(world, f"{world.name}-wrong", 5)
-    tried("wrong", reading(both[0], state_changelog_topics=[internal(f"{world.name}-wrong")]))
+    create_topic(cluster, f"{cluster.name}-wrong", 5)
+    tried("wrong", reading(both[0], state_changelog_topics=[internal(f"{cluster.name}-wrong")]))
 
 
-def a_topology_cannot_change(world: World) -> None:
-    group = new_group(world)
+def a_topology_cannot_change(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster)
     topic = f"{group.group}-topic"
-    world.ask(Streams(group.group, group.subtopologies, epoch=3).join("a"), 0)
+    cluster.ask(Streams(group.group, group.subtopologies, epoch=3).join("a"), 0)
     for epoch in (3, 2, 4):
-        world.ask(Streams(group.group, group.subtopologies, epoch).join("b"), 0)
+        cluster.ask(Streams(group.group, group.subtopologies, epoch).join("b"), 0)
     other = reading(topic, name="1")
     for epoch in (3, 1, 4):
-        world.ask(Streams(group.group, (other,), epoch).join("c"), 0)
-    world.ask(group.heartbeat("c", 4), 0)
-    described(world, group.group)
+        cluster.ask(Streams(group.group, (other,), epoch).join("c"), 0)
+    cluster.ask(group.heartbeat("c", 4), 0)
+    described(cluster, group.group)
 
 
-def standbys_run_in_other_processes(world: World) -> None:
+def standbys_run_in_other_processes(cluster: ScenarioCluster) -> None:
     key = "streams.num.standby.replicas"
-    create_topic(world, f"{world.name}-topic", 2)
-    create_topic(world, f"{world.name}-changelog", 2)
-    wait_for_group_coordinator(world, world.name)
-    world.ask(alter(GROUP, world.name, (key, SET, "1")), 1)
-    settled(world, key, "1", kind=GROUP)
+    create_topic(cluster, f"{cluster.name}-topic", 2)
+    create_topic(cluster, f"{cluster.name}-changelog", 2)
+    wait_for_group_coordinator(cluster, cluster.name)
+    cluster.ask(alter(GROUP, cluster.name, (key, SET, "1")), 1)
+    settled(cluster, key, "1", kind=GROUP)
     group = Streams(
-        world.name,
+        cluster.name,
         (
             reading(
-                f"{world.name}-topic", state_changelog_topics=[internal(f"{world.name}-changelog")]
+                f"{cluster.name}-topic",
+                state_changelog_topics=[internal(f"{cluster.name}-changelog")],
             ),
         ),
     )
-    world.ask(group.join("a"), 0)
-    world.ask(group.join("b"), 0)
-    described(world, group.group)
-    response = world.ask(group.heartbeat("a", 2), 0)
+    cluster.ask(group.join("a"), 0)
+    cluster.ask(group.join("b"), 0)
+    described(cluster, group.group)
+    response = cluster.ask(group.heartbeat("a", 2), 0)
     owned = tuple(response.active_tasks[0].partitions)
-    world.ask(group.heartbeat("a", 2, {"0": owned}), 0)
-    world.ask(group.heartbeat("b", 3), 0)
-    world.ask(group.heartbeat("a", 3), 0)
-    described(world, group.group)
-    world.ask(alter(GROUP, world.name, (key, SET, "0")), 1)
-    settled(world, key, "0", kind=GROUP)
-    world.ask(group.heartbeat("a", 3), 0)
-    described(world, group.group)
-    world.ask(group.heartbeat("a", 3, {"0": owned}), 0)
-    described(world, group.group)
+    cluster.ask(group.heartbeat("a", 2, {"0": owned}), 0)
+    cluster.ask(group.heartbeat("b", 3), 0)
+    cluster.ask(group.heartbeat("a", 3), 0)
+    described(cluster, group.group)
+    cluster.ask(alter(GROUP, cluster.name, (key, SET, "0")), 1)
+    settled(cluster, key, "0", kind=GROUP)
+    cluster.ask(group.heartbeat("a", 3), 0)
+    described(cluster, group.group)
+    cluster.ask(group.heartbeat("a", 3, {"0": owned}), 0)
+    described(cluster, group.group)
 
 
-def threads_of_a_process_share_its_load(world: World) -> None:
+def threads_of_a_process_share_its_load(cluster: ScenarioCluster) -> None:
     """Distribute load over processes first, then over the members of each process."""
-    group = new_group(world, partitions=6)
-    world.ask(group.join("a", process_id="a"), 0)
-    world.ask(group.join("b", process_id="a"), 0)
-    world.ask(group.join("c", process_id="b"), 0)
-    answer = world.probe(StreamsGroupDescribeRequest(group_ids=[group.group]), 0)
+    group = new_group(cluster, partitions=6)
+    cluster.ask(group.join("a", process_id="a"), 0)
+    cluster.ask(group.join("b", process_id="a"), 0)
+    cluster.ask(group.join("c", process_id="b"), 0)
+    answer = cluster.probe(StreamsGroupDescribeRequest(group_ids=[group.group]), 0)
     shares = [
         sum(len(tasks.partitions) for tasks in member.target_assignment.active_tasks)
         for member in answer.groups[0].members
     ]
-    world.record("shares", [*sorted(shares)])
+    cluster.record("shares", [*sorted(shares)])
 
 
-def a_first_assignment_waits_for_more_members(world: World) -> None:
-    group = new_group(world)
+def a_first_assignment_waits_for_more_members(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster)
     key = "streams.initial.rebalance.delay.ms"
-    world.ask(alter(GROUP, world.name, (key, SET, "1500")), 1)
-    settled(world, key, "1500", kind=GROUP)
-    world.ask(group.join("a"), 0)
-    world.ask(group.join("b"), 0)
-    described(world, group.group)
-    world.ask(group.heartbeat("a", 1), 0)
-    world.call_until(
+    cluster.ask(alter(GROUP, cluster.name, (key, SET, "1500")), 1)
+    settled(cluster, key, "1500", kind=GROUP)
+    cluster.ask(group.join("a"), 0)
+    cluster.ask(group.join("b"), 0)
+    described(cluster, group.group)
+    cluster.ask(group.heartbeat("a", 1), 0)
+    cluster.call_until(
         group.heartbeat("a", 1), 0, lambda found: found.member_epoch > 1, is_recorded=False
     )
-    world.ask(group.heartbeat("b", 1), 0)
-    described(world, group.group)
+    cluster.ask(group.heartbeat("b", 1), 0)
+    described(cluster, group.group)
 
 
-def task_assignments_wait_for_the_assignment_interval(world: World) -> None:
-    group = new_group(world)
+def task_assignments_wait_for_the_assignment_interval(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster)
     key = "streams.assignment.interval.ms"
-    world.ask(alter(GROUP, group.group, (key, SET, "15000")), 1)
-    settled(world, key, "15000", kind=GROUP)
-    world.ask(group.join("a"), 0)
-    world.ask(group.join("b"), 0)
-    world.ask(group.heartbeat("a", 2), 0)
-    described(world, group.group)
+    cluster.ask(alter(GROUP, group.group, (key, SET, "15000")), 1)
+    settled(cluster, key, "15000", kind=GROUP)
+    cluster.ask(group.join("a"), 0)
+    cluster.ask(group.join("b"), 0)
+    cluster.ask(group.heartbeat("a", 2), 0)
+    described(cluster, group.group)
 
 
-def endpoints_list_partitions_of_members(world: World) -> None:
-    group = new_group(world, partitions=3)
+def endpoints_list_partitions_of_members(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster, partitions=3)
 
     def at(host: str) -> Request.Endpoint:
         return Request.Endpoint(host=host, port=4711)
 
-    world.ask(group.join("a", user_endpoint=at("here"), endpoint_information_epoch=-1), 0)
-    world.ask(group.heartbeat("a", 2), 0)
-    world.ask(group.heartbeat("a", 2, endpoint_information_epoch=5), 0)
-    world.ask(group.join("b", user_endpoint=at("there"), endpoint_information_epoch=-1), 0)
-    response = world.ask(group.heartbeat("a", 2, endpoint_information_epoch=0), 0)
+    cluster.ask(group.join("a", user_endpoint=at("here"), endpoint_information_epoch=-1), 0)
+    cluster.ask(group.heartbeat("a", 2), 0)
+    cluster.ask(group.heartbeat("a", 2, endpoint_information_epoch=5), 0)
+    cluster.ask(group.join("b", user_endpoint=at("there"), endpoint_information_epoch=-1), 0)
+    response = cluster.ask(group.heartbeat("a", 2, endpoint_information_epoch=0), 0)
     owned = tuple(response.active_tasks[0].partitions)
-    world.ask(group.heartbeat("a", 2, {"0": owned}, endpoint_information_epoch=1), 0)
-    world.ask(group.heartbeat("b", 3, endpoint_information_epoch=1), 0)
-    world.ask(group.heartbeat("a", 3, endpoint_information_epoch=2), 0)
-    world.ask(group.join("c", endpoint_information_epoch=0), 0)
+    cluster.ask(group.heartbeat("a", 2, {"0": owned}, endpoint_information_epoch=1), 0)
+    cluster.ask(group.heartbeat("b", 3, endpoint_information_epoch=1), 0)
+    cluster.ask(group.heartbeat("a", 3, endpoint_information_epoch=2), 0)
+    cluster.ask(group.join("c", endpoint_information_epoch=0), 0)
 
 
-def a_member_requests_a_shutdown(world: World) -> None:
-    group = new_group(world)
-    world.ask(group.join("a"), 0)
-    world.ask(group.join("b"), 0)
-    world.ask(group.heartbeat("a", 2, shutdown_application=True), 0)
-    world.ask(group.heartbeat("b", 3), 0)
-    world.ask(group.heartbeat("b", LEAVE, shutdown_application=True), 0)
-    world.ask(group.heartbeat("a", 2), 0)
-    world.ask(group.heartbeat("a", LEAVE), 0)
-    world.ask(group.join("a"), 0)
+def a_member_requests_a_shutdown(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster)
+    cluster.ask(group.join("a"), 0)
+    cluster.ask(group.join("b"), 0)
+    cluster.ask(group.heartbeat("a", 2, shutdown_application=True), 0)
+    cluster.ask(group.heartbeat("b", 3), 0)
+    cluster.ask(group.heartbeat("b", LEAVE, shutdown_application=True), 0)
+    cluster.ask(group.heartbeat("a", 2), 0)
+    cluster.ask(group.heartbeat("a", LEAVE), 0)
+    cluster.ask(group.join("a"), 0)
 
 
-def changed_member_metadata_is_stored(world: World) -> None:
-    group = new_group(world)
-    world.ask(group.join("a"), 0)
+def changed_member_metadata_is_stored(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster)
+    cluster.ask(group.join("a"), 0)
     changes: tuple[dict[str, Any], ...] = (
         {"rack_id": "r"},
         {"rebalance_timeout_ms": 9_000},
@@ -561,60 +562,60 @@ def changed_member_metadata_is_stored(world: World) -> None:
     )
     epoch = 2
     for fields in changes:
-        answer = world.ask(group.heartbeat("a", epoch, **fields), 0)
+        answer = cluster.ask(group.heartbeat("a", epoch, **fields), 0)
         epoch = answer.member_epoch
-    world.ask(group.join("a"), 0)
-    described(world, group.group)
+    cluster.ask(group.join("a"), 0)
+    described(cluster, group.group)
 
 
-def commits_in_streams_groups_require_the_right_epoch(world: World) -> None:
-    group = new_group(world)
+def commits_in_streams_groups_require_the_right_epoch(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster)
     topic = f"{group.group}-topic"
     other = f"{group.group}-other"
-    create_topic(world, other)
-    world.ask(group.join("a"), 0)
+    create_topic(cluster, other)
+    cluster.ask(group.join("a"), 0)
     claims = (("a", 2), ("a", 3), ("a", 1), ("a", -1), ("unknown", 2), ("", -1))
     for version in (8, 9):
         for member, epoch in claims:
-            world.ask(commit(group.group, topic, 0, member_id=member, epoch=epoch), version)
-    world.ask(commit(group.group, other, 0, member_id="a", epoch=2), 9)
-    world.ask(commit(group.group, other, 0, member_id="a", epoch=1), 9)
+            cluster.ask(commit(group.group, topic, 0, member_id=member, epoch=epoch), version)
+    cluster.ask(commit(group.group, other, 0, member_id="a", epoch=2), 9)
+    cluster.ask(commit(group.group, other, 0, member_id="a", epoch=1), 9)
     readers: tuple[tuple[str | None, int], ...] = ((None, -1), *claims)
     for reader, epoch in readers:
-        world.ask(fetch(group.group, topic, 0, member_id=reader, epoch=epoch), 9)
-    world.ask(group.heartbeat("a", LEAVE), 0)
-    world.ask(commit(group.group, topic, 1), 9)
-    world.ask(commit(group.group, topic, 1), 8)
-    world.ask(fetch(group.group, topic, 0, 1), 9)
+        cluster.ask(fetch(group.group, topic, 0, member_id=reader, epoch=epoch), 9)
+    cluster.ask(group.heartbeat("a", LEAVE), 0)
+    cluster.ask(commit(group.group, topic, 1), 9)
+    cluster.ask(commit(group.group, topic, 1), 8)
+    cluster.ask(fetch(group.group, topic, 0, 1), 9)
 
 
-def a_group_that_lacks_topics_is_not_ready(world: World) -> None:
-    wait_for_group_coordinator(world, world.name)
-    group = Streams(world.name, (reading(f"{world.name}-missing"),))
-    world.ask(group.join("a"), 0)
+def a_group_that_lacks_topics_is_not_ready(cluster: ScenarioCluster) -> None:
+    wait_for_group_coordinator(cluster, cluster.name)
+    group = Streams(cluster.name, (reading(f"{cluster.name}-missing"),))
+    cluster.ask(group.join("a"), 0)
     for states in ([], ["NotReady"], ["not_ready"], ["NOT_READY"], ["Stable"]):
-        response = world.connection("main").call(ListGroupsRequest(states_filter=states), 5)
-        rows = [row for row in response.groups if row.group_id == world.name]
-        world.record(f"{states}", [f"{row.group_state} {row.group_type}" for row in rows])
-    world.ask(DeleteGroupsRequest(groups_names=[world.name]), 2)
-    world.ask(group.heartbeat("a", 2, {"0": (7,)}), 0)
+        response = cluster.connection("main").call(ListGroupsRequest(states_filter=states), 5)
+        rows = [row for row in response.groups if row.group_id == cluster.name]
+        cluster.record(f"{states}", [f"{row.group_state} {row.group_type}" for row in rows])
+    cluster.ask(DeleteGroupsRequest(groups_names=[cluster.name]), 2)
+    cluster.ask(group.heartbeat("a", 2, {"0": (7,)}), 0)
 
 
-def streams_groups_are_administered(world: World) -> None:
-    group = new_group(world, partitions=1)
+def streams_groups_are_administered(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster, partitions=1)
     topic = f"{group.group}-topic"
-    world.ask(group.join("a"), 0)
-    world.ask(commit(group.group, topic, 0, member_id="a", epoch=2), 9)
+    cluster.ask(group.join("a"), 0)
+    cluster.ask(commit(group.group, topic, 0, member_id="a", epoch=2), 9)
 
     def listed(states: Sequence[str], types: Sequence[str]) -> None:
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
-        response = world.connection("main").call(request, 5)
+        response = cluster.connection("main").call(request, 5)
         rows = [
             f"{row.group_id} {row.protocol_type!r} {row.group_state!r} {row.group_type!r}"
             for row in response.groups
-            if row.group_id.startswith(world.name)
+            if row.group_id.startswith(cluster.name)
         ]
-        world.record(f"{states} {types}", [*rows])
+        cluster.record(f"{states} {types}", [*rows])
 
     def asked() -> None:
         for states in ((), ("Stable",), ("Empty",)):
@@ -622,74 +623,74 @@ def streams_groups_are_administered(world: World) -> None:
         listed((), ("streams",))
         listed((), ("consumer", "classic"))
         for version in (5, 6):
-            world.ask(DescribeGroupsRequest(groups=[group.group]), version)
-        world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
+            cluster.ask(DescribeGroupsRequest(groups=[group.group]), version)
+        cluster.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
         row = OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=0)
         named = OffsetDeleteRequest.OffsetDeleteRequestTopic(name=topic, partitions=[row])
-        world.ask(OffsetDeleteRequest(group_id=group.group, topics=[named]), 0)
-        world.ask(DeleteGroupsRequest(groups_names=[group.group]), 2)
+        cluster.ask(OffsetDeleteRequest(group_id=group.group, topics=[named]), 0)
+        cluster.ask(DeleteGroupsRequest(groups_names=[group.group]), 2)
 
     asked()
-    world.ask(group.heartbeat("a", LEAVE), 0)
+    cluster.ask(group.heartbeat("a", LEAVE), 0)
     asked()
-    described(world, group.group)
-    world.ask(fetch(group.group, topic, 0), 9)
-    world.ask(group.join("a"), 0)
+    described(cluster, group.group)
+    cluster.ask(fetch(group.group, topic, 0), 9)
+    cluster.ask(group.join("a"), 0)
 
 
-def streams_groups_and_others_do_not_mix(world: World) -> None:
-    group = new_group(world)
+def streams_groups_and_others_do_not_mix(cluster: ScenarioCluster) -> None:
+    group = new_group(cluster)
     topic = f"{group.group}-topic"
-    topic_id = create_topic(world, f"{world.name}-other")
-    world.ask(group.join("a"), 0)
+    topic_id = create_topic(cluster, f"{cluster.name}-other")
+    cluster.ask(group.join("a"), 0)
     classic = Classic(group.group)
-    world.ask(classic.join(), 9)
-    world.ask(classic.join("a"), 9)
-    world.ask(classic.heartbeat("a", 2), 4)
-    world.ask(classic.sync("a", 2), 5)
-    world.ask(classic.leave("a"), 5)
+    cluster.ask(classic.join(), 9)
+    cluster.ask(classic.join("a"), 9)
+    cluster.ask(classic.heartbeat("a", 2), 4)
+    cluster.ask(classic.sync("a", 2), 5)
+    cluster.ask(classic.leave("a"), 5)
     consumers = Consumers(group.group, topic, topic_id)
-    world.ask(consumers.join("b"), 1)
-    world.ask(consumers.heartbeat("a", 2), 1)
-    joined_consumer(world, f"{world.name}-consumer", topic)
-    stable_group(world, f"{world.name}-classic", topic)
+    cluster.ask(consumers.join("b"), 1)
+    cluster.ask(consumers.heartbeat("a", 2), 1)
+    joined_consumer(cluster, f"{cluster.name}-consumer", topic)
+    stable_group(cluster, f"{cluster.name}-classic", topic)
     for kind in ("consumer", "classic"):
-        other = Streams(f"{world.name}-{kind}", group.subtopologies)
-        world.ask(other.join("a"), 0)
-        world.ask(other.heartbeat("a", 2), 0)
-        world.ask(other.heartbeat("a", LEAVE), 0)
-        described(world, other.group)
-    world.ask(group.heartbeat("a", LEAVE), 0)
-    world.ask(consumers.join("b"), 1)
-    described(world, group.group)
+        other = Streams(f"{cluster.name}-{kind}", group.subtopologies)
+        cluster.ask(other.join("a"), 0)
+        cluster.ask(other.heartbeat("a", 2), 0)
+        cluster.ask(other.heartbeat("a", LEAVE), 0)
+        described(cluster, other.group)
+    cluster.ask(group.heartbeat("a", LEAVE), 0)
+    cluster.ask(consumers.join("b"), 1)
+    described(cluster, group.group)
 
 
-def an_empty_group_becomes_a_streams_group(world: World) -> None:
-    create_topic(world, world.name)
-    classic, member, _generation = stable_group(world, world.name)
-    world.ask(commit(world.name, world.name, 0), 8)
-    world.ask(classic.leave(member), 5)
-    group = Streams(world.name, (reading(world.name),))
-    world.ask(group.join("a"), 0)
-    world.ask(fetch(world.name, world.name, 0), 8)
-    world.ask(group.heartbeat("a", LEAVE), 0)
-    refused = world.ask(classic.join(), 9)
-    world.ask(classic.join(refused.member_id), 9)
-    world.ask(fetch(world.name, world.name, 0), 8)
-    simple = f"{world.name}-simple"
-    wait_for_group_coordinator(world, simple)
-    world.ask(commit(simple, world.name, 0), 8)
-    world.ask(Streams(simple, (reading(world.name),)).join("a"), 0)
-    world.ask(fetch(simple, world.name, 0), 8)
+def an_empty_group_becomes_a_streams_group(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    classic, member, _generation = stable_group(cluster, cluster.name)
+    cluster.ask(commit(cluster.name, cluster.name, 0), 8)
+    cluster.ask(classic.leave(member), 5)
+    group = Streams(cluster.name, (reading(cluster.name),))
+    cluster.ask(group.join("a"), 0)
+    cluster.ask(fetch(cluster.name, cluster.name, 0), 8)
+    cluster.ask(group.heartbeat("a", LEAVE), 0)
+    refused = cluster.ask(classic.join(), 9)
+    cluster.ask(classic.join(refused.member_id), 9)
+    cluster.ask(fetch(cluster.name, cluster.name, 0), 8)
+    simple = f"{cluster.name}-simple"
+    wait_for_group_coordinator(cluster, simple)
+    cluster.ask(commit(simple, cluster.name, 0), 8)
+    cluster.ask(Streams(simple, (reading(cluster.name),)).join("a"), 0)
+    cluster.ask(fetch(simple, cluster.name, 0), 8)
 
 
-def a_too_large_topology_is_refused(world: World) -> None:
-    wait_for_group_coordinator(world, world.name)
-    names = [f"{world.name}-{index:06}" for index in range(60_000)]
-    group = Streams(world.name, (reading(*names),))
-    world.ask(group.join("a"), 0)
-    described(world, world.name)
-    world.ask(Streams(world.name, (reading(*names[:4]),)).join("a"), 0)
+def a_too_large_topology_is_refused(cluster: ScenarioCluster) -> None:
+    wait_for_group_coordinator(cluster, cluster.name)
+    names = [f"{cluster.name}-{index:06}" for index in range(60_000)]
+    group = Streams(cluster.name, (reading(*names),))
+    cluster.ask(group.join("a"), 0)
+    described(cluster, cluster.name)
+    cluster.ask(Streams(cluster.name, (reading(*names[:4]),)).join("a"), 0)
 
 
 SCENARIOS = (

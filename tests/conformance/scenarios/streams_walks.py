@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
         StreamsGroupHeartbeatResponse,
     )
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _STANDBYS = "streams.num.standby.replicas"
 _PROCESSES = {"a": "a", "b": "b", "c": "a"}
@@ -91,27 +91,27 @@ _STEPS: dict[Callable[[_Walker], Request] | None, int] = {
 }
 
 
-def streams_members_act_at_random(world: World) -> None:
+def streams_members_act_at_random(cluster: ScenarioCluster) -> None:
     """Walk with and without standbys, over topics of several sizes."""
     for seed in range(6):
-        walk(world, seed)
+        walk(cluster, seed)
 
 
-def walk(world: World, seed: int) -> None:
+def walk(cluster: ScenarioCluster, seed: int) -> None:
     """Run thirty random actions of three members, chosen by the seed."""
-    name, size = f"{world.name}-{seed}", seed % 4 + 1
+    name, size = f"{cluster.name}-{seed}", seed % 4 + 1
     for topic, partitions in (("in", size), ("other", 2), ("store", size)):
-        create_topic(world, f"{name}-{topic}", partitions)
-    wait_for_group_coordinator(world, name)
+        create_topic(cluster, f"{name}-{topic}", partitions)
+    wait_for_group_coordinator(cluster, name)
     if seed % 2:
-        world.ask(alter(GROUP, name, (_STANDBYS, SET, "1")), 1)
-        settled(world, _STANDBYS, "1", kind=GROUP, name=name)
+        cluster.ask(alter(GROUP, name, (_STANDBYS, SET, "1")), 1)
+        settled(cluster, _STANDBYS, "1", kind=GROUP, name=name)
     stateful = reading(f"{name}-in", state_changelog_topics=[internal(f"{name}-store")])
     group = Streams(name, (stateful, reading(f"{name}-other", name="1")))
-    _walk(world, group, random.Random(seed))  # noqa: S311 - the same walk every time
+    _walk(cluster, group, random.Random(seed))  # noqa: S311 - the same walk every time
 
 
-def _walk(world: World, group: Streams, choices: random.Random) -> None:
+def _walk(cluster: ScenarioCluster, group: Streams, choices: random.Random) -> None:
     walkers = {member: _Walker(group, member) for member in _PROCESSES}
     for _ in range(30):
         member = choices.choice([*walkers])
@@ -120,30 +120,30 @@ def _walk(world: World, group: Streams, choices: random.Random) -> None:
         if step is None:
             topic = f"{group.group}-{choices.choice(['in', 'other'])}"
             epoch = walker.epoch - choices.choice([0, 0, 1, 2])
-            world.ask(commit(group.group, topic, 0, member_id=member, epoch=epoch), 9)
+            cluster.ask(commit(group.group, topic, 0, member_id=member, epoch=epoch), 9)
         else:
             # A client that is not in the group can only join or leave it.
             can = walker.epoch or step is _Walker.leave
-            walker.learn(world.ask(step(walker) if can else walker.join(), 0))
+            walker.learn(cluster.ask(step(walker) if can else walker.join(), 0))
     # The topology is omitted: whether a real broker already shows its partition counts depends
     # on the records since their computation.
-    answer = world.probe(StreamsGroupDescribeRequest(group_ids=[group.group]), 0)
+    answer = cluster.probe(StreamsGroupDescribeRequest(group_ids=[group.group]), 0)
     (response,) = answer.groups
-    world.record("state", [response.group_state, response.group_epoch, response.assignment_epoch])
+    cluster.record("state", [response.group_state, response.group_epoch, response.assignment_epoch])
 
 
 def _owned(task_ids: list[StreamsGroupHeartbeatResponse.TaskIds]) -> Owned:
     return {each.subtopology_id: tuple(each.partitions) for each in task_ids}
 
 
-def streams_groups_record_every_step(world: World) -> None:
+def streams_groups_record_every_step(cluster: ScenarioCluster) -> None:
     """Join, share, run standby and move tasks, leave, delete the group; then read the log."""
-    name = world.name
+    name = cluster.name
     for topic, partitions in (("in", 2), ("other", 3), ("store", 3)):
-        create_topic(world, f"{name}-{topic}", partitions)
-    wait_for_group_coordinator(world, name)
-    world.ask(alter(GROUP, name, (_STANDBYS, SET, "1")), 1)
-    settled(world, _STANDBYS, "1", kind=GROUP)
+        create_topic(cluster, f"{name}-{topic}", partitions)
+    wait_for_group_coordinator(cluster, name)
+    cluster.ask(alter(GROUP, name, (_STANDBYS, SET, "1")), 1)
+    settled(cluster, _STANDBYS, "1", kind=GROUP)
     store = internal(f"{name}-store", replicas=1, cleanup_policy="compact")
     together = [Request.CopartitionGroup(source_topics=[0])]
     group = Streams(
@@ -156,18 +156,18 @@ def streams_groups_record_every_step(world: World) -> None:
     )
     zone = [Request.KeyValue(key="zone", value="x"), Request.KeyValue(key="area", value="y")]
     here = Request.Endpoint(host="here", port=70)
-    world.ask(group.join("a", client_tags=zone, user_endpoint=here, rack_id="r"), 0)
-    world.ask(group.join("b"), 0)
-    response = world.ask(group.heartbeat("a", 2), 0)
-    world.ask(group.heartbeat("a", 2, _owned(response.active_tasks)), 0)
-    world.ask(group.heartbeat("b", 3), 0)
-    world.ask(group.heartbeat("a", 3), 0)
-    world.ask(group.heartbeat("b", 3, process_id="moved"), 0)
-    world.ask(group.heartbeat("b", LEAVE), 0)
-    world.ask(group.heartbeat("a", 3), 0)
-    world.ask(group.heartbeat("a", LEAVE), 0)
-    world.ask(DeleteGroupsRequest(groups_names=[name]), 2)
-    note_records(world, name)
+    cluster.ask(group.join("a", client_tags=zone, user_endpoint=here, rack_id="r"), 0)
+    cluster.ask(group.join("b"), 0)
+    response = cluster.ask(group.heartbeat("a", 2), 0)
+    cluster.ask(group.heartbeat("a", 2, _owned(response.active_tasks)), 0)
+    cluster.ask(group.heartbeat("b", 3), 0)
+    cluster.ask(group.heartbeat("a", 3), 0)
+    cluster.ask(group.heartbeat("b", 3, process_id="moved"), 0)
+    cluster.ask(group.heartbeat("b", LEAVE), 0)
+    cluster.ask(group.heartbeat("a", 3), 0)
+    cluster.ask(group.heartbeat("a", LEAVE), 0)
+    cluster.ask(DeleteGroupsRequest(groups_names=[name]), 2)
+    note_records(cluster, name)
 
 
 SCENARIOS = (streams_members_act_at_random, streams_groups_record_every_step)

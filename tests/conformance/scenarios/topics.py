@@ -23,7 +23,7 @@ from tests.conformance.setup import (
 )
 
 if TYPE_CHECKING:
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _LONGEST_NAME = 249
 _Topic = CreateTopicsRequest.CreatableTopic
@@ -56,28 +56,28 @@ def _create(*topics: _Topic, validate_only: bool = False) -> CreateTopicsRequest
     return CreateTopicsRequest(topics=list(topics), timeout_ms=10_000, validate_only=validate_only)
 
 
-def topics_are_created_in_every_version(world: World) -> None:
+def topics_are_created_in_every_version(cluster: ScenarioCluster) -> None:
     for version in range(2, 8):
-        world.ask(_create(_topic(f"{world.name}-{version}", 2, retention_ms="1000")), version)
+        cluster.ask(_create(_topic(f"{cluster.name}-{version}", 2, retention_ms="1000")), version)
 
 
-def topics_take_the_default_counts(world: World) -> None:
+def topics_take_the_default_counts(cluster: ScenarioCluster) -> None:
     for version in (4, 7):
-        world.ask(_create(_topic(f"{world.name}-{version}", -1, -1)), version)
-    world.ask(_create(_topic(f"{world.name}-old", -1, -1)), 3)
+        cluster.ask(_create(_topic(f"{cluster.name}-{version}", -1, -1)), version)
+    cluster.ask(_create(_topic(f"{cluster.name}-old", -1, -1)), 3)
 
 
-def topics_with_bad_names_are_refused(world: World) -> None:
+def topics_with_bad_names_are_refused(cluster: ScenarioCluster) -> None:
     names = ("", ".", "..", "a/b", "in valid", "ü", "n" * (_LONGEST_NAME + 1), "a:b")
     for version in (4, 7):
-        world.ask(_create(*(_topic(name) for name in names)), version)
-    world.ask(_create(_topic("n" * _LONGEST_NAME), validate_only=True), 7)
+        cluster.ask(_create(*(_topic(name) for name in names)), version)
+    cluster.ask(_create(_topic("n" * _LONGEST_NAME), validate_only=True), 7)
 
 
-def topics_with_bad_counts_are_refused(world: World) -> None:
-    name = world.name
+def topics_with_bad_counts_are_refused(cluster: ScenarioCluster) -> None:
+    name = cluster.name
     for version in (5, 7):
-        world.ask(
+        cluster.ask(
             _create(
                 _topic(f"{name}-zero", 0),
                 _topic(f"{name}-negative", -2),
@@ -89,9 +89,9 @@ def topics_with_bad_counts_are_refused(world: World) -> None:
         )
 
 
-def topics_with_bad_placements_are_refused(world: World) -> None:
-    name = world.name
-    world.ask(
+def topics_with_bad_placements_are_refused(cluster: ScenarioCluster) -> None:
+    name = cluster.name
+    cluster.ask(
         _create(
             _placed(f"{name}-gap", (0, [1]), (2, [1])),
             _placed(f"{name}-twice", (0, [1]), (0, [1])),
@@ -104,15 +104,15 @@ def topics_with_bad_placements_are_refused(world: World) -> None:
         ),
         7,
     )
-    world.ask(_create(_placed(f"{name}-good", (0, [1]), (1, [1]))), 7)
+    cluster.ask(_create(_placed(f"{name}-good", (0, [1]), (1, [1]))), 7)
 
 
-def topics_with_bad_configs_are_refused(world: World) -> None:
-    name = world.name
+def topics_with_bad_configs_are_refused(cluster: ScenarioCluster) -> None:
+    name = cluster.name
     null = _topic(f"{name}-null")
     null.configs = [_Config(name="retention.ms", value=None)]
     for version in (4, 7):
-        world.ask(
+        cluster.ask(
             _create(
                 _topic(f"{name}-unknown", no_such_key="1"),
                 _topic(f"{name}-text", retention_ms="soon"),
@@ -125,60 +125,64 @@ def topics_with_bad_configs_are_refused(world: World) -> None:
         )
 
 
-def existing_and_duplicate_topics_are_refused(world: World) -> None:
-    create_topic(world, world.name)
+def existing_and_duplicate_topics_are_refused(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
     for version in (2, 7):
-        world.ask(_create(_topic(world.name)), version)
-    twice = _create(_topic(f"{world.name}-x"), _topic(f"{world.name}-x"), _topic(f"{world.name}-y"))
-    world.ask(twice, 7)
+        cluster.ask(_create(_topic(cluster.name)), version)
+    twice = _create(
+        _topic(f"{cluster.name}-x"), _topic(f"{cluster.name}-x"), _topic(f"{cluster.name}-y")
+    )
+    cluster.ask(twice, 7)
 
 
-def topics_whose_metrics_would_collide_are_refused(world: World) -> None:
-    create_topic(world, f"{world.name}.a")
-    world.ask(_create(_topic(f"{world.name}_a")), 7)
-    world.ask(_create(_topic(f"{world.name}.b"), _topic(f"{world.name}_b")), 7)
+def topics_whose_metrics_would_collide_are_refused(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, f"{cluster.name}.a")
+    cluster.ask(_create(_topic(f"{cluster.name}_a")), 7)
+    cluster.ask(_create(_topic(f"{cluster.name}.b"), _topic(f"{cluster.name}_b")), 7)
 
 
-def topics_can_be_validated_only(world: World) -> None:
+def topics_can_be_validated_only(cluster: ScenarioCluster) -> None:
     for version in (2, 5, 7):
-        world.ask(_create(_topic(world.name, 3, retention_ms="1000"), validate_only=True), version)
-    world.ask(MetadataRequest(topics=_asked(world.name), allow_auto_topic_creation=False), 9)
+        cluster.ask(
+            _create(_topic(cluster.name, 3, retention_ms="1000"), validate_only=True), version
+        )
+    cluster.ask(MetadataRequest(topics=_asked(cluster.name), allow_auto_topic_creation=False), 9)
 
 
 def _asked(name: str) -> list[MetadataRequest.MetadataRequestTopic] | None:
     return [MetadataRequest.MetadataRequestTopic(name=name)]
 
 
-def topics_are_deleted_by_name(world: World) -> None:
+def topics_are_deleted_by_name(cluster: ScenarioCluster) -> None:
     for version in range(1, 6):
-        name = f"{world.name}-{version}"
-        create_topic(world, name)
+        name = f"{cluster.name}-{version}"
+        create_topic(cluster, name)
         names = [name, f"{name}-missing"]
-        world.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=10_000), version)
+        cluster.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=10_000), version)
         gone = MetadataRequest(topics=_asked(name), allow_auto_topic_creation=False)
-        world.call_until(gone, 9, lambda found: found.topics[0].error_code != ErrorCode.NONE)
+        cluster.call_until(gone, 9, lambda found: found.topics[0].error_code != ErrorCode.NONE)
 
 
-def topics_are_deleted_by_id(world: World) -> None:
+def topics_are_deleted_by_id(cluster: ScenarioCluster) -> None:
     state = DeleteTopicsRequest.DeleteTopicState
-    first = create_topic(world, f"{world.name}-1")
-    create_topic(world, f"{world.name}-2")
+    first = create_topic(cluster, f"{cluster.name}-1")
+    create_topic(cluster, f"{cluster.name}-2")
     topics = [
         state(name=None, topic_id=first),
-        state(name=f"{world.name}-2"),
+        state(name=f"{cluster.name}-2"),
         state(name=None, topic_id=UNKNOWN_ID),
-        state(name=f"{world.name}-missing"),
+        state(name=f"{cluster.name}-missing"),
     ]
-    world.ask(DeleteTopicsRequest(topics=topics, timeout_ms=10_000), 6)
-    third = create_topic(world, f"{world.name}-3")
-    both = [state(name=f"{world.name}-3", topic_id=third)]
-    world.ask(DeleteTopicsRequest(topics=both, timeout_ms=10_000), 6)
+    cluster.ask(DeleteTopicsRequest(topics=topics, timeout_ms=10_000), 6)
+    third = create_topic(cluster, f"{cluster.name}-3")
+    both = [state(name=f"{cluster.name}-3", topic_id=third)]
+    cluster.ask(DeleteTopicsRequest(topics=both, timeout_ms=10_000), 6)
     neither = [state(name=None)]
-    world.ask(DeleteTopicsRequest(topics=neither, timeout_ms=10_000), 6)
-    twice = [state(name=f"{world.name}-3"), state(name=f"{world.name}-3")]
-    world.ask(DeleteTopicsRequest(topics=twice, timeout_ms=10_000), 6)
-    mixed = [state(name=f"{world.name}-3"), state(name=None, topic_id=third)]
-    world.ask(DeleteTopicsRequest(topics=mixed, timeout_ms=10_000), 6)
+    cluster.ask(DeleteTopicsRequest(topics=neither, timeout_ms=10_000), 6)
+    twice = [state(name=f"{cluster.name}-3"), state(name=f"{cluster.name}-3")]
+    cluster.ask(DeleteTopicsRequest(topics=twice, timeout_ms=10_000), 6)
+    mixed = [state(name=f"{cluster.name}-3"), state(name=None, topic_id=third)]
+    cluster.ask(DeleteTopicsRequest(topics=mixed, timeout_ms=10_000), 6)
 
 
 def _grow(
@@ -200,26 +204,26 @@ def _grow(
     )
 
 
-def partitions_are_added(world: World) -> None:
-    create_topic(world, world.name)
+def partitions_are_added(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
     for count, version in enumerate(range(4), start=2):
-        world.ask(_grow((world.name, count)), version)
-    wait_for_metadata(world, world.name, 5)
-    world.ask(MetadataRequest(topics=_asked(world.name), allow_auto_topic_creation=False), 9)
-    wait_for_leader(world, world.name, 5)
+        cluster.ask(_grow((cluster.name, count)), version)
+    wait_for_metadata(cluster, cluster.name, 5)
+    cluster.ask(MetadataRequest(topics=_asked(cluster.name), allow_auto_topic_creation=False), 9)
+    wait_for_leader(cluster, cluster.name, 5)
 
 
-def partitions_are_not_added(world: World) -> None:
-    create_topic(world, world.name, partitions=3)
+def partitions_are_not_added(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name, partitions=3)
     for count in (3, 2, 0, -1):
-        world.ask(_grow((world.name, count)), 3)
-    world.ask(_grow((f"{world.name}-missing", 3)), 3)
-    world.ask(_grow((world.name, 4), (world.name, 5)), 3)
-    world.ask(_grow((world.name, 5), placed=[[1]]), 3)
-    world.ask(_grow((world.name, 4), placed=[[9]]), 3)
-    world.ask(_grow((world.name, 4), placed=[[1, 1]]), 3)
-    world.ask(_grow((world.name, 4), validate_only=True), 3)
-    world.ask(_grow((world.name, 4), placed=[[1]]), 3)
+        cluster.ask(_grow((cluster.name, count)), 3)
+    cluster.ask(_grow((f"{cluster.name}-missing", 3)), 3)
+    cluster.ask(_grow((cluster.name, 4), (cluster.name, 5)), 3)
+    cluster.ask(_grow((cluster.name, 5), placed=[[1]]), 3)
+    cluster.ask(_grow((cluster.name, 4), placed=[[9]]), 3)
+    cluster.ask(_grow((cluster.name, 4), placed=[[1, 1]]), 3)
+    cluster.ask(_grow((cluster.name, 4), validate_only=True), 3)
+    cluster.ask(_grow((cluster.name, 4), placed=[[1]]), 3)
 
 
 def _cut(name: str, *cuts: tuple[int, int]) -> DeleteRecordsRequest:
@@ -230,25 +234,25 @@ def _cut(name: str, *cuts: tuple[int, int]) -> DeleteRecordsRequest:
     return DeleteRecordsRequest(topics=[topic], timeout_ms=10_000)
 
 
-def records_are_deleted(world: World) -> None:
-    create_topic(world, world.name, partitions=2)
+def records_are_deleted(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name, partitions=2)
     for _ in range(3):
-        fill(world, world.name, b"a", b"b")
+        fill(cluster, cluster.name, b"a", b"b")
     for offset, version in ((1, 0), (3, 1), (2, 2)):
-        world.ask(_cut(world.name, (0, offset)), version)
-        world.ask(list_offsets(world.name, 0, timestamp=EARLIEST), 7)
-    world.ask(_cut(world.name, (0, -1), (1, 0)), 2)
-    world.ask(list_offsets(world.name, 0, 1, timestamp=EARLIEST), 7)
+        cluster.ask(_cut(cluster.name, (0, offset)), version)
+        cluster.ask(list_offsets(cluster.name, 0, timestamp=EARLIEST), 7)
+    cluster.ask(_cut(cluster.name, (0, -1), (1, 0)), 2)
+    cluster.ask(list_offsets(cluster.name, 0, 1, timestamp=EARLIEST), 7)
 
 
-def records_are_not_deleted(world: World) -> None:
-    create_topic(world, world.name)
-    fill(world, world.name, b"a")
+def records_are_not_deleted(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    fill(cluster, cluster.name, b"a")
     for offset in (2, -2):
-        world.ask(_cut(world.name, (0, offset)), 2)
-    world.ask(_cut(world.name, (7, 0)), 2)
-    world.ask(_cut(f"{world.name}-missing", (0, 0)), 2)
-    world.ask(_cut("__consumer_offsets", (0, 0)), 2)
+        cluster.ask(_cut(cluster.name, (0, offset)), 2)
+    cluster.ask(_cut(cluster.name, (7, 0)), 2)
+    cluster.ask(_cut(f"{cluster.name}-missing", (0, 0)), 2)
+    cluster.ask(_cut("__consumer_offsets", (0, 0)), 2)
 
 
 def _elect(kind: int, *partitions: tuple[str, list[int]]) -> ElectLeadersRequest:
@@ -260,40 +264,40 @@ def _elect(kind: int, *partitions: tuple[str, list[int]]) -> ElectLeadersRequest
     )
 
 
-def leaders_need_no_election(world: World) -> None:
-    create_topic(world, world.name, partitions=2)
+def leaders_need_no_election(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name, partitions=2)
     for version in (0, 1, 2):
-        world.ask(_elect(0, (world.name, [0, 1])), version)
-    world.ask(_elect(1, (world.name, [0])), 2)
-    world.ask(_elect(0, (world.name, [5]), (f"{world.name}-missing", [0])), 2)
-    world.ask(_elect(7, (world.name, [0])), 2)
+        cluster.ask(_elect(0, (cluster.name, [0, 1])), version)
+    cluster.ask(_elect(1, (cluster.name, [0])), 2)
+    cluster.ask(_elect(0, (cluster.name, [5]), (f"{cluster.name}-missing", [0])), 2)
+    cluster.ask(_elect(7, (cluster.name, [0])), 2)
     for kind in (0, 1):
         every = ElectLeadersRequest(election_type=kind, topic_partitions=None, timeout_ms=10_000)
-        response = world.connection("main").call(every, 2)
+        response = cluster.connection("main").call(every, 2)
         rows = [
-            row for row in response.replica_election_results if row.topic.startswith(world.name)
+            row for row in response.replica_election_results if row.topic.startswith(cluster.name)
         ]
-        world.record(
+        cluster.record(
             f"all, {kind}", [int(response.error_code), *(len(row.partition_result) for row in rows)]
         )
 
 
-def log_directories_are_described(world: World) -> None:
-    create_topic(world, world.name, partitions=2)
-    fill(world, world.name, b"a", b"b")
+def log_directories_are_described(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name, partitions=2)
+    fill(cluster, cluster.name, b"a", b"b")
     row = DescribeLogDirsRequest.DescribableLogDirTopic
     for version in range(1, 6):
-        ours = [row(topic=world.name, partitions=[0, 1])]
-        world.ask(DescribeLogDirsRequest(topics=ours), version)
+        ours = [row(topic=cluster.name, partitions=[0, 1])]
+        cluster.ask(DescribeLogDirsRequest(topics=ours), version)
     unknown = [
-        row(topic=f"{world.name}-missing", partitions=[0]),
-        row(topic=world.name, partitions=[9]),
+        row(topic=f"{cluster.name}-missing", partitions=[0]),
+        row(topic=cluster.name, partitions=[9]),
     ]
-    world.ask(DescribeLogDirsRequest(topics=unknown), 4)
-    world.ask(DescribeLogDirsRequest(topics=[]), 4)
-    every = world.connection("main").call(DescribeLogDirsRequest(topics=None), 4)
+    cluster.ask(DescribeLogDirsRequest(topics=unknown), 4)
+    cluster.ask(DescribeLogDirsRequest(topics=[]), 4)
+    every = cluster.connection("main").call(DescribeLogDirsRequest(topics=None), 4)
     names = {topic.name for result in every.results for topic in result.topics}
-    world.record("all includes ours", world.name in names)
+    cluster.record("all includes ours", cluster.name in names)
 
 
 SCENARIOS = (

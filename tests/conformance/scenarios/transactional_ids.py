@@ -25,7 +25,7 @@ from tests.conformance.transactional_producer import (
 
 if TYPE_CHECKING:
     from kafkalite.protocol._generated.messages.list_transactions import ListTransactionsResponse
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _INIT_VERSIONS = range(6)
 _KNOWS_EPOCHS = (3, 4, 5)
@@ -33,82 +33,82 @@ _LARGEST_TIMEOUT_MS = 900_000
 _TRANSACTION_KEYS = (22, 24, 25, 26, 27, 28, 61, 65, 66)
 
 
-def apis_of_transactions_are_announced(world: World) -> None:
+def apis_of_transactions_are_announced(cluster: ScenarioCluster) -> None:
     request = ApiVersionsRequest(
         client_software_name="conformance-test", client_software_version="1"
     )
-    response = world.connection("main").call(request, 4)
+    response = cluster.connection("main").call(request, 4)
     for row in response.api_keys:
         if row.api_key in _TRANSACTION_KEYS:
-            world.record(f"api {row.api_key}", [row.min_version, row.max_version])
+            cluster.record(f"api {row.api_key}", [row.min_version, row.max_version])
     for kind in ("supported_features", "finalized_features"):
         for feature in getattr(response, kind):
             if feature.name == "transaction.version":
-                world.record(kind, world.tree(feature))
+                cluster.record(kind, cluster.tree(feature))
 
 
-def coordinators_of_transactional_ids_are_found(world: World) -> None:
-    wait_for_transaction_coordinator(world, world.name)
+def coordinators_of_transactional_ids_are_found(cluster: ScenarioCluster) -> None:
+    wait_for_transaction_coordinator(cluster, cluster.name)
     for version in range(1, 7):
-        keys = [world.name, f"{world.name}-other", ""]
-        world.ask(
-            FindCoordinatorRequest(key=world.name, key_type=1, coordinator_keys=keys), version
+        keys = [cluster.name, f"{cluster.name}-other", ""]
+        cluster.ask(
+            FindCoordinatorRequest(key=cluster.name, key_type=1, coordinator_keys=keys), version
         )
     for version in (1, 3):
-        world.ask(FindCoordinatorRequest(key="", key_type=1), version)
-    world.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=[]), 4)
+        cluster.ask(FindCoordinatorRequest(key="", key_type=1), version)
+    cluster.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=[]), 4)
 
 
-def producers_are_initialised_in_every_version(world: World) -> None:
+def producers_are_initialised_in_every_version(cluster: ScenarioCluster) -> None:
     for version in _INIT_VERSIONS:
-        name = f"{world.name}-{version}"
-        wait_for_transaction_coordinator(world, name)
+        name = f"{cluster.name}-{version}"
+        wait_for_transaction_coordinator(cluster, name)
         for _ in range(3):
-            world.ask(init_producer_id(name), version)
-        world.ask(describe(name), 0)
+            cluster.ask(init_producer_id(name), version)
+        cluster.ask(describe(name), 0)
 
 
-def producers_without_a_transactional_id_are_new_each_time(world: World) -> None:
-    wait_for_transaction_coordinator(world, world.name)
+def producers_without_a_transactional_id_are_new_each_time(cluster: ScenarioCluster) -> None:
+    wait_for_transaction_coordinator(cluster, cluster.name)
     for version in _INIT_VERSIONS:
         for timeout_ms in (60_000, 0, -1, 900_001):
-            world.ask(init_producer_id(None, timeout_ms=timeout_ms), version)
+            cluster.ask(init_producer_id(None, timeout_ms=timeout_ms), version)
     for version in _KNOWS_EPOCHS:
-        world.ask(init_producer_id(None, Producer(77, 3)), version)
-        world.ask(init_producer_id(None, Producer(77, 32_767)), version)
+        cluster.ask(init_producer_id(None, Producer(77, 3)), version)
+        cluster.ask(init_producer_id(None, Producer(77, 32_767)), version)
 
 
-def an_empty_transactional_id_is_refused(world: World) -> None:
-    wait_for_transaction_coordinator(world, world.name)
+def an_empty_transactional_id_is_refused(cluster: ScenarioCluster) -> None:
+    wait_for_transaction_coordinator(cluster, cluster.name)
     for version in _INIT_VERSIONS:
-        world.ask(init_producer_id(""), version)
-        world.ask(init_producer_id("", timeout_ms=0), version)
+        cluster.ask(init_producer_id(""), version)
+        cluster.ask(init_producer_id("", timeout_ms=0), version)
 
 
-def producer_id_and_epoch_are_required_together(world: World) -> None:
-    wait_for_transaction_coordinator(world, world.name)
+def producer_id_and_epoch_are_required_together(cluster: ScenarioCluster) -> None:
+    wait_for_transaction_coordinator(cluster, cluster.name)
     for version in _KNOWS_EPOCHS:
         for expected in (Producer(5, -1), Producer(-1, 3), Producer(-1, 0), Producer(-2, -2)):
-            for name in (world.name, None, ""):
-                world.ask(init_producer_id(name, expected), version)
-    world.ask(describe(world.name), 0)
+            for name in (cluster.name, None, ""):
+                cluster.ask(init_producer_id(name, expected), version)
+    cluster.ask(describe(cluster.name), 0)
 
 
-def transaction_timeouts_have_bounds(world: World) -> None:
-    wait_for_transaction_coordinator(world, world.name)
+def transaction_timeouts_have_bounds(cluster: ScenarioCluster) -> None:
+    wait_for_transaction_coordinator(cluster, cluster.name)
     for version in (0, 5):
         for timeout_ms in (0, -1, -(1 << 31), _LARGEST_TIMEOUT_MS + 1, (1 << 31) - 1):
-            world.ask(init_producer_id(world.name, timeout_ms=timeout_ms), version)
-            world.ask(describe(world.name), 0)
+            cluster.ask(init_producer_id(cluster.name, timeout_ms=timeout_ms), version)
+            cluster.ask(describe(cluster.name), 0)
         for timeout_ms in (1, _LARGEST_TIMEOUT_MS, 30_000):
-            world.ask(init_producer_id(world.name, timeout_ms=timeout_ms), version)
-            world.ask(describe(world.name), 0)
-            world.ask(init_producer_id(world.name, timeout_ms=0), version)
+            cluster.ask(init_producer_id(cluster.name, timeout_ms=timeout_ms), version)
+            cluster.ask(describe(cluster.name), 0)
+            cluster.ask(init_producer_id(cluster.name, timeout_ms=0), version)
 
 
-def a_producer_may_resume(world: World) -> None:
+def a_producer_may_resume(cluster: ScenarioCluster) -> None:
     for version in _KNOWS_EPOCHS:
-        producer = start_producer(world, NEW._replace(init=version), f"{world.name}-{version}")
+        producer = start_producer(cluster, NEW._replace(init=version), f"{cluster.name}-{version}")
         first = producer.producer
         producer.init(first)
         producer.init(first)
@@ -126,39 +126,39 @@ def a_producer_may_resume(world: World) -> None:
         producer.init()
         producer.init(last)
         producer.init(producer.producer)
-        world.ask(describe(producer.transactional_id), 0)
+        cluster.ask(describe(producer.transactional_id), 0)
 
 
-def an_unknown_producer_may_resume(world: World) -> None:
+def an_unknown_producer_may_resume(cluster: ScenarioCluster) -> None:
     """Get a new producer id for an expired transactional id, with any claimed producer."""
     for version in _KNOWS_EPOCHS:
-        name = f"{world.name}-{version}"
-        wait_for_transaction_coordinator(world, name)
-        transactor = Transactor(world, name, NEW._replace(init=version))
+        name = f"{cluster.name}-{version}"
+        wait_for_transaction_coordinator(cluster, name)
+        transactor = Transactor(cluster, name, NEW._replace(init=version))
         transactor.init(Producer(123_456_789, 7))
         transactor.init(Producer(123_456_789, 7))
         transactor.init(transactor.producer)
-        world.ask(describe(name), 0)
+        cluster.ask(describe(name), 0)
 
 
-def producers_resume_between_transactions(world: World, protocol: Protocol) -> None:
-    create_topic(world, world.name)
-    producer = start_producer(world, protocol)
+def producers_resume_between_transactions(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    create_topic(cluster, cluster.name)
+    producer = start_producer(cluster, protocol)
     for is_commit in (True, False):
         producer.begin()
         producer.end(is_commit=is_commit)
         ended = producer.producer
         producer.init(ended)
         producer.init(ended)
-        world.ask(describe(world.name), 0)
+        cluster.ask(describe(cluster.name), 0)
         producer.init(producer.older)
 
 
-def resuming_is_checked_after_an_end(world: World, protocol: Protocol) -> None:
+def resuming_is_checked_after_an_end(cluster: ScenarioCluster, protocol: Protocol) -> None:
     """Claim the epoch of the last transaction, the epoch after its end, and others."""
-    create_topic(world, world.name)
+    create_topic(cluster, cluster.name)
     for step in (-2, -1, 0, 1, 2):
-        producer = start_producer(world, protocol, f"{world.name}-{step + 2}")
+        producer = start_producer(cluster, protocol, f"{cluster.name}-{step + 2}")
         producer.init()
         producer.begin()
         producer.commit()
@@ -166,10 +166,10 @@ def resuming_is_checked_after_an_end(world: World, protocol: Protocol) -> None:
         producer.init()
 
 
-def an_open_transaction_is_fenced(world: World, protocol: Protocol) -> None:
+def an_open_transaction_is_fenced(cluster: ScenarioCluster, protocol: Protocol) -> None:
     """Initialize again with the returned epoch; the transaction is aborted, its producer fenced."""
-    create_topic(world, world.name)
-    producer = start_producer(world, protocol)
+    create_topic(cluster, cluster.name)
+    producer = start_producer(cluster, protocol)
     producer.begin()
     zombie = producer.producer
     producer.fence()
@@ -180,75 +180,75 @@ def an_open_transaction_is_fenced(world: World, protocol: Protocol) -> None:
         for version in (3, 9, 10, 11, 12):
             producer.with_versions(produce=version).write(producer=stale, sequence=1)
         for version in range(5):
-            producer.with_versions(add_offsets=version).add_offsets(world.name, stale)
+            producer.with_versions(add_offsets=version).add_offsets(cluster.name, stale)
         for version in range(6):
             producer.with_versions(end=version).end(is_commit=COMMIT, producer=stale)
             producer.with_versions(end=version).end(is_commit=False, producer=stale)
         for version in _KNOWS_EPOCHS:
-            world.ask(init_producer_id(world.name, stale), version)
-        world.ask(describe(world.name), 0)
+            cluster.ask(init_producer_id(cluster.name, stale), version)
+        cluster.ask(describe(cluster.name), 0)
 
 
-def an_open_transaction_is_resumed(world: World, protocol: Protocol) -> None:
+def an_open_transaction_is_resumed(cluster: ScenarioCluster, protocol: Protocol) -> None:
     """End the open transaction first, with any epoch that a client sends."""
-    create_topic(world, world.name)
+    create_topic(cluster, cluster.name)
     for step in (-1, 0, 1):
-        producer = start_producer(world, protocol, f"{world.name}-{step + 1}")
+        producer = start_producer(cluster, protocol, f"{cluster.name}-{step + 1}")
         producer.init()
         producer.begin()
         expected = producer.at(step)
         producer.init(Producer(expected.producer_id + 1_000_000, expected.producer_epoch))
-        world.ask(describe(producer.transactional_id), 0)
+        cluster.ask(describe(producer.transactional_id), 0)
         producer.init(expected)
-        wait_until_complete(world, producer.transactional_id)
+        wait_until_complete(cluster, producer.transactional_id)
         producer.init(expected)
         producer.init(producer.producer)
-        world.ask(describe(producer.transactional_id), 0)
+        cluster.ask(describe(producer.transactional_id), 0)
 
 
-def a_new_producer_sets_its_own_timeout(world: World) -> None:
-    create_topic(world, world.name)
-    producer = start_producer(world, NEW, timeout_ms=10_000)
+def a_new_producer_sets_its_own_timeout(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    producer = start_producer(cluster, NEW, timeout_ms=10_000)
     producer.begin()
-    world.ask(describe(world.name), 0)
+    cluster.ask(describe(cluster.name), 0)
     producer.init(timeout_ms=20_000)
-    wait_until_complete(world, world.name)
+    wait_until_complete(cluster, cluster.name)
     producer.init(timeout_ms=30_000)
-    world.ask(describe(world.name), 0)
+    cluster.ask(describe(cluster.name), 0)
 
 
-def transactional_ids_are_described(world: World, protocol: Protocol) -> None:
-    topics = [f"{world.name}-{letter}" for letter in "ab"]
+def transactional_ids_are_described(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    topics = [f"{cluster.name}-{letter}" for letter in "ab"]
     for topic in topics:
-        create_topic(world, topic, partitions=2)
-    producer = start_producer(world, protocol)
-    start_producer(world, protocol, f"{world.name}-idle")
-    names = (world.name, f"{world.name}-idle", f"{world.name}-unknown", "")
-    world.ask(describe(*names), 0)
+        create_topic(cluster, topic, partitions=2)
+    producer = start_producer(cluster, protocol)
+    start_producer(cluster, protocol, f"{cluster.name}-idle")
+    names = (cluster.name, f"{cluster.name}-idle", f"{cluster.name}-unknown", "")
+    cluster.ask(describe(*names), 0)
     for topic in topics:
         producer.begin(1, 0, topic=topic)
-        world.ask(describe(*names), 0)
-    world.ask(describe(world.name, world.name), 0)
+        cluster.ask(describe(*names), 0)
+    cluster.ask(describe(cluster.name, cluster.name), 0)
     producer.commit()
-    world.ask(describe(*names), 0)
+    cluster.ask(describe(*names), 0)
     producer.begin(topic=topics[0])
     producer.abort()
-    world.ask(describe(), 0)
+    cluster.ask(describe(), 0)
 
 
-def _note_own(world: World, response: ListTransactionsResponse, asked: str) -> None:
+def _note_own(cluster: ScenarioCluster, response: ListTransactionsResponse, asked: str) -> None:
     """Note the rows of the scenario's own ids: other scenarios use the same broker."""
     rows = [
-        row for row in response.transaction_states if row.transactional_id.startswith(world.name)
+        row for row in response.transaction_states if row.transactional_id.startswith(cluster.name)
     ]
     response.transaction_states = rows
-    world.record(asked, world.tree(response))
+    cluster.record(asked, cluster.tree(response))
 
 
-def transactions_are_listed(world: World) -> None:
-    create_topic(world, world.name)
-    names = [f"{world.name}-{state}" for state in ("empty", "open", "committed", "aborted")]
-    producers = [start_producer(world, protocol, name) for name in names for protocol in (OLD,)]
+def transactions_are_listed(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    names = [f"{cluster.name}-{state}" for state in ("empty", "open", "committed", "aborted")]
+    producers = [start_producer(cluster, protocol, name) for name in names for protocol in (OLD,)]
     for producer in producers[1:]:
         producer.begin()
     producers[2].commit()
@@ -270,29 +270,29 @@ def transactions_are_listed(world: World) -> None:
             list_transactions(producer_ids=[-1, 1 << 40]),
         ):
             asked = f"v{version} {filters.state_filters} {len(filters.producer_id_filters)}"
-            _note_own(world, world.probe(filters, version), asked)
+            _note_own(cluster, cluster.probe(filters, version), asked)
 
 
-def durations_and_patterns_select_transactions(world: World) -> None:
-    create_topic(world, world.name)
-    producer = start_producer(world, NEW, f"{world.name}-open")
+def durations_and_patterns_select_transactions(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    producer = start_producer(cluster, NEW, f"{cluster.name}-open")
     producer.begin()
-    start_producer(world, NEW, f"{world.name}-idle")
+    start_producer(cluster, NEW, f"{cluster.name}-idle")
     for duration_ms in (-1, -7, 0, 3_600_000):
         for version in (1, 2):
             _note_own(
-                world,
-                world.probe(list_transactions(duration_ms=duration_ms), version),
+                cluster,
+                cluster.probe(list_transactions(duration_ms=duration_ms), version),
                 f"v{version} longer than {duration_ms}",
             )
-    ours = world.name
+    ours = cluster.name
     for pattern in (
         None, "", ".*", f"{ours}-.*", f"{ours}-open", ours, "open", f"{ours}-(open|idle)",
         f"(?i){ours.upper()}-IDLE", "[", "(?<name>x)", "(?=x)", "a{2000}", f"{ours}-[a-m]+",
     ):  # fmt: skip
-        _note_own(world, world.probe(list_transactions(pattern=pattern), 2), f"like {pattern}")
+        _note_own(cluster, cluster.probe(list_transactions(pattern=pattern), 2), f"like {pattern}")
     narrow = list_transactions("Ongoing", "Nothing", pattern=f"{ours}-.*", duration_ms=0)
-    _note_own(world, world.probe(narrow, 2), "narrow")
+    _note_own(cluster, cluster.probe(narrow, 2), "narrow")
 
 
 SCENARIOS = (

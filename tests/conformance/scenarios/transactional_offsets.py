@@ -30,7 +30,7 @@ from tests.conformance.transactional_producer import (
 )
 
 if TYPE_CHECKING:
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _COMMIT_VERSIONS = range(6)
 _FETCH_VERSION = 8
@@ -44,23 +44,23 @@ def stable(group: str, topic: str, *partitions: int) -> Any:  # noqa: ANN401
     return request
 
 
-def _look(world: World, *partitions: int, group: str = "") -> None:
+def _look(cluster: ScenarioCluster, *partitions: int, group: str = "") -> None:
     """Fetch the offsets with and without `require_stable`."""
-    name = group or world.name
-    world.ask(fetch(name, world.name, *partitions or (0,)), _FETCH_VERSION)
-    world.ask(stable(name, world.name, *partitions), _FETCH_VERSION)
+    name = group or cluster.name
+    cluster.ask(fetch(name, cluster.name, *partitions or (0,)), _FETCH_VERSION)
+    cluster.ask(stable(name, cluster.name, *partitions), _FETCH_VERSION)
 
 
-def _ready(world: World, protocol: Protocol, partitions: int = 1) -> Transactor:
-    create_topic(world, world.name, partitions)
-    wait_for_group_coordinator(world, world.name)
-    return start_producer(world, protocol)
+def _ready(cluster: ScenarioCluster, protocol: Protocol, partitions: int = 1) -> Transactor:
+    create_topic(cluster, cluster.name, partitions)
+    wait_for_group_coordinator(cluster, cluster.name)
+    return start_producer(cluster, protocol)
 
 
 def _take_part(producer: Transactor, group: str = "") -> None:
     """Add the group to the transaction, as the old protocol requires before offset commits."""
     if not producer.is_new:
-        producer.add_offsets(group or producer.world.name)
+        producer.add_offsets(group or producer.cluster.name)
 
 
 def _is_stable(answer: Any) -> bool:  # noqa: ANN401 - any response class
@@ -68,54 +68,54 @@ def _is_stable(answer: Any) -> bool:  # noqa: ANN401 - any response class
     return bool(row.error_code == ErrorCode.NONE)
 
 
-def offsets_are_pending_until_the_end(world: World, protocol: Protocol) -> None:
-    producer = _ready(world, protocol, 2)
+def offsets_are_pending_until_the_end(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    producer = _ready(cluster, protocol, 2)
     for is_commit in (ABORT, COMMIT, ABORT, COMMIT):
         _take_part(producer)
-        producer.commit_offsets(world.name, 5 + is_commit, 0)
+        producer.commit_offsets(cluster.name, 5 + is_commit, 0)
         for version in _STABLE_VERSIONS:
-            world.ask(stable(world.name, world.name, 0, 1), version)
-        world.ask(fetch(world.name, world.name, 0, 1), _FETCH_VERSION)
-        world.ask(fetch_all(world.name), _FETCH_VERSION)
-        everything = fetch_all(world.name)
+            cluster.ask(stable(cluster.name, cluster.name, 0, 1), version)
+        cluster.ask(fetch(cluster.name, cluster.name, 0, 1), _FETCH_VERSION)
+        cluster.ask(fetch_all(cluster.name), _FETCH_VERSION)
+        everything = fetch_all(cluster.name)
         everything.require_stable = True
-        world.ask(everything, _FETCH_VERSION)
-        world.ask(describe(world.name), 0)
+        cluster.ask(everything, _FETCH_VERSION)
+        cluster.ask(describe(cluster.name), 0)
         producer.end(is_commit=is_commit)
-        _look(world, 0, 1)
+        _look(cluster, 0, 1)
 
 
-def offsets_are_committed_in_every_version(world: World) -> None:
-    create_topic(world, world.name)
-    wait_for_group_coordinator(world, world.name)
+def offsets_are_committed_in_every_version(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    wait_for_group_coordinator(cluster, cluster.name)
     for version in _COMMIT_VERSIONS:
         producer = start_producer(
-            world, OLD._replace(commit_offsets=version), f"{world.name}-{version}"
+            cluster, OLD._replace(commit_offsets=version), f"{cluster.name}-{version}"
         )
         # The group is not yet part of the transaction.
-        producer.commit_offsets(world.name, 1)
-        producer.add_offsets(world.name)
-        producer.commit_offsets(world.name, 10 + version)
-        _look(world)
+        producer.commit_offsets(cluster.name, 1)
+        producer.add_offsets(cluster.name)
+        producer.commit_offsets(cluster.name, 10 + version)
+        _look(cluster)
         producer.commit()
-        _look(world)
-        producer.commit_offsets(world.name, 2)
-        world.ask(describe(producer.transactional_id), 0)
+        _look(cluster)
+        producer.commit_offsets(cluster.name, 2)
+        cluster.ask(describe(producer.transactional_id), 0)
 
 
-def producers_of_offset_commits_are_checked(world: World) -> None:
-    create_topic(world, world.name)
-    wait_for_group_coordinator(world, world.name)
+def producers_of_offset_commits_are_checked(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    wait_for_group_coordinator(cluster, cluster.name)
     for version in _COMMIT_VERSIONS:
-        name = f"{world.name}-{version}"
-        producer = start_producer(world, OLD._replace(commit_offsets=version), name)
+        name = f"{cluster.name}-{version}"
+        producer = start_producer(cluster, OLD._replace(commit_offsets=version), name)
         producer.init()
         number, epoch = producer.producer
         for stage in ("empty", "open", "part"):
             if stage == "open":
                 producer.begin()
             if stage == "part":
-                producer.add_offsets(world.name)
+                producer.add_offsets(cluster.name)
             for transactional_id, claimed in (
                 (f"{name}-unknown", producer.producer),
                 ("", producer.producer),
@@ -124,51 +124,53 @@ def producers_of_offset_commits_are_checked(world: World) -> None:
                 (name, producer.newer),
                 (name, Producer(-1, -1)),
             ):
-                offsets = {world.name: {0: 5}}
-                world.ask(commit_offsets(transactional_id, claimed, world.name, offsets), version)
-            world.ask(describe(name), 0)
+                offsets = {cluster.name: {0: 5}}
+                cluster.ask(
+                    commit_offsets(transactional_id, claimed, cluster.name, offsets), version
+                )
+            cluster.ask(describe(name), 0)
         producer.abort()
-    _look(world)
+    _look(cluster)
 
 
-def commits_are_refused_per_partition(world: World) -> None:
-    create_topic(world, world.name)
-    wait_for_group_coordinator(world, world.name)
-    missing = f"{world.name}-missing"
+def commits_are_refused_per_partition(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    wait_for_group_coordinator(cluster, cluster.name)
+    missing = f"{cluster.name}-missing"
     for version in _COMMIT_VERSIONS:
-        name = f"{world.name}-{version}"
-        producer = start_producer(world, OLD._replace(commit_offsets=version), name).producer
-        begun_with = Transactor(world, name, OLD, producer)
-        begun_with.add_offsets(world.name)
+        name = f"{cluster.name}-{version}"
+        producer = start_producer(cluster, OLD._replace(commit_offsets=version), name).producer
+        begun_with = Transactor(cluster, name, OLD, producer)
+        begun_with.add_offsets(cluster.name)
         several: tuple[dict[str, dict[int, int]], ...] = (
             {missing: {0: 1}},
-            {world.name: {7: 1}},
-            {missing: {0: 1}, world.name: {0: 3, 7: 4}},
+            {cluster.name: {7: 1}},
+            {missing: {0: 1}, cluster.name: {0: 3, 7: 4}},
             {"in valid": {0: 1}},
             {"": {0: 1}},
-            {world.name: {-1: 1}},
-            {world.name: {}},
+            {cluster.name: {-1: 1}},
+            {cluster.name: {}},
             {},
         )
         for offsets in several:
-            world.ask(commit_offsets(name, producer, world.name, offsets), version)
+            cluster.ask(commit_offsets(name, producer, cluster.name, offsets), version)
         for metadata in ("x" * 4096, "x" * 4097, "", None):
             request = commit_offsets(
-                name, producer, world.name, {world.name: {0: 4}}, metadata=metadata
+                name, producer, cluster.name, {cluster.name: {0: 4}}, metadata=metadata
             )
-            world.ask(request, version)
-        world.ask(commit_offsets(name, producer, world.name, {world.name: {0: -5}}), version)
-        world.ask(commit_offsets(name, producer, "", {world.name: {0: 1}}), version)
+            cluster.ask(request, version)
+        cluster.ask(commit_offsets(name, producer, cluster.name, {cluster.name: {0: -5}}), version)
+        cluster.ask(commit_offsets(name, producer, "", {cluster.name: {0: 1}}), version)
         begun_with.commit()
-        _look(world)
+        _look(cluster)
 
 
-def commits_to_missing_groups(world: World) -> None:
-    create_topic(world, world.name)
+def commits_to_missing_groups(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
     for version in _COMMIT_VERSIONS:
-        group = f"{world.name}-{version}"
-        wait_for_group_coordinator(world, group)
-        producer = start_producer(world, OLD._replace(commit_offsets=version), group)
+        group = f"{cluster.name}-{version}"
+        wait_for_group_coordinator(cluster, group)
+        producer = start_producer(cluster, OLD._replace(commit_offsets=version), group)
         producer.add_offsets(group)
         claims: tuple[dict[str, Any], ...] = (
             {"generation": 1},
@@ -177,106 +179,106 @@ def commits_to_missing_groups(world: World) -> None:
         )
         for claim in claims:
             producer.commit_offsets(group, **claim)
-        world.ask(DescribeGroupsRequest(groups=[group]), 5)
+        cluster.ask(DescribeGroupsRequest(groups=[group]), 5)
         unknown_members: tuple[dict[str, Any], ...] = ({"member_id": "m"}, {"instance": "i"}, {})
         for claim in unknown_members:
             producer.commit_offsets(group, **claim)
-        world.ask(DescribeGroupsRequest(groups=[group]), 5)
+        cluster.ask(DescribeGroupsRequest(groups=[group]), 5)
         producer.commit()
-        _look(world, group=group)
-        world.ask(DescribeGroupsRequest(groups=[group]), 5)
+        _look(cluster, group=group)
+        cluster.ask(DescribeGroupsRequest(groups=[group]), 5)
 
 
-def an_abort_leaves_an_empty_group(world: World, protocol: Protocol) -> None:
-    producer = _ready(world, protocol)
+def an_abort_leaves_an_empty_group(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    producer = _ready(cluster, protocol)
     _take_part(producer)
-    producer.commit_offsets(world.name)
-    world.ask(DescribeGroupsRequest(groups=[world.name]), 6)
+    producer.commit_offsets(cluster.name)
+    cluster.ask(DescribeGroupsRequest(groups=[cluster.name]), 6)
     producer.abort()
-    world.ask(DescribeGroupsRequest(groups=[world.name]), 6)
-    _look(world)
+    cluster.ask(DescribeGroupsRequest(groups=[cluster.name]), 6)
+    _look(cluster)
 
 
-def members_of_classic_groups_commit(world: World) -> None:
-    create_topic(world, world.name)
-    group, member, generation = stable_group(world, world.name, world.name)
+def members_of_classic_groups_commit(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    group, member, generation = stable_group(cluster, cluster.name, cluster.name)
     for version in _COMMIT_VERSIONS:
         producer = start_producer(
-            world, OLD._replace(commit_offsets=version), f"{world.name}-{version}"
+            cluster, OLD._replace(commit_offsets=version), f"{cluster.name}-{version}"
         )
-        producer.add_offsets(world.name)
+        producer.add_offsets(cluster.name)
         for member_id in (member, "unknown", ""):
             for claimed in (generation, generation + 1, generation - 1, -1, -2):
-                producer.commit_offsets(world.name, 10, member_id=member_id, generation=claimed)
+                producer.commit_offsets(cluster.name, 10, member_id=member_id, generation=claimed)
         producer.commit_offsets(
-            world.name, 11, member_id=member, generation=generation, instance="no-such-instance"
+            cluster.name, 11, member_id=member, generation=generation, instance="no-such-instance"
         )
         producer.commit()
-        _look(world)
-    world.ask(group.leave(member), 5)
-    producer.add_offsets(world.name)
+        _look(cluster)
+    cluster.ask(group.leave(member), 5)
+    producer.add_offsets(cluster.name)
     claims: tuple[dict[str, Any], ...] = (
         {"member_id": member, "generation": generation},
         {"member_id": "x"},
         {},
     )
     for claim in claims:
-        producer.commit_offsets(world.name, 12, **claim)
+        producer.commit_offsets(cluster.name, 12, **claim)
     producer.abort()
 
 
-def static_members_commit_in_transactions_by_their_instance(world: World) -> None:
-    create_topic(world, world.name)
-    wait_for_group_coordinator(world, world.name)
-    group = Classic(world.name, world.name)
-    joined = world.ask(group.join(instance="i-1"), 9)
+def static_members_commit_in_transactions_by_their_instance(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    wait_for_group_coordinator(cluster, cluster.name)
+    group = Classic(cluster.name, cluster.name)
+    joined = cluster.ask(group.join(instance="i-1"), 9)
     member, generation = joined.member_id, joined.generation_id
-    world.ask(group.sync(member, generation, member, instance="i-1"), 5)
+    cluster.ask(group.sync(member, generation, member, instance="i-1"), 5)
     for version in _COMMIT_VERSIONS:
         producer = start_producer(
-            world, OLD._replace(commit_offsets=version), f"{world.name}-{version}"
+            cluster, OLD._replace(commit_offsets=version), f"{cluster.name}-{version}"
         )
-        producer.add_offsets(world.name)
+        producer.add_offsets(cluster.name)
         for member_id in (member, "wrong", ""):
             for instance in ("i-1", "i-2", None):
                 producer.commit_offsets(
-                    world.name, member_id=member_id, generation=generation, instance=instance
+                    cluster.name, member_id=member_id, generation=generation, instance=instance
                 )
         producer.commit()
 
 
-def transactional_commits_during_a_rebalance_are_checked(world: World) -> None:
-    create_topic(world, world.name)
-    group, member, generation = stable_group(world, world.name, world.name)
-    refused = world.ask(group.join(), 9, on="second")
-    world.send(group.join(refused.member_id), 9, on="second")
-    world.call_until(group.heartbeat(member, generation), 4, lambda found: found.error_code != 0)
-    producer = start_producer(world, NEW)
+def transactional_commits_during_a_rebalance_are_checked(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    group, member, generation = stable_group(cluster, cluster.name, cluster.name)
+    refused = cluster.ask(group.join(), 9, on="second")
+    cluster.send(group.join(refused.member_id), 9, on="second")
+    cluster.call_until(group.heartbeat(member, generation), 4, lambda found: found.error_code != 0)
+    producer = start_producer(cluster, NEW)
     claim: dict[str, Any] = {"member_id": member, "generation": generation}
-    producer.commit_offsets(world.name, 5, **claim)
-    producer.commit_offsets(world.name, 6)
-    joined = world.ask(group.join(member), 9)
-    world.receive("second", title="the join of the second")
+    producer.commit_offsets(cluster.name, 5, **claim)
+    producer.commit_offsets(cluster.name, 6)
+    joined = cluster.ask(group.join(member), 9)
+    cluster.receive("second", title="the join of the second")
     for claimed in (generation, joined.generation_id):
-        producer.commit_offsets(world.name, 7, member_id=member, generation=claimed)
-    producer.commit_offsets(world.name, 8)
+        producer.commit_offsets(cluster.name, 7, member_id=member, generation=claimed)
+    producer.commit_offsets(cluster.name, 8)
     producer.commit()
-    _look(world)
+    _look(cluster)
 
 
-def members_of_consumer_groups_commit(world: World) -> None:
+def members_of_consumer_groups_commit(cluster: ScenarioCluster) -> None:
     """Commit at the member's epoch, at earlier and later epochs, and without a member."""
-    group = new_group(world, 2)
-    first = world.ask(group.join("a"), 1)
-    world.ask(group.join("b"), 1)
-    response = world.ask(group.heartbeat("a", first.member_epoch, [0, 1]), 1)
+    group = new_group(cluster, 2)
+    first = cluster.ask(group.join("a"), 1)
+    cluster.ask(group.join("b"), 1)
+    response = cluster.ask(group.heartbeat("a", first.member_epoch, [0, 1]), 1)
     owned = [index for row in response.assignment.topic_partitions for index in row.partitions]
-    now = world.ask(group.heartbeat("a", response.member_epoch, owned), 1).member_epoch
-    world.record("epochs", [first.member_epoch, now, len(owned)])
+    now = cluster.ask(group.heartbeat("a", response.member_epoch, owned), 1).member_epoch
+    cluster.record("epochs", [first.member_epoch, now, len(owned)])
     gone = 1 - owned[0]
     for version in _COMMIT_VERSIONS:
         producer = start_producer(
-            world, OLD._replace(commit_offsets=version), f"{world.name}-{version}"
+            cluster, OLD._replace(commit_offsets=version), f"{cluster.name}-{version}"
         )
         producer.add_offsets(group.group)
         for epoch in (now, now + 1, now - 1, 0, -1, -2):
@@ -306,28 +308,28 @@ def members_of_consumer_groups_commit(world: World) -> None:
             )
             producer.commit_offsets(group.group, topic=group.topic, instance=instance)
         producer.commit()
-        world.ask(fetch(group.group, group.topic, 0, 1), _FETCH_VERSION)
+        cluster.ask(fetch(group.group, group.topic, 0, 1), _FETCH_VERSION)
     claimed = fetch(group.group, group.topic, 0, member_id="a", epoch=now)
     claimed.require_stable = True
     producer.add_offsets(group.group)
     producer.commit_offsets(group.group, topic=group.topic, member_id="a", generation=now)
-    world.ask(claimed, 9)
+    cluster.ask(claimed, 9)
     producer.abort()
-    world.ask(claimed, 9)
+    cluster.ask(claimed, 9)
 
 
-def members_of_other_groups_commit(world: World) -> None:
+def members_of_other_groups_commit(cluster: ScenarioCluster) -> None:
     """Commit to a streams group, and to a share group, which has no offsets."""
-    topic_id = create_topic(world, world.name, 2)
-    for name in (f"{world.name}-streams", f"{world.name}-share"):
-        wait_for_group_coordinator(world, name)
-    streams = Streams(f"{world.name}-streams", (reading(world.name),))
-    joined = world.ask(streams.join("a"), 0)
-    sharers = Sharers(f"{world.name}-share", world.name, topic_id)
-    world.ask(sharers.join("s"), 1)
+    topic_id = create_topic(cluster, cluster.name, 2)
+    for name in (f"{cluster.name}-streams", f"{cluster.name}-share"):
+        wait_for_group_coordinator(cluster, name)
+    streams = Streams(f"{cluster.name}-streams", (reading(cluster.name),))
+    joined = cluster.ask(streams.join("a"), 0)
+    sharers = Sharers(f"{cluster.name}-share", cluster.name, topic_id)
+    cluster.ask(sharers.join("s"), 1)
     for version in _COMMIT_VERSIONS:
         producer = start_producer(
-            world, OLD._replace(commit_offsets=version), f"{world.name}-{version}"
+            cluster, OLD._replace(commit_offsets=version), f"{cluster.name}-{version}"
         )
         for group in (streams.group, sharers.group):
             producer.add_offsets(group)
@@ -335,42 +337,44 @@ def members_of_other_groups_commit(world: World) -> None:
                 for epoch in (joined.member_epoch, joined.member_epoch - 1, 9, -1):
                     producer.commit_offsets(group, 7, 0, 1, member_id=member_id, generation=epoch)
         producer.commit()
-        world.ask(fetch(streams.group, world.name, 0, 1), _FETCH_VERSION)
-        world.ask(fetch(sharers.group, world.name, 0, 1), _FETCH_VERSION)
+        cluster.ask(fetch(streams.group, cluster.name, 0, 1), _FETCH_VERSION)
+        cluster.ask(fetch(sharers.group, cluster.name, 0, 1), _FETCH_VERSION)
 
 
-def a_plain_commit_supersedes_a_pending_offset(world: World, protocol: Protocol) -> None:
+def a_plain_commit_supersedes_a_pending_offset(
+    cluster: ScenarioCluster, protocol: Protocol
+) -> None:
     """Commit without a transaction while an offset is pending: the last write is valid."""
-    producer = _ready(world, protocol, 2)
+    producer = _ready(cluster, protocol, 2)
     for is_commit in (COMMIT, ABORT):
-        world.ask(commit(world.name, world.name, 0, offset=3), 8)
+        cluster.ask(commit(cluster.name, cluster.name, 0, offset=3), 8)
         _take_part(producer)
-        producer.commit_offsets(world.name, 10, 0, 1)
-        world.ask(commit(world.name, world.name, 0, offset=20), 8)
-        _look(world, 0, 1)
+        producer.commit_offsets(cluster.name, 10, 0, 1)
+        cluster.ask(commit(cluster.name, cluster.name, 0, offset=20), 8)
+        _look(cluster, 0, 1)
         producer.end(is_commit=is_commit)
-        _look(world, 0, 1)
+        _look(cluster, 0, 1)
         _take_part(producer)
-        producer.commit_offsets(world.name, 30, 0)
-        world.ask(commit(world.name, world.name, 0, offset=40), 8)
-        producer.commit_offsets(world.name, 50, 0)
+        producer.commit_offsets(cluster.name, 30, 0)
+        cluster.ask(commit(cluster.name, cluster.name, 0, offset=40), 8)
+        producer.commit_offsets(cluster.name, 50, 0)
         producer.end(is_commit=is_commit)
-        _look(world, 0, 1)
+        _look(cluster, 0, 1)
 
 
-def the_last_of_several_commits_is_valid(world: World, protocol: Protocol) -> None:
-    producer = _ready(world, protocol, 3)
+def the_last_of_several_commits_is_valid(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    producer = _ready(cluster, protocol, 3)
     _take_part(producer)
     for offset, partitions in ((1, (0, 1)), (7, (1, 2)), (4, (0,)), (4, (0,))):
-        producer.commit_offsets(world.name, offset, *partitions)
-        _look(world, 0, 1, 2)
+        producer.commit_offsets(cluster.name, offset, *partitions)
+        _look(cluster, 0, 1, 2)
     producer.commit()
-    _look(world, 0, 1, 2)
+    _look(cluster, 0, 1, 2)
 
 
-def two_producers_commit_the_same_offset(world: World, protocol: Protocol) -> None:
-    first = _ready(world, protocol)
-    second = start_producer(world, protocol, f"{world.name}-second")
+def two_producers_commit_the_same_offset(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    first = _ready(cluster, protocol)
+    second = start_producer(cluster, protocol, f"{cluster.name}-second")
     plans = (
         ((first, COMMIT), (second, COMMIT)),
         ((second, COMMIT), (first, COMMIT)),
@@ -380,117 +384,119 @@ def two_producers_commit_the_same_offset(world: World, protocol: Protocol) -> No
     for enders in plans:
         for offset, producer in ((5, first), (6, second)):
             _take_part(producer)
-            producer.commit_offsets(world.name, offset)
-        _look(world)
+            producer.commit_offsets(cluster.name, offset)
+        _look(cluster)
         for producer, is_commit in enders:
             producer.end(is_commit=is_commit)
-            _look(world)
+            _look(cluster)
 
 
-def a_transaction_spans_several_groups(world: World, protocol: Protocol) -> None:
-    producer = _ready(world, protocol)
-    groups = [f"{world.name}-{letter}" for letter in "abcdef"]
+def a_transaction_spans_several_groups(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    producer = _ready(cluster, protocol)
+    groups = [f"{cluster.name}-{letter}" for letter in "abcdef"]
     for is_commit in (ABORT, COMMIT):
         for offset, group in enumerate(groups):
-            wait_for_group_coordinator(world, group)
+            wait_for_group_coordinator(cluster, group)
             _take_part(producer, group)
             producer.commit_offsets(group, offset)
         producer.begin()
         for group in groups:
-            _look(world, group=group)
+            _look(cluster, group=group)
         producer.end(is_commit=is_commit)
         for group in groups:
-            _look(world, group=group)
+            _look(cluster, group=group)
 
 
-def a_group_outside_the_transaction(world: World) -> None:
+def a_group_outside_the_transaction(cluster: ScenarioCluster) -> None:
     """Commit for groups that were not added to the transaction in the old protocol."""
-    create_topic(world, world.name)
+    create_topic(cluster, cluster.name)
     for version in (0, 3, 4):
         producer = start_producer(
-            world, OLD._replace(commit_offsets=version), f"{world.name}-{version}"
+            cluster, OLD._replace(commit_offsets=version), f"{cluster.name}-{version}"
         )
-        wait_for_group_coordinator(world, world.name)
+        wait_for_group_coordinator(cluster, cluster.name)
         producer.begin()
-        producer.commit_offsets(world.name)
-        producer.add_offsets(world.name)
-        producer.commit_offsets(world.name)
+        producer.commit_offsets(cluster.name)
+        producer.add_offsets(cluster.name)
+        producer.commit_offsets(cluster.name)
         producer.abort()
 
 
-def offsets_are_deleted_while_pending(world: World, protocol: Protocol) -> None:
-    producer = _ready(world, protocol, 2)
+def offsets_are_deleted_while_pending(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    producer = _ready(cluster, protocol, 2)
     row = OffsetDeleteRequest.OffsetDeleteRequestPartition
     for is_commit in (COMMIT, ABORT):
-        world.ask(commit(world.name, world.name, 0, offset=3), 8)
+        cluster.ask(commit(cluster.name, cluster.name, 0, offset=3), 8)
         _take_part(producer)
-        producer.commit_offsets(world.name, 10, 0, 1)
+        producer.commit_offsets(cluster.name, 10, 0, 1)
         topic = OffsetDeleteRequest.OffsetDeleteRequestTopic(
-            name=world.name, partitions=[row(partition_index=index) for index in (0, 1, 2)]
+            name=cluster.name, partitions=[row(partition_index=index) for index in (0, 1, 2)]
         )
-        world.ask(OffsetDeleteRequest(group_id=world.name, topics=[topic]), 0)
-        _look(world, 0, 1)
+        cluster.ask(OffsetDeleteRequest(group_id=cluster.name, topics=[topic]), 0)
+        _look(cluster, 0, 1)
         producer.end(is_commit=is_commit)
-        _look(world, 0, 1)
+        _look(cluster, 0, 1)
 
 
-def groups_are_deleted_while_pending(world: World, protocol: Protocol) -> None:
-    producer = _ready(world, protocol)
+def groups_are_deleted_while_pending(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    producer = _ready(cluster, protocol)
     for is_commit in (COMMIT, ABORT):
         for is_known in (False, True):
-            group = f"{world.name}-{is_commit:d}{is_known:d}"
-            wait_for_group_coordinator(world, group)
+            group = f"{cluster.name}-{is_commit:d}{is_known:d}"
+            wait_for_group_coordinator(cluster, group)
             if is_known:
-                world.ask(commit(group, world.name, 0, offset=3), 8)
+                cluster.ask(commit(group, cluster.name, 0, offset=3), 8)
             _take_part(producer, group)
             producer.commit_offsets(group, 10)
-            world.ask(DeleteGroupsRequest(groups_names=[group]), 2)
-            _look(world, group=group)
+            cluster.ask(DeleteGroupsRequest(groups_names=[group]), 2)
+            _look(cluster, group=group)
             producer.end(is_commit=is_commit)
-            _look(world, group=group)
-            world.ask(DescribeGroupsRequest(groups=[group]), 6)
-            world.ask(DeleteGroupsRequest(groups_names=[group]), 2)
+            _look(cluster, group=group)
+            cluster.ask(DescribeGroupsRequest(groups=[group]), 6)
+            cluster.ask(DeleteGroupsRequest(groups_names=[group]), 2)
 
 
-def a_topic_is_deleted_while_pending(world: World, protocol: Protocol) -> None:
-    producer = _ready(world, protocol)
+def a_topic_is_deleted_while_pending(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    producer = _ready(cluster, protocol)
     _take_part(producer)
-    producer.commit_offsets(world.name, 10)
-    world.ask(DeleteTopicsRequest(topic_names=[world.name], timeout_ms=10_000), 5)
+    producer.commit_offsets(cluster.name, 10)
+    cluster.ask(DeleteTopicsRequest(topic_names=[cluster.name], timeout_ms=10_000), 5)
 
     def is_refused(answer: Any) -> bool:  # noqa: ANN401 - any response class
         (row,) = answer.topics[0].partitions
         return bool(row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    refused = commit_offsets(world.name, producer.older, world.name, {world.name: {0: 5}})
-    world.call_until(refused, 3, is_refused, is_recorded=False)
+    refused = commit_offsets(cluster.name, producer.older, cluster.name, {cluster.name: {0: 5}})
+    cluster.call_until(refused, 3, is_refused, is_recorded=False)
     # The group is notified a little later and drops the pending offsets.
-    world.call_until(stable(world.name, world.name), _FETCH_VERSION, _is_stable, is_recorded=False)
-    world.ask(fetch_all(world.name), _FETCH_VERSION)
+    cluster.call_until(
+        stable(cluster.name, cluster.name), _FETCH_VERSION, _is_stable, is_recorded=False
+    )
+    cluster.ask(fetch_all(cluster.name), _FETCH_VERSION)
     producer.commit()
-    world.ask(fetch_all(world.name), _FETCH_VERSION)
+    cluster.ask(fetch_all(cluster.name), _FETCH_VERSION)
 
 
-def a_fenced_producer_leaves_no_offsets(world: World, protocol: Protocol) -> None:
-    producer = _ready(world, protocol)
+def a_fenced_producer_leaves_no_offsets(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    producer = _ready(cluster, protocol)
     _take_part(producer)
-    producer.commit_offsets(world.name, 10)
+    producer.commit_offsets(cluster.name, 10)
     zombie = producer.producer
     producer.fence()
-    _look(world)
+    _look(cluster)
     for version in _COMMIT_VERSIONS:
         speaker = producer.with_versions(commit_offsets=version)
         for step in (0, 1):
             claimed = Producer(zombie.producer_id, zombie.producer_epoch + step)
-            speaker.commit_offsets(world.name, 11, producer=claimed)
+            speaker.commit_offsets(cluster.name, 11, producer=claimed)
     _take_part(producer)
-    producer.commit_offsets(world.name, 12)
+    producer.commit_offsets(cluster.name, 12)
     for version in _COMMIT_VERSIONS:
         producer.with_versions(commit_offsets=version).commit_offsets(
-            world.name, 13, producer=zombie
+            cluster.name, 13, producer=zombie
         )
     producer.commit()
-    _look(world)
+    _look(cluster)
 
 
 SCENARIOS = (

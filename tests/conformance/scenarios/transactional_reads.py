@@ -42,7 +42,7 @@ from tests.conformance.transactional_producer import (
 from tests.oracle.target import COMMON_CONFIG
 
 if TYPE_CHECKING:
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _FETCH_VERSIONS = range(4, 19)
 _BY_ID = 13
@@ -51,44 +51,44 @@ _MAX_TIMESTAMP = -3
 _MARKER_VERSIONS = (1, 2)
 
 
-def readers_stop_at_the_last_stable_offset(world: World) -> None:
+def readers_stop_at_the_last_stable_offset(cluster: ScenarioCluster) -> None:
     """Fetch in every version: before, within and after an aborted and an open transaction."""
-    topic_id = create_topic(world, world.name)
-    fill(world, world.name, b"before")
-    producer = start_producer(world, NEW)
+    topic_id = create_topic(cluster, cluster.name)
+    fill(cluster, cluster.name, b"before")
+    producer = start_producer(cluster, NEW)
     producer.begin()
     producer.abort()
-    fill(world, world.name, b"between")
+    fill(cluster, cluster.name, b"between")
     producer.begin()
-    fill(world, world.name, b"behind")
+    fill(cluster, cluster.name, b"behind")
     for version in _FETCH_VERSIONS:
-        topic: str | bytes = topic_id if version >= _BY_ID else world.name
+        topic: str | bytes = topic_id if version >= _BY_ID else cluster.name
         for isolation in _ISOLATIONS:
             for offset in (0, 2, 4, 5, 6, 7):
                 request = fetch_from(topic, partition_at(offset=offset))
                 request.isolation_level = isolation
-                world.ask(request, version)
+                cluster.ask(request, version)
     producer.commit()
-    world.ask(read(world.name), 11)
+    cluster.ask(read(cluster.name), 11)
 
 
-def offsets_of_readers_are_listed(world: World, protocol: Protocol) -> None:
-    create_topic(world, world.name)
-    producer = start_producer(world, protocol)
+def offsets_of_readers_are_listed(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    create_topic(cluster, cluster.name)
+    producer = start_producer(cluster, protocol)
 
     def ask() -> None:
         for version in (2, 4, 7, 11):
             for timestamp in (LATEST, EARLIEST, BASE_TIMESTAMP, BASE_TIMESTAMP + 1):
                 for isolation in _ISOLATIONS:
-                    request = list_offsets(world.name, 0, timestamp=timestamp)
+                    request = list_offsets(cluster.name, 0, timestamp=timestamp)
                     request.isolation_level = isolation
-                    world.ask(request, version)
+                    cluster.ask(request, version)
 
     ask()
     producer.begin()
     ask()
     producer.commit()
-    fill(world, world.name, b"a", b"b")
+    fill(cluster, cluster.name, b"a", b"b")
     ask()
     producer.begin()
     ask()
@@ -96,53 +96,53 @@ def offsets_of_readers_are_listed(world: World, protocol: Protocol) -> None:
     ask()
 
 
-def the_newest_record_of_readers_is_listed(world: World) -> None:
+def the_newest_record_of_readers_is_listed(cluster: ScenarioCluster) -> None:
     """Request the largest timestamp, also while only an open transaction has it."""
-    create_topic(world, world.name)
-    fill(world, world.name, b"a")
-    producer = start_producer(world, NEW)
+    create_topic(cluster, cluster.name)
+    fill(cluster, cluster.name, b"a")
+    producer = start_producer(cluster, NEW)
     for is_commit in (COMMIT, ABORT):
         producer.begin()
         producer.write(b"a", b"b", b"c", sequence=1)
         for isolation in _ISOLATIONS:
-            request = list_offsets(world.name, 0, timestamp=_MAX_TIMESTAMP)
+            request = list_offsets(cluster.name, 0, timestamp=_MAX_TIMESTAMP)
             request.isolation_level = isolation
-            world.ask(request, 7)
+            cluster.ask(request, 7)
         producer.end(is_commit=is_commit)
 
 
-def transactions_interleave(world: World, protocol: Protocol) -> None:
+def transactions_interleave(cluster: ScenarioCluster, protocol: Protocol) -> None:
     """Let three producers begin and end in turns; list aborted transactions from every offset."""
-    create_topic(world, world.name)
+    create_topic(cluster, cluster.name)
     first, second, third = (
-        start_producer(world, protocol, f"{world.name}-{letter}") for letter in "abc"
+        start_producer(cluster, protocol, f"{cluster.name}-{letter}") for letter in "abc"
     )
     first.begin()
     second.begin()
-    world.ask(latest(world.name), 7)
+    cluster.ask(latest(cluster.name), 7)
     first.abort()
-    world.ask(latest(world.name), 7)
+    cluster.ask(latest(cluster.name), 7)
     third.begin()
     second.commit()
     first.begin()
     third.abort()
-    world.ask(latest(world.name), 7)
-    world.ask(read(world.name), 11)
+    cluster.ask(latest(cluster.name), 7)
+    cluster.ask(read(cluster.name), 11)
     first.abort()
     for offset in range(12):
-        world.ask(read(world.name, offset), 11)
+        cluster.ask(read(cluster.name, offset), 11)
     for partition_max_bytes in (1, 150, 300):
         for offset in (0, 3, 5):
             row = partition_at(0, offset, partition_max_bytes=partition_max_bytes)
-            request = fetch_from(world.name, row)
+            request = fetch_from(cluster.name, row)
             request.isolation_level = READ_COMMITTED
-            world.ask(request, 11)
+            cluster.ask(request, 11)
 
 
-def markers_are_control_batches(world: World, protocol: Protocol) -> None:
+def markers_are_control_batches(cluster: ScenarioCluster, protocol: Protocol) -> None:
     """Compare markers byte by byte, except ids and timestamps."""
-    create_topic(world, world.name)
-    producer = start_producer(world, protocol)
+    create_topic(cluster, cluster.name)
+    producer = start_producer(cluster, protocol)
     for is_commit in (COMMIT, ABORT):
         producer.begin()
         producer.end(is_commit=is_commit)
@@ -150,104 +150,106 @@ def markers_are_control_batches(world: World, protocol: Protocol) -> None:
     producer.fence()
     producer.begin()
     for version in _MARKER_VERSIONS:
-        world.ask(markers(producer.newer, {world.name: [0]}, is_commit=COMMIT), version)
+        cluster.ask(markers(producer.newer, {cluster.name: [0]}, is_commit=COMMIT), version)
     for isolation in _ISOLATIONS:
-        world.ask(read(world.name, isolation=isolation), 11)
+        cluster.ask(read(cluster.name, isolation=isolation), 11)
 
 
-def a_session_reads_what_is_committed(world: World) -> None:
-    topic_id = create_topic(world, world.name, partitions=2)
-    producer = start_producer(world, NEW)
+def a_session_reads_what_is_committed(cluster: ScenarioCluster) -> None:
+    topic_id = create_topic(cluster, cluster.name, partitions=2)
+    producer = start_producer(cluster, NEW)
     producer.begin(0, 1)
-    for version, topic in ((11, world.name), (17, topic_id)):
+    for version, topic in ((11, cluster.name), (17, topic_id)):
         opened = fetch_from(topic, partition_at(), partition_at(1), session_epoch=0)
         opened.isolation_level = READ_COMMITTED
-        answer = world.ask(opened, version)
+        answer = cluster.ask(opened, version)
         for epoch in (1, 2):
             again = fetch_from(topic, session_id=answer.session_id, session_epoch=epoch)
             again.isolation_level = READ_COMMITTED
-            world.ask(again, version)
+            cluster.ask(again, version)
         producer.commit()
         again = fetch_from(topic, session_id=answer.session_id, session_epoch=3)
         again.isolation_level = READ_COMMITTED
-        world.ask(again, version)
+        cluster.ask(again, version)
         producer.begin(0, 1)
 
 
-def a_waiting_reader_is_woken_by_the_end(world: World, protocol: Protocol) -> None:
-    create_topic(world, world.name)
-    producer = start_producer(world, protocol)
+def a_waiting_reader_is_woken_by_the_end(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    create_topic(cluster, cluster.name)
+    producer = start_producer(cluster, protocol)
     for is_commit in (COMMIT, ABORT):
-        offset = world.probe(latest(world.name), 7).topics[0].partitions[0].offset
+        offset = cluster.probe(latest(cluster.name), 7).topics[0].partitions[0].offset
         producer.begin()
         request = fetch_from(
-            world.name, partition_at(offset=offset), max_wait_ms=10_000, min_bytes=1
+            cluster.name, partition_at(offset=offset), max_wait_ms=10_000, min_bytes=1
         )
         request.isolation_level = READ_COMMITTED
-        world.send(request, 11, on="reader")
+        cluster.send(request, 11, on="reader")
         producer.write(sequence=1)
         producer.end(is_commit=is_commit)
-        world.receive("reader", title="the fetch that waited")
+        cluster.receive("reader", title="the fetch that waited")
 
 
-def producers_are_described(world: World, protocol: Protocol) -> None:
-    create_topic(world, world.name, partitions=2)
-    world.ask(describe_producers(world.name, 0, 1), 0)
-    producer = start_producer(world, protocol)
+def producers_are_described(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    create_topic(cluster, cluster.name, partitions=2)
+    cluster.ask(describe_producers(cluster.name, 0, 1), 0)
+    producer = start_producer(cluster, protocol)
     if not producer.is_new:
         producer.add(0, 1)
-        world.ask(describe_producers(world.name, 0, 1), 0)
+        cluster.ask(describe_producers(cluster.name, 0, 1), 0)
     producer.write(b"a", b"b")
-    world.ask(describe_producers(world.name, 0, 1), 0)
+    cluster.ask(describe_producers(cluster.name, 0, 1), 0)
     producer.write(sequence=2)
-    world.ask(describe_producers(world.name, 0, 1), 0)
+    cluster.ask(describe_producers(cluster.name, 0, 1), 0)
     producer.commit()
-    world.ask(describe_producers(world.name, 0, 1), 0)
-    other = start_producer(world, protocol, f"{world.name}-other")
+    cluster.ask(describe_producers(cluster.name, 0, 1), 0)
+    other = start_producer(cluster, protocol, f"{cluster.name}-other")
     other.begin(0, 1)
     producer.begin(1)
-    world.ask(describe_producers(world.name, 0, 1), 0)
+    cluster.ask(describe_producers(cluster.name, 0, 1), 0)
     other.abort()
     producer.fence()
-    world.ask(describe_producers(world.name, 0, 1), 0)
+    cluster.ask(describe_producers(cluster.name, 0, 1), 0)
     producer.begin(1)
-    world.ask(describe_producers(world.name, 1, 0), 0)
+    cluster.ask(describe_producers(cluster.name, 1, 0), 0)
 
 
-def producers_of_unknown_partitions_are_not_described(world: World) -> None:
-    create_topic(world, world.name)
-    for topic in (world.name, f"{world.name}-missing", "in valid", "", "x" * 250):
-        world.ask(describe_producers(topic, 0, 1, -1), 0)
+def producers_of_unknown_partitions_are_not_described(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    for topic in (cluster.name, f"{cluster.name}-missing", "in valid", "", "x" * 250):
+        cluster.ask(describe_producers(topic, 0, 1, -1), 0)
     row = DescribeProducersRequest.TopicRequest
-    rows = [row(name=world.name, partition_indexes=[])]
-    world.ask(DescribeProducersRequest(topics=rows), 0)
-    world.ask(DescribeProducersRequest(topics=[]), 0)
-    twice = row(name=world.name, partition_indexes=[0, 0])
-    world.ask(DescribeProducersRequest(topics=[twice, twice]), 0)
+    rows = [row(name=cluster.name, partition_indexes=[])]
+    cluster.ask(DescribeProducersRequest(topics=rows), 0)
+    cluster.ask(DescribeProducersRequest(topics=[]), 0)
+    twice = row(name=cluster.name, partition_indexes=[0, 0])
+    cluster.ask(DescribeProducersRequest(topics=[twice, twice]), 0)
 
 
-def a_hanging_transaction_is_aborted_by_a_marker(world: World, protocol: Protocol) -> None:
+def a_hanging_transaction_is_aborted_by_a_marker(
+    cluster: ScenarioCluster, protocol: Protocol
+) -> None:
     """Write the marker as an administrator does; the coordinator is not informed."""
-    create_topic(world, world.name)
+    create_topic(cluster, cluster.name)
     for version in _MARKER_VERSIONS:
-        producer = start_producer(world, protocol, f"{world.name}-{version}")
+        producer = start_producer(cluster, protocol, f"{cluster.name}-{version}")
         producer.begin()
-        world.ask(describe_producers(world.name), 0)
-        request = markers(producer.producer, {world.name: [0]}, coordinator_epoch=-1)
-        world.ask(request, version)
-        world.ask(latest(world.name), 7)
-        world.ask(describe_producers(world.name), 0)
-        world.ask(describe(producer.transactional_id), 0)
+        cluster.ask(describe_producers(cluster.name), 0)
+        request = markers(producer.producer, {cluster.name: [0]}, coordinator_epoch=-1)
+        cluster.ask(request, version)
+        cluster.ask(latest(cluster.name), 7)
+        cluster.ask(describe_producers(cluster.name), 0)
+        cluster.ask(describe(producer.transactional_id), 0)
         producer.write(sequence=1)
         producer.commit()
     for isolation in _ISOLATIONS:
-        world.ask(read(world.name, isolation=isolation), 11)
+        cluster.ask(read(cluster.name, isolation=isolation), 11)
 
 
-def epochs_of_markers_are_checked(world: World) -> None:
-    create_topic(world, world.name)
+def epochs_of_markers_are_checked(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
     for number, transaction_version in enumerate((0, 1, 2)):
-        producer = start_producer(world, OLD, f"{world.name}-{number}")
+        producer = start_producer(cluster, OLD, f"{cluster.name}-{number}")
         producer.init()
         for stage in ("empty", "open", "closed"):
             if stage == "open":
@@ -255,134 +257,136 @@ def epochs_of_markers_are_checked(world: World) -> None:
             # Begin with epochs whose markers do not end the transaction.
             for step in (-1, -2, 0, 0, 1, 1, 0, 5):
                 request = markers(
-                    producer.at(step), {world.name: [0]}, transaction_version=transaction_version
+                    producer.at(step), {cluster.name: [0]}, transaction_version=transaction_version
                 )
-                world.ask(request, 2)
-                world.ask(latest(world.name), 7)
-    world.ask(read(world.name, isolation=0), 11)
+                cluster.ask(request, 2)
+                cluster.ask(latest(cluster.name), 7)
+    cluster.ask(read(cluster.name, isolation=0), 11)
 
 
-def the_maximum_epoch_ends_every_transaction(world: World) -> None:
-    create_topic(world, world.name)
+def the_maximum_epoch_ends_every_transaction(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
     for transaction_version in (0, 2):
-        producer = start_producer(world, OLD, f"{world.name}-{transaction_version}")
+        producer = start_producer(cluster, OLD, f"{cluster.name}-{transaction_version}")
         producer.begin()
         last = Producer(producer.producer.producer_id, 32_767)
         for _ in range(2):
-            request = markers(last, {world.name: [0]}, transaction_version=transaction_version)
-            world.ask(request, 2)
-        world.ask(describe_producers(world.name), 0)
+            request = markers(last, {cluster.name: [0]}, transaction_version=transaction_version)
+            cluster.ask(request, 2)
+        cluster.ask(describe_producers(cluster.name), 0)
         producer.write(sequence=1)
         producer.write(producer=last)
 
 
-def epochs_of_coordinators_are_checked(world: World) -> None:
-    create_topic(world, world.name)
+def epochs_of_coordinators_are_checked(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
     for version in _MARKER_VERSIONS:
-        producer = start_producer(world, OLD, f"{world.name}-{version}")
+        producer = start_producer(cluster, OLD, f"{cluster.name}-{version}")
         for coordinator_epoch in (5, 4, 5, 6, -1, 0, 7):
             producer.begin()
             for is_commit in (COMMIT, ABORT):
                 request = markers(
                     producer.producer,
-                    {world.name: [0]},
+                    {cluster.name: [0]},
                     coordinator_epoch=coordinator_epoch,
                     is_commit=is_commit,
                 )
-                world.ask(request, version)
-            world.ask(describe_producers(world.name), 0)
+                cluster.ask(request, version)
+            cluster.ask(describe_producers(cluster.name), 0)
 
 
-def markers_for_unknown_partitions(world: World) -> None:
-    create_topic(world, world.name, partitions=2)
-    wait_for_group_coordinator(world, world.name)
+def markers_for_unknown_partitions(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name, partitions=2)
+    wait_for_group_coordinator(cluster, cluster.name)
     unknown = Producer(987_654_321, 3)
-    missing = f"{world.name}-missing"
+    missing = f"{cluster.name}-missing"
     for version in _MARKER_VERSIONS:
         several: tuple[dict[str, list[int]], ...] = (
-            {world.name: [0]},
-            {world.name: [0, 1, 2, -1]},
+            {cluster.name: [0]},
+            {cluster.name: [0, 1, 2, -1]},
             {missing: [0]},
-            {missing: [0], world.name: [1]},
+            {missing: [0], cluster.name: [1]},
             {"in valid": [0]},
-            {world.name: []},
+            {cluster.name: []},
             {},
         )
         for partitions in several:
             for is_commit in (COMMIT, ABORT):
-                world.ask(markers(unknown, partitions, is_commit=is_commit), version)
-        world.ask(WriteTxnMarkersRequest(markers=[]), version)
-        both = markers(unknown, {world.name: [0]})
-        both.markers += markers(Producer(987_654_322, 0), {world.name: [1], missing: [1]}).markers
-        world.ask(both, version)
-    world.ask(describe_producers(world.name, 0, 1), 0)
+                cluster.ask(markers(unknown, partitions, is_commit=is_commit), version)
+        cluster.ask(WriteTxnMarkersRequest(markers=[]), version)
+        both = markers(unknown, {cluster.name: [0]})
+        both.markers += markers(Producer(987_654_322, 0), {cluster.name: [1], missing: [1]}).markers
+        cluster.ask(both, version)
+    cluster.ask(describe_producers(cluster.name, 0, 1), 0)
     for partition in (0, 1):
-        world.ask(read(world.name, partition=partition, isolation=0), 11)
+        cluster.ask(read(cluster.name, partition=partition, isolation=0), 11)
 
 
-def offsets_are_committed_by_a_marker_of_a_client(world: World, protocol: Protocol) -> None:
-    create_topic(world, world.name)
-    wait_for_group_coordinator(world, world.name)
-    stable = fetch(world.name, world.name, 0)
+def offsets_are_committed_by_a_marker_of_a_client(
+    cluster: ScenarioCluster, protocol: Protocol
+) -> None:
+    create_topic(cluster, cluster.name)
+    wait_for_group_coordinator(cluster, cluster.name)
+    stable = fetch(cluster.name, cluster.name, 0)
     stable.require_stable = True
     for is_commit in (COMMIT, ABORT):
-        producer = start_producer(world, protocol, f"{world.name}-{is_commit:d}")
+        producer = start_producer(cluster, protocol, f"{cluster.name}-{is_commit:d}")
         if not producer.is_new:
-            producer.add_offsets(world.name)
-        producer.commit_offsets(world.name, 7 + is_commit)
-        world.ask(stable, 8)
-        partition = partition_of(world.name, int(COMMON_CONFIG["offsets.topic.num.partitions"]))
+            producer.add_offsets(cluster.name)
+        producer.commit_offsets(cluster.name, 7 + is_commit)
+        cluster.ask(stable, 8)
+        partition = partition_of(cluster.name, int(COMMON_CONFIG["offsets.topic.num.partitions"]))
         for version in _MARKER_VERSIONS:
             request = markers(
                 producer.producer, {"__consumer_offsets": [partition]}, is_commit=is_commit
             )
-            answer = world.probe(request, version)
+            answer = cluster.probe(request, version)
             codes = [row.error_code for row in answer.markers[0].topics[0].partitions]
-            world.record(f"the markers in v{version}", [ErrorCode(code).name for code in codes])
-            world.ask(stable, 8)
-        producer.commit_offsets(world.name, 20)
-        world.ask(stable, 8)
+            cluster.record(f"the markers in v{version}", [ErrorCode(code).name for code in codes])
+            cluster.ask(stable, 8)
+        producer.commit_offsets(cluster.name, 20)
+        cluster.ask(stable, 8)
         producer.abort()
-        world.ask(stable, 8)
+        cluster.ask(stable, 8)
 
 
-def records_are_deleted_under_a_transaction(world: World, protocol: Protocol) -> None:
-    create_topic(world, world.name)
-    fill(world, world.name, b"a", b"b")
-    producer = start_producer(world, protocol)
+def records_are_deleted_under_a_transaction(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    create_topic(cluster, cluster.name)
+    fill(cluster, cluster.name, b"a", b"b")
+    producer = start_producer(cluster, protocol)
     producer.begin()
     producer.abort()
     producer.begin()
-    fill(world, world.name, b"c")
+    fill(cluster, cluster.name, b"c")
     row = DeleteRecordsRequest.DeleteRecordsPartition
     for offset in (1, 3, 4, 5, -1):
         topics = [
             DeleteRecordsRequest.DeleteRecordsTopic(
-                name=world.name, partitions=[row(partition_index=0, offset=offset)]
+                name=cluster.name, partitions=[row(partition_index=0, offset=offset)]
             )
         ]
-        world.ask(DeleteRecordsRequest(topics=topics, timeout_ms=10_000), 2)
-        world.ask(latest(world.name), 7)
-        world.ask(read(world.name, offset if offset > 0 else 6), 11)
-        world.ask(describe_producers(world.name), 0)
+        cluster.ask(DeleteRecordsRequest(topics=topics, timeout_ms=10_000), 2)
+        cluster.ask(latest(cluster.name), 7)
+        cluster.ask(read(cluster.name, offset if offset > 0 else 6), 11)
+        cluster.ask(describe_producers(cluster.name), 0)
     producer.write(sequence=1)
     producer.commit()
-    world.ask(latest(world.name), 7)
-    world.ask(read(world.name, 6), 11)
+    cluster.ask(latest(cluster.name), 7)
+    cluster.ask(read(cluster.name, 6), 11)
 
 
-def ends_of_epochs_do_not_wait_for_transactions(world: World) -> None:
-    create_topic(world, world.name)
-    producer = start_producer(world, NEW)
+def ends_of_epochs_do_not_wait_for_transactions(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    producer = start_producer(cluster, NEW)
     producer.begin()
     row = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
     topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic(
-        topic=world.name, partitions=[row(partition=0, current_leader_epoch=-1, leader_epoch=0)]
+        topic=cluster.name, partitions=[row(partition=0, current_leader_epoch=-1, leader_epoch=0)]
     )
     for version in (2, 3, 4):
-        world.ask(OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic]), version)
+        cluster.ask(OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic]), version)
     producer.abort()
-    world.ask(OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic]), 4)
+    cluster.ask(OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic]), 4)
 
 
 SCENARIOS = (

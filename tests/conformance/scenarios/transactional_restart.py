@@ -26,28 +26,30 @@ from tests.conformance.transactional_producer import (
 )
 
 if TYPE_CHECKING:
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _PROTOCOLS = {"old": OLD, "new": NEW}
 _FENCED_BY = 1000
 
 
-def prepare(world: World) -> dict[str, Transactor]:
+def prepare(cluster: ScenarioCluster) -> dict[str, Transactor]:
     """Create transactional ids in every persistent state, in both protocols."""
-    create_topic(world, world.name, partitions=3)
-    create_topic(world, f"{world.name}-stuck", partitions=2)
+    create_topic(cluster, cluster.name, partitions=3)
+    create_topic(cluster, f"{cluster.name}-stuck", partitions=2)
     producers = {}
     for label, protocol in _PROTOCOLS.items():
-        wait_for_group_coordinator(world, f"{world.name}-{label}")
+        wait_for_group_coordinator(cluster, f"{cluster.name}-{label}")
         for state in ("empty", "committed", "aborted", "open", "decided"):
-            name = f"{world.name}-{label}-{state}"
-            producers[f"{label} {state}"] = start_producer(world, protocol, name)
-        _leave(world, producers, label, protocol)
+            name = f"{cluster.name}-{label}-{state}"
+            producers[f"{label} {state}"] = start_producer(cluster, protocol, name)
+        _leave(cluster, producers, label, protocol)
     return producers
 
 
-def _leave(world: World, producers: dict[str, Transactor], label: str, protocol: Protocol) -> None:
-    group = f"{world.name}-{label}"
+def _leave(
+    cluster: ScenarioCluster, producers: dict[str, Transactor], label: str, protocol: Protocol
+) -> None:
+    group = f"{cluster.name}-{label}"
     for state in ("committed", "aborted"):
         producer = producers[f"{label} {state}"]
         producer.begin(0, 1)
@@ -61,35 +63,35 @@ def _leave(world: World, producers: dict[str, Transactor], label: str, protocol:
         producer.add_offsets(group)
     producer.commit_offsets(group, 9, 0)
     # Its partition has a marker of a higher coordinator epoch, so the transaction stays prepared.
-    producer, topic = producers[f"{label} decided"], f"{world.name}-stuck"
+    producer, topic = producers[f"{label} decided"], f"{cluster.name}-stuck"
     partition = int(protocol is NEW)
     producer.begin(partition, topic=topic)
     request = markers(producer.newer, {topic: [partition]}, coordinator_epoch=_FENCED_BY)
-    world.ask(request, 1)
-    world.ask(end(producer.transactional_id, producer.producer, is_commit=True), protocol.end)
-    wait_for_state(world, producer.transactional_id, "PrepareCommit")
+    cluster.ask(request, 1)
+    cluster.ask(end(producer.transactional_id, producer.producer, is_commit=True), protocol.end)
+    wait_for_state(cluster, producer.transactional_id, "PrepareCommit")
 
 
-def inspect(world: World, producers: dict[str, Transactor]) -> None:
+def inspect(cluster: ScenarioCluster, producers: dict[str, Transactor]) -> None:
     """Describe everything, continue open transactions, and start new ones."""
-    for topic, partitions in ((world.name, 3), (f"{world.name}-stuck", 2)):
-        wait_for_leader(world, topic, partitions)
+    for topic, partitions in ((cluster.name, 3), (f"{cluster.name}-stuck", 2)):
+        wait_for_leader(cluster, topic, partitions)
     names = [each.transactional_id for each in producers.values()]
-    wait_for_transaction_coordinator(world, *names)
+    wait_for_transaction_coordinator(cluster, *names)
     for label in _PROTOCOLS:
-        wait_for_group_coordinator(world, f"{world.name}-{label}")
-    world.ask(describe(*names), 0)
-    _look(world)
+        wait_for_group_coordinator(cluster, f"{cluster.name}-{label}")
+    cluster.ask(describe(*names), 0)
+    _look(cluster)
     for label in _PROTOCOLS:
         _go_on(producers[f"{label} open"])
-        _come_back(world, producers[f"{label} decided"])
+        _come_back(cluster, producers[f"{label} decided"])
         for state in ("empty", "committed", "aborted"):
             producer = producers[f"{label} {state}"]
-            world.ask(init_producer_id(producer.transactional_id, producer.older), 5)
+            cluster.ask(init_producer_id(producer.transactional_id, producer.older), 5)
             producer.init(producer.producer)
             producer.begin()
             producer.commit()
-    _look(world)
+    _look(cluster)
 
 
 def _go_on(producer: Transactor) -> None:
@@ -103,36 +105,36 @@ def _go_on(producer: Transactor) -> None:
     producer.commit()
 
 
-def _come_back(world: World, producer: Transactor) -> None:
+def _come_back(cluster: ScenarioCluster, producer: Transactor) -> None:
     for step in (0, 1):
-        world.ask(end(producer.transactional_id, producer.at(step), is_commit=True), 4)
-        world.ask(init_producer_id(producer.transactional_id, producer.at(step)), 5)
+        cluster.ask(end(producer.transactional_id, producer.at(step), is_commit=True), 4)
+        cluster.ask(init_producer_id(producer.transactional_id, producer.at(step)), 5)
 
 
-def _look(world: World) -> None:
-    for topic, partitions in ((world.name, (0, 1, 2)), (f"{world.name}-stuck", (0, 1))):
-        world.ask(latest(topic, *partitions), 7)
-        world.ask(latest(topic, *partitions, isolation=0), 7)
-        world.ask(describe_producers(topic, *partitions), 0)
+def _look(cluster: ScenarioCluster) -> None:
+    for topic, partitions in ((cluster.name, (0, 1, 2)), (f"{cluster.name}-stuck", (0, 1))):
+        cluster.ask(latest(topic, *partitions), 7)
+        cluster.ask(latest(topic, *partitions, isolation=0), 7)
+        cluster.ask(describe_producers(topic, *partitions), 0)
         for partition in partitions:
-            _read(world, topic, partition)
+            _read(cluster, topic, partition)
     for label in _PROTOCOLS:
-        request = fetch(f"{world.name}-{label}", world.name, 0, 1)
-        world.ask(request, 8)
+        request = fetch(f"{cluster.name}-{label}", cluster.name, 0, 1)
+        cluster.ask(request, 8)
         request.require_stable = True
-        world.ask(request, 8)
+        cluster.ask(request, 8)
 
 
-def _read(world: World, topic: str, partition: int) -> None:
+def _read(cluster: ScenarioCluster, topic: str, partition: int) -> None:
     """Note the response to a read_committed fetch, without leader epochs."""
-    (row,) = world.probe(read(topic, partition=partition), 11).responses[0].partitions
-    world.record(f"{topic}-{partition}", ErrorCode(row.error_code).name)
+    (row,) = cluster.probe(read(topic, partition=partition), 11).responses[0].partitions
+    cluster.record(f"{topic}-{partition}", ErrorCode(row.error_code).name)
     for view in split_batches(bytes(row.records or b"")):
-        who = world.symbol("producer_id", view.producer_id)
-        world.record(
+        who = cluster.symbol("producer_id", view.producer_id)
+        cluster.record(
             f"the batch at {view.base_offset}",
             [who, view.producer_epoch, view.base_sequence, view.attributes, view.record_count],
         )
     for one in row.aborted_transactions:
-        who = world.symbol("producer_id", one.producer_id)
-        world.record("aborted", [who, one.first_offset])
+        who = cluster.symbol("producer_id", one.producer_id)
+        cluster.record("aborted", [who, one.first_offset])

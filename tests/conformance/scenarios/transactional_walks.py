@@ -31,7 +31,7 @@ from tests.conformance.transactional_producer import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _PARTITIONS = (0, 1, 2)
 _STEPS_OF_A_WALK = 40
@@ -50,20 +50,20 @@ class _Walker:
     sequences: dict[tuple[Producer, int], int] = field(default_factory=dict)
 
     @property
-    def world(self) -> World:
-        return self.transactor.world
+    def cluster(self) -> ScenarioCluster:
+        return self.transactor.cluster
 
     def init(self) -> None:
         """Become the only producer; an open transaction is aborted."""
         self.transactor.init()
-        wait_until_complete(self.world, self.transactor.transactional_id)
+        wait_until_complete(self.cluster, self.transactor.transactional_id)
 
     def resume(self) -> None:
         """Resume as its earlier producer, or as a claimed one."""
         if self.transactor.producer.producer_id >= 0:
             step = self.choices.choice((0, 0, 0, -1, 1))
             self.transactor.init(self.transactor.at(max(step, -self._epoch)))
-            wait_until_complete(self.world, self.transactor.transactional_id)
+            wait_until_complete(self.cluster, self.transactor.transactional_id)
 
     def add(self) -> None:
         chosen = self.choices.sample(_PARTITIONS, self.choices.choice((1, 2)))
@@ -74,10 +74,10 @@ class _Walker:
         one = broker_transaction(
             self.transactor.transactional_id,
             self._claimed(),
-            {self.world.name: [partition]},
+            {self.cluster.name: [partition]},
             verify_only=True,
         )
-        self.world.ask(add_for_broker(one), 5)
+        self.cluster.ask(add_for_broker(one), 5)
 
     def write(self) -> None:
         """Append one or two records, sometimes with a wrong sequence."""
@@ -102,14 +102,14 @@ class _Walker:
 
     def commit_offsets(self) -> None:
         if not self.transactor.is_new and self.choices.random() < 0.8:
-            self.transactor.add_offsets(self.world.name, self._claimed())
+            self.transactor.add_offsets(self.cluster.name, self._claimed())
         chosen = self.choices.sample(_PARTITIONS, 2)
         offset = self.choices.randrange(100)
-        self.transactor.commit_offsets(self.world.name, offset, *chosen, producer=self._claimed())
+        self.transactor.commit_offsets(self.cluster.name, offset, *chosen, producer=self._claimed())
 
     def commit_plainly(self) -> None:
         partition, offset = self.choices.choice(_PARTITIONS), self.choices.randrange(100)
-        self.world.ask(commit(self.world.name, self.world.name, partition, offset=offset), 8)
+        self.cluster.ask(commit(self.cluster.name, self.cluster.name, partition, offset=offset), 8)
 
     def commit(self) -> None:
         self.transactor.commit(self._claimed())
@@ -126,15 +126,15 @@ class _Walker:
 
     def look(self) -> None:
         """Describe the transaction and the producers, and read offsets and records."""
-        name = self.world.name
-        self.world.ask(describe(self.transactor.transactional_id), 0)
-        self.world.ask(latest(name, *_PARTITIONS), 7)
-        self.world.ask(describe_producers(name, *_PARTITIONS), 0)
+        name = self.cluster.name
+        self.cluster.ask(describe(self.transactor.transactional_id), 0)
+        self.cluster.ask(latest(name, *_PARTITIONS), 7)
+        self.cluster.ask(describe_producers(name, *_PARTITIONS), 0)
         offsets = fetch(name, name, *_PARTITIONS)
         offsets.require_stable = self.choices.choice((True, False))
-        self.world.ask(offsets, 8)
+        self.cluster.ask(offsets, 8)
         start = self.choices.randrange(6)
-        self.world.ask(read(name, start, partition=self.choices.choice(_PARTITIONS)), 11)
+        self.cluster.ask(read(name, start, partition=self.choices.choice(_PARTITIONS)), 11)
 
     @property
     def _epoch(self) -> int:
@@ -162,18 +162,18 @@ _STEPS: dict[_Step, int] = {
 }
 
 
-def walk(world: World, seed: int, steps: int = _STEPS_OF_A_WALK) -> None:
+def walk(cluster: ScenarioCluster, seed: int, steps: int = _STEPS_OF_A_WALK) -> None:
     """Run random actions of two producers; with some seeds they have the same id."""
-    world.name = f"{world.name}-{seed}"
+    cluster.name = f"{cluster.name}-{seed}"
     choices = random.Random(seed)  # noqa: S311 - the same walk every time
     # The records have early timestamps, and a walk may last until a broker expires producers.
-    create_topic(world, world.name, len(_PARTITIONS), {"retention.ms": "-1"})
-    wait_for_group_coordinator(world, world.name)
-    names = [world.name, world.name if seed % 3 == 0 else f"{world.name}-other"]
-    wait_for_transaction_coordinator(world, *names)
+    create_topic(cluster, cluster.name, len(_PARTITIONS), {"retention.ms": "-1"})
+    wait_for_group_coordinator(cluster, cluster.name)
+    names = [cluster.name, cluster.name if seed % 3 == 0 else f"{cluster.name}-other"]
+    wait_for_transaction_coordinator(cluster, *names)
     protocols = _PROTOCOLS[seed % len(_PROTOCOLS)]
     walkers = [
-        _Walker(Transactor(world, name, protocol), choices)
+        _Walker(Transactor(cluster, name, protocol), choices)
         for name, protocol in zip(names, protocols, strict=True)
     ]
     for walker in walkers:
@@ -186,17 +186,17 @@ def walk(world: World, seed: int, steps: int = _STEPS_OF_A_WALK) -> None:
         walker.init()
         walker.look()
     for partition in _PARTITIONS:
-        world.ask(read(world.name, partition=partition), 11)
-    note_states(world, *dict.fromkeys(names))
-    note_offsets(world, world.name, *(walker.transactor.producer for walker in walkers))
+        cluster.ask(read(cluster.name, partition=partition), 11)
+    note_states(cluster, *dict.fromkeys(names))
+    note_offsets(cluster, cluster.name, *(walker.transactor.producer for walker in walkers))
 
 
-def producers_act_at_random(world: World) -> None:
+def producers_act_at_random(cluster: ScenarioCluster) -> None:
     """Walk with each protocol alone, and with both protocols against each other."""
-    name = world.name
+    name = cluster.name
     for seed in range(3):
-        world.name = name
-        walk(world, seed)
+        cluster.name = name
+        walk(cluster, seed)
 
 
 SCENARIOS = (producers_act_at_random,)

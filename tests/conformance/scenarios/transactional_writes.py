@@ -25,37 +25,39 @@ from tests.conformance.transactional_producer import (
 )
 
 if TYPE_CHECKING:
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _PRODUCE_VERSIONS = (3, 7, 8, 9, 10, 11, 12)
 _BY_ID = 13
 _PLAIN = 0
 
 
-def batches_outside_of_a_transaction_are_refused(world: World) -> None:
+def batches_outside_of_a_transaction_are_refused(cluster: ScenarioCluster) -> None:
     """Such a batch begins a transaction if the client uses the new protocol."""
-    topic_id = create_topic(world, world.name, partitions=2)
+    topic_id = create_topic(cluster, cluster.name, partitions=2)
     for version in _PRODUCE_VERSIONS:
-        producer = start_producer(world, OLD._replace(produce=version), f"{world.name}-{version}")
+        producer = start_producer(
+            cluster, OLD._replace(produce=version), f"{cluster.name}-{version}"
+        )
         producer.write()
-        world.ask(describe(producer.transactional_id), 0)
+        cluster.ask(describe(producer.transactional_id), 0)
         producer.add(1)
         producer.write()
         producer.write(partition=1)
         producer.write(partition=1, sequence=1)
         producer.commit()
         producer.write(partition=1, sequence=2)
-    producer = start_producer(world, NEW._replace(produce=_BY_ID), f"{world.name}-by-id")
+    producer = start_producer(cluster, NEW._replace(produce=_BY_ID), f"{cluster.name}-by-id")
     producer.write(topic_id=topic_id)
-    world.ask(describe(producer.transactional_id), 0)
+    cluster.ask(describe(producer.transactional_id), 0)
     producer.write(topic_id=bytes(range(16)), sequence=1)
     producer.commit()
-    world.ask(read(world.name, isolation=0), 11)
+    cluster.ask(read(cluster.name, isolation=0), 11)
 
 
-def epochs_of_batches_are_checked(world: World, protocol: Protocol) -> None:
-    create_topic(world, world.name)
-    producer = start_producer(world, protocol)
+def epochs_of_batches_are_checked(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    create_topic(cluster, cluster.name)
+    producer = start_producer(cluster, protocol)
     producer.init()
     for stage in ("empty", "ongoing", "complete"):
         if stage == "ongoing":
@@ -65,49 +67,57 @@ def epochs_of_batches_are_checked(world: World, protocol: Protocol) -> None:
                 speaker = producer.with_versions(produce=version)
                 for sequence in (0, 1):
                     speaker.write(producer=producer.at(step), sequence=sequence)
-        world.ask(describe(world.name), 0)
+        cluster.ask(describe(cluster.name), 0)
         if stage == "ongoing":
             producer.commit()
 
 
-def producers_of_batches_are_checked(world: World, protocol: Protocol) -> None:
+def producers_of_batches_are_checked(cluster: ScenarioCluster, protocol: Protocol) -> None:
     """Claim another producer's id, an unknown id, and matching transactional ids."""
-    create_topic(world, world.name)
-    producer = start_producer(world, protocol)
-    other = start_producer(world, protocol, f"{world.name}-other")
+    create_topic(cluster, cluster.name)
+    producer = start_producer(cluster, protocol)
+    other = start_producer(cluster, protocol, f"{cluster.name}-other")
     unknown_producer = Producer(producer.producer.producer_id + 9_000_000, 0)
     for stage in ("empty", "ongoing"):
         if stage == "ongoing":
             producer.begin()
         for version in (3, 10, 11, 12):
-            for name in (world.name, f"{world.name}-other", f"{world.name}-unknown", "", None):
+            for name in (
+                cluster.name,
+                f"{cluster.name}-other",
+                f"{cluster.name}-unknown",
+                "",
+                None,
+            ):
                 for claimed in (unknown_producer, other.producer):
-                    world.ask(write(name, claimed, world.name), version)
-        for name in (world.name, f"{world.name}-other"):
-            world.ask(describe(name), 0)
+                    cluster.ask(write(name, claimed, cluster.name), version)
+        for name in (cluster.name, f"{cluster.name}-other"):
+            cluster.ask(describe(name), 0)
 
 
-def transactional_batches_need_a_transactional_id(world: World, protocol: Protocol) -> None:
-    create_topic(world, world.name)
-    producer = start_producer(world, protocol)
+def transactional_batches_need_a_transactional_id(
+    cluster: ScenarioCluster, protocol: Protocol
+) -> None:
+    create_topic(cluster, cluster.name)
+    producer = start_producer(cluster, protocol)
     for version in _PRODUCE_VERSIONS:
-        for name in (None, "", f"{world.name}-unknown"):
-            world.ask(write(name, producer.producer, world.name), version)
+        for name in (None, "", f"{cluster.name}-unknown"):
+            cluster.ask(write(name, producer.producer, cluster.name), version)
     producer.begin()
     for version in _PRODUCE_VERSIONS:
-        for sequence, name in enumerate((None, "", f"{world.name}-unknown"), 1):
-            world.ask(write(name, producer.producer, world.name, sequence=sequence), version)
+        for sequence, name in enumerate((None, "", f"{cluster.name}-unknown"), 1):
+            cluster.ask(write(name, producer.producer, cluster.name, sequence=sequence), version)
     producer.commit()
 
 
-def plain_batches_of_a_transactional_producer(world: World, protocol: Protocol) -> None:
+def plain_batches_of_a_transactional_producer(cluster: ScenarioCluster, protocol: Protocol) -> None:
     """Write without a transaction, with the producer id of a transactional producer."""
-    create_topic(world, world.name, partitions=2)
-    producer = start_producer(world, protocol)
-    for name in (world.name, None):
-        request = write(name, producer.producer, world.name, partition=1, attributes=_PLAIN)
+    create_topic(cluster, cluster.name, partitions=2)
+    producer = start_producer(cluster, protocol)
+    for name in (cluster.name, None):
+        request = write(name, producer.producer, cluster.name, partition=1, attributes=_PLAIN)
         request.transactional_id = name
-        world.ask(request, protocol.produce)
+        cluster.ask(request, protocol.produce)
     producer.begin()
     for sequence in (0, 1):
         for version in (9, 11, 12):
@@ -115,15 +125,15 @@ def plain_batches_of_a_transactional_producer(world: World, protocol: Protocol) 
     producer.commit()
     producer.write(attributes=_PLAIN)
     producer.write(attributes=_PLAIN, sequence=1)
-    world.ask(describe_producers(world.name, 0, 1), 0)
+    cluster.ask(describe_producers(cluster.name, 0, 1), 0)
     producer.begin()
     producer.abort()
-    world.ask(read(world.name, isolation=0), 11)
+    cluster.ask(read(cluster.name, isolation=0), 11)
 
 
-def batches_without_a_producer_in_a_transaction(world: World) -> None:
-    create_topic(world, world.name)
-    producer = start_producer(world, OLD)
+def batches_without_a_producer_in_a_transaction(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    producer = start_producer(cluster, OLD)
     producer.begin()
     for version in (9, 11, 12):
         for claimed in (Producer(-1, -1), Producer(-1, 0), Producer(producer.producer[0], -1)):
@@ -132,14 +142,14 @@ def batches_without_a_producer_in_a_transaction(world: World) -> None:
         producer.with_versions(produce=version).write(
             attributes=CONTROL | TRANSACTIONAL, sequence=1
         )
-    fill(world, world.name, b"of someone else")
+    fill(cluster, cluster.name, b"of someone else")
     producer.commit()
-    world.ask(read(world.name), 11)
+    cluster.ask(read(cluster.name), 11)
 
 
-def sequences_of_a_transaction_are_checked(world: World, protocol: Protocol) -> None:
-    create_topic(world, world.name)
-    producer = start_producer(world, protocol)
+def sequences_of_a_transaction_are_checked(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    create_topic(cluster, cluster.name)
+    producer = start_producer(cluster, protocol)
     if not producer.is_new:
         producer.add()
     for sequence in (1, 5, 0, 0, 1, 3, 2, 1, 9, -1):
@@ -147,7 +157,7 @@ def sequences_of_a_transaction_are_checked(world: World, protocol: Protocol) -> 
     producer.write(b"a", b"b", b"c", sequence=3)
     producer.write(b"a", b"b", b"c", sequence=3)
     producer.write(b"a", b"b", sequence=3)
-    world.ask(describe_producers(world.name), 0)
+    cluster.ask(describe_producers(cluster.name), 0)
     producer.commit()
     if not producer.is_new:
         producer.add()
@@ -160,14 +170,14 @@ def sequences_of_a_transaction_are_checked(world: World, protocol: Protocol) -> 
     for sequence in (3, 0, 1):
         producer.write(sequence=sequence)
     producer.commit()
-    world.ask(describe_producers(world.name), 0)
+    cluster.ask(describe_producers(cluster.name), 0)
 
 
-def a_batch_is_repeated_after_its_transaction(world: World, protocol: Protocol) -> None:
+def a_batch_is_repeated_after_its_transaction(cluster: ScenarioCluster, protocol: Protocol) -> None:
     """Resend an acknowledged batch after its transaction has ended."""
-    create_topic(world, world.name)
+    create_topic(cluster, cluster.name)
     for is_commit in (COMMIT, ABORT):
-        producer = start_producer(world, protocol, f"{world.name}-{is_commit:d}")
+        producer = start_producer(cluster, protocol, f"{cluster.name}-{is_commit:d}")
         producer.begin()
         sent = producer.producer
         producer.write(sequence=0)
@@ -176,45 +186,47 @@ def a_batch_is_repeated_after_its_transaction(world: World, protocol: Protocol) 
         producer.write(producer=sent, sequence=1)
         for version in (9, 11, 12):
             producer.with_versions(produce=version).write(producer=sent)
-        world.ask(describe(producer.transactional_id), 0)
+        cluster.ask(describe(producer.transactional_id), 0)
 
 
-def batches_to_unknown_partitions_are_refused(world: World) -> None:
-    topic_id = create_topic(world, world.name)
-    missing = f"{world.name}-missing"
+def batches_to_unknown_partitions_are_refused(cluster: ScenarioCluster) -> None:
+    topic_id = create_topic(cluster, cluster.name)
+    missing = f"{cluster.name}-missing"
     for version in _PRODUCE_VERSIONS:
-        producer = start_producer(world, OLD._replace(produce=version), f"{world.name}-{version}")
-        for topic, partition in ((missing, 0), (world.name, 7), (world.name, -1)):
+        producer = start_producer(
+            cluster, OLD._replace(produce=version), f"{cluster.name}-{version}"
+        )
+        for topic, partition in ((missing, 0), (cluster.name, 7), (cluster.name, -1)):
             producer.write(topic=topic, partition=partition)
-        world.ask(describe(producer.transactional_id), 0)
-    producer = start_producer(world, NEW._replace(produce=_BY_ID), f"{world.name}-by-id")
+        cluster.ask(describe(producer.transactional_id), 0)
+    producer = start_producer(cluster, NEW._replace(produce=_BY_ID), f"{cluster.name}-by-id")
     producer.write(topic_id=bytes(range(16)))
     producer.write(topic_id=topic_id, partition=7)
-    world.ask(describe(producer.transactional_id), 0)
+    cluster.ask(describe(producer.transactional_id), 0)
 
 
-def acknowledgements_of_transactions(world: World, protocol: Protocol) -> None:
-    create_topic(world, world.name)
-    producer = start_producer(world, protocol)
+def acknowledgements_of_transactions(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    create_topic(cluster, cluster.name)
+    producer = start_producer(cluster, protocol)
     if not producer.is_new:
         producer.add()
     for sequence, acks in enumerate((1, -1, 2)):
-        request = write(world.name, producer.producer, world.name, sequence=sequence)
+        request = write(cluster.name, producer.producer, cluster.name, sequence=sequence)
         request.acks = acks
-        world.ask(request, protocol.produce)
-    request = write(world.name, producer.producer, world.name, sequence=2)
+        cluster.ask(request, protocol.produce)
+    request = write(cluster.name, producer.producer, cluster.name, sequence=2)
     request.acks = 0
-    world.send(request, protocol.produce)
-    world.connection("main").forget_last()
+    cluster.send(request, protocol.produce)
+    cluster.connection("main").forget_last()
     producer.write(sequence=3)
     producer.commit()
-    world.ask(read(world.name), 11)
+    cluster.ask(read(cluster.name), 11)
 
 
-def _several(world: World, *requests: ProduceRequest) -> ProduceRequest:
+def _several(cluster: ScenarioCluster, *requests: ProduceRequest) -> ProduceRequest:
     """Merge the partitions of several requests into one request."""
     rows = [request.topic_data[0].partition_data[0] for request in requests]
-    topic = ProduceRequest.TopicProduceData(name=world.name, partition_data=rows)
+    topic = ProduceRequest.TopicProduceData(name=cluster.name, partition_data=rows)
     return ProduceRequest(
         transactional_id=requests[0].transactional_id,
         acks=-1,
@@ -223,15 +235,15 @@ def _several(world: World, *requests: ProduceRequest) -> ProduceRequest:
     )
 
 
-def many_partitions_are_written_at_once(world: World, protocol: Protocol) -> None:
-    create_topic(world, world.name, partitions=4)
-    producer = start_producer(world, protocol)
-    other = start_producer(world, protocol, f"{world.name}-other")
+def many_partitions_are_written_at_once(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    create_topic(cluster, cluster.name, partitions=4)
+    producer = start_producer(cluster, protocol)
+    other = start_producer(cluster, protocol, f"{cluster.name}-other")
     if not producer.is_new:
         producer.add(0, 1)
 
     def one(partition: int, claimed: Producer, **fields: int) -> ProduceRequest:
-        return write(world.name, claimed, world.name, partition=partition, **fields)  # type: ignore[arg-type]
+        return write(cluster.name, claimed, cluster.name, partition=partition, **fields)  # type: ignore[arg-type]
 
     mine = producer.producer
     for rows in (
@@ -243,36 +255,36 @@ def many_partitions_are_written_at_once(world: World, protocol: Protocol) -> Non
         (one(2, mine, attributes=_PLAIN), one(0, mine, sequence=3)),
         (one(2, producer.newer), one(3, producer.older)),
     ):
-        world.ask(_several(world, *rows), protocol.produce)
-    plain = produce(world.name, Batch().encode(), partition=3)
-    plain.transactional_id = world.name
-    world.ask(_several(world, plain, one(2, mine, sequence=1)), protocol.produce)
-    world.ask(describe(world.name), 0)
+        cluster.ask(_several(cluster, *rows), protocol.produce)
+    plain = produce(cluster.name, Batch().encode(), partition=3)
+    plain.transactional_id = cluster.name
+    cluster.ask(_several(cluster, plain, one(2, mine, sequence=1)), protocol.produce)
+    cluster.ask(describe(cluster.name), 0)
     producer.commit()
     for partition in range(4):
-        world.ask(read(world.name, partition=partition, isolation=0), 11)
+        cluster.ask(read(cluster.name, partition=partition, isolation=0), 11)
 
 
 def a_too_large_batch_leaves_its_partition_in_the_transaction(
-    world: World, protocol: Protocol
+    cluster: ScenarioCluster, protocol: Protocol
 ) -> None:
     """Add a partition to a transaction although the log refuses the batch for it."""
-    create_topic(world, world.name, configs={"max.message.bytes": "200"})
-    producer = start_producer(world, protocol)
+    create_topic(cluster, cluster.name, configs={"max.message.bytes": "200"})
+    producer = start_producer(cluster, protocol)
     if not producer.is_new:
         producer.add()
     producer.write(b"x" * 500)
-    world.ask(describe(world.name), 0)
+    cluster.ask(describe(cluster.name), 0)
     producer.write(b"x")
     producer.abort()
-    world.ask(read(world.name, isolation=0), 11)
+    cluster.ask(read(cluster.name, isolation=0), 11)
 
 
-def two_producers_race_for_one_id(world: World, protocol: Protocol) -> None:
+def two_producers_race_for_one_id(cluster: ScenarioCluster, protocol: Protocol) -> None:
     """Write, add and end alternately: the last producer wins, the other is a zombie."""
-    create_topic(world, world.name, partitions=2)
-    wait_for_transaction_coordinator(world, world.name)
-    first, second = (Transactor(world, world.name, protocol) for _ in range(2))
+    create_topic(cluster, cluster.name, partitions=2)
+    wait_for_transaction_coordinator(cluster, cluster.name)
+    first, second = (Transactor(cluster, cluster.name, protocol) for _ in range(2))
     first.init()
     first.begin()
     second.fence()
@@ -291,8 +303,8 @@ def two_producers_race_for_one_id(world: World, protocol: Protocol) -> None:
     first.begin()
     first.commit()
     for partition in (0, 1):
-        world.ask(read(world.name, partition=partition), 11)
-    world.ask(describe_producers(world.name, 0, 1), 0)
+        cluster.ask(read(cluster.name, partition=partition), 11)
+    cluster.ask(describe_producers(cluster.name, 0, 1), 0)
 
 
 SCENARIOS = (

@@ -37,7 +37,7 @@ from tests.conformance.transactional_producer import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _ADD_VERSIONS = range(4)
 _TOGETHER_VERSIONS = (4, 5)
@@ -47,91 +47,93 @@ _FENCED_BY = 1000
 """A coordinator epoch higher than that of any coordinator."""
 
 
-def a_transaction_is_committed(world: World, protocol: Protocol) -> None:
-    create_topic(world, world.name, partitions=2)
-    producer = start_producer(world, protocol)
+def a_transaction_is_committed(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    create_topic(cluster, cluster.name, partitions=2)
+    producer = start_producer(cluster, protocol)
     producer.begin(0, 1)
     producer.write(b"a", b"b", sequence=1)
-    world.ask(describe(world.name), 0)
+    cluster.ask(describe(cluster.name), 0)
     producer.commit()
     for partition in (0, 1):
-        world.ask(read(world.name, partition=partition), 11)
+        cluster.ask(read(cluster.name, partition=partition), 11)
     producer.begin(1)
-    world.ask(latest(world.name, 0, 1), 7)
+    cluster.ask(latest(cluster.name, 0, 1), 7)
     producer.commit()
-    world.ask(latest(world.name, 0, 1), 7)
+    cluster.ask(latest(cluster.name, 0, 1), 7)
 
 
-def a_transaction_is_aborted(world: World, protocol: Protocol) -> None:
-    create_topic(world, world.name, partitions=2)
-    producer = start_producer(world, protocol)
+def a_transaction_is_aborted(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    create_topic(cluster, cluster.name, partitions=2)
+    producer = start_producer(cluster, protocol)
     for is_commit in (ABORT, COMMIT, ABORT, ABORT):
         producer.begin(1, 0)
         producer.end(is_commit=is_commit)
     for partition in (0, 1):
-        world.ask(read(world.name, partition=partition), 11)
+        cluster.ask(read(cluster.name, partition=partition), 11)
 
 
-def the_first_versions_of_transactions(world: World) -> None:
-    create_topic(world, world.name)
-    wait_for_group_coordinator(world, world.name)
-    producer = start_producer(world, OLDEST)
+def the_first_versions_of_transactions(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    wait_for_group_coordinator(cluster, cluster.name)
+    producer = start_producer(cluster, OLDEST)
     for is_commit in (COMMIT, ABORT):
         producer.begin()
-        producer.add_offsets(world.name)
-        producer.commit_offsets(world.name)
+        producer.add_offsets(cluster.name)
+        producer.commit_offsets(cluster.name)
         producer.end(is_commit=is_commit)
-    world.ask(read(world.name), 4)
+    cluster.ask(read(cluster.name), 4)
 
 
-def partitions_are_added_in_every_version(world: World) -> None:
-    create_topic(world, world.name, partitions=4)
+def partitions_are_added_in_every_version(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name, partitions=4)
     for version in _ADD_VERSIONS:
-        producer = start_producer(world, OLD._replace(add=version), f"{world.name}-{version}")
+        producer = start_producer(cluster, OLD._replace(add=version), f"{cluster.name}-{version}")
         for partitions in ((0,), (0,), (1, 0), (2, 3), (1, 1)):
             producer.add(*partitions)
-            world.ask(describe(producer.transactional_id), 0)
+            cluster.ask(describe(producer.transactional_id), 0)
         empty = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=producer.transactional_id,
             v3_and_below_producer_id=producer.producer.producer_id,
             v3_and_below_producer_epoch=producer.producer.producer_epoch,
         )
-        world.ask(empty, version)
+        cluster.ask(empty, version)
         producer.commit()
-        world.ask(empty, version)
-        world.ask(describe(producer.transactional_id), 0)
+        cluster.ask(empty, version)
+        cluster.ask(describe(producer.transactional_id), 0)
 
 
-def nothing_is_added_when_a_partition_is_unknown(world: World) -> None:
-    create_topic(world, world.name, partitions=2)
-    missing = f"{world.name}-missing"
+def nothing_is_added_when_a_partition_is_unknown(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name, partitions=2)
+    missing = f"{cluster.name}-missing"
     for version in _ADD_VERSIONS:
-        name = f"{world.name}-{version}"
-        producer = start_producer(world, OLD, name).producer
+        name = f"{cluster.name}-{version}"
+        producer = start_producer(cluster, OLD, name).producer
         for partitions in (
             {missing: [0]},
-            {missing: [0, 3], world.name: [0, 1]},
-            {world.name: [0, 2]},
-            {world.name: [-1]},
-            {"in valid": [0], world.name: [1]},
+            {missing: [0, 3], cluster.name: [0, 1]},
+            {cluster.name: [0, 2]},
+            {cluster.name: [-1]},
+            {"in valid": [0], cluster.name: [1]},
             {"": [0]},
         ):
-            world.ask(add(name, producer, partitions), version)
-            world.ask(describe(name), 0)
+            cluster.ask(add(name, producer, partitions), version)
+            cluster.ask(describe(name), 0)
 
 
-def internal_topics_are_refused_in_transactions(world: World) -> None:
-    create_topic(world, world.name)
-    wait_for_group_coordinator(world, world.name)
-    producer = start_producer(world, OLD)
+def internal_topics_are_refused_in_transactions(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    wait_for_group_coordinator(cluster, cluster.name)
+    producer = start_producer(cluster, OLD)
     for topic in ("__consumer_offsets", "__transaction_state"):
         for version in _ADD_VERSIONS:
-            for partitions in ({topic: [0]}, {topic: [0], world.name: [0]}, {topic: [99]}):
-                world.ask(add(world.name, producer.producer, partitions), version)
+            for partitions in ({topic: [0]}, {topic: [0], cluster.name: [0]}, {topic: [99]}):
+                cluster.ask(add(cluster.name, producer.producer, partitions), version)
     for version in _TOGETHER_VERSIONS:
-        named = {"__consumer_offsets": [0], world.name: [0]}
-        world.ask(add_for_broker(broker_transaction(world.name, producer.producer, named)), version)
-        world.ask(describe(world.name), 0)
+        named = {"__consumer_offsets": [0], cluster.name: [0]}
+        cluster.ask(
+            add_for_broker(broker_transaction(cluster.name, producer.producer, named)), version
+        )
+        cluster.ask(describe(cluster.name), 0)
     producer.abort()
 
 
@@ -150,88 +152,88 @@ def _unknown_producers(name: str, producer: Producer) -> Iterator[tuple[str, Pro
     yield name, producer
 
 
-def producers_that_add_partitions_are_checked(world: World) -> None:
-    create_topic(world, world.name)
+def producers_that_add_partitions_are_checked(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
     for version in _ADD_VERSIONS:
-        name = f"{world.name}-{version}"
-        producer = start_producer(world, OLD, name)
+        name = f"{cluster.name}-{version}"
+        producer = start_producer(cluster, OLD, name)
         producer.init()
         for _ in ("empty", "ongoing"):
             for transactional_id, claimed in _unknown_producers(name, producer.producer):
-                world.ask(add(transactional_id, claimed, {world.name: [0]}), version)
+                cluster.ask(add(transactional_id, claimed, {cluster.name: [0]}), version)
         producer.commit()
         for transactional_id, claimed in _unknown_producers(name, producer.producer):
-            world.ask(add(transactional_id, claimed, {world.name: [0]}), version)
+            cluster.ask(add(transactional_id, claimed, {cluster.name: [0]}), version)
 
 
-def producers_that_add_offsets_are_checked(world: World) -> None:
-    wait_for_group_coordinator(world, world.name)
+def producers_that_add_offsets_are_checked(cluster: ScenarioCluster) -> None:
+    wait_for_group_coordinator(cluster, cluster.name)
     for version in _OFFSETS_VERSIONS:
-        name = f"{world.name}-{version}"
-        producer = start_producer(world, OLD, name)
+        name = f"{cluster.name}-{version}"
+        producer = start_producer(cluster, OLD, name)
         producer.init()
         for _ in ("empty", "ongoing"):
             for transactional_id, claimed in _unknown_producers(name, producer.producer):
-                world.ask(add_offsets(transactional_id, claimed, world.name), version)
-        for group in ("", f"{world.name}-another", world.name):
-            world.ask(add_offsets(name, producer.producer, group), version)
-        world.ask(describe(name), 0)
+                cluster.ask(add_offsets(transactional_id, claimed, cluster.name), version)
+        for group in ("", f"{cluster.name}-another", cluster.name):
+            cluster.ask(add_offsets(name, producer.producer, group), version)
+        cluster.ask(describe(name), 0)
         producer.commit()
 
 
-def brokers_add_for_many_at_once(world: World) -> None:
-    create_topic(world, world.name, partitions=3)
-    missing = f"{world.name}-missing"
+def brokers_add_for_many_at_once(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name, partitions=3)
+    missing = f"{cluster.name}-missing"
     for version in _TOGETHER_VERSIONS:
-        names = [f"{world.name}-{version}-{letter}" for letter in "abcd"]
-        producers = [start_producer(world, NEW, name).producer for name in names]
+        names = [f"{cluster.name}-{version}-{letter}" for letter in "abcd"]
+        producers = [start_producer(cluster, NEW, name).producer for name in names]
         claims = zip(names, producers, strict=True)
         rows = [
-            broker_transaction(name, producer, {world.name: [0, 1]}) for name, producer in claims
+            broker_transaction(name, producer, {cluster.name: [0, 1]}) for name, producer in claims
         ]
         rows[1].producer_epoch += 1
         rows[2].topics.append(broker_transaction("", producers[2], {missing: [0]}).topics[0])
         rows[3].verify_only = True
-        world.ask(add_for_broker(*rows), version)
-        world.ask(describe(*names), 0)
-        world.ask(add_for_broker(*rows), version)
+        cluster.ask(add_for_broker(*rows), version)
+        cluster.ask(describe(*names), 0)
+        cluster.ask(add_for_broker(*rows), version)
         for name, producer in zip(names, producers, strict=True):
-            again = (broker_transaction(name, producer, {world.name: [2]}),)
-            world.ask(add_for_broker(*again, *again), version)
-        world.ask(describe(*names), 0)
+            again = (broker_transaction(name, producer, {cluster.name: [2]}),)
+            cluster.ask(add_for_broker(*again, *again), version)
+        cluster.ask(describe(*names), 0)
         none = broker_transaction(names[0], producers[0], {})
-        world.ask(add_for_broker(none), version)
+        cluster.ask(add_for_broker(none), version)
 
 
-def brokers_that_add_partitions_are_checked(world: World) -> None:
-    create_topic(world, world.name, partitions=2)
+def brokers_that_add_partitions_are_checked(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name, partitions=2)
     for version in _TOGETHER_VERSIONS:
-        name = f"{world.name}-{version}"
-        producer = start_producer(world, NEW, name)
+        name = f"{cluster.name}-{version}"
+        producer = start_producer(cluster, NEW, name)
         producer.init()
         for verify_only in (True, False, True):
             for transactional_id, claimed in _unknown_producers(name, producer.producer):
                 one = broker_transaction(
-                    transactional_id, claimed, {world.name: [0]}, verify_only=verify_only
+                    transactional_id, claimed, {cluster.name: [0]}, verify_only=verify_only
                 )
-                world.ask(add_for_broker(one), version)
-        world.ask(describe(name), 0)
+                cluster.ask(add_for_broker(one), version)
+        cluster.ask(describe(name), 0)
 
 
-def partitions_are_verified(world: World, protocol: Protocol) -> None:
-    create_topic(world, world.name, partitions=3)
-    producer = start_producer(world, protocol)
+def partitions_are_verified(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    create_topic(cluster, cluster.name, partitions=3)
+    producer = start_producer(cluster, protocol)
 
     def verify() -> None:
         for version in _TOGETHER_VERSIONS:
             for partitions in ([0], [1, 0], [2]):
                 one = broker_transaction(
-                    world.name, producer.producer, {world.name: partitions}, verify_only=True
+                    cluster.name, producer.producer, {cluster.name: partitions}, verify_only=True
                 )
-                world.ask(add_for_broker(one), version)
-        named = {world.name: [0], f"{world.name}-missing": [0]}
-        one = broker_transaction(world.name, producer.producer, named, verify_only=True)
-        world.ask(add_for_broker(one), 5)
+                cluster.ask(add_for_broker(one), version)
+        named = {cluster.name: [0], f"{cluster.name}-missing": [0]}
+        one = broker_transaction(cluster.name, producer.producer, named, verify_only=True)
+        cluster.ask(add_for_broker(one), 5)
 
     verify()
     producer.begin(0, 1)
@@ -241,13 +243,13 @@ def partitions_are_verified(world: World, protocol: Protocol) -> None:
     producer.begin()
     producer.abort()
     verify()
-    world.ask(describe(world.name), 0)
+    cluster.ask(describe(cluster.name), 0)
 
 
-def ends_of_the_old_protocol_are_checked_by_state(world: World) -> None:
-    create_topic(world, world.name)
+def ends_of_the_old_protocol_are_checked_by_state(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
     for version in range(5):
-        producer = start_producer(world, OLD._replace(end=version), f"{world.name}-{version}")
+        producer = start_producer(cluster, OLD._replace(end=version), f"{cluster.name}-{version}")
         for is_commit in (COMMIT, ABORT):
             producer.end(is_commit=is_commit)
         for last in (COMMIT, ABORT):
@@ -259,12 +261,12 @@ def ends_of_the_old_protocol_are_checked_by_state(world: World) -> None:
             producer.end(is_commit=is_commit)
 
 
-def ends_of_the_new_protocol_are_checked_by_state(world: World) -> None:
+def ends_of_the_new_protocol_are_checked_by_state(cluster: ScenarioCluster) -> None:
     """End in each state with the current epoch, and repeat the end that raised the epoch."""
-    create_topic(world, world.name)
+    create_topic(cluster, cluster.name)
     for is_commit in (COMMIT, ABORT):
         for step in (0, -1, 1):
-            producer = start_producer(world, NEW, f"{world.name}-{is_commit:d}-{step + 1}")
+            producer = start_producer(cluster, NEW, f"{cluster.name}-{is_commit:d}-{step + 1}")
             producer.init()
             # Empty, then open, then complete in both ways.
             producer.end(is_commit=is_commit, producer=producer.at(step))
@@ -279,33 +281,33 @@ def ends_of_the_new_protocol_are_checked_by_state(world: World) -> None:
                 producer.init()
 
 
-def producers_that_end_a_transaction_are_checked(world: World) -> None:
-    create_topic(world, world.name)
+def producers_that_end_a_transaction_are_checked(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
     for version in _END_VERSIONS:
-        name = f"{world.name}-{version}"
-        producer = start_producer(world, OLD, name)
+        name = f"{cluster.name}-{version}"
+        producer = start_producer(cluster, OLD, name)
         producer.init()
         for stage in ("empty", "ongoing", "complete"):
             if stage == "ongoing":
                 producer.begin()
             for transactional_id, claimed in list(_unknown_producers(name, producer.producer))[:-1]:
                 for is_commit in (COMMIT, ABORT):
-                    world.ask(end(transactional_id, claimed, is_commit=is_commit), version)
-            world.ask(describe(name), 0)
+                    cluster.ask(end(transactional_id, claimed, is_commit=is_commit), version)
+            cluster.ask(describe(name), 0)
             if stage == "ongoing":
                 speaker = producer.with_versions(end=version)
                 speaker.commit()
                 producer.producer = speaker.producer
 
 
-def protocols_may_be_mixed(world: World) -> None:
+def protocols_may_be_mixed(cluster: ScenarioCluster) -> None:
     """Begin transactions in the old protocol and end them in the new one, and vice versa."""
-    create_topic(world, world.name)
+    create_topic(cluster, cluster.name)
     for is_commit in (COMMIT, ABORT):
-        producer = start_producer(world, OLD, f"{world.name}-{is_commit:d}")
+        producer = start_producer(cluster, OLD, f"{cluster.name}-{is_commit:d}")
         for first, last in ((OLD, 5), (NEW, 4), (OLD, 4), (NEW, 5), (OLD, 5)):
             speaker = Transactor(
-                world, producer.transactional_id, first._replace(end=last), producer.producer
+                cluster, producer.transactional_id, first._replace(end=last), producer.producer
             )
             speaker.begin()
             speaker.end(is_commit=is_commit)
@@ -313,118 +315,122 @@ def protocols_may_be_mixed(world: World) -> None:
             speaker.init(speaker.producer)
             producer.producer = speaker.producer
     for isolation in (0, 1):
-        world.ask(read(world.name, isolation=isolation), 11)
+        cluster.ask(read(cluster.name, isolation=isolation), 11)
 
 
-def _stick(world: World, producer: Transactor, *, is_commit: bool) -> Producer:
+def _stick(cluster: ScenarioCluster, producer: Transactor, *, is_commit: bool) -> Producer:
     """End a transaction so that it stays prepared: its partition has a higher coordinator epoch.
 
     Return the producer id and epoch in the response.
     """
     producer.begin()
     foreign = Producer(producer.producer.producer_id + 5_000_000, 0)
-    world.ask(markers(foreign, {world.name: [0]}), 1)
-    own = markers(producer.newer, {world.name: [0]}, coordinator_epoch=_FENCED_BY)
-    world.ask(own, 1)
+    cluster.ask(markers(foreign, {cluster.name: [0]}), 1)
+    own = markers(producer.newer, {cluster.name: [0]}, coordinator_epoch=_FENCED_BY)
+    cluster.ask(own, 1)
     request = end(producer.transactional_id, producer.producer, is_commit=is_commit)
-    answer = world.ask(request, producer.protocol.end)
-    wait_for_state(world, producer.transactional_id, "PrepareCommit", "PrepareAbort")
+    answer = cluster.ask(request, producer.protocol.end)
+    wait_for_state(cluster, producer.transactional_id, "PrepareCommit", "PrepareAbort")
     return Producer(answer.producer_id, answer.producer_epoch)
 
 
-def nothing_else_happens_while_an_end_is_prepared(world: World, protocol: Protocol) -> None:
+def nothing_else_happens_while_an_end_is_prepared(
+    cluster: ScenarioCluster, protocol: Protocol
+) -> None:
     """Send requests to a transaction that stays prepared because its marker was refused."""
-    create_topic(world, world.name, partitions=2)
-    group = f"{world.name}-group"
-    wait_for_group_coordinator(world, group)
+    create_topic(cluster, cluster.name, partitions=2)
+    group = f"{cluster.name}-group"
+    wait_for_group_coordinator(cluster, group)
     for is_commit in (COMMIT, ABORT):
-        name = f"{world.name}-{is_commit:d}"
-        producer = start_producer(world, protocol, name)
+        name = f"{cluster.name}-{is_commit:d}"
+        producer = start_producer(cluster, protocol, name)
         producer.init()
-        _stick(world, producer, is_commit=is_commit)
+        _stick(cluster, producer, is_commit=is_commit)
         for step in (-1, 0, 1, 2):
             claimed = producer.at(step)
             for version in _ADD_VERSIONS:
-                world.ask(add(name, claimed, {world.name: [1]}), version)
+                cluster.ask(add(name, claimed, {cluster.name: [1]}), version)
             for verify_only in (True, False):
-                one = broker_transaction(name, claimed, {world.name: [0]}, verify_only=verify_only)
-                world.ask(add_for_broker(one), 5)
-            world.ask(add_offsets(name, claimed, group), 4)
+                one = broker_transaction(
+                    name, claimed, {cluster.name: [0]}, verify_only=verify_only
+                )
+                cluster.ask(add_for_broker(one), 5)
+            cluster.ask(add_offsets(name, claimed, group), 4)
             for version in _END_VERSIONS:
                 for second_end in (COMMIT, ABORT):
-                    world.ask(end(name, claimed, is_commit=second_end), version)
+                    cluster.ask(end(name, claimed, is_commit=second_end), version)
             for version in (10, 11):
                 producer.with_versions(produce=version).write(partition=1, producer=claimed)
             for version in (3, 4):
                 producer.with_versions(commit_offsets=version).commit_offsets(
                     group, producer=claimed
                 )
-            world.ask(init_producer_id(name, claimed), 5)
+            cluster.ask(init_producer_id(name, claimed), 5)
         # A real broker retries this for a tenth of a second.
         producer.with_versions(produce=12).write(partition=1)
         producer.with_versions(commit_offsets=5).commit_offsets(group)
-        world.ask(init_producer_id(name), 5)
-        world.ask(describe(name), 0)
-        world.ask(read(world.name), 11)
+        cluster.ask(init_producer_id(name), 5)
+        cluster.ask(describe(name), 0)
+        cluster.ask(read(cluster.name), 11)
 
 
-def a_topic_is_deleted_within_a_transaction(world: World, protocol: Protocol) -> None:
-    remaining_topic = f"{world.name}-remaining"
-    create_topic(world, remaining_topic)
+def a_topic_is_deleted_within_a_transaction(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    remaining_topic = f"{cluster.name}-remaining"
+    create_topic(cluster, remaining_topic)
     for is_commit in (COMMIT, ABORT):
-        gone = f"{world.name}-gone-{is_commit:d}"
-        create_topic(world, gone, partitions=2)
-        producer = start_producer(world, protocol, f"{world.name}-{is_commit:d}")
+        gone = f"{cluster.name}-gone-{is_commit:d}"
+        create_topic(cluster, gone, partitions=2)
+        producer = start_producer(cluster, protocol, f"{cluster.name}-{is_commit:d}")
         producer.begin(topic=gone)
         producer.begin(topic=remaining_topic)
         topics = [DeleteTopicsRequest.DeleteTopicState(name=gone)]
-        world.ask(DeleteTopicsRequest(topics=topics, topic_names=[gone], timeout_ms=10_000), 5)
+        cluster.ask(DeleteTopicsRequest(topics=topics, topic_names=[gone], timeout_ms=10_000), 5)
         asked = MetadataRequest(
             topics=[MetadataRequest.MetadataRequestTopic(name=gone)],
             allow_auto_topic_creation=False,
         )
-        world.call_until(asked, 9, lambda found: found.topics[0].error_code != 0)
+        cluster.call_until(asked, 9, lambda found: found.topics[0].error_code != 0)
         producer.add(1, topic=gone)
-        world.ask(describe(producer.transactional_id), 0)
+        cluster.ask(describe(producer.transactional_id), 0)
         producer.end(is_commit=is_commit)
         producer.begin(topic=remaining_topic)
         producer.end(is_commit=is_commit)
-    world.ask(read(remaining_topic), 11)
+    cluster.ask(read(remaining_topic), 11)
 
 
-def a_topic_is_recreated_within_a_transaction(world: World, protocol: Protocol) -> None:
+def a_topic_is_recreated_within_a_transaction(cluster: ScenarioCluster, protocol: Protocol) -> None:
     """Let the marker be written to a new log, which does not have the transaction."""
-    create_topic(world, world.name)
-    producer = start_producer(world, protocol)
+    create_topic(cluster, cluster.name)
+    producer = start_producer(cluster, protocol)
     producer.begin()
-    world.ask(DeleteTopicsRequest(topic_names=[world.name], timeout_ms=10_000), 5)
+    cluster.ask(DeleteTopicsRequest(topic_names=[cluster.name], timeout_ms=10_000), 5)
     asked = MetadataRequest(
-        topics=[MetadataRequest.MetadataRequestTopic(name=world.name)],
+        topics=[MetadataRequest.MetadataRequestTopic(name=cluster.name)],
         allow_auto_topic_creation=False,
     )
-    world.call_until(asked, 9, lambda found: found.topics[0].error_code != 0)
-    create_topic(world, f"{world.name}")
+    cluster.call_until(asked, 9, lambda found: found.topics[0].error_code != 0)
+    create_topic(cluster, f"{cluster.name}")
     producer.abort()
-    world.ask(read(world.name, isolation=0), 11)
+    cluster.ask(read(cluster.name, isolation=0), 11)
     producer.begin()
     producer.commit()
-    world.ask(read(world.name), 11)
+    cluster.ask(read(cluster.name), 11)
 
 
-def transactions_may_be_empty(world: World, protocol: Protocol) -> None:
+def transactions_may_be_empty(cluster: ScenarioCluster, protocol: Protocol) -> None:
     """Partitions that were added, but not written to, get markers too."""
-    create_topic(world, world.name)
-    producer = start_producer(world, protocol)
+    create_topic(cluster, cluster.name)
+    producer = start_producer(cluster, protocol)
     for is_commit in (COMMIT, ABORT):
         producer.add()
         producer.end(is_commit=is_commit)
     producer.end(is_commit=ABORT)
     producer.end(is_commit=COMMIT)
-    world.ask(read(world.name, isolation=0), 11)
-    wait_for_transaction_coordinator(world, f"{world.name}-never")
+    cluster.ask(read(cluster.name, isolation=0), 11)
+    wait_for_transaction_coordinator(cluster, f"{cluster.name}-never")
     for version in _END_VERSIONS:
-        world.ask(end(f"{world.name}-never", producer.producer, is_commit=ABORT), version)
-    wait_until_complete(world, world.name)
+        cluster.ask(end(f"{cluster.name}-never", producer.producer, is_commit=ABORT), version)
+    wait_until_complete(cluster, cluster.name)
 
 
 SCENARIOS = (

@@ -36,7 +36,7 @@ from tests.conformance.transactional_producer import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _EXPIRES_MS = 5_000
 SHORT_TIMEOUTS: Mapping[str, str] = {
@@ -53,42 +53,46 @@ _PAUSE_S = 0.1
 _PATIENCE_S = 12.0
 
 
-def _timed_out(world: World, protocol: Protocol, name: str = "") -> tuple[Transactor, Producer]:
+def _timed_out(
+    cluster: ScenarioCluster, protocol: Protocol, name: str = ""
+) -> tuple[Transactor, Producer]:
     """Leave a transaction open until it times out; return its producer with id and epoch."""
-    producer = start_producer(world, protocol, name, timeout_ms=_TIMEOUT_MS)
+    producer = start_producer(cluster, protocol, name, timeout_ms=_TIMEOUT_MS)
     producer.begin()
-    wait_for_state(world, producer.transactional_id, "CompleteAbort")
+    wait_for_state(cluster, producer.transactional_id, "CompleteAbort")
     return producer, producer.producer
 
 
-def open_transactions_time_out(world: World, protocol: Protocol) -> None:
-    create_topic(world, world.name)
-    producer, late = _timed_out(world, protocol)
-    world.ask(read(world.name), 11)
+def open_transactions_time_out(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    create_topic(cluster, cluster.name)
+    producer, late = _timed_out(cluster, protocol)
+    cluster.ask(read(cluster.name), 11)
     for version in range(4):
         producer.with_versions(add=version).add(producer=late)
     for version in (3, 10, 11, 12):
         producer.with_versions(produce=version).write(producer=late, sequence=1)
     for version in range(5):
-        producer.with_versions(add_offsets=version).add_offsets(world.name, late)
+        producer.with_versions(add_offsets=version).add_offsets(cluster.name, late)
         for is_commit in (COMMIT, ABORT):
             producer.with_versions(end=version).end(is_commit=is_commit, producer=late)
-    world.ask(describe_producers(world.name), 0)
+    cluster.ask(describe_producers(cluster.name), 0)
     for version in (3, 4, 5):
-        world.ask(init_producer_id(world.name, late), version)
+        cluster.ask(init_producer_id(cluster.name, late), version)
     producer.init()
     producer.begin()
     producer.commit()
-    note_states(world, world.name, is_alone=False)
+    note_states(cluster, cluster.name, is_alone=False)
 
 
-def transactions_are_ended_after_their_timeout(world: World, protocol: Protocol) -> None:
+def transactions_are_ended_after_their_timeout(
+    cluster: ScenarioCluster, protocol: Protocol
+) -> None:
     """Abort and commit after the timeout: the abort counts as a repetition, the commit does not."""
-    create_topic(world, world.name)
+    create_topic(cluster, cluster.name)
     for is_commit in (ABORT, COMMIT):
         for version in (4, 5):
-            name = f"{world.name}-{is_commit:d}-{version}"
-            producer, late = _timed_out(world, protocol, name)
+            name = f"{cluster.name}-{is_commit:d}-{version}"
+            producer, late = _timed_out(cluster, protocol, name)
             speaker = producer.with_versions(end=version)
             speaker.end(is_commit=is_commit, producer=late)
             speaker.end(is_commit=is_commit, producer=late)
@@ -96,79 +100,83 @@ def transactions_are_ended_after_their_timeout(world: World, protocol: Protocol)
             speaker.init(speaker.producer)
 
 
-def writes_do_not_extend_the_transaction_timeout(world: World, protocol: Protocol) -> None:
-    create_topic(world, world.name, partitions=2)
-    producer = start_producer(world, protocol, timeout_ms=_TIMEOUT_MS)
+def writes_do_not_extend_the_transaction_timeout(
+    cluster: ScenarioCluster, protocol: Protocol
+) -> None:
+    create_topic(cluster, cluster.name, partitions=2)
+    producer = start_producer(cluster, protocol, timeout_ms=_TIMEOUT_MS)
     producer.begin()
     sequence, code = 1, 0
     deadline = time.monotonic() + _PATIENCE_S
     while code == 0 and time.monotonic() < deadline:
-        request = write(world.name, producer.producer, world.name, sequence=sequence)
-        answer = world.probe(request, protocol.produce)
+        request = write(cluster.name, producer.producer, cluster.name, sequence=sequence)
+        answer = cluster.probe(request, protocol.produce)
         code = answer.responses[0].partition_responses[0].error_code
         sequence += 1
         time.sleep(_PAUSE_S)
-    world.record("refused in the end", ErrorCode(code).name)
-    wait_for_state(world, world.name, "CompleteAbort")
+    cluster.record("refused in the end", ErrorCode(code).name)
+    wait_for_state(cluster, cluster.name, "CompleteAbort")
 
 
-def idle_producers_do_not_time_out(world: World) -> None:
-    create_topic(world, world.name)
-    idle = start_producer(world, NEW, f"{world.name}-idle", timeout_ms=1)
-    ended = start_producer(world, NEW, f"{world.name}-ended", timeout_ms=_TIMEOUT_MS)
+def idle_producers_do_not_time_out(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    idle = start_producer(cluster, NEW, f"{cluster.name}-idle", timeout_ms=1)
+    ended = start_producer(cluster, NEW, f"{cluster.name}-ended", timeout_ms=_TIMEOUT_MS)
     ended.begin()
     ended.commit()
-    _timed_out(world, NEW)
+    _timed_out(cluster, NEW)
     for producer in (idle, ended):
-        world.ask(describe(producer.transactional_id), 0)
+        cluster.ask(describe(producer.transactional_id), 0)
     ended.begin()
     ended.commit()
 
 
-def pending_offsets_are_dropped_with_their_transaction(world: World, protocol: Protocol) -> None:
-    create_topic(world, world.name)
-    wait_for_group_coordinator(world, world.name)
-    producer = start_producer(world, protocol, timeout_ms=_TIMEOUT_MS)
+def pending_offsets_are_dropped_with_their_transaction(
+    cluster: ScenarioCluster, protocol: Protocol
+) -> None:
+    create_topic(cluster, cluster.name)
+    wait_for_group_coordinator(cluster, cluster.name)
+    producer = start_producer(cluster, protocol, timeout_ms=_TIMEOUT_MS)
     if not producer.is_new:
-        producer.add_offsets(world.name)
-    producer.commit_offsets(world.name)
-    stable = fetch(world.name, world.name, 0)
+        producer.add_offsets(cluster.name)
+    producer.commit_offsets(cluster.name)
+    stable = fetch(cluster.name, cluster.name, 0)
     stable.require_stable = True
-    world.ask(stable, 8)
-    wait_for_state(world, world.name, "CompleteAbort")
-    world.ask(stable, 8)
-    producer.commit_offsets(world.name)
+    cluster.ask(stable, 8)
+    wait_for_state(cluster, cluster.name, "CompleteAbort")
+    cluster.ask(stable, 8)
+    producer.commit_offsets(cluster.name)
 
 
-def _gone(world: World, name: str) -> None:
+def _gone(cluster: ScenarioCluster, name: str) -> None:
     """Wait until a transactional id has expired."""
 
     def is_gone(found: Any) -> bool:  # noqa: ANN401 - any response class
         (row,) = found.transaction_states
         return bool(row.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
 
-    world.call_until(describe(name), 0, is_gone)
+    cluster.call_until(describe(name), 0, is_gone)
 
 
-def unused_ids_expire(world: World, protocol: Protocol) -> None:
-    create_topic(world, world.name)
-    names = [f"{world.name}-{state}" for state in ("empty", "committed", "aborted", "open")]
-    producers = [start_producer(world, protocol, name) for name in names]
+def unused_ids_expire(cluster: ScenarioCluster, protocol: Protocol) -> None:
+    create_topic(cluster, cluster.name)
+    names = [f"{cluster.name}-{state}" for state in ("empty", "committed", "aborted", "open")]
+    producers = [start_producer(cluster, protocol, name) for name in names]
     for producer in producers[1:]:
         producer.begin()
     producers[1].commit()
     producers[2].abort()
     for name in names[:3]:
-        _gone(world, name)
-    world.ask(describe(names[3]), 0)
+        _gone(cluster, name)
+    cluster.ask(describe(names[3]), 0)
     for producer in producers[:3]:
         producer.add()
-        producer.add_offsets(world.name)
+        producer.add_offsets(cluster.name)
         for version in (4, 5):
             producer.with_versions(end=version).end(is_commit=COMMIT)
             producer.with_versions(end=version).end(is_commit=ABORT)
         producer.write(sequence=5)
-    note_states(world, *names, is_alone=False)
+    note_states(cluster, *names, is_alone=False)
     for producer in producers[:3]:
         producer.init(producer.producer)
         producer.begin()
@@ -176,44 +184,44 @@ def unused_ids_expire(world: World, protocol: Protocol) -> None:
     producers[3].commit()
 
 
-def an_id_in_use_does_not_expire(world: World) -> None:
-    create_topic(world, world.name)
-    wait_for_transaction_coordinator(world, f"{world.name}-idle")
-    start_producer(world, OLD, f"{world.name}-idle")
-    start_producer(world, OLD)
+def an_id_in_use_does_not_expire(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    wait_for_transaction_coordinator(cluster, f"{cluster.name}-idle")
+    start_producer(cluster, OLD, f"{cluster.name}-idle")
+    start_producer(cluster, OLD)
     deadline = time.monotonic() + _PATIENCE_S
     is_there = True
     while is_there and time.monotonic() < deadline:
-        world.probe(init_producer_id(world.name), 5)
-        (row,) = world.probe(describe(f"{world.name}-idle"), 0).transaction_states
+        cluster.probe(init_producer_id(cluster.name), 5)
+        (row,) = cluster.probe(describe(f"{cluster.name}-idle"), 0).transaction_states
         is_there = row.error_code == ErrorCode.NONE
         time.sleep(_PAUSE_S)
-    world.record("the idle one is there", is_there)
-    response = world.probe(describe(world.name), 0).transaction_states[0]
-    world.record("the other is", response.transaction_state)
+    cluster.record("the idle one is there", is_there)
+    response = cluster.probe(describe(cluster.name), 0).transaction_states[0]
+    cluster.record("the other is", response.transaction_state)
 
 
-def idle_producers_of_partitions_expire(world: World) -> None:
+def idle_producers_of_partitions_expire(cluster: ScenarioCluster) -> None:
     """Expire idle producers, except those with an open transaction."""
-    create_topic(world, world.name)
-    first = start_producer(world, OLD, f"{world.name}-a")
-    second = start_producer(world, OLD, f"{world.name}-b")
+    create_topic(cluster, cluster.name)
+    first = start_producer(cluster, OLD, f"{cluster.name}-a")
+    second = start_producer(cluster, OLD, f"{cluster.name}-b")
     for producer in (first, second):
         producer.begin()
         producer.write(sequence=1)
     first.commit()
-    world.ask(describe_producers(world.name), 0)
-    world.call_until(
-        describe_producers(world.name),
+    cluster.ask(describe_producers(cluster.name), 0)
+    cluster.call_until(
+        describe_producers(cluster.name),
         0,
         lambda found: len(found.topics[0].partitions[0].active_producers) == 1,
     )
-    world.ask(latest(world.name), 7)
+    cluster.ask(latest(cluster.name), 7)
     second.write(sequence=2)
     second.abort()
-    request = write(None, first.producer, world.name, sequence=7, attributes=0)
-    world.ask(request, 11)
-    world.ask(describe_producers(world.name), 0)
+    request = write(None, first.producer, cluster.name, sequence=7, attributes=0)
+    cluster.ask(request, 11)
+    cluster.ask(describe_producers(cluster.name), 0)
 
 
 WAITING = (

@@ -17,7 +17,7 @@ from tests.conformance.transactional_producer import (
 )
 
 if TYPE_CHECKING:
-    from tests.conformance.world import World
+    from tests.conformance.scenario_cluster import ScenarioCluster
 
 _VERSION = 6
 _TIMEOUTS_MS = (60_000, 0, -1, 900_001, 2_147_483_647)
@@ -37,51 +37,51 @@ def request(
     return asked
 
 
-def unstable_versions_are_advertised(world: World) -> None:
+def unstable_versions_are_advertised(cluster: ScenarioCluster) -> None:
     asked = ApiVersionsRequest(client_software_name="conformance-test", client_software_version="1")
-    answer = world.connection("main").call(asked, 4)
+    answer = cluster.connection("main").call(asked, 4)
     (row,) = (row for row in answer.api_keys if row.api_key == InitProducerIdRequest.API_KEY)
-    world.record("InitProducerId", [row.min_version, row.max_version])
+    cluster.record("InitProducerId", [row.min_version, row.max_version])
 
 
-def producers_are_initialised_in_version_6(world: World) -> None:
-    wait_for_transaction_coordinator(world, world.name)
+def producers_are_initialised_in_version_6(cluster: ScenarioCluster) -> None:
+    wait_for_transaction_coordinator(cluster, cluster.name)
     for _ in range(2):
-        producer = world.ask(request(world.name), _VERSION)
+        producer = cluster.ask(request(cluster.name), _VERSION)
     known = Producer(producer.producer_id, producer.producer_epoch)
-    world.ask(request(world.name, known), _VERSION)
-    world.ask(request(world.name, known._replace(producer_epoch=-1)), _VERSION)
-    world.ask(request(world.name, Producer(known.producer_id + 1, 0)), _VERSION)
-    world.ask(describe(world.name), 0)
+    cluster.ask(request(cluster.name, known), _VERSION)
+    cluster.ask(request(cluster.name, known._replace(producer_epoch=-1)), _VERSION)
+    cluster.ask(request(cluster.name, Producer(known.producer_id + 1, 0)), _VERSION)
+    cluster.ask(describe(cluster.name), 0)
 
 
-def two_phase_commit_is_requested(world: World) -> None:
+def two_phase_commit_is_requested(cluster: ScenarioCluster) -> None:
     for index, (enable, keep) in enumerate([(True, False), (False, True), (True, True)]):
         for timeout_ms in _TIMEOUTS_MS:
-            name = f"{world.name}-{index}-{timeout_ms}"
-            wait_for_transaction_coordinator(world, name)
+            name = f"{cluster.name}-{index}-{timeout_ms}"
+            wait_for_transaction_coordinator(cluster, name)
             asked = request(name, timeout_ms=timeout_ms, enable=enable, keep=keep)
-            world.ask(asked, _VERSION)
-            world.ask(describe(name), 0)
+            cluster.ask(asked, _VERSION)
+            cluster.ask(describe(name), 0)
         for unusual in ("", None):
-            world.ask(request(unusual, timeout_ms=-1, enable=enable, keep=keep), _VERSION)
+            cluster.ask(request(unusual, timeout_ms=-1, enable=enable, keep=keep), _VERSION)
         # A producer id without an epoch is an error in every request.
         half = Producer(4, -1)
-        world.ask(request(world.name, half, enable=enable, keep=keep), _VERSION)
+        cluster.ask(request(cluster.name, half, enable=enable, keep=keep), _VERSION)
 
 
-def two_phase_commit_is_enabled_and_disabled_again(world: World) -> None:
-    create_topic(world, world.name)
-    wait_for_transaction_coordinator(world, world.name)
+def two_phase_commit_is_enabled_and_disabled_again(cluster: ScenarioCluster) -> None:
+    create_topic(cluster, cluster.name)
+    wait_for_transaction_coordinator(cluster, cluster.name)
     for enable in (True, False, True):
-        answer = world.ask(request(world.name, enable=enable), _VERSION)
+        answer = cluster.ask(request(cluster.name, enable=enable), _VERSION)
         if answer.error_code:
             continue
-        world.ask(describe(world.name), 0)
+        cluster.ask(describe(cluster.name), 0)
         producer = Producer(answer.producer_id, answer.producer_epoch)
-        transactor = Transactor(world, world.name, producer=producer)
+        transactor = Transactor(cluster, cluster.name, producer=producer)
         transactor.add()
-        world.ask(request(world.name, keep=True), _VERSION)
+        cluster.ask(request(cluster.name, keep=True), _VERSION)
         transactor.commit()
 
 

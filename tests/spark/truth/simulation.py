@@ -89,7 +89,7 @@ class Waiting:
             )
         )
         stage.now_us += _PAUSE_US
-        return stage.world.parse(asked, self.version, data)
+        return stage.broker.parse(asked, self.version, data)
 
 
 @dataclass(eq=False, slots=True)
@@ -149,9 +149,9 @@ class Stage:
 
     def __post_init__(self) -> None:
         """Start the broker."""
-        self.world = SocketlessBroker(str(self.directory), self.settings)
+        self.broker = SocketlessBroker(str(self.directory), self.settings)
         self.dice = random.Random(self.seed)  # noqa: S311 - seeded on purpose
-        self.now_us = self.world.clock.now_ms() * 1000
+        self.now_us = self.broker.clock.now_ms() * 1000
 
     def line(self, client_id: str | None, host: int = 1) -> Line:
         """Open a connection."""
@@ -166,7 +166,7 @@ class Stage:
     @property
     def groups(self) -> GroupShard:
         """The state machine of all groups; there is one partition of them."""
-        return self.world.group_shard().machine
+        return self.broker.group_shard().machine
 
     def carry(
         self,
@@ -183,9 +183,9 @@ class Stage:
         self._catch_up()
         key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
         framed, start = _frame(request, version, line)
-        data = self.world.serve(framed)
+        data = self.broker.serve(framed)
         answer_start = _LENGTH + codec.is_flexible(key, version)
-        answer = self.world.parse(type(request), version, data) if data else None
+        answer = self.broker.parse(type(request), version, data) if data else None
         if rewrite is not None and answer is not None:
             rewrite(answer)
             data = _answer(data[: _LENGTH + answer_start], answer, key, version)
@@ -213,7 +213,7 @@ class Stage:
         """Pass a request to the broker."""
         self._catch_up()
         framed, start = _frame(request, version, line)
-        poll = self.world.send(framed)
+        poll = self.broker.send(framed)
         begun_us = self.now_us
         self.now_us += _PAUSE_US
         self.held += 1
@@ -221,13 +221,13 @@ class Stage:
         return Waiting(self, line, request, version, framed, start, begun_us, position, poll)
 
     def _catch_up(self) -> None:
-        behind_ms = self.now_us // 1000 - self.world.clock.now_ms()
+        behind_ms = self.now_us // 1000 - self.broker.clock.now_ms()
         if behind_ms > 0:
-            self.world.clock.advance(behind_ms)
+            self.broker.clock.advance(behind_ms)
 
     def close(self) -> None:
         """Stop the broker."""
-        self.world.close()
+        self.broker.close()
 
 
 def typed_tables(exchanges: Iterable[Exchange]) -> dict[str, pa.Table]:

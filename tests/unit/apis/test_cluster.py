@@ -29,8 +29,8 @@ Partitions = ElectLeadersRequest.TopicPartitions
 
 
 def test_the_response_has_the_nodes_of_one_listener() -> None:
-    world = MetadataCluster(racks={1: None, 2: "r"})
-    answer = world.ask(
+    cluster = MetadataCluster(racks={1: None, 2: "r"})
+    answer = cluster.ask(
         DESCRIBE,
         DescribeClusterRequest(include_cluster_authorized_operations=True),
         listener="OTHER",
@@ -41,7 +41,7 @@ def test_the_response_has_the_nodes_of_one_listener() -> None:
     ]
     assert (answer.cluster_id, answer.controller_id) == ("cluster", 1)
     assert answer.cluster_authorized_operations == 0b1111110100000
-    silent = world.ask(DESCRIBE, DescribeClusterRequest())
+    silent = cluster.ask(DESCRIBE, DescribeClusterRequest())
     assert silent.cluster_authorized_operations == -(1 << 31)
 
 
@@ -64,9 +64,9 @@ def cluster_after_failover() -> MetadataCluster:
 
 
 def test_every_requested_partition_has_a_result() -> None:
-    world = cluster_after_failover()
+    cluster = cluster_after_failover()
     asked = [Partitions(topic="t", partitions=[0, 1]), Partitions(topic="nope", partitions=[0])]
-    answer = world.ask(ELECT, ElectLeadersRequest(topic_partitions=asked))
+    answer = cluster.ask(ELECT, ElectLeadersRequest(topic_partitions=asked))
     codes = {
         (result.topic, each.partition_id): each.error_code
         for result in answer.replica_election_results
@@ -77,15 +77,15 @@ def test_every_requested_partition_has_a_result() -> None:
         ("t", 1): ErrorCode.ELECTION_NOT_NEEDED,
         ("nope", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
-    assert world.topic("t").partitions[0].leader == 1
+    assert cluster.topic("t").partitions[0].leader == 1
 
 
 def test_without_a_list_only_changed_partitions_have_results() -> None:
-    world = cluster_after_failover()
-    answer = world.ask(ELECT, ElectLeadersRequest(topic_partitions=None))
+    cluster = cluster_after_failover()
+    answer = cluster.ask(ELECT, ElectLeadersRequest(topic_partitions=None))
     (result,) = answer.replica_election_results
     assert [each.partition_id for each in result.partition_result] == [0]
-    again = world.ask(ELECT, ElectLeadersRequest(topic_partitions=None))
+    again = cluster.ask(ELECT, ElectLeadersRequest(topic_partitions=None))
     assert [each.partition_result for each in again.replica_election_results] == [[]]
 
 
@@ -104,11 +104,11 @@ def described_nodes(answer: Any) -> list[tuple[int, bool]]:  # noqa: ANN401 - a 
 
 
 def test_fenced_nodes_are_described_on_request() -> None:
-    world = MetadataCluster(nodes=(1, 2, 3))
-    world.controller.fence(2)
-    world.controller.unregister_broker(3)
-    assert described_nodes(world.ask(DESCRIBE, DescribeClusterRequest())) == [(1, False)]
-    every = world.ask(DESCRIBE, DescribeClusterRequest(include_fenced_brokers=True))
+    cluster = MetadataCluster(nodes=(1, 2, 3))
+    cluster.controller.fence(2)
+    cluster.controller.unregister_broker(3)
+    assert described_nodes(cluster.ask(DESCRIBE, DescribeClusterRequest())) == [(1, False)]
+    every = cluster.ask(DESCRIBE, DescribeClusterRequest(include_fenced_brokers=True))
     assert described_nodes(every) == [(1, False), (2, True)]
 
 
@@ -214,86 +214,86 @@ def test_elections_of_every_kind_have_kafkas_error_codes(wire: TestCluster) -> N
     assert state_of(wire) == (1, (2, 1), (1,))
 
 
-def world_with(*replicas: int, as_version: str | None = None) -> MetadataCluster:
+def cluster_with(*replicas: int, as_version: str | None = None) -> MetadataCluster:
     """Return a cluster with a topic "t" of one partition with these replicas."""
-    world = MetadataCluster(nodes=(1, 2, 3), as_version=as_version)
-    world.controller.create_topics([NewTopic(name="t", assignments=((0, replicas),))])
-    return world
+    cluster = MetadataCluster(nodes=(1, 2, 3), as_version=as_version)
+    cluster.controller.create_topics([NewTopic(name="t", assignments=((0, replicas),))])
+    return cluster
 
 
-def partition_of(world: MetadataCluster) -> PartitionImage:
-    return world.topic("t").partitions[0]
+def partition_of(cluster: MetadataCluster) -> PartitionImage:
+    return cluster.topic("t").partitions[0]
 
 
-def elect_in(world: MetadataCluster, kind: ElectionType) -> ErrorCode | None:
-    (error,) = world.controller.elect_leaders([("t", 0)], kind)
+def elect_in(cluster: MetadataCluster, kind: ElectionType) -> ErrorCode | None:
+    (error,) = cluster.controller.elect_leaders([("t", 0)], kind)
     return code_of(error)
 
 
-def expand_isr(world: MetadataCluster, *isr: int) -> None:
-    world.controller.alter_isr([(world.topic("t").topic_id, 0, isr)])
+def expand_isr(cluster: MetadataCluster, *isr: int) -> None:
+    cluster.controller.alter_isr([(cluster.topic("t").topic_id, 0, isr)])
 
 
 def test_preferred_replica_must_be_in_sync() -> None:
-    world = world_with(1, 2)
-    world.controller.fence(1)
-    assert elect_in(world, ElectionType.PREFERRED) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-    world.controller.unfence(1)
-    assert elect_in(world, ElectionType.PREFERRED) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-    expand_isr(world, 2, 1)
-    assert elect_in(world, ElectionType.PREFERRED) is None
-    assert (partition_of(world).leader, partition_of(world).leader_epoch) == (1, 2)
-    assert elect_in(world, ElectionType.PREFERRED) is ErrorCode.ELECTION_NOT_NEEDED
+    cluster = cluster_with(1, 2)
+    cluster.controller.fence(1)
+    assert elect_in(cluster, ElectionType.PREFERRED) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    cluster.controller.unfence(1)
+    assert elect_in(cluster, ElectionType.PREFERRED) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    expand_isr(cluster, 2, 1)
+    assert elect_in(cluster, ElectionType.PREFERRED) is None
+    assert (partition_of(cluster).leader, partition_of(cluster).leader_epoch) == (1, 2)
+    assert elect_in(cluster, ElectionType.PREFERRED) is ErrorCode.ELECTION_NOT_NEEDED
 
 
-def leaderless_world(as_version: str | None = None) -> MetadataCluster:
+def leaderless_cluster(as_version: str | None = None) -> MetadataCluster:
     """Return a cluster in which node 2, which led last, is fenced; node 1 runs but is behind."""
-    world = world_with(1, 2, as_version=as_version)
-    world.controller.fence(1)
-    world.controller.fence(2)
-    world.controller.unfence(1)
-    assert partition_of(world).leader == NO_LEADER
-    return world
+    cluster = cluster_with(1, 2, as_version=as_version)
+    cluster.controller.fence(1)
+    cluster.controller.fence(2)
+    cluster.controller.unfence(1)
+    assert partition_of(cluster).leader == NO_LEADER
+    return cluster
 
 
 def test_partition_without_a_leader_needs_an_unclean_election_to_continue() -> None:
-    world = leaderless_world()
-    before = partition_of(world)
+    cluster = leaderless_cluster()
+    before = partition_of(cluster)
     assert (before.isr, before.elr, before.last_known_elr) == ((), (2,), (2,))
-    assert elect_in(world, ElectionType.PREFERRED) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-    assert elect_in(world, ElectionType.UNCLEAN) is None
-    after = partition_of(world)
+    assert elect_in(cluster, ElectionType.PREFERRED) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert elect_in(cluster, ElectionType.UNCLEAN) is None
+    after = partition_of(cluster)
     assert (after.leader, after.isr, after.elr, after.last_known_elr) == (1, (1,), (), ())
     assert after.is_recovering
     assert after.leader_epoch == before.leader_epoch + 1
-    assert elect_in(world, ElectionType.UNCLEAN) is ErrorCode.ELECTION_NOT_NEEDED
-    expand_isr(world, 1, 2)
-    assert partition_of(world).is_recovering
+    assert elect_in(cluster, ElectionType.UNCLEAN) is ErrorCode.ELECTION_NOT_NEEDED
+    expand_isr(cluster, 1, 2)
+    assert partition_of(cluster).is_recovering
 
 
 def test_eligible_replica_is_elected_cleanly() -> None:
-    world = leaderless_world()
-    world.controller.unfence(2)
-    after = partition_of(world)
+    cluster = leaderless_cluster()
+    cluster.controller.unfence(2)
+    after = partition_of(cluster)
     assert (after.leader, after.isr, after.is_recovering) == (2, (2,), False)
 
 
 def test_without_eligible_replicas_the_last_in_sync_replica_remains_in_the_isr() -> None:
-    world = leaderless_world("4.0")
-    before = partition_of(world)
+    cluster = leaderless_cluster("4.0")
+    before = partition_of(cluster)
     assert (before.isr, before.elr) == ((2,), ())
-    assert elect_in(world, ElectionType.UNCLEAN) is None
-    assert (partition_of(world).leader, partition_of(world).isr) == (1, (1,))
+    assert elect_in(cluster, ElectionType.UNCLEAN) is None
+    assert (partition_of(cluster).leader, partition_of(cluster).isr) == (1, (1,))
 
 
 def test_no_leader_can_be_elected_while_no_replica_runs() -> None:
-    world = world_with(1)
-    world.controller.fence(1)
+    cluster = cluster_with(1)
+    cluster.controller.fence(1)
     for kind, code in (
         (ElectionType.PREFERRED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
         (ElectionType.UNCLEAN, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
     ):
-        assert elect_in(world, kind) is code
+        assert elect_in(cluster, kind) is code
 
 
 RACKS = {1: "a", 2: "b", 3: "a", 4: "b"}

@@ -17,7 +17,7 @@ from tests.cluster.metadata import MetadataCluster
 
 
 def update(
-    world: MetadataCluster,
+    cluster: MetadataCluster,
     *updates: tuple[str, int, int],
     version: int = 2,
     validate_only: bool = False,
@@ -30,7 +30,7 @@ def update(
         ],
         validate_only=validate_only,
     )
-    return world.ask(UPDATE, request, version)
+    return cluster.ask(UPDATE, request, version)
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -56,21 +56,21 @@ def test_version_2_has_one_result() -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_one_refused_level_refuses_all(version: int) -> None:
-    world = MetadataCluster()
-    answer = update(world, ("group.version", 0, 2), ("share.version", 5, 1), version=version)
+    cluster = MetadataCluster()
+    answer = update(cluster, ("group.version", 0, 2), ("share.version", 5, 1), version=version)
     assert (answer.error_code, answer.results) == (ErrorCode.INVALID_UPDATE_VERSION, [])
     assert answer.error_message == (
         "The update failed for all features since the following feature had an error: Invalid "
         "update version 5 for feature share.version. Local controller 1 only supports versions 0-2"
     )
-    assert world.image.features["group.version"] == 1
+    assert cluster.image.features["group.version"] == 1
 
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_before_kafka_4_0_each_feature_has_a_result(version: int) -> None:
-    world = MetadataCluster(as_version="3.9")
+    cluster = MetadataCluster(as_version="3.9")
     updates = (("metadata.version", 21, 1), ("group.version", 1, 1), ("kraft.version", 2, 1))
-    answer = update(world, *updates, version=version)
+    answer = update(cluster, *updates, version=version)
     assert (answer.error_code, answer.error_message) == (0, "")
     assert [(row.feature, row.error_code, row.error_message) for row in answer.results] == [
         (
@@ -96,32 +96,32 @@ def test_before_kafka_4_0_each_feature_has_a_result(version: int) -> None:
 @pytest.mark.parametrize("name", ["{}", "{:08000}"])
 def test_one_of_many_unknown_features_is_named(name: str) -> None:
     updates = (("group.version", 0, 2), *((name.format(n), 1, 1) for n in range(3_000)))
-    world = MetadataCluster()
-    answer = update(world, *updates)
+    cluster = MetadataCluster()
+    answer = update(cluster, *updates)
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert "Invalid update version 1 for feature " in answer.error_message
     assert "does not support this feature" in answer.error_message
-    assert world.image.features["group.version"] == 1
+    assert cluster.image.features["group.version"] == 1
 
 
 def test_validation_changes_nothing() -> None:
-    world = MetadataCluster()
-    before = world.image.version
-    assert update(world, ("group.version", 0, 2), validate_only=True).error_code == 0
-    assert world.image.version == before
+    cluster = MetadataCluster()
+    before = cluster.image.version
+    assert update(cluster, ("group.version", 0, 2), validate_only=True).error_code == 0
+    assert cluster.image.version == before
 
 
 def test_api_versions_has_the_new_levels_and_epoch() -> None:
-    world = MetadataCluster()
+    cluster = MetadataCluster()
     request = ApiVersionsRequest(client_software_name="n", client_software_version="1")
 
     def finalized() -> tuple[int, dict[str, int]]:
-        answer = world.ask(API_VERSIONS[0], request)
+        answer = cluster.ask(API_VERSIONS[0], request)
         levels = {row.name: row.max_version_level for row in answer.finalized_features}
         return answer.finalized_features_epoch, levels
 
     epoch, levels = finalized()
-    update(world, ("share.version", 0, 2), ("transaction.version", 1, 2))
+    update(cluster, ("share.version", 0, 2), ("transaction.version", 1, 2))
     new_epoch, new_levels = finalized()
     assert new_epoch == epoch + 2
     del levels["share.version"]

@@ -57,7 +57,7 @@ class Service:
     def __init__(self, name: str) -> None:
         self.release = emulated_release(name)
         self.step = ProfileStep(self.release)
-        self.world = MetadataCluster(nodes=NODES, as_version=name)
+        self.cluster = MetadataCluster(nodes=NODES, as_version=name)
         self.refusals: list[Refusal] = []
         self.group_count = 0
         self.is_between_nodes = False
@@ -70,7 +70,7 @@ class Service:
 
     def call(self, node: Node | None = None) -> Call:
         """Return the context of a request to `node`."""
-        node = node or self.world.node()
+        node = node or self.cluster.node()
         context = ConnectionContext(
             node=node,
             listener="PLAINTEXT",
@@ -123,7 +123,7 @@ class Service:
 
     def value_of(self, setting: str) -> str | None:
         """Return the value that topic `orders` has for a setting."""
-        return self.world.image.topic_config("orders").get(setting)
+        return self.cluster.image.topic_config("orders").get(setting)
 
 
 def new_topic(
@@ -435,7 +435,7 @@ def test_other_topics_of_a_request_are_created() -> None:
         "two": ErrorCode.POLICY_VIOLATION,
     }
     assert [refusal.entity_id for refusal in service.refusals] == ["one", "two"]
-    assert set(service.world.image.topics) == {"three"}
+    assert set(service.cluster.image.topics) == {"three"}
 
 
 def test_calls_between_nodes_are_not_restricted() -> None:

@@ -65,172 +65,172 @@ class ElectingCluster(MetadataCluster):
 
 
 def test_preferred_leaders_are_elected_at_multiples_of_the_interval() -> None:
-    world = ElectingCluster()
-    world.create("t")
-    world.clock.advance(INTERVAL_MS // 2)
-    world.move_leaders()
-    assert world.leader() == 2
-    world.clock.advance(INTERVAL_MS // 2 - 1)
-    assert world.leader() == 2
-    world.clock.advance(1)
-    assert world.leader() == 1
-    assert world.clock.next_deadline_ms is None
+    cluster = ElectingCluster()
+    cluster.create("t")
+    cluster.clock.advance(INTERVAL_MS // 2)
+    cluster.move_leaders()
+    assert cluster.leader() == 2
+    cluster.clock.advance(INTERVAL_MS // 2 - 1)
+    assert cluster.leader() == 2
+    cluster.clock.advance(1)
+    assert cluster.leader() == 1
+    assert cluster.clock.next_deadline_ms is None
 
 
 def test_preferred_leaders_are_elected_up_to_a_limit() -> None:
-    world = ElectingCluster()
-    world.create("a", "b", "c")
-    world.move_leaders()
-    assert world.controller.elect_preferred_leaders(2)
-    assert [world.leader(name) for name in "abc"] == [1, 1, 2]
-    assert not world.controller.elect_preferred_leaders(2)
-    assert [world.leader(name) for name in "abc"] == [1, 1, 1]
+    cluster = ElectingCluster()
+    cluster.create("a", "b", "c")
+    cluster.move_leaders()
+    assert cluster.controller.elect_preferred_leaders(2)
+    assert [cluster.leader(name) for name in "abc"] == [1, 1, 2]
+    assert not cluster.controller.elect_preferred_leaders(2)
+    assert [cluster.leader(name) for name in "abc"] == [1, 1, 1]
 
 
 def test_unclean_leaders_are_elected_only_where_topics_allow_that() -> None:
-    world = ElectingCluster()
-    world.create("t")
-    world.lose_leader()
-    assert not world.controller.elect_unclean_leaders(10)
-    assert world.leader() == NO_LEADER
-    world.allow_unclean_elections()
-    assert not world.controller.elect_unclean_leaders(10)
-    assert world.leader() == 1
+    cluster = ElectingCluster()
+    cluster.create("t")
+    cluster.lose_leader()
+    assert not cluster.controller.elect_unclean_leaders(10)
+    assert cluster.leader() == NO_LEADER
+    cluster.allow_unclean_elections()
+    assert not cluster.controller.elect_unclean_leaders(10)
+    assert cluster.leader() == 1
 
 
 def test_no_timer_runs_while_preferred_replicas_lead() -> None:
-    world = ElectingCluster()
-    world.create("t", "u")
-    assert world.clock.next_deadline_ms is None
+    cluster = ElectingCluster()
+    cluster.create("t", "u")
+    assert cluster.clock.next_deadline_ms is None
 
 
 def test_a_preferred_replica_that_is_not_in_sync_is_elected_later() -> None:
-    world = ElectingCluster()
-    world.create("t")
-    world.controller.fence(1)
-    world.clock.advance(INTERVAL_MS)
-    assert world.leader() == 2
-    world.controller.unfence(1)
-    world.clock.advance(INTERVAL_MS)
-    assert world.leader() == 2
-    world.controller.alter_isr([(world.topic("t").topic_id, 0, (2, 1))])
-    world.clock.advance(INTERVAL_MS)
-    assert world.leader() == 1
+    cluster = ElectingCluster()
+    cluster.create("t")
+    cluster.controller.fence(1)
+    cluster.clock.advance(INTERVAL_MS)
+    assert cluster.leader() == 2
+    cluster.controller.unfence(1)
+    cluster.clock.advance(INTERVAL_MS)
+    assert cluster.leader() == 2
+    cluster.controller.alter_isr([(cluster.topic("t").topic_id, 0, (2, 1))])
+    cluster.clock.advance(INTERVAL_MS)
+    assert cluster.leader() == 1
 
 
 def test_the_interval_is_configured() -> None:
-    world = ElectingCluster(leader_imbalance_check_interval_seconds="2")
-    world.create("t")
-    world.move_leaders()
-    world.clock.advance(2_000)
-    assert world.leader() == 1
+    cluster = ElectingCluster(leader_imbalance_check_interval_seconds="2")
+    cluster.create("t")
+    cluster.move_leaders()
+    cluster.clock.advance(2_000)
+    assert cluster.leader() == 1
 
 
 def test_preferred_leaders_are_not_elected_if_that_is_disabled() -> None:
-    world = ElectingCluster(auto_leader_rebalance_enable="false")
-    world.create("t")
-    world.move_leaders()
-    assert world.clock.next_deadline_ms is None
-    world.clock.advance(10 * INTERVAL_MS)
-    assert world.leader() == 2
+    cluster = ElectingCluster(auto_leader_rebalance_enable="false")
+    cluster.create("t")
+    cluster.move_leaders()
+    assert cluster.clock.next_deadline_ms is None
+    cluster.clock.advance(10 * INTERVAL_MS)
+    assert cluster.leader() == 2
 
 
 def test_many_elections_are_made_in_several_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(periodic_elections, "MAX_ELECTIONS", 2)
-    world = ElectingCluster()
-    world.create("a", "b", "c")
-    world.move_leaders()
-    world.clock.advance(INTERVAL_MS)
-    assert [world.leader(name) for name in "abc"] == [1, 1, 2]
-    world.clock.advance(periodic_elections.CONTINUE_DELAY_MS)
-    assert [world.leader(name) for name in "abc"] == [1, 1, 1]
+    cluster = ElectingCluster()
+    cluster.create("a", "b", "c")
+    cluster.move_leaders()
+    cluster.clock.advance(INTERVAL_MS)
+    assert [cluster.leader(name) for name in "abc"] == [1, 1, 2]
+    cluster.clock.advance(periodic_elections.CONTINUE_DELAY_MS)
+    assert [cluster.leader(name) for name in "abc"] == [1, 1, 1]
 
 
 def test_unclean_election_follows_when_it_is_allowed_while_there_is_no_leader() -> None:
-    world = ElectingCluster()
-    world.create("t")
-    world.lose_leader()
-    world.clock.advance(INTERVAL_MS)
-    assert world.leader() == NO_LEADER
-    world.allow_unclean_elections()
-    assert world.leader() == NO_LEADER
-    world.clock.advance(INTERVAL_MS)
-    assert world.leader() == 1
-    assert world.topic("t").partitions[0].is_recovering
+    cluster = ElectingCluster()
+    cluster.create("t")
+    cluster.lose_leader()
+    cluster.clock.advance(INTERVAL_MS)
+    assert cluster.leader() == NO_LEADER
+    cluster.allow_unclean_elections()
+    assert cluster.leader() == NO_LEADER
+    cluster.clock.advance(INTERVAL_MS)
+    assert cluster.leader() == 1
+    assert cluster.topic("t").partitions[0].is_recovering
 
 
 def test_the_interval_of_unclean_elections_is_configured() -> None:
-    world = ElectingCluster(unclean_leader_election_interval_ms="50")
-    world.create("t")
-    world.lose_leader()
-    world.allow_unclean_elections()
-    world.clock.advance(50)
-    assert world.leader() == 1
+    cluster = ElectingCluster(unclean_leader_election_interval_ms="50")
+    cluster.create("t")
+    cluster.lose_leader()
+    cluster.allow_unclean_elections()
+    cluster.clock.advance(50)
+    assert cluster.leader() == 1
 
 
 def test_a_partition_of_a_fenced_node_alone_waits_for_it() -> None:
-    world = ElectingCluster()
-    world.create("t")
-    world.allow_unclean_elections()
-    world.controller.fence(1)
-    world.controller.fence(2)
-    world.clock.advance(3 * INTERVAL_MS)
-    assert world.leader() == NO_LEADER
-    world.controller.unfence(1)
-    assert world.leader() == 1
+    cluster = ElectingCluster()
+    cluster.create("t")
+    cluster.allow_unclean_elections()
+    cluster.controller.fence(1)
+    cluster.controller.fence(2)
+    cluster.clock.advance(3 * INTERVAL_MS)
+    assert cluster.leader() == NO_LEADER
+    cluster.controller.unfence(1)
+    assert cluster.leader() == 1
 
 
 def test_an_election_that_a_disk_refuses_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = ElectingCluster()
-    world.create("t")
-    world.move_leaders()
+    cluster = ElectingCluster()
+    cluster.create("t")
+    cluster.move_leaders()
 
     def refuse(*_: object) -> int:
         raise OSError
 
     with monkeypatch.context() as patch:
-        patch.setattr(world.log, "append", refuse)
-        world.clock.advance(INTERVAL_MS)
-    assert world.leader() == 2
-    world.clock.advance(INTERVAL_MS)
-    assert world.leader() == 1
+        patch.setattr(cluster.log, "append", refuse)
+        cluster.clock.advance(INTERVAL_MS)
+    assert cluster.leader() == 2
+    cluster.clock.advance(INTERVAL_MS)
+    assert cluster.leader() == 1
 
 
 def test_the_refusal_of_a_disk_is_a_kafka_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = ElectingCluster()
-    world.create("t")
-    world.move_leaders()
+    cluster = ElectingCluster()
+    cluster.create("t")
+    cluster.move_leaders()
 
     def refuse(*_: object) -> int:
         raise OSError
 
-    monkeypatch.setattr(world.log, "append", refuse)
+    monkeypatch.setattr(cluster.log, "append", refuse)
     with pytest.raises(KafkaError) as refusal:
-        world.controller.elect_preferred_leaders(1)
+        cluster.controller.elect_preferred_leaders(1)
     assert refusal.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_closed_elections_are_not_made() -> None:
-    world = ElectingCluster()
-    world.create("t")
-    world.move_leaders()
-    world.elections.close()
-    world.clock.advance(INTERVAL_MS)
-    assert world.leader() == 2
+    cluster = ElectingCluster()
+    cluster.create("t")
+    cluster.move_leaders()
+    cluster.elections.close()
+    cluster.clock.advance(INTERVAL_MS)
+    assert cluster.leader() == 2
 
 
 def test_a_long_jump_has_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = ElectingCluster()
-    world.create("t")
+    cluster = ElectingCluster()
+    cluster.create("t")
     times_ms: list[int] = []
 
     def elect(_: object, __: int) -> list[object]:
-        times_ms.append(world.clock.now_ms())
+        times_ms.append(cluster.clock.now_ms())
         return []
 
     monkeypatch.setattr(Leadership, "preferred_elections", elect)
-    world.controller.fence(1)
-    world.clock.advance(1_000 * INTERVAL_MS)
+    cluster.controller.fence(1)
+    cluster.clock.advance(1_000 * INTERVAL_MS)
     assert 2 <= len(times_ms) < 40
 
 

@@ -50,72 +50,72 @@ def create(controller: MetadataController, lifetime_ms: int = -1) -> None:
 
 
 def test_expired_tokens_are_removed_at_multiples_of_the_interval() -> None:
-    world = ExpiringTokens()
-    world.clock.advance(5_000)
-    create(world.controller)
-    world.clock.advance(54_999)
-    assert world.token_count == 1
-    world.clock.advance(1)
-    assert world.token_count == 0
+    tokens = ExpiringTokens()
+    tokens.clock.advance(5_000)
+    create(tokens.controller)
+    tokens.clock.advance(54_999)
+    assert tokens.token_count == 1
+    tokens.clock.advance(1)
+    assert tokens.token_count == 0
 
 
 def test_a_token_that_has_not_expired_is_removed_later() -> None:
-    world = ExpiringTokens()
-    world.clock.advance(20_000)
-    create(world.controller)
-    world.clock.advance(40_000)
-    assert world.token_count == 1
-    world.clock.advance(60_000)
-    assert world.token_count == 0
+    tokens = ExpiringTokens()
+    tokens.clock.advance(20_000)
+    create(tokens.controller)
+    tokens.clock.advance(40_000)
+    assert tokens.token_count == 1
+    tokens.clock.advance(60_000)
+    assert tokens.token_count == 0
 
 
 def test_no_timer_runs_without_tokens() -> None:
-    world = ExpiringTokens()
-    assert world.clock.next_deadline_ms is None
-    create(world.controller)
-    assert world.clock.next_deadline_ms == world.clock.now_ms() + 60_000
-    world.clock.advance(60_000)
-    assert world.clock.next_deadline_ms is None
+    tokens = ExpiringTokens()
+    assert tokens.clock.next_deadline_ms is None
+    create(tokens.controller)
+    assert tokens.clock.next_deadline_ms == tokens.clock.now_ms() + 60_000
+    tokens.clock.advance(60_000)
+    assert tokens.clock.next_deadline_ms is None
 
 
 def test_many_tokens_are_removed_in_several_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(token_expiration, "MAX_REMOVALS", 2)
-    world = ExpiringTokens()
+    tokens = ExpiringTokens()
     for _ in range(3):
-        create(world.controller)
-    world.clock.advance(60_000)
-    assert world.token_count == 1
-    world.clock.advance(token_expiration.CONTINUE_DELAY_MS)
-    assert world.token_count == 0
+        create(tokens.controller)
+    tokens.clock.advance(60_000)
+    assert tokens.token_count == 1
+    tokens.clock.advance(token_expiration.CONTINUE_DELAY_MS)
+    assert tokens.token_count == 0
 
 
 def test_a_failed_removal_is_tried_again_at_the_next_interval(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = ExpiringTokens()
-    create(world.controller)
-    remove = world.controller.remove_expired_delegation_tokens
+    tokens = ExpiringTokens()
+    create(tokens.controller)
+    remove = tokens.controller.remove_expired_delegation_tokens
 
     def fail(limit: int) -> bool:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(limit))
 
-    monkeypatch.setattr(world.controller, "remove_expired_delegation_tokens", fail)
-    world.clock.advance(60_000)
-    assert world.token_count == 1
-    monkeypatch.setattr(world.controller, "remove_expired_delegation_tokens", remove)
-    world.clock.advance(59_999)
-    assert world.token_count == 1
-    world.clock.advance(1)
-    assert world.token_count == 0
+    monkeypatch.setattr(tokens.controller, "remove_expired_delegation_tokens", fail)
+    tokens.clock.advance(60_000)
+    assert tokens.token_count == 1
+    monkeypatch.setattr(tokens.controller, "remove_expired_delegation_tokens", remove)
+    tokens.clock.advance(59_999)
+    assert tokens.token_count == 1
+    tokens.clock.advance(1)
+    assert tokens.token_count == 0
 
 
 def test_close_stops_the_timer() -> None:
-    world = ExpiringTokens()
-    create(world.controller)
-    world.expiration.close()
-    world.expiration.close()
-    world.clock.advance(120_000)
-    assert world.token_count == 1
+    tokens = ExpiringTokens()
+    create(tokens.controller)
+    tokens.expiration.close()
+    tokens.expiration.close()
+    tokens.clock.advance(120_000)
+    assert tokens.token_count == 1
 
 
 def test_a_cluster_removes_tokens_also_after_a_restart(tmp_path: Path) -> None:

@@ -23,12 +23,12 @@ ENDPOINTS = [
 
 
 @pytest.fixture
-def world() -> IdentityService:
+def service() -> IdentityService:
     return IdentityService()
 
 
-async def test_a_token_is_not_stored(world: IdentityService) -> None:
-    answer = await ask(world.app, TOKEN, method="POST", body=REQUEST, headers={**FORM, **BASIC})
+async def test_a_token_is_not_stored(service: IdentityService) -> None:
+    answer = await ask(service.app, TOKEN, method="POST", body=REQUEST, headers={**FORM, **BASIC})
     assert answer.status == 200
     assert answer.body["token_type"] == "Bearer"  # noqa: S105 - no password
     assert answer.headers["cache-control"] == "no-store"
@@ -37,30 +37,32 @@ async def test_a_token_is_not_stored(world: IdentityService) -> None:
     assert "www-authenticate" not in answer.headers
 
 
-async def test_a_client_that_is_not_authenticated_gets_a_challenge(world: IdentityService) -> None:
+async def test_a_client_that_is_not_authenticated_gets_a_challenge(
+    service: IdentityService,
+) -> None:
     body = REQUEST + b"&client_id=kafkalite&client_secret=s3cr3t"
-    answer = await ask(world.app, TOKEN, method="POST", body=body, headers=FORM)
+    answer = await ask(service.app, TOKEN, method="POST", body=body, headers=FORM)
     assert (answer.status, answer.body["error"]) == (401, "invalid_client")
     assert answer.headers["www-authenticate"] == 'Basic realm="kafkalite"'
     assert answer.headers["cache-control"] == "no-store"
-    (line,) = world.lines.getvalue().splitlines()
+    (line,) = service.lines.getvalue().splitlines()
     assert json.loads(line)["event"] == "a token request is refused"
     assert "'kafkalite'" in line
     assert "s3cr3t" not in line
 
 
-async def test_repeated_refusals_are_counted_in_the_log(world: IdentityService) -> None:
+async def test_repeated_refusals_are_counted_in_the_log(service: IdentityService) -> None:
     for _ in range(3):
-        await ask(world.app, TOKEN, method="POST", body=REQUEST, headers=FORM)
-    assert len(world.lines.getvalue().splitlines()) == 1
-    world.clock.advance(60_000)
-    _, line = world.lines.getvalue().splitlines()
+        await ask(service.app, TOKEN, method="POST", body=REQUEST, headers=FORM)
+    assert len(service.lines.getvalue().splitlines()) == 1
+    service.clock.advance(60_000)
+    _, line = service.lines.getvalue().splitlines()
     assert json.loads(line)["repeated"] == 2
 
 
-async def test_keys_and_metadata_are_public(world: IdentityService) -> None:
-    keys = await ask(world.app, "/jwks")
-    assert keys.body == world.provider.keys.public_keys()
+async def test_keys_and_metadata_are_public(service: IdentityService) -> None:
+    keys = await ask(service.app, "/jwks")
+    assert keys.body == service.provider.keys.public_keys()
     assert keys.headers["cache-control"] == "no-cache"
     path = "/.well-known/openid-configuration"
     for host, base in (
@@ -69,7 +71,7 @@ async def test_keys_and_metadata_are_public(world: IdentityService) -> None:
         ("idp/x", ISSUER),
         ("a" * 300, ISSUER),
     ):
-        metadata = (await ask(world.app, path, headers={"host": host})).body
+        metadata = (await ask(service.app, path, headers={"host": host})).body
         assert metadata["issuer"] == ISSUER
         assert metadata["token_endpoint"] == f"{base}/token"
 
@@ -77,14 +79,14 @@ async def test_keys_and_metadata_are_public(world: IdentityService) -> None:
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
 @pytest.mark.parametrize("hosts", [None, ("127.0.0.1",)])
 async def test_web_pages_are_refused(method: str, path: str, hosts: tuple[str, ...] | None) -> None:
-    world = IdentityService(hosts)
+    service = IdentityService(hosts)
     headers = {**FORM, **BASIC, "origin": "http://page.test"}
-    answer = await ask(world.app, path, method=method, body=REQUEST, headers=headers)
+    answer = await ask(service.app, path, method=method, body=REQUEST, headers=headers)
     assert (answer.status, answer.body["error"]) == (403, "invalid_request")
     assert "web pages" in answer.body["error_description"]
     assert answer.headers["connection"] == "close"
     assert not [name for name in answer.headers if name.startswith("access-control-")]
-    (line,) = world.lines.getvalue().splitlines()
+    (line,) = service.lines.getvalue().splitlines()
     assert json.loads(line)["event"] == "identity provider request refused"
 
 
@@ -102,34 +104,34 @@ async def test_host_names_are_checked_if_only_this_machine_reaches_the_address(
         assert ("'kafkalite:8080'" in refusal) is (status == 403)
 
 
-async def test_bodies_are_limited(world: IdentityService) -> None:
+async def test_bodies_are_limited(service: IdentityService) -> None:
     for body, status in ((b"a" * (MAX_BODY_BYTES + 1), 413), (b"a" * MAX_BODY_BYTES, 400)):
-        answer = await ask(world.app, TOKEN, method="POST", body=body, headers=FORM)
+        answer = await ask(service.app, TOKEN, method="POST", body=body, headers=FORM)
         assert (answer.status, answer.body["error"]) == (status, "invalid_request")
 
 
-async def test_a_body_must_be_a_form(world: IdentityService) -> None:
+async def test_a_body_must_be_a_form(service: IdentityService) -> None:
     headers = {"content-type": "application/json"}
-    answer = await ask(world.app, TOKEN, method="POST", body=b"{}", headers=headers)
+    answer = await ask(service.app, TOKEN, method="POST", body=b"{}", headers=headers)
     assert (answer.status, answer.body["error"]) == (400, "invalid_request")
 
 
 @pytest.mark.parametrize(("path", "status"), [("/", 404), ("/v1/clock", 404), (TOKEN, 405)])
-async def test_other_requests_are_refused(world: IdentityService, path: str, status: int) -> None:
-    answer = await ask(world.app, path)
+async def test_other_requests_are_refused(service: IdentityService, path: str, status: int) -> None:
+    answer = await ask(service.app, path)
     assert (answer.status, answer.body["error"]) == (status, "invalid_request")
 
 
-async def test_a_slow_response_waits_for_the_clock(world: IdentityService) -> None:
-    world.provider.failures.add(failure_of({"failure": "slow", "delay_ms": 60_000}))
+async def test_a_slow_response_waits_for_the_clock(service: IdentityService) -> None:
+    service.provider.failures.add(failure_of({"failure": "slow", "delay_ms": 60_000}))
     requested = asyncio.create_task(
-        ask(world.app, TOKEN, method="POST", body=REQUEST, headers={**FORM, **BASIC})
+        ask(service.app, TOKEN, method="POST", body=REQUEST, headers={**FORM, **BASIC})
     )
     for _ in range(10):
         await asyncio.sleep(0)
-    world.clock.advance(59_999)
+    service.clock.advance(59_999)
     for _ in range(10):
         await asyncio.sleep(0)
     assert not requested.done()
-    world.clock.advance(1)
+    service.clock.advance(1)
     assert (await requested).status == 200

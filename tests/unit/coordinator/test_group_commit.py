@@ -96,15 +96,15 @@ def error_of(answer: object) -> ErrorCode:
 
 
 def test_writes_are_replayed_at_once_and_appended_as_one_batch() -> None:
-    world = BatchedStage()
-    first, second = world.write("a"), world.write("b", "2")
-    assert world.values == {"a": "1", "b": "2"}
-    assert world.batched.batches == []
-    world.window.flush()
-    assert world.batched.batches == [[(b"a", b"1"), (b"b", b"2")]]
+    stage = BatchedStage()
+    first, second = stage.write("a"), stage.write("b", "2")
+    assert stage.values == {"a": "1", "b": "2"}
+    assert stage.batched.batches == []
+    stage.window.flush()
+    assert stage.batched.batches == [[(b"a", b"1"), (b"b", b"2")]]
     assert (first.value, second.value) == ("done", "done")
-    world.window.flush()
-    assert len(world.batched.batches) == 1
+    stage.window.flush()
+    assert len(stage.batched.batches) == 1
 
 
 def test_each_shard_has_its_own_batch() -> None:
@@ -126,37 +126,37 @@ def test_each_shard_has_its_own_batch() -> None:
 
 
 def test_an_answer_that_may_depend_on_pending_records_waits_for_them() -> None:
-    world = BatchedStage()
-    independent = world.ask(CoordinatorResult("nothing to see"))
-    world.write("a")
-    dependent = world.ask(CoordinatorResult("seen"))
-    world.fail()
+    stage = BatchedStage()
+    independent = stage.ask(CoordinatorResult("nothing to see"))
+    stage.write("a")
+    dependent = stage.ask(CoordinatorResult("seen"))
+    stage.fail()
     assert independent.value == "nothing to see"
     assert error_of(dependent) is ErrorCode.NOT_COORDINATOR
 
 
 def test_a_refusal_with_records_is_the_answer_once_they_are_appended() -> None:
-    world = BatchedStage()
+    stage = BatchedStage()
     refusal = KafkaError(ErrorCode.FENCED_MEMBER_EPOCH)
     result = CoordinatorResult[str](
         refusal, [CoordinatorRecord("a", "1")], events=[Event("g", "fenced", "m fenced", {})]
     )
-    answer = world.ask(result)
-    world.window.flush()
+    answer = stage.ask(result)
+    stage.window.flush()
     assert error_of(answer) is ErrorCode.FENCED_MEMBER_EPOCH
-    assert [event.text for event in world.history.about("g")] == ["m fenced"]
-    answer = world.ask(result)
-    world.fail()
+    assert [event.text for event in stage.history.about("g")] == ["m fenced"]
+    answer = stage.ask(result)
+    stage.fail()
     assert error_of(answer) is ErrorCode.NOT_COORDINATOR
 
 
 def test_effects_happen_once_the_records_are_appended() -> None:
-    world = BatchedStage()
-    parked: str | Waiting[str] = world.runtime.write(
+    stage = BatchedStage()
+    parked: str | Waiting[str] = stage.runtime.write(
         0, lambda *_: CoordinatorResult(response=ParkedRequest(Ticket(1)))
     )
     assert isinstance(parked, Waiting)
-    world.ask(
+    stage.ask(
         CoordinatorResult(
             "done",
             [CoordinatorRecord("a", "1")],
@@ -166,35 +166,35 @@ def test_effects_happen_once_the_records_are_appended() -> None:
             intents=["notify others"],
         )
     )
-    world.clock.advance(30)
+    stage.clock.advance(30)
     assert not parked.is_resolved
-    assert (list(world.history.about("g")), world.carried_out_intents) == ([], [])
-    world.window.flush()
+    assert (list(stage.history.about("g")), stage.carried_out_intents) == ([], [])
+    stage.window.flush()
     assert parked.value == "go on"
-    assert [event.text for event in world.history.about("g")] == ["m joined"]
-    assert world.carried_out_intents == [("notify others", 1)]
-    world.clock.advance(0)
-    assert world.values["t"]
+    assert [event.text for event in stage.history.about("g")] == ["m joined"]
+    assert stage.carried_out_intents == [("notify others", 1)]
+    stage.clock.advance(0)
+    assert stage.values["t"]
 
 
 def test_write_outside_of_the_window_flushes_pending_writes_first() -> None:
-    world = BatchedStage()
-    pending = world.write("a")
-    world.runtime.write(0, lambda *_: put("b", "2"))
-    assert world.batched.batches == [[(b"a", b"1")], [(b"b", b"2")]]
+    stage = BatchedStage()
+    pending = stage.write("a")
+    stage.runtime.write(0, lambda *_: put("b", "2"))
+    assert stage.batched.batches == [[(b"a", b"1")], [(b"b", b"2")]]
     assert pending.value == "done"
 
 
 def test_failed_flush_reloads_the_shard_and_refuses_every_write() -> None:
-    world = BatchedStage()
-    world.runtime.write(0, lambda *_: put("a", "before"))
-    answers = [world.write("a", "after"), world.write("b"), world.ask(CoordinatorResult("seen"))]
-    assert world.values == {"a": "after", "b": "1"}
-    world.fail()
+    stage = BatchedStage()
+    stage.runtime.write(0, lambda *_: put("a", "before"))
+    answers = [stage.write("a", "after"), stage.write("b"), stage.ask(CoordinatorResult("seen"))]
+    assert stage.values == {"a": "after", "b": "1"}
+    stage.fail()
     assert [error_of(answer) for answer in answers] == [ErrorCode.NOT_COORDINATOR] * 3
-    assert world.values == {"a": "before"}
-    world.runtime.write(0, lambda *_: put("b", "1"))
-    assert world.values == {"a": "before", "b": "1"}
+    assert stage.values == {"a": "before"}
+    stage.runtime.write(0, lambda *_: put("b", "1"))
+    assert stage.values == {"a": "before", "b": "1"}
 
 
 @pytest.mark.parametrize(
@@ -207,128 +207,128 @@ def test_failed_flush_reloads_the_shard_and_refuses_every_write() -> None:
     ],
 )
 def test_append_error_is_translated_as_in_kafka(failure: Exception, code: ErrorCode) -> None:
-    world = BatchedStage()
-    answer = world.write("a")
-    world.log.next_error = failure
-    world.window.flush()
+    stage = BatchedStage()
+    answer = stage.write("a")
+    stage.log.next_error = failure
+    stage.window.flush()
     assert error_of(answer) is code
-    assert (world.values, world.batched.entries) == ({}, [])
+    assert (stage.values, stage.batched.entries) == ({}, [])
 
 
 def test_dropped_shard_refuses_parked_requests_and_cancels_timers() -> None:
-    world = BatchedStage()
-    parked: str | Waiting[str] = world.runtime.write(
+    stage = BatchedStage()
+    parked: str | Waiting[str] = stage.runtime.write(
         0, lambda *_: CoordinatorResult(response=ParkedRequest(Ticket(1)))
     )
-    world.runtime.write(0, lambda _, now_ms: set_timer("t", now_ms + 20))
-    world.write("a")
-    world.fail()
+    stage.runtime.write(0, lambda _, now_ms: set_timer("t", now_ms + 20))
+    stage.write("a")
+    stage.fail()
     assert error_of(parked) is ErrorCode.NOT_COORDINATOR
-    assert world.clock.next_deadline_ms is None
-    world.clock.advance(100)
-    assert world.values == {}
+    assert stage.clock.next_deadline_ms is None
+    stage.clock.advance(100)
+    assert stage.values == {}
 
 
 def test_write_to_a_dropped_shard_returns_not_coordinator() -> None:
-    world = BatchedStage()
-    shard = world.runtime.locate("any", 7)
-    world.write("a")
-    world.fail()
-    assert world.runtime.locate("any", 7) is not shard
+    stage = BatchedStage()
+    shard = stage.runtime.locate("any", 7)
+    stage.write("a")
+    stage.fail()
+    assert stage.runtime.locate("any", 7) is not shard
     for is_open in (False, True):
-        world.window.is_open = is_open
+        stage.window.is_open = is_open
         with pytest.raises(KafkaError) as refused:
             shard.write(lambda *_: put("b", "2"))
         assert refused.value.code is ErrorCode.NOT_COORDINATOR
-    assert world.batched.entries == []
+    assert stage.batched.entries == []
 
 
 def test_full_disk_causes_one_reload_and_one_refusal_per_write() -> None:
-    world = BatchedStage()
-    world.write("a")
-    world.batched.is_full = True
-    world.window.flush()
-    reads = world.batched.reads
-    world.window.is_open = True
+    stage = BatchedStage()
+    stage.write("a")
+    stage.batched.is_full = True
+    stage.window.flush()
+    reads = stage.batched.reads
+    stage.window.is_open = True
     for _ in range(3):
         with pytest.raises(KafkaError) as refused:
-            world.runtime.write(0, lambda *_: put("a", "2"))
+            stage.runtime.write(0, lambda *_: put("a", "2"))
         assert refused.value.code is ErrorCode.NOT_COORDINATOR
-    assert (world.batched.reads, world.values) == (reads, {})
-    world.batched.is_full = False
-    assert world.runtime.write(0, lambda *_: put("a", "3")) == "done"
-    world.window.is_open = False
-    world.write("b")
-    world.write("c")
-    world.window.flush()
-    assert [len(batch) for batch in world.batched.batches] == [1, 2]
-    assert world.values == {"a": "3", "b": "1", "c": "1"}
+    assert (stage.batched.reads, stage.values) == (reads, {})
+    stage.batched.is_full = False
+    assert stage.runtime.write(0, lambda *_: put("a", "3")) == "done"
+    stage.window.is_open = False
+    stage.write("b")
+    stage.write("c")
+    stage.window.flush()
+    assert [len(batch) for batch in stage.batched.batches] == [1, 2]
+    assert stage.values == {"a": "3", "b": "1", "c": "1"}
 
 
 def test_shard_that_cannot_be_reloaded_has_no_coordinator() -> None:
-    world = BatchedStage()
-    world.runtime.write(0, lambda *_: put("a", "1"))
-    answer = world.write("b")
-    world.batched.is_unreadable = True
-    world.fail()
+    stage = BatchedStage()
+    stage.runtime.write(0, lambda *_: put("a", "1"))
+    answer = stage.write("b")
+    stage.batched.is_unreadable = True
+    stage.fail()
     assert error_of(answer) is ErrorCode.NOT_COORDINATOR
     for _ in range(3):
         with pytest.raises(KafkaError) as refused:
-            world.runtime.locate("any", 7)
+            stage.runtime.locate("any", 7)
         assert refused.value.code is ErrorCode.NOT_COORDINATOR
-        world.clock.advance(RELOAD_MS)
-    world.batched.is_unreadable = False
-    world.clock.advance(RELOAD_MS)
-    assert world.values == {"a": "1"}
-    assert world.clock.next_deadline_ms is None
+        stage.clock.advance(RELOAD_MS)
+    stage.batched.is_unreadable = False
+    stage.clock.advance(RELOAD_MS)
+    assert stage.values == {"a": "1"}
+    assert stage.clock.next_deadline_ms is None
 
 
 def test_no_reload_is_tried_once_the_topic_is_gone() -> None:
-    world = BatchedStage()
-    world.write("b")
-    world.batched.is_unreadable = True
-    world.fail()
-    world.runtime.stop()
-    assert world.clock.next_deadline_ms is None
+    stage = BatchedStage()
+    stage.write("b")
+    stage.batched.is_unreadable = True
+    stage.fail()
+    stage.runtime.stop()
+    assert stage.clock.next_deadline_ms is None
 
 
 def test_new_leadership_loads_shards_whose_reload_failed() -> None:
-    world = BatchedStage()
-    world.write("b")
-    world.batched.is_unreadable = True
-    world.fail()
-    world.batched.is_unreadable = False
-    world.runtime.set_leaders([8])
-    assert world.runtime.locate("any", 8).partition == 0
-    assert world.clock.next_deadline_ms is None
+    stage = BatchedStage()
+    stage.write("b")
+    stage.batched.is_unreadable = True
+    stage.fail()
+    stage.batched.is_unreadable = False
+    stage.runtime.set_leaders([8])
+    assert stage.runtime.locate("any", 8).partition == 0
+    assert stage.clock.next_deadline_ms is None
 
 
 def test_inconsistent_log_is_unreadable_on_reload() -> None:
-    world = BatchedStage()
-    world.write("b")
-    world.faults[0] = fault = UnreadableLogError("not ours", "log-0")
-    world.fail()
-    assert world.runtime.unreadable == {0: fault}
+    stage = BatchedStage()
+    stage.write("b")
+    stage.faults[0] = fault = UnreadableLogError("not ours", "log-0")
+    stage.fail()
+    assert stage.runtime.unreadable == {0: fault}
     with pytest.raises(KafkaError):
-        world.runtime.locate("any", 7)
+        stage.runtime.locate("any", 7)
 
 
 def test_pending_writes_are_refused_when_the_topic_is_deleted() -> None:
-    world = BatchedStage()
-    answer = world.write("a")
-    world.runtime.stop()
+    stage = BatchedStage()
+    answer = stage.write("a")
+    stage.runtime.stop()
     assert error_of(answer) is ErrorCode.NOT_COORDINATOR
-    world.window.flush()
-    assert world.batched.entries == []
+    stage.window.flush()
+    assert stage.batched.entries == []
 
 
 def test_full_batch_is_flushed_before_the_next_write() -> None:
-    world = BatchedStage()
-    world.batched.max_batch_bytes = 5_000
+    stage = BatchedStage()
+    stage.batched.max_batch_bytes = 5_000
     for _ in range(20):
-        world.write("a")
-    world.window.flush()
-    sizes = [len(batch) for batch in world.batched.batches]
+        stage.write("a")
+    stage.window.flush()
+    sizes = [len(batch) for batch in stage.batched.batches]
     assert sum(sizes) == 20
     assert len(set(sizes[:-1])) == 1
     assert 1 < sizes[0] < 10
@@ -340,79 +340,79 @@ def many(count: int, value: str = "1") -> CoordinatorResult[str]:
 
 
 def test_the_records_of_a_large_write_are_measured() -> None:
-    world = BatchedStage()
-    world.batched.max_batch_bytes = 8_000
-    world.write("a")
+    stage = BatchedStage()
+    stage.batched.max_batch_bytes = 8_000
+    stage.write("a")
     for _ in range(2):
-        world.ask(many(150))
-    world.write("b")
-    world.window.flush()
-    assert [len(batch) for batch in world.batched.batches] == [1 + 150, 150 + 1]
-    assert world.batched.batches[0][:2] == [(b"a", b"1"), (b"0", b"1")]
+        stage.ask(many(150))
+    stage.write("b")
+    stage.window.flush()
+    assert [len(batch) for batch in stage.batched.batches] == [1 + 150, 150 + 1]
+    assert stage.batched.batches[0][:2] == [(b"a", b"1"), (b"0", b"1")]
 
 
 def test_write_is_refused_with_the_batch_that_had_to_be_flushed_first() -> None:
-    world = BatchedStage()
-    world.batched.max_batch_bytes = 1_000
-    first = world.write("a")
-    world.batched.is_full = True
-    assert error_of(world.write("a")) is error_of(first) is ErrorCode.NOT_COORDINATOR
-    assert world.values == {}
+    stage = BatchedStage()
+    stage.batched.max_batch_bytes = 1_000
+    first = stage.write("a")
+    stage.batched.is_full = True
+    assert error_of(stage.write("a")) is error_of(first) is ErrorCode.NOT_COORDINATOR
+    assert stage.values == {}
 
 
 def test_a_write_too_large_for_any_batch_is_refused_alone() -> None:
-    world = BatchedStage()
-    world.batched.max_batch_bytes = 10_000
-    first = world.write("a")
+    stage = BatchedStage()
+    stage.batched.max_batch_bytes = 10_000
+    first = stage.write("a")
 
     def too_large(records: list[Entry], now_ms: int) -> int:
         if sum(len(value or b"") for _, value in records) > 10_000:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
         return append(records, now_ms)
 
-    append = world.batched.append
-    world.batched.append = too_large  # type: ignore[method-assign]
-    assert error_of(world.ask(many(10, "x" * 1_001))) is ErrorCode.UNKNOWN_SERVER_ERROR
+    append = stage.batched.append
+    stage.batched.append = too_large  # type: ignore[method-assign]
+    assert error_of(stage.ask(many(10, "x" * 1_001))) is ErrorCode.UNKNOWN_SERVER_ERROR
     assert first.value == "done"
-    assert world.values == {"a": "1"}
-    assert world.ask(many(10, "x" * 1_000)).value == "done"
-    assert [len(batch) for batch in world.batched.batches] == [1, 10]
+    assert stage.values == {"a": "1"}
+    assert stage.ask(many(10, "x" * 1_000)).value == "done"
+    assert [len(batch) for batch in stage.batched.batches] == [1, 10]
 
 
 def test_exception_in_a_replay_fails_the_batch_and_reloads_the_state() -> None:
-    world = BatchedStage()
-    world.runtime.write(0, lambda *_: put("a", "before"))
-    pending = world.write("a", "after")
+    stage = BatchedStage()
+    stage.runtime.write(0, lambda *_: put("a", "before"))
+    pending = stage.write("a", "after")
     with pytest.raises(TypeError):
-        world.ask(CoordinatorResult("done", [CoordinatorRecord("b", "1"), broken()]))
+        stage.ask(CoordinatorResult("done", [CoordinatorRecord("b", "1"), broken()]))
     assert error_of(pending) is ErrorCode.UNKNOWN_SERVER_ERROR
-    world.window.flush()
-    assert world.values == {"a": "before"}
-    assert len(world.batched.batches) == 1
+    stage.window.flush()
+    assert stage.values == {"a": "before"}
+    assert len(stage.batched.batches) == 1
 
 
 def test_exception_in_an_append_fails_the_batch_and_is_reported() -> None:
-    world = BatchedStage()
-    world.runtime.write(0, lambda *_: put("a", "before"))
-    pending = world.write("a", "after")
-    world.ask(CoordinatorResult("done", [CoordinatorRecord(7, "a key that is no text")]))
-    world.window.flush()
+    stage = BatchedStage()
+    stage.runtime.write(0, lambda *_: put("a", "before"))
+    pending = stage.write("a", "after")
+    stage.ask(CoordinatorResult("done", [CoordinatorRecord(7, "a key that is no text")]))
+    stage.window.flush()
     assert isinstance(pending.value, AssertionError)
-    assert world.values == {"a": "before"}
-    world.write("a", "next")
-    world.window.flush()
-    assert world.values == {"a": "next"}
+    assert stage.values == {"a": "before"}
+    stage.write("a", "next")
+    stage.window.flush()
+    assert stage.values == {"a": "next"}
 
 
 def test_exception_in_one_effect_does_not_prevent_others() -> None:
-    world = BatchedStage()
+    stage = BatchedStage()
     timer = SetTimer(broken().key, 1_020, "t")  # which no table can keep
-    pending = world.ask(CoordinatorResult("done", [CoordinatorRecord("a", "1")], timers=[timer]))
-    world.ask(CoordinatorResult("done", [CoordinatorRecord("b", "1")], intents=["notify others"]))
-    world.window.flush()
+    pending = stage.ask(CoordinatorResult("done", [CoordinatorRecord("a", "1")], timers=[timer]))
+    stage.ask(CoordinatorResult("done", [CoordinatorRecord("b", "1")], intents=["notify others"]))
+    stage.window.flush()
     assert isinstance(pending.value, TypeError)
-    assert world.carried_out_intents == [("notify others", 2)]
-    assert world.values == {"a": "1", "b": "1"}
+    assert stage.carried_out_intents == [("notify others", 2)]
+    assert stage.values == {"a": "1", "b": "1"}
 
 
 def broken() -> CoordinatorRecord[object, object]:
@@ -446,8 +446,8 @@ def test_no_batch_is_larger_than_it_was_measured(count: int, length: int) -> Non
 
 
 def test_shard_whose_first_write_fails_is_loaded_later() -> None:
-    world = BatchedStage()
-    world.batched.is_full = True
+    stage = BatchedStage()
+    stage.batched.is_full = True
 
     def begin(machine: Register, now_ms: int) -> CoordinatorResult[None]:
         del machine, now_ms
@@ -455,10 +455,10 @@ def test_shard_whose_first_write_fails_is_loaded_later() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Register, "on_loaded", begin)
-        world.write("a")
-        world.window.flush()
+        stage.write("a")
+        stage.window.flush()
         with pytest.raises(KafkaError):
-            world.runtime.locate("any", 7)
-        world.batched.is_full = False
-        world.clock.advance(RELOAD_MS)
-    assert world.values == {"begun": "1"}
+            stage.runtime.locate("any", 7)
+        stage.batched.is_full = False
+        stage.clock.advance(RELOAD_MS)
+    assert stage.values == {"begun": "1"}

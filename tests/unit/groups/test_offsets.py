@@ -282,8 +282,8 @@ class TestIncarnationEpoch:
         assert record.value.incarnation_epoch == -1
 
     def test_a_refused_offset_does_not_affect_the_others(self) -> None:
-        world = ManualGroupCoordinator()
-        world.commit({("t", 0): 1}, incarnation_epoch=5)
-        codes = world.commit({("t", 0): 2, ("t", 1): 3}, incarnation_epoch=4)
+        coordinator = ManualGroupCoordinator()
+        coordinator.commit({("t", 0): 1}, incarnation_epoch=5)
+        codes = coordinator.commit({("t", 0): 2, ("t", 1): 3}, incarnation_epoch=4)
         assert codes == [ErrorCode.INVALID_PARTITION_EPOCH, ErrorCode.NONE]
-        assert world.committed() == {("t", 0): 1, ("t", 1): 3}
+        assert coordinator.committed() == {("t", 0): 1, ("t", 1): 3}

@@ -9,8 +9,8 @@ import pytest
 from kafkalite.groups.session_rules import RENEWALS, RENEWING_CODES, MemberKind
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.testing import Broker
+from tests.conformance.scenario_cluster import ScenarioCluster
 from tests.conformance.scenarios.session_renewals import CASES, outcome
-from tests.conformance.world import World
 from tests.oracle.target import COMMON_CONFIG
 
 if TYPE_CHECKING:
@@ -32,11 +32,13 @@ def broker() -> Iterator[Broker]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.live.__name__)
 def test_session_is_renewed_as_in_the_table(broker: Broker, case: Case) -> None:
     name = case.live.__name__
-    world = World(int(broker.bootstrap_servers.rpartition(":")[2]), name.replace("_", "-"))
+    cluster = ScenarioCluster(
+        int(broker.bootstrap_servers.rpartition(":")[2]), name.replace("_", "-")
+    )
     try:
-        found = outcome(case, world, lambda seconds: broker.clock.advance(seconds=seconds))
+        found = outcome(case, cluster, lambda seconds: broker.clock.advance(seconds=seconds))
     finally:
-        world.close()
+        cluster.close()
     assert found == (case.code, case.renews)
     codes = [row.codes for row in RENEWALS if (row.kind, row.api) == (case.kind, case.api)]
     code = ErrorCode.NONE if name in OF_ONE_PARTITION else case.code

@@ -31,22 +31,24 @@ NO_TYPE = (
 )
 
 
-def records(world: MetadataCluster) -> list[object]:
-    return [decode_metadata_record(value) for _, value in world.log.read_all() if value is not None]
+def records(cluster: MetadataCluster) -> list[object]:
+    return [
+        decode_metadata_record(value) for _, value in cluster.log.read_all() if value is not None
+    ]
 
 
-def acl_records(world: MetadataCluster) -> list[object]:
+def acl_records(cluster: MetadataCluster) -> list[object]:
     kinds = (AccessControlEntryRecord, RemoveAccessControlEntryRecord)
-    return [record for record in records(world) if isinstance(record, kinds)]
+    return [record for record in records(cluster) if isinstance(record, kinds)]
 
 
 def test_a_created_acl_is_a_record_and_in_the_image() -> None:
-    world = MetadataCluster()
-    assert world.controller.create_acls([READ_A]) == [None]
-    assert list(world.image.acls.values()) == [READ_A]
-    (record,) = acl_records(world)
+    cluster = MetadataCluster()
+    assert cluster.controller.create_acls([READ_A]) == [None]
+    assert list(cluster.image.acls.values()) == [READ_A]
+    (record,) = acl_records(cluster)
     assert record == AccessControlEntryRecord(
-        id=next(iter(world.image.acls)),
+        id=next(iter(cluster.image.acls)),
         resource_type=2,
         resource_name="a",
         pattern_type=3,
@@ -55,25 +57,25 @@ def test_a_created_acl_is_a_record_and_in_the_image() -> None:
         operation=3,
         permission_type=3,
     )
-    assert world.restart(1).image.acls == world.image.acls
+    assert cluster.restart(1).image.acls == cluster.image.acls
 
 
 def test_an_acl_that_exists_is_not_created_again() -> None:
-    world = MetadataCluster()
-    world.controller.create_acls([READ_A])
+    cluster = MetadataCluster()
+    cluster.controller.create_acls([READ_A])
     other = READ_A._replace(host="127.0.0.1")
-    assert world.controller.create_acls([READ_A, other, other]) == [None, None, None]
-    assert list(world.image.acls.values()) == [READ_A, other]
+    assert cluster.controller.create_acls([READ_A, other, other]) == [None, None, None]
+    assert list(cluster.image.acls.values()) == [READ_A, other]
 
 
 def test_other_changes_keep_the_same_mapping_of_acls() -> None:
-    world = MetadataCluster()
-    world.controller.create_acls([READ_A])
-    before = world.image.acls
-    world.controller.allocate_producer_ids(1)
-    assert world.image.acls is before
-    world.controller.create_acls([READ_A._replace(host="127.0.0.1")])
-    assert world.image.acls is not before
+    cluster = MetadataCluster()
+    cluster.controller.create_acls([READ_A])
+    before = cluster.image.acls
+    cluster.controller.allocate_producer_ids(1)
+    assert cluster.image.acls is before
+    cluster.controller.create_acls([READ_A._replace(host="127.0.0.1")])
+    assert cluster.image.acls is not before
 
 
 @pytest.mark.parametrize(
@@ -96,47 +98,47 @@ def test_other_changes_keep_the_same_mapping_of_acls() -> None:
 def test_an_invalid_acl_is_refused_and_the_others_are_created(
     change: dict[str, object], message: str
 ) -> None:
-    world = MetadataCluster()
-    error, none = world.controller.create_acls([READ_A._replace(**change), READ_A])  # type: ignore[arg-type]
+    cluster = MetadataCluster()
+    error, none = cluster.controller.create_acls([READ_A._replace(**change), READ_A])  # type: ignore[arg-type]
     assert none is None
     assert error is not None
     assert (error.code, error.message) == (ErrorCode.INVALID_REQUEST, message)
-    assert list(world.image.acls.values()) == [READ_A]
+    assert list(cluster.image.acls.values()) == [READ_A]
 
 
 def test_existing_acls_are_deleted_by_id() -> None:
-    world = MetadataCluster()
+    cluster = MetadataCluster()
     other = READ_A._replace(resource_name="b")
-    world.controller.create_acls([READ_A, other])
-    ids = list(world.image.acls)
-    assert world.controller.delete_acls([ids[0], bytes(16), ids[0], ids[1]]) == {*ids}
-    assert world.controller.delete_acls(ids) == set()
-    assert world.image.acls == {}
-    assert world.restart(1).image.acls == {}
-    assert [type(record) for record in acl_records(world)] == [
+    cluster.controller.create_acls([READ_A, other])
+    ids = list(cluster.image.acls)
+    assert cluster.controller.delete_acls([ids[0], bytes(16), ids[0], ids[1]]) == {*ids}
+    assert cluster.controller.delete_acls(ids) == set()
+    assert cluster.image.acls == {}
+    assert cluster.restart(1).image.acls == {}
+    assert [type(record) for record in acl_records(cluster)] == [
         AccessControlEntryRecord, AccessControlEntryRecord,
         RemoveAccessControlEntryRecord, RemoveAccessControlEntryRecord,
     ]  # fmt: skip
 
 
 def test_too_many_acls_in_one_request_are_refused_as_a_whole() -> None:
-    world = MetadataCluster()
+    cluster = MetadataCluster()
     acls = [READ_A._replace(resource_name=f"{n}") for n in range(MAX_ACLS_PER_REQUEST + 1)]
     with pytest.raises(KafkaError) as refused:
-        world.controller.create_acls(acls)
+        cluster.controller.create_acls(acls)
     assert (refused.value.code, refused.value.message) == (
         ErrorCode.POLICY_VIOLATION,
         "Unable to perform excessively large batch operation.",
     )
-    assert world.image.acls == {}
-    world.controller.create_acls(acls[:-1])
-    world.controller.create_acls(acls[-1:])
+    assert cluster.image.acls == {}
+    cluster.controller.create_acls(acls[:-1])
+    cluster.controller.create_acls(acls[-1:])
     with pytest.raises(KafkaError) as refused:
-        world.controller.delete_acls(world.image.acls)
+        cluster.controller.delete_acls(cluster.image.acls)
     assert refused.value.message == (
         "Cannot remove more than 10000 acls in a single delete operation."
     )
-    assert len(world.image.acls) == MAX_ACLS_PER_REQUEST + 1
+    assert len(cluster.image.acls) == MAX_ACLS_PER_REQUEST + 1
 
 
 LITERAL, PREFIXED, MATCH = PatternType.LITERAL, PatternType.PREFIXED, PatternType.MATCH

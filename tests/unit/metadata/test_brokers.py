@@ -39,42 +39,42 @@ def test_node_with_a_new_rack_registers_again() -> None:
     assert again.image.brokers[1].broker_epoch > first.image.brokers[1].broker_epoch
 
 
-def fields(world: MetadataCluster, node_id: int) -> tuple[int, bool]:
-    broker = world.image.brokers[node_id]
+def fields(cluster: MetadataCluster, node_id: int) -> tuple[int, bool]:
+    broker = cluster.image.brokers[node_id]
     return broker.broker_epoch, broker.is_fenced
 
 
 def test_unregistered_node_is_registered_as_fenced_with_a_new_epoch() -> None:
-    world = MetadataCluster(nodes=(1, 2))
-    world.controller.unregister_broker(2)
-    assert list(world.image.brokers) == [1]
-    world.controller.register_broker(2, "r")
-    assert fields(world, 2) == (3, True)
-    assert world.image.brokers[2].rack == "r"
-    world.controller.unfence(2)
-    assert fields(world, 2) == (3, False)
+    cluster = MetadataCluster(nodes=(1, 2))
+    cluster.controller.unregister_broker(2)
+    assert list(cluster.image.brokers) == [1]
+    cluster.controller.register_broker(2, "r")
+    assert fields(cluster, 2) == (3, True)
+    assert cluster.image.brokers[2].rack == "r"
+    cluster.controller.unfence(2)
+    assert fields(cluster, 2) == (3, False)
 
 
 def test_node_that_starts_again_is_another_incarnation() -> None:
-    world = MetadataCluster(nodes=(1, 2))
-    before = world.image.brokers[2]
-    world.controller.fence(2)
-    world.controller.register_broker(2, None)
-    assert fields(world, 2) == (3, True)
-    world.controller.unfence(2)
-    assert fields(world, 2) == (3, False)
-    assert world.image.brokers[2].incarnation_id != before.incarnation_id
+    cluster = MetadataCluster(nodes=(1, 2))
+    before = cluster.image.brokers[2]
+    cluster.controller.fence(2)
+    cluster.controller.register_broker(2, None)
+    assert fields(cluster, 2) == (3, True)
+    cluster.controller.unfence(2)
+    assert fields(cluster, 2) == (3, False)
+    assert cluster.image.brokers[2].incarnation_id != before.incarnation_id
 
 
 def test_start_registers_all_nodes_with_new_epochs() -> None:
-    world = MetadataCluster(nodes=(1, 2))
-    world.controller.fence(2)
-    again = world.restart(1, 2)
+    cluster = MetadataCluster(nodes=(1, 2))
+    cluster.controller.fence(2)
+    again = cluster.restart(1, 2)
     assert (fields(again, 1), fields(again, 2)) == ((3, False), (4, False))
     version = again.image.version
     assert again.restart(1, 2).image.version == version + 2
     incarnations = {
-        each.image.brokers[1].incarnation_id for each in (world, again, again.restart(1, 2))
+        each.image.brokers[1].incarnation_id for each in (cluster, again, again.restart(1, 2))
     }
     assert len(incarnations) == 3
 
@@ -82,75 +82,75 @@ def test_start_registers_all_nodes_with_new_epochs() -> None:
 def replicated(nodes: int = 3, *, min_isr: int = 1) -> MetadataCluster:
     """Return a cluster in which node 1 leads a partition with replicas on all nodes."""
     node_ids = tuple(range(1, nodes + 1))
-    world = MetadataCluster(nodes=node_ids, min_insync_replicas=f"{min_isr}")
-    world.controller.create_topics([NewTopic(name="t", assignments=((0, node_ids),))])
-    return world
+    cluster = MetadataCluster(nodes=node_ids, min_insync_replicas=f"{min_isr}")
+    cluster.controller.create_topics([NewTopic(name="t", assignments=((0, node_ids),))])
+    return cluster
 
 
-def written(world: MetadataCluster, start: int) -> list[object]:
+def written(cluster: MetadataCluster, start: int) -> list[object]:
     """Return the records of the metadata log from an offset on."""
     serde = MetadataSerde()
-    entries = [serde.decode(key, value) for key, value in list(world.log.read_all())[start:]]
+    entries = [serde.decode(key, value) for key, value in list(cluster.log.read_all())[start:]]
     return [entry.value for entry in entries if entry is not None]
 
 
 def test_shutdown_moves_leaders_before_the_node_is_fenced() -> None:
-    world = replicated()
-    before = world.image.version
-    world.controller.begin_shutdown(1)
-    broker = world.image.brokers[1]
+    cluster = replicated()
+    before = cluster.image.version
+    cluster.controller.begin_shutdown(1)
+    broker = cluster.image.brokers[1]
     assert (broker.is_shutting_down, broker.is_fenced, broker.is_active) == (True, False, False)
-    partition = world.topic("t").partitions[0]
+    partition = cluster.topic("t").partitions[0]
     assert (partition.leader, partition.leader_epoch, partition.isr) == (2, 1, (2, 3))
-    assert world.image.active_brokers == [1, 2, 3]
-    world.controller.begin_shutdown(1)  # no effect
-    world.controller.fence(1)
-    change, move, fencing = written(world, before)
+    assert cluster.image.active_brokers == [1, 2, 3]
+    cluster.controller.begin_shutdown(1)  # no effect
+    cluster.controller.fence(1)
+    change, move, fencing = written(cluster, before)
     assert isinstance(change, BrokerRegistrationChangeRecord)
     assert (change.broker_epoch, change.fenced, change.in_controlled_shutdown) == (1, 0, 1)
     assert isinstance(move, PartitionChangeRecord)
     assert (move.leader, move.isr) == (2, [2, 3])
     assert isinstance(fencing, BrokerRegistrationChangeRecord)
     assert (fencing.fenced, fencing.in_controlled_shutdown) == (1, 0)
-    assert world.image.active_brokers == [2, 3]
+    assert cluster.image.active_brokers == [2, 3]
 
 
 def test_node_that_leads_nothing_is_only_fenced() -> None:
-    world = replicated()
-    before = world.image.version
-    world.controller.begin_shutdown(3)
-    assert world.image.version == before
-    world.controller.fence(3)
-    assert world.topic("t").partitions[0].isr == (1, 2)
+    cluster = replicated()
+    before = cluster.image.version
+    cluster.controller.begin_shutdown(3)
+    assert cluster.image.version == before
+    cluster.controller.fence(3)
+    assert cluster.topic("t").partitions[0].isr == (1, 2)
 
 
 def test_partition_without_another_replica_in_sync_has_no_leader_after_a_shutdown() -> None:
-    world = replicated(2)
-    world.controller.fence(2)
-    world.controller.begin_shutdown(1)
-    partition = world.topic("t").partitions[0]
+    cluster = replicated(2)
+    cluster.controller.fence(2)
+    cluster.controller.begin_shutdown(1)
+    partition = cluster.topic("t").partitions[0]
     assert (partition.leader, partition.leader_epoch, partition.isr) == (NO_LEADER, 1, ())
     assert partition.elr == (1,)
 
 
 @pytest.mark.parametrize("has_crashed", [False, True])
 def test_node_stays_eligible_after_a_shutdown_but_not_after_a_crash(*, has_crashed: bool) -> None:
-    world = replicated(2, min_isr=2)
-    world.controller.fence(2)
-    assert world.topic("t").partitions[0].elr == (2,)
-    world.controller.register_broker(2, None, has_crashed=has_crashed)
-    assert world.topic("t").partitions[0].elr == (() if has_crashed else (2,))
+    cluster = replicated(2, min_isr=2)
+    cluster.controller.fence(2)
+    assert cluster.topic("t").partitions[0].elr == (2,)
+    cluster.controller.register_broker(2, None, has_crashed=has_crashed)
+    assert cluster.topic("t").partitions[0].elr == (() if has_crashed else (2,))
 
 
 def test_replicas_are_not_placed_on_a_node_that_shuts_down() -> None:
-    world = replicated()
-    world.controller.begin_shutdown(1)
-    (created,) = world.controller.create_topics(
+    cluster = replicated()
+    cluster.controller.begin_shutdown(1)
+    (created,) = cluster.controller.create_topics(
         [NewTopic(name="u", partitions=6, replication_factor=2)]
     )
     assert created.error is None
-    assert {node for each in world.topic("u").partitions for node in each.replicas} == {2, 3}
-    (refused,) = world.controller.create_topics(
+    assert {node for each in cluster.topic("u").partitions for node in each.replicas} == {2, 3}
+    (refused,) = cluster.controller.create_topics(
         [NewTopic(name="v", partitions=1, replication_factor=3)]
     )
     assert refused.error is not None
@@ -158,13 +158,13 @@ def test_replicas_are_not_placed_on_a_node_that_shuts_down() -> None:
 
 
 def test_added_node_is_a_member_in_later_starts() -> None:
-    world = MetadataCluster(nodes=(1, 2))
+    cluster = MetadataCluster(nodes=(1, 2))
     listener = RegisteredListener("PLAINTEXT", "h", 9098, security_protocol=0, port_offset=6)
     added = AddedNode({"broker.rack": "r"}, (listener,))
-    world.controller.register_broker(7, "r", added=added)
-    world.controller.unfence(7)
-    assert fields(world, 7) == (3, False)
-    again = world.restart(1)
+    cluster.controller.register_broker(7, "r", added=added)
+    cluster.controller.unfence(7)
+    assert fields(cluster, 7) == (3, False)
+    again = cluster.restart(1)
     assert {
         node_id: (broker.broker_epoch, broker.rack, broker.added)
         for node_id, broker in again.image.brokers.items()
@@ -177,39 +177,39 @@ def test_added_node_is_a_member_in_later_starts() -> None:
 
 @pytest.mark.parametrize("is_unregistered", [False, True])
 def test_removed_node_is_no_member_in_later_starts(*, is_unregistered: bool) -> None:
-    world = MetadataCluster(nodes=(1, 2))
+    cluster = MetadataCluster(nodes=(1, 2))
     if is_unregistered:
-        world.controller.unregister_broker(2)
-    world.controller.remove_broker(2)
-    assert list(world.image.brokers) == [1]
-    again = world.restart(1, 2)
+        cluster.controller.unregister_broker(2)
+    cluster.controller.remove_broker(2)
+    assert list(cluster.image.brokers) == [1]
+    again = cluster.restart(1, 2)
     assert list(again.image.brokers) == [1]
     again.controller.register_broker(2, None, added=AddedNode({}))
     assert list(again.restart(1).image.brokers) == [1, 2]
 
 
 def test_start_without_nodes_is_refused() -> None:
-    world = MetadataCluster(nodes=(1, 2))
-    world.controller.remove_broker(1)
-    before = world.image.version
+    cluster = MetadataCluster(nodes=(1, 2))
+    cluster.controller.remove_broker(1)
+    before = cluster.image.version
     with pytest.raises(NoNodesError, match=r"^all nodes \(1\) were removed from the "):
-        world.restart(1)
-    assert list(world.restart(1, 2).image.brokers) == [2]
-    assert world.image.version == before
+        cluster.restart(1)
+    assert list(cluster.restart(1, 2).image.brokers) == [2]
+    assert cluster.image.version == before
 
 
 def test_start_registers_an_unregistered_node() -> None:
-    world = MetadataCluster(nodes=(1, 2))
-    world.controller.unregister_broker(2)
-    assert fields(world.restart(1, 2), 2) == (4, False)
+    cluster = MetadataCluster(nodes=(1, 2))
+    cluster.controller.unregister_broker(2)
+    assert fields(cluster.restart(1, 2), 2) == (4, False)
 
 
 def test_unregistered_node_leaves_isr_and_leadership_but_keeps_its_replicas() -> None:
-    world = MetadataCluster(nodes=(1, 2, 3))
-    world.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
-    world.controller.create_topics([NewTopic(name="u", assignments=((0, (2,)),))])
-    world.controller.unregister_broker(2)
-    shared, alone = world.topic("t").partitions[0], world.topic("u").partitions[0]
+    cluster = MetadataCluster(nodes=(1, 2, 3))
+    cluster.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
+    cluster.controller.create_topics([NewTopic(name="u", assignments=((0, (2,)),))])
+    cluster.controller.unregister_broker(2)
+    shared, alone = cluster.topic("t").partitions[0], cluster.topic("u").partitions[0]
     assert (shared.leader, shared.replicas, shared.isr) == (1, (1, 2), (1,))
     assert (alone.leader, alone.replicas, alone.isr) == (NO_LEADER, (2,), ())
     assert (alone.elr, alone.last_known_elr) == ((2,), (2,))
@@ -217,23 +217,23 @@ def test_unregistered_node_leaves_isr_and_leadership_but_keeps_its_replicas() ->
 
 def test_fenced_node_remains_eligible_after_it_is_unregistered() -> None:
     """As in Kafka, which removes it from the ISR only."""
-    world = MetadataCluster(nodes=(1, 2))
-    world.controller.create_topics([NewTopic(name="t", assignments=((0, (2,)),))])
-    world.controller.fence(2)
-    before = world.topic("t").partitions[0]
+    cluster = MetadataCluster(nodes=(1, 2))
+    cluster.controller.create_topics([NewTopic(name="t", assignments=((0, (2,)),))])
+    cluster.controller.fence(2)
+    before = cluster.topic("t").partitions[0]
     assert before.elr == (2,)
-    world.controller.unregister_broker(2)
-    assert world.topic("t").partitions[0] == before
-    world.controller.register_broker(2, None)
-    world.controller.unfence(2)
-    after = world.topic("t").partitions[0]
+    cluster.controller.unregister_broker(2)
+    assert cluster.topic("t").partitions[0] == before
+    cluster.controller.register_broker(2, None)
+    cluster.controller.unfence(2)
+    after = cluster.topic("t").partitions[0]
     assert (after.leader, after.isr, after.elr) == (2, (2,), ())
 
 
 def test_unknown_node_is_not_unregistered() -> None:
-    world = MetadataCluster()
+    cluster = MetadataCluster()
     with pytest.raises(KafkaError) as refusal:
-        world.controller.unregister_broker(9)
+        cluster.controller.unregister_broker(9)
     assert (refusal.value.code, refusal.value.message) == (
         ErrorCode.BROKER_ID_NOT_REGISTERED,
         "Broker ID 9 is not currently registered",
@@ -246,10 +246,10 @@ def directory_of(node_id: int) -> bytes:
 
 def written_with_directories(as_version: str | None) -> list[object]:
     """Return all records of two nodes with a topic whose replicas change."""
-    world = MetadataCluster(nodes=(1, 2), directory_of=directory_of, as_version=as_version)
-    world.controller.create_topics([NewTopic(name="t", assignments=((0, (2, 1)),))])
-    world.controller.alter_reassignments([RequestedReassignment("t", 0, (1,))])
-    return written(world, 0)
+    cluster = MetadataCluster(nodes=(1, 2), directory_of=directory_of, as_version=as_version)
+    cluster.controller.create_topics([NewTopic(name="t", assignments=((0, (2, 1)),))])
+    cluster.controller.alter_reassignments([RequestedReassignment("t", 0, (1,))])
+    return written(cluster, 0)
 
 
 def test_registrations_have_features_and_directories() -> None:
@@ -276,9 +276,9 @@ def test_replicas_have_the_directories_of_their_nodes() -> None:
 
 
 def test_a_node_without_a_directory_has_unassigned_replicas() -> None:
-    world = MetadataCluster()
-    world.controller.create_topics([NewTopic(name="t")])
-    records = written(world, 0)
+    cluster = MetadataCluster()
+    cluster.controller.create_topics([NewTopic(name="t")])
+    records = written(cluster, 0)
     (registration,) = (each for each in records if isinstance(each, RegisterBrokerRecord))
     (partition,) = (each for each in records if isinstance(each, PartitionRecord))
     assert (registration.log_dirs, partition.directories) == ([], [ZERO_UUID])

@@ -18,12 +18,12 @@ DEFAULT_CLIENT = (("client-id", None),)
 
 
 def alter(
-    world: MetadataCluster,
+    cluster: MetadataCluster,
     entity: tuple[tuple[str, str | None], ...] = ALICE,
     *values: tuple[str, float | None],
 ) -> str | None:
     """Alter one entity; return its error message, None if there is none."""
-    outcome = world.controller.alter_client_quotas([QuotaAlteration(entity, values)])
+    outcome = cluster.controller.alter_client_quotas([QuotaAlteration(entity, values)])
     (error,) = outcome.values()
     if error is None:
         return None
@@ -31,44 +31,44 @@ def alter(
     return error.message
 
 
-def quota_records(world: MetadataCluster) -> list[ClientQuotaRecord]:
-    values = [value for _, value in world.log.read_all() if value is not None]
+def quota_records(cluster: MetadataCluster) -> list[ClientQuotaRecord]:
+    values = [value for _, value in cluster.log.read_all() if value is not None]
     records = [decode_metadata_record(value) for value in values]
     return [record for record in records if isinstance(record, ClientQuotaRecord)]
 
 
 def test_a_quota_is_a_record_and_in_the_image() -> None:
-    world = MetadataCluster()
-    assert alter(world, ALICE, ("producer_byte_rate", 1024.0)) is None
-    assert dict(world.image.client_quotas) == {frozenset(ALICE): {"producer_byte_rate": 1024.0}}
-    assert quota_records(world) == [
+    cluster = MetadataCluster()
+    assert alter(cluster, ALICE, ("producer_byte_rate", 1024.0)) is None
+    assert dict(cluster.image.client_quotas) == {frozenset(ALICE): {"producer_byte_rate": 1024.0}}
+    assert quota_records(cluster) == [
         ClientQuotaRecord(
             entity=[ClientQuotaRecord.EntityData(entity_type="user", entity_name="alice")],
             key="producer_byte_rate",
             value=1024.0,
         )
     ]
-    assert world.restart(1).image.client_quotas == world.image.client_quotas
+    assert cluster.restart(1).image.client_quotas == cluster.image.client_quotas
 
 
 def test_only_changes_are_written() -> None:
-    world = MetadataCluster()
-    alter(world, DEFAULT_CLIENT, ("request_percentage", 50.0))
-    alter(world, DEFAULT_CLIENT, ("request_percentage", 50.0), ("consumer_byte_rate", None))
-    assert len(quota_records(world)) == 1
-    alter(world, DEFAULT_CLIENT, ("request_percentage", None))
-    assert quota_records(world)[1].remove
-    assert not world.image.client_quotas
-    assert not world.restart(1).image.client_quotas
+    cluster = MetadataCluster()
+    alter(cluster, DEFAULT_CLIENT, ("request_percentage", 50.0))
+    alter(cluster, DEFAULT_CLIENT, ("request_percentage", 50.0), ("consumer_byte_rate", None))
+    assert len(quota_records(cluster)) == 1
+    alter(cluster, DEFAULT_CLIENT, ("request_percentage", None))
+    assert quota_records(cluster)[1].remove
+    assert not cluster.image.client_quotas
+    assert not cluster.restart(1).image.client_quotas
 
 
 def test_images_share_the_quotas_until_one_changes() -> None:
-    world = MetadataCluster()
-    alter(world, ALICE, ("producer_byte_rate", 1.0))
-    before = world.image.client_quotas
-    world.controller.allocate_producer_ids(1)
-    assert world.image.client_quotas is before
-    alter(world, ALICE, ("producer_byte_rate", 2.0))
+    cluster = MetadataCluster()
+    alter(cluster, ALICE, ("producer_byte_rate", 1.0))
+    before = cluster.image.client_quotas
+    cluster.controller.allocate_producer_ids(1)
+    assert cluster.image.client_quotas is before
+    alter(cluster, ALICE, ("producer_byte_rate", 2.0))
     assert before == {frozenset(ALICE): {"producer_byte_rate": 1.0}}
 
 
@@ -103,55 +103,55 @@ def test_images_share_the_quotas_until_one_changes() -> None:
 def test_invalid_quotas_are_refused(
     entity: tuple[tuple[str, str | None], ...], key: str, value: float, message: str
 ) -> None:
-    world = MetadataCluster()
-    assert alter(world, entity, (key, value)) == message
-    assert not quota_records(world)
+    cluster = MetadataCluster()
+    assert alter(cluster, entity, (key, value)) == message
+    assert not quota_records(cluster)
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "::1", "localhost", None])
 def test_addresses_have_a_connection_rate(address: str | None) -> None:
-    world = MetadataCluster()
-    assert alter(world, (("ip", address),), ("connection_creation_rate", 10.0)) is None
+    cluster = MetadataCluster()
+    assert alter(cluster, (("ip", address),), ("connection_creation_rate", 10.0)) is None
 
 
 def test_fractional_percentages_are_valid() -> None:
-    world = MetadataCluster()
-    assert alter(world, ALICE, ("request_percentage", 0.5)) is None
-    assert alter(world, ALICE, ("controller_mutation_rate", 0.5)) is None
+    cluster = MetadataCluster()
+    assert alter(cluster, ALICE, ("request_percentage", 0.5)) is None
+    assert alter(cluster, ALICE, ("controller_mutation_rate", 0.5)) is None
 
 
 def test_an_entity_or_a_key_that_is_given_twice_is_refused() -> None:
-    world = MetadataCluster()
-    message = alter(world, ALICE, ("producer_byte_rate", 1.0), ("producer_byte_rate", 2.0))
+    cluster = MetadataCluster()
+    message = alter(cluster, ALICE, ("producer_byte_rate", 1.0), ("producer_byte_rate", 2.0))
     assert message == "Duplicate quota key producer_byte_rate not updating quota"
     twice = [
         QuotaAlteration(ALICE, (("producer_byte_rate", 1.0),)),
         QuotaAlteration(ALICE, (("producer_byte_rate", 2.0),)),
     ]
-    (error,) = world.controller.alter_client_quotas(twice).values()
+    (error,) = cluster.controller.alter_client_quotas(twice).values()
     assert error is not None
     assert error.code == ErrorCode.INVALID_REQUEST
-    assert world.image.client_quotas[frozenset(ALICE)] == {"producer_byte_rate": 1.0}
+    assert cluster.image.client_quotas[frozenset(ALICE)] == {"producer_byte_rate": 1.0}
 
 
 def test_validation_alone_writes_nothing() -> None:
-    world = MetadataCluster()
+    cluster = MetadataCluster()
     alteration = QuotaAlteration(ALICE, (("producer_byte_rate", 1.0),))
-    outcome = world.controller.alter_client_quotas([alteration], validate_only=True)
+    outcome = cluster.controller.alter_client_quotas([alteration], validate_only=True)
     assert list(outcome.values()) == [None]
-    assert not quota_records(world)
+    assert not quota_records(cluster)
 
 
 def test_too_many_quotas_in_one_request_are_refused() -> None:
-    world = MetadataCluster()
+    cluster = MetadataCluster()
     alterations = [
         QuotaAlteration((("client-id", str(number)),), (("request_percentage", 1.0),))
         for number in range(MAX_RECORDS_PER_REQUEST + 1)
     ]
     with pytest.raises(KafkaError) as refusal:
-        world.controller.alter_client_quotas(alterations)
+        cluster.controller.alter_client_quotas(alterations)
     assert refusal.value.code == ErrorCode.POLICY_VIOLATION
-    assert not quota_records(world)
+    assert not quota_records(cluster)
 
 
 def test_a_quota_must_be_finite() -> None:

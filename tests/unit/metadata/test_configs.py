@@ -17,75 +17,75 @@ GROUP = ConfigResource(ResourceType.GROUP, "g")
 SET, DELETE, APPEND, SUBTRACT = AlterOperation
 
 
-def world_with_topic() -> MetadataCluster:
-    world = MetadataCluster()
-    world.controller.create_topics([NewTopic(name="t")])
-    return world
+def cluster_with_topic() -> MetadataCluster:
+    cluster = MetadataCluster()
+    cluster.controller.create_topics([NewTopic(name="t")])
+    return cluster
 
 
 def alter(
-    world: MetadataCluster,
+    cluster: MetadataCluster,
     resource: ConfigResource,
     *changes: tuple[AlterOperation, str, str | None],
 ) -> tuple[ErrorCode, str | None] | None:
     """Alter one resource; return the error or None."""
     config_changes = [ConfigChange(name, operation, value) for operation, name, value in changes]
-    error = world.controller.alter_configs({resource: config_changes})[resource]
+    error = cluster.controller.alter_configs({resource: config_changes})[resource]
     return None if error is None else (error.code, error.message)
 
 
 def test_setting_is_set_and_deleted() -> None:
-    world = world_with_topic()
-    assert alter(world, TOPIC, (SET, "retention.ms", "5"), (SET, "segment.ms", "6")) is None
-    assert world.image.topic_config("t") == {"retention.ms": "5", "segment.ms": "6"}
-    assert [topic.name for topic in world.last_delta.reconfigured] == ["t"]
-    assert alter(world, TOPIC, (DELETE, "retention.ms", None)) is None
-    assert world.image.topic_config("t") == {"segment.ms": "6"}
+    cluster = cluster_with_topic()
+    assert alter(cluster, TOPIC, (SET, "retention.ms", "5"), (SET, "segment.ms", "6")) is None
+    assert cluster.image.topic_config("t") == {"retention.ms": "5", "segment.ms": "6"}
+    assert [topic.name for topic in cluster.last_delta.reconfigured] == ["t"]
+    assert alter(cluster, TOPIC, (DELETE, "retention.ms", None)) is None
+    assert cluster.image.topic_config("t") == {"segment.ms": "6"}
 
 
 def test_unchanged_setting_writes_no_record() -> None:
-    world = world_with_topic()
-    alter(world, TOPIC, (SET, "retention.ms", "5"))
-    entries = len(world.log.entries)
-    assert alter(world, TOPIC, (SET, "retention.ms", "5"), (DELETE, "segment.ms", None)) is None
-    assert len(world.log.entries) == entries
+    cluster = cluster_with_topic()
+    alter(cluster, TOPIC, (SET, "retention.ms", "5"))
+    entries = len(cluster.log.entries)
+    assert alter(cluster, TOPIC, (SET, "retention.ms", "5"), (DELETE, "segment.ms", None)) is None
+    assert len(cluster.log.entries) == entries
 
 
 def test_append_and_subtract_start_from_the_default() -> None:
-    world = world_with_topic()
-    alter(world, TOPIC, (APPEND, "cleanup.policy", "compact"))
-    assert world.image.topic_config("t") == {"cleanup.policy": "delete,compact"}
-    alter(world, TOPIC, (APPEND, "cleanup.policy", "compact,"))
-    alter(world, TOPIC, (SUBTRACT, "cleanup.policy", "delete"))
-    assert world.image.topic_config("t") == {"cleanup.policy": "compact"}
-    alter(world, TOPIC, (SUBTRACT, "cleanup.policy", "compact"))
-    assert world.image.topic_config("t") == {"cleanup.policy": ""}
+    cluster = cluster_with_topic()
+    alter(cluster, TOPIC, (APPEND, "cleanup.policy", "compact"))
+    assert cluster.image.topic_config("t") == {"cleanup.policy": "delete,compact"}
+    alter(cluster, TOPIC, (APPEND, "cleanup.policy", "compact,"))
+    alter(cluster, TOPIC, (SUBTRACT, "cleanup.policy", "delete"))
+    assert cluster.image.topic_config("t") == {"cleanup.policy": "compact"}
+    alter(cluster, TOPIC, (SUBTRACT, "cleanup.policy", "compact"))
+    assert cluster.image.topic_config("t") == {"cleanup.policy": ""}
 
 
 def test_validate_only_sets_nothing() -> None:
-    world = world_with_topic()
+    cluster = cluster_with_topic()
     changes = [ConfigChange("retention.ms", SET, "5")]
-    assert world.controller.alter_configs({TOPIC: changes}, validate_only=True) == {TOPIC: None}
-    assert world.image.topic_config("t") == {}
+    assert cluster.controller.alter_configs({TOPIC: changes}, validate_only=True) == {TOPIC: None}
+    assert cluster.image.topic_config("t") == {}
 
 
 def test_replace_deletes_omitted_keys() -> None:
-    world = world_with_topic()
-    alter(world, TOPIC, (SET, "retention.ms", "5"), (SET, "segment.ms", "6"))
-    assert world.controller.replace_configs({TOPIC: {"retention.ms": "7"}}) == {TOPIC: None}
-    assert world.image.topic_config("t") == {"retention.ms": "7"}
+    cluster = cluster_with_topic()
+    alter(cluster, TOPIC, (SET, "retention.ms", "5"), (SET, "segment.ms", "6"))
+    assert cluster.controller.replace_configs({TOPIC: {"retention.ms": "7"}}) == {TOPIC: None}
+    assert cluster.image.topic_config("t") == {"retention.ms": "7"}
 
 
 def test_each_resource_succeeds_or_fails_on_its_own() -> None:
-    world = world_with_topic()
-    outcome = world.controller.alter_configs(
+    cluster = cluster_with_topic()
+    outcome = cluster.controller.alter_configs(
         {
             ConfigResource(ResourceType.TOPIC, "nope"): [ConfigChange("retention.ms", SET, "5")],
             TOPIC: [ConfigChange("retention.ms", SET, "5")],
         }
     )
     assert [error is None for error in outcome.values()] == [False, True]
-    assert world.image.topic_config("t") == {"retention.ms": "5"}
+    assert cluster.image.topic_config("t") == {"retention.ms": "5"}
 
 
 REFUSED = [
@@ -195,80 +195,80 @@ def test_refusals_have_kafkas_codes_and_messages(
     code: ErrorCode,
     message: str,
 ) -> None:
-    world = world_with_topic()
-    entries = len(world.log.entries)
-    assert alter(world, resource, change) == (code, message)
-    assert len(world.log.entries) == entries
+    cluster = cluster_with_topic()
+    entries = len(cluster.log.entries)
+    assert alter(cluster, resource, change) == (code, message)
+    assert len(cluster.log.entries) == entries
 
 
 def test_new_cluster_stores_min_insync_replicas_in_the_metadata() -> None:
     """KIP-966: the properties file is read once, when the cluster is created."""
-    world = MetadataCluster(min_insync_replicas="2")
-    assert world.image.config_of(ResourceType.BROKER, "") == {"min.insync.replicas": "2"}
-    assert alter(world, ALL_BROKERS, (SET, "min.insync.replicas", "1")) is None
-    assert world.config.int("min.insync.replicas") == 1
+    cluster = MetadataCluster(min_insync_replicas="2")
+    assert cluster.image.config_of(ResourceType.BROKER, "") == {"min.insync.replicas": "2"}
+    assert alter(cluster, ALL_BROKERS, (SET, "min.insync.replicas", "1")) is None
+    assert cluster.config.int("min.insync.replicas") == 1
 
 
 def test_node_setting_precedes_cluster_default_and_file() -> None:
-    world = MetadataCluster(message_max_bytes="1000")
-    alter(world, ALL_BROKERS, (SET, "message.max.bytes", "2000"))
-    assert world.config.int("message.max.bytes") == 2000
-    alter(world, NODE, (SET, "message.max.bytes", "3000"))
-    assert world.config.int("message.max.bytes") == 3000
-    alter(world, NODE, (DELETE, "message.max.bytes", None))
-    alter(world, ALL_BROKERS, (DELETE, "message.max.bytes", None))
-    assert world.config.int("message.max.bytes") == 1000
+    cluster = MetadataCluster(message_max_bytes="1000")
+    alter(cluster, ALL_BROKERS, (SET, "message.max.bytes", "2000"))
+    assert cluster.config.int("message.max.bytes") == 2000
+    alter(cluster, NODE, (SET, "message.max.bytes", "3000"))
+    assert cluster.config.int("message.max.bytes") == 3000
+    alter(cluster, NODE, (DELETE, "message.max.bytes", None))
+    alter(cluster, ALL_BROKERS, (DELETE, "message.max.bytes", None))
+    assert cluster.config.int("message.max.bytes") == 1000
 
 
 def test_group_setting_applies_at_once_and_after_a_restart() -> None:
-    world = MetadataCluster()
-    alter(world, GROUP, (SET, "consumer.session.timeout.ms", "46000"))
-    for each in (world, world.restart(1)):
+    cluster = MetadataCluster()
+    alter(cluster, GROUP, (SET, "consumer.session.timeout.ms", "46000"))
+    for each in (cluster, cluster.restart(1)):
         assert each.config.group_int("g", "consumer.session.timeout.ms") == 46000
 
 
-def eligible(world: MetadataCluster) -> dict[str, tuple[int, ...]]:
+def eligible(cluster: MetadataCluster) -> dict[str, tuple[int, ...]]:
     """Return the eligible leader replicas of each topic's partition."""
-    return {name: topic.partitions[0].elr for name, topic in world.image.topics.items()}
+    return {name: topic.partitions[0].elr for name, topic in cluster.image.topics.items()}
 
 
-def world_with_eligible_replicas() -> MetadataCluster:
-    world = MetadataCluster(nodes=(1, 2), min_insync_replicas="2")
-    world.controller.create_topics(
+def cluster_with_eligible_replicas() -> MetadataCluster:
+    cluster = MetadataCluster(nodes=(1, 2), min_insync_replicas="2")
+    cluster.controller.create_topics(
         [NewTopic(name=name, assignments=((0, (1, 2)),)) for name in ("t", "u")]
     )
-    world.controller.fence(2)
-    return world
+    cluster.controller.fence(2)
+    return cluster
 
 
 def test_change_of_min_insync_replicas_clears_eligible_replicas_of_the_topic() -> None:
-    world = world_with_eligible_replicas()
-    assert eligible(world) == {"t": (2,), "u": (2,)}
-    before = world.topic("t").partitions[0]
-    assert alter(world, TOPIC, (SET, "retention.ms", "1000")) is None
-    assert eligible(world) == {"t": (2,), "u": (2,)}
-    assert alter(world, TOPIC, (SET, "min.insync.replicas", "1")) is None
-    assert eligible(world) == {"t": (), "u": (2,)}
-    after = world.topic("t").partitions[0]
+    cluster = cluster_with_eligible_replicas()
+    assert eligible(cluster) == {"t": (2,), "u": (2,)}
+    before = cluster.topic("t").partitions[0]
+    assert alter(cluster, TOPIC, (SET, "retention.ms", "1000")) is None
+    assert eligible(cluster) == {"t": (2,), "u": (2,)}
+    assert alter(cluster, TOPIC, (SET, "min.insync.replicas", "1")) is None
+    assert eligible(cluster) == {"t": (), "u": (2,)}
+    after = cluster.topic("t").partitions[0]
     assert after == before._replace(elr=(), partition_epoch=before.partition_epoch + 1)
 
 
 def test_change_of_min_insync_replicas_of_all_nodes_clears_all_eligible_replicas() -> None:
-    world = world_with_eligible_replicas()
-    assert alter(world, ALL_BROKERS, (SET, "min.insync.replicas", "1")) is None
-    assert eligible(world) == {"t": (), "u": ()}
+    cluster = cluster_with_eligible_replicas()
+    assert alter(cluster, ALL_BROKERS, (SET, "min.insync.replicas", "1")) is None
+    assert eligible(cluster) == {"t": (), "u": ()}
 
 
 def test_validation_of_min_insync_replicas_clears_nothing() -> None:
-    world = world_with_eligible_replicas()
+    cluster = cluster_with_eligible_replicas()
     change = ConfigChange("min.insync.replicas", SET, "1")
-    assert world.controller.alter_configs({TOPIC: [change]}, validate_only=True) == {TOPIC: None}
-    assert eligible(world) == {"t": (2,), "u": (2,)}
+    assert cluster.controller.alter_configs({TOPIC: [change]}, validate_only=True) == {TOPIC: None}
+    assert eligible(cluster) == {"t": (2,), "u": (2,)}
 
 
 def test_settings_of_the_first_node_remain_in_effect_while_it_is_fenced() -> None:
-    world = MetadataCluster(nodes=(1, 2))
-    assert alter(world, NODE, (SET, "message.max.bytes", "7")) is None
-    world.controller.fence(1)
-    assert alter(world, ALL_BROKERS, (SET, "log.retention.ms", "5")) is None
-    assert world.config.int("message.max.bytes") == 7
+    cluster = MetadataCluster(nodes=(1, 2))
+    assert alter(cluster, NODE, (SET, "message.max.bytes", "7")) is None
+    cluster.controller.fence(1)
+    assert alter(cluster, ALL_BROKERS, (SET, "log.retention.ms", "5")) is None
+    assert cluster.config.int("message.max.bytes") == 7

@@ -42,89 +42,89 @@ def test_start_notifies_listeners_once() -> None:
 
 
 def test_listeners_are_called_after_each_change() -> None:
-    world = MetadataCluster()
+    cluster = MetadataCluster()
     seen: list[bool] = []
-    world.controller.subscribe(lambda image, _: seen.append(world.image is image))
-    world.controller.create_topics([NewTopic(name="t")])
+    cluster.controller.subscribe(lambda image, _: seen.append(cluster.image is image))
+    cluster.controller.create_topics([NewTopic(name="t")])
     assert seen == [True]
-    assert world.last_delta.created == (world.topic("t"),)
+    assert cluster.last_delta.created == (cluster.topic("t"),)
 
 
 def test_internal_topic_is_created_once() -> None:
-    world = MetadataCluster(offsets_topic_num_partitions="3")
-    world.controller.ensure_internal_topic(OFFSETS_TOPIC)
-    assert len(world.topic(OFFSETS_TOPIC).partitions) == 3
-    version = world.image.version
-    world.controller.ensure_internal_topic(OFFSETS_TOPIC)
-    assert world.image.version == version
+    cluster = MetadataCluster(offsets_topic_num_partitions="3")
+    cluster.controller.ensure_internal_topic(OFFSETS_TOPIC)
+    assert len(cluster.topic(OFFSETS_TOPIC).partitions) == 3
+    version = cluster.image.version
+    cluster.controller.ensure_internal_topic(OFFSETS_TOPIC)
+    assert cluster.image.version == version
 
 
 @pytest.mark.parametrize("is_full", [True, False])
 def test_failed_creation_of_an_internal_topic_is_reported(is_full: bool) -> None:  # noqa: FBT001
-    world = MetadataCluster(offsets_topic_replication_factor="1" if is_full else "9")
-    world.log.next_error = OSError(28, "no room") if is_full else None
+    cluster = MetadataCluster(offsets_topic_replication_factor="1" if is_full else "9")
+    cluster.log.next_error = OSError(28, "no room") if is_full else None
     with pytest.raises(KafkaError) as refused:
-        world.controller.ensure_internal_topic(OFFSETS_TOPIC)
+        cluster.controller.ensure_internal_topic(OFFSETS_TOPIC)
     assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert OFFSETS_TOPIC not in world.image.topics
+    assert OFFSETS_TOPIC not in cluster.image.topics
 
 
 def test_old_image_does_not_change() -> None:
-    world = MetadataCluster()
-    before = world.image
-    world.controller.create_topics([NewTopic(name="t")])
+    cluster = MetadataCluster()
+    before = cluster.image
+    cluster.controller.create_topics([NewTopic(name="t")])
     assert "t" not in before.topics
-    assert world.image.version > before.version
+    assert cluster.image.version > before.version
 
 
 def test_delta_of_a_deletion_has_the_topic() -> None:
-    world = MetadataCluster()
-    world.controller.create_topics([NewTopic(name="t", partitions=2)])
-    topic = world.topic("t")
-    assert world.controller.delete_topics([topic.topic_id]) == {topic.topic_id: None}
-    assert world.last_delta == MetadataDelta(deleted=(topic,))
+    cluster = MetadataCluster()
+    cluster.controller.create_topics([NewTopic(name="t", partitions=2)])
+    topic = cluster.topic("t")
+    assert cluster.controller.delete_topics([topic.topic_id]) == {topic.topic_id: None}
+    assert cluster.last_delta == MetadataDelta(deleted=(topic,))
 
 
 def test_failed_append_changes_nothing() -> None:
-    world = MetadataCluster()
-    changes = len(world.changes)
-    world.log.next_error = OSError(28, "no room")
+    cluster = MetadataCluster()
+    changes = len(cluster.changes)
+    cluster.log.next_error = OSError(28, "no room")
     with pytest.raises(KafkaError) as refused:
-        world.controller.create_topics([NewTopic(name="t")])
+        cluster.controller.create_topics([NewTopic(name="t")])
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert refused.value.message == "no room"
-    assert (world.image.topics, len(world.changes)) == ({}, changes)
-    world.controller.create_topics([NewTopic(name="t")])
-    assert "t" in world.image.topics
+    assert (cluster.image.topics, len(cluster.changes)) == ({}, changes)
+    cluster.controller.create_topics([NewTopic(name="t")])
+    assert "t" in cluster.image.topics
 
 
 def test_change_of_a_leader_is_synced_before_listeners_are_called() -> None:
-    world = MetadataCluster(nodes=(1, 2))
+    cluster = MetadataCluster(nodes=(1, 2))
     flushed: list[bool] = []
-    world.controller.subscribe(
-        lambda *_: flushed.append(world.log.flushed_count == len(world.log.entries))
+    cluster.controller.subscribe(
+        lambda *_: flushed.append(cluster.log.flushed_count == len(cluster.log.entries))
     )
-    world.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
-    world.controller.alter_configs({})
-    topic_id = world.topic("t").topic_id
-    world.controller.alter_isr([(topic_id, 0, (1,))])
-    world.controller.alter_isr([(topic_id, 0, (1, 2))])
-    world.controller.move_leader("t", 0, 2)
-    world.controller.fence(2)
+    cluster.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
+    cluster.controller.alter_configs({})
+    topic_id = cluster.topic("t").topic_id
+    cluster.controller.alter_isr([(topic_id, 0, (1,))])
+    cluster.controller.alter_isr([(topic_id, 0, (1, 2))])
+    cluster.controller.move_leader("t", 0, 2)
+    cluster.controller.fence(2)
     assert flushed == [False, False, False, True, True]
 
 
 def test_change_of_a_leader_that_cannot_be_synced_takes_effect() -> None:
     """It is in the log, so the next start would apply it to all that was done since."""
-    world = MetadataCluster(nodes=(1, 2))
-    world.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
-    world.log.next_flush_error = OSError(28, "no room")
+    cluster = MetadataCluster(nodes=(1, 2))
+    cluster.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
+    cluster.log.next_flush_error = OSError(28, "no room")
     with pytest.raises(KafkaError) as refused:
-        world.controller.move_leader("t", 0, 2)
+        cluster.controller.move_leader("t", 0, 2)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert world.topic("t").partitions[0].leader == 2
-    assert world.last_delta.changed == (world.topic("t"),)
-    assert world.restart(1, 2).topic("t") == world.topic("t")
+    assert cluster.topic("t").partitions[0].leader == 2
+    assert cluster.last_delta.changed == (cluster.topic("t"),)
+    assert cluster.restart(1, 2).topic("t") == cluster.topic("t")
 
 
 def test_start_that_changes_leaders_is_synced() -> None:
@@ -135,26 +135,26 @@ def test_start_that_changes_leaders_is_synced() -> None:
 
 
 def test_all_listeners_are_called_although_one_fails() -> None:
-    world = MetadataCluster()
+    cluster = MetadataCluster()
     notified: list[str] = []
 
     def fail(*_: object) -> None:
         raise OSError(28, "no room")
 
-    world.controller.subscribe(fail)
-    world.controller.subscribe(lambda image, _: notified.extend(image.topics))
+    cluster.controller.subscribe(fail)
+    cluster.controller.subscribe(lambda image, _: notified.extend(image.topics))
     with pytest.raises(KafkaError) as refused:
-        world.controller.create_topics([NewTopic(name="t")])
+        cluster.controller.create_topics([NewTopic(name="t")])
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert notified == ["t"]
-    assert "t" in world.image.topics
+    assert "t" in cluster.image.topics
 
 
 def test_decision_without_records_calls_no_listener() -> None:
-    world = MetadataCluster()
-    changes = len(world.changes)
-    world.controller.create_topics([NewTopic(name=".")])
-    assert len(world.changes) == changes
+    cluster = MetadataCluster()
+    changes = len(cluster.changes)
+    cluster.controller.create_topics([NewTopic(name=".")])
+    assert len(cluster.changes) == changes
 
 
 ID = bytes(range(16))
@@ -187,7 +187,7 @@ def test_other_records_are_skipped() -> None:
 
 
 def test_change_by_a_listener_is_published_to_all_listeners_in_order() -> None:
-    world = MetadataCluster()
+    cluster = MetadataCluster()
     received: dict[str, list[tuple[int, list[str]]]] = {"first": [], "last": []}
 
     def note(listener: str, image: MetadataImage) -> None:
@@ -195,22 +195,22 @@ def test_change_by_a_listener_is_published_to_all_listeners_in_order() -> None:
 
     def first(image: MetadataImage, _: MetadataDelta) -> None:
         note("first", image)
-        if "u" not in world.image.topics:
-            world.controller.create_topics([NewTopic(name="u")])
-            assert "u" in world.image.topics
+        if "u" not in cluster.image.topics:
+            cluster.controller.create_topics([NewTopic(name="u")])
+            assert "u" in cluster.image.topics
 
-    world.controller.subscribe(first)
-    world.controller.subscribe(lambda image, _: note("last", image))
-    world.controller.create_topics([NewTopic(name="t")])
+    cluster.controller.subscribe(first)
+    cluster.controller.subscribe(lambda image, _: note("last", image))
+    cluster.controller.create_topics([NewTopic(name="t")])
     assert received["first"] == received["last"]
     assert [topics for _, topics in received["last"]] == [["t"], ["t", "u"]]
 
 
-def paused_creation(world: MetadataCluster, outcomes: list[object]) -> Worker:
+def paused_creation(cluster: MetadataCluster, outcomes: list[object]) -> Worker:
     """Return a worker that creates topic "paused" and has paused before its publication."""
 
     def create() -> None:
-        outcomes.extend(world.controller.create_topics([NewTopic(name="paused")], may_pause=True))
+        outcomes.extend(cluster.controller.create_topics([NewTopic(name="paused")], may_pause=True))
 
     worker = Worker()
     worker.task = create
@@ -219,55 +219,55 @@ def paused_creation(world: MetadataCluster, outcomes: list[object]) -> Worker:
 
 
 def test_decision_between_a_change_and_its_publication_knows_the_change() -> None:
-    world = MetadataCluster()
-    before = world.image
+    cluster = MetadataCluster()
+    before = cluster.image
     outcomes: list[object] = []
-    worker = paused_creation(world, outcomes)
-    assert world.image is before
-    same, other = world.controller.create_topics([NewTopic(name="paused"), NewTopic(name="t")])
+    worker = paused_creation(cluster, outcomes)
+    assert cluster.image is before
+    same, other = cluster.controller.create_topics([NewTopic(name="paused"), NewTopic(name="t")])
     assert same.error is not None
     assert same.error.code is ErrorCode.TOPIC_ALREADY_EXISTS
     assert other.error is None
     # It publishes both changes.
-    assert [topic.name for topic in world.last_delta.created] == ["paused", "t"]
-    published = world.image
+    assert [topic.name for topic in cluster.last_delta.created] == ["paused", "t"]
+    published = cluster.image
     assert worker.take_turn(inf) is None
     (created,) = outcomes
     assert isinstance(created, TopicCreation)
     assert created.error is None
-    assert world.image.topics == published.topics
-    assert world.image.version == published.version
-    assert world.last_delta.created == ()
+    assert cluster.image.topics == published.topics
+    assert cluster.image.version == published.version
+    assert cluster.last_delta.created == ()
 
 
 def test_change_is_published_although_its_client_disconnects() -> None:
-    world = MetadataCluster()
-    paused_creation(world, []).end()
-    assert [topic.name for topic in world.last_delta.created] == ["paused"]
+    cluster = MetadataCluster()
+    paused_creation(cluster, []).end()
+    assert [topic.name for topic in cluster.last_delta.created] == ["paused"]
 
 
 def test_change_that_was_not_published_takes_effect_at_the_next_start() -> None:
-    world = MetadataCluster()
-    worker = paused_creation(world, [])
-    assert "paused" in world.restart(1).image.topics
+    cluster = MetadataCluster()
+    worker = paused_creation(cluster, [])
+    assert "paused" in cluster.restart(1).image.topics
     worker.end()
 
 
 def test_deferred_change_is_made_after_all_published_ones() -> None:
-    world = MetadataCluster()
+    cluster = MetadataCluster()
     seen: list[list[str]] = []
 
     def create(name: str) -> None:
-        if name not in world.image.topics:
-            world.controller.create_topics([NewTopic(name=name)])
+        if name not in cluster.image.topics:
+            cluster.controller.create_topics([NewTopic(name=name)])
 
     def listen(image: MetadataImage, _: MetadataDelta) -> None:
         seen.append(sorted(image.topics))
         if len(seen) == 1:
-            world.controller.defer(lambda: create("v"))
+            cluster.controller.defer(lambda: create("v"))
             create("u")
 
-    world.controller.subscribe(listen)
+    cluster.controller.subscribe(listen)
     create("t")
     assert seen == [["t"], ["t", "u"], ["t", "u", "v"]]
 

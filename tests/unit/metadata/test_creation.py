@@ -11,40 +11,40 @@ from tests.cluster.metadata import MetadataCluster, code_of
 
 
 def test_topic_is_created_with_its_settings() -> None:
-    world = MetadataCluster(nodes=(1, 2, 3))
-    (made,) = world.controller.create_topics(
+    cluster = MetadataCluster(nodes=(1, 2, 3))
+    (made,) = cluster.controller.create_topics(
         [NewTopic(name="t", partitions=4, replication_factor=2, configs={"retention.ms": "5"})]
     )
-    topic = world.topic("t")
+    topic = cluster.topic("t")
     assert made.error is None
     assert (made.topic_id, made.partitions, made.replication_factor) == (topic.topic_id, 4, 2)
-    assert world.image.topics_by_id[topic.topic_id] is topic
+    assert cluster.image.topics_by_id[topic.topic_id] is topic
     assert [partition.index for partition in topic.partitions] == [0, 1, 2, 3]
     for partition in topic.partitions:
         assert partition.leader == partition.replicas[0]
         assert partition.isr == partition.replicas
         assert (partition.leader_epoch, partition.partition_epoch) == (0, 0)
-    assert world.image.topic_config("t") == {"retention.ms": "5"}
+    assert cluster.image.topic_config("t") == {"retention.ms": "5"}
 
 
 def test_omitted_counts_are_the_brokers_defaults() -> None:
-    world = MetadataCluster(nodes=(1, 2), num_partitions="3", default_replication_factor="2")
-    (made,) = world.controller.create_topics([NewTopic(name="t")])
+    cluster = MetadataCluster(nodes=(1, 2), num_partitions="3", default_replication_factor="2")
+    (made,) = cluster.controller.create_topics([NewTopic(name="t")])
     assert (made.partitions, made.replication_factor) == (3, 2)
 
 
 def test_validate_only_creates_nothing() -> None:
-    world = MetadataCluster()
-    (made,) = world.controller.create_topics([NewTopic(name="t")], validate_only=True)
+    cluster = MetadataCluster()
+    (made,) = cluster.controller.create_topics([NewTopic(name="t")], validate_only=True)
     assert made.error is None
-    assert "t" not in world.image.topics
+    assert "t" not in cluster.image.topics
 
 
 def test_invalid_topic_does_not_affect_the_others() -> None:
-    world = MetadataCluster()
-    outcome = world.controller.create_topics([NewTopic(name="a b"), NewTopic(name="good")])
+    cluster = MetadataCluster()
+    outcome = cluster.controller.create_topics([NewTopic(name="a b"), NewTopic(name="good")])
     assert [code_of(each.error) for each in outcome] == [ErrorCode.INVALID_TOPIC_EXCEPTION, None]
-    assert list(world.image.topics) == ["good"]
+    assert list(cluster.image.topics) == ["good"]
 
 
 REFUSED = [
@@ -129,81 +129,81 @@ REFUSED = [
 def test_refusals_have_kafkas_codes_and_messages(
     new: NewTopic, code: ErrorCode, message: str
 ) -> None:
-    world = MetadataCluster(nodes=(1, 2))
-    world.controller.create_topics([NewTopic(name="there"), NewTopic(name="like.this")])
-    entries = len(world.log.entries)
-    (outcome,) = world.controller.create_topics([new])
+    cluster = MetadataCluster(nodes=(1, 2))
+    cluster.controller.create_topics([NewTopic(name="there"), NewTopic(name="like.this")])
+    entries = len(cluster.log.entries)
+    (outcome,) = cluster.controller.create_topics([new])
     assert outcome.error is not None
     assert (outcome.error.code, outcome.error.message) == (code, message)
-    assert len(world.log.entries) == entries
+    assert len(cluster.log.entries) == entries
 
 
 def test_topics_of_one_request_may_collide_as_they_may_in_kafka() -> None:
-    world = MetadataCluster()
-    outcome = world.controller.create_topics([NewTopic(name="a.b"), NewTopic(name="a_b")])
+    cluster = MetadataCluster()
+    outcome = cluster.controller.create_topics([NewTopic(name="a.b"), NewTopic(name="a_b")])
     assert [each.error for each in outcome] == [None, None]
 
 
 def test_manual_assignment_is_used_unchanged() -> None:
-    world = MetadataCluster(nodes=(1, 2, 3))
-    world.controller.create_topics([NewTopic(name="t", assignments=((1, (3, 1)), (0, (2, 3))))])
-    assert [each.replicas for each in world.topic("t").partitions] == [(2, 3), (3, 1)]
+    cluster = MetadataCluster(nodes=(1, 2, 3))
+    cluster.controller.create_topics([NewTopic(name="t", assignments=((1, (3, 1)), (0, (2, 3))))])
+    assert [each.replicas for each in cluster.topic("t").partitions] == [(2, 3), (3, 1)]
 
 
 def test_a_request_for_too_many_partitions_is_refused() -> None:
-    world = MetadataCluster()
+    cluster = MetadataCluster()
     topics = [NewTopic(name=f"t{index}", partitions=6_000) for index in range(2)]
     with pytest.raises(KafkaError) as refusal:
-        world.controller.create_topics(topics)
+        cluster.controller.create_topics(topics)
     assert refusal.value.code is ErrorCode.POLICY_VIOLATION
-    assert world.image.topics == {}
+    assert cluster.image.topics == {}
 
 
-def shut_down(world: MetadataCluster, node_id: int) -> None:
+def shut_down(cluster: MetadataCluster, node_id: int) -> None:
     """Begin a controlled shutdown, whose record is written only for a node that leads."""
-    world.controller.create_topics([NewTopic(name="led", assignments=((0, (node_id,)),))])
-    world.controller.begin_shutdown(node_id)
-    assert world.image.brokers[node_id].is_shutting_down
+    cluster.controller.create_topics([NewTopic(name="led", assignments=((0, (node_id,)),))])
+    cluster.controller.begin_shutdown(node_id)
+    assert cluster.image.brokers[node_id].is_shutting_down
 
 
 @pytest.mark.parametrize("is_shut_down", [False, True], ids=["failed", "shut down"])
 def test_a_fenced_node_follows_but_is_not_in_sync(*, is_shut_down: bool) -> None:
-    world = MetadataCluster(nodes=(1, 2, 3))
+    cluster = MetadataCluster(nodes=(1, 2, 3))
     if is_shut_down:
-        shut_down(world, 2)
-    world.controller.fence(2)
-    world.controller.create_topics(
+        shut_down(cluster, 2)
+    cluster.controller.fence(2)
+    cluster.controller.create_topics(
         [
             NewTopic(name="t", partitions=4, replication_factor=3),
             NewTopic(name="manual", assignments=((0, (2, 3)),)),
         ]
     )
-    for partition in world.topic("t").partitions:
+    for partition in cluster.topic("t").partitions:
         assert partition.replicas[2] == 2
         assert partition.isr == partition.replicas[:2]
         assert partition.leader == partition.replicas[0]
-    (manual,) = world.topic("manual").partitions
+    (manual,) = cluster.topic("manual").partitions
     assert (manual.replicas, manual.isr, manual.leader) == ((2, 3), (3,), 3)
 
 
 def test_a_node_that_is_shutting_down_gets_no_replicas() -> None:
-    world = MetadataCluster(nodes=(1, 2))
-    shut_down(world, 1)
-    one, two = world.controller.create_topics(
+    cluster = MetadataCluster(nodes=(1, 2))
+    shut_down(cluster, 1)
+    one, two = cluster.controller.create_topics(
         [NewTopic(name="one", replication_factor=1), NewTopic(name="two", replication_factor=2)]
     )
     assert one.error is None
-    assert world.topic("one").partitions[0].replicas == (2,)
+    assert cluster.topic("one").partitions[0].replicas == (2,)
     assert two.error is not None
     assert two.error.code is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 def test_replicas_on_fenced_nodes_only_are_refused() -> None:
-    world = MetadataCluster(nodes=(1, 2, 3))
-    world.controller.fence(2)
-    world.controller.fence(3)
+    cluster = MetadataCluster(nodes=(1, 2, 3))
+    cluster.controller.fence(2)
+    cluster.controller.fence(3)
     new_topic = NewTopic(name="t", assignments=((0, (1, 2)), (1, (2, 3))))
-    (creation,) = world.controller.create_topics([new_topic])
+    (creation,) = cluster.controller.create_topics([new_topic])
     assert creation.error is not None
     assert (creation.error.code, creation.error.message) == (
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -215,13 +215,13 @@ def test_replicas_on_fenced_nodes_only_are_refused() -> None:
 
 
 def test_registered_nodes_limit_the_replication_factor_also_if_they_are_fenced() -> None:
-    world = MetadataCluster(nodes=(1, 2, 3))
-    world.controller.fence(2)
-    world.controller.unregister_broker(3)
+    cluster = MetadataCluster(nodes=(1, 2, 3))
+    cluster.controller.fence(2)
+    cluster.controller.unregister_broker(3)
     new_topics = [
         NewTopic(name="two", replication_factor=2), NewTopic(name="three", replication_factor=3)
     ]  # fmt: skip
-    two, three = world.controller.create_topics(new_topics)
+    two, three = cluster.controller.create_topics(new_topics)
     assert two.error is None
     assert three.error is not None
     assert three.error.code is ErrorCode.INVALID_REPLICATION_FACTOR

@@ -26,7 +26,7 @@ DAY_MS = 86_400_000
 ALICE, BOB, CAROL = "User:alice", "User:bob", "User:carol"
 
 
-def world_with(max_lifetime_ms: int = 7 * DAY_MS, expiry_ms: int = DAY_MS) -> MetadataCluster:
+def cluster_with(max_lifetime_ms: int = 7 * DAY_MS, expiry_ms: int = DAY_MS) -> MetadataCluster:
     return MetadataCluster(
         delegation_token_secret_key=KEY,
         delegation_token_max_lifetime_ms=str(max_lifetime_ms),
@@ -34,19 +34,19 @@ def world_with(max_lifetime_ms: int = 7 * DAY_MS, expiry_ms: int = DAY_MS) -> Me
     )
 
 
-def restarted(world: MetadataCluster, key: str = KEY) -> MetadataCluster:
-    return MetadataCluster(log=world.log, seed=1, delegation_token_secret_key=key)
+def restarted(cluster: MetadataCluster, key: str = KEY) -> MetadataCluster:
+    return MetadataCluster(log=cluster.log, seed=1, delegation_token_secret_key=key)
 
 
 def create(
-    world: MetadataCluster,
+    cluster: MetadataCluster,
     owner: str = ALICE,
     requester: str = ALICE,
     renewers: tuple[str, ...] = (BOB,),
     max_lifetime_ms: int = -1,
 ) -> DelegationToken:
     request = TokenRequest(owner, requester, renewers, max_lifetime_ms)
-    return world.controller.create_delegation_token(request)
+    return cluster.controller.create_delegation_token(request)
 
 
 def hmac_of(token: DelegationToken) -> bytes:
@@ -59,29 +59,29 @@ def refused(call: Any, *arguments: object) -> ErrorCode:  # noqa: ANN401 - any m
     return error.value.code
 
 
-def records_of(world: MetadataCluster) -> list[object]:
-    return [decode_metadata_record(value or b"") for _, value in world.log.entries]
+def records_of(cluster: MetadataCluster) -> list[object]:
+    return [decode_metadata_record(value or b"") for _, value in cluster.log.entries]
 
 
 def test_a_token_has_the_default_lifetimes_of_kafka() -> None:
-    world = MetadataCluster(delegation_token_secret_key=KEY)
-    now_ms = world.clock.now_ms()
-    token = create(world, requester=CAROL)
+    cluster = MetadataCluster(delegation_token_secret_key=KEY)
+    now_ms = cluster.clock.now_ms()
+    token = create(cluster, requester=CAROL)
     assert token == DelegationToken(
         token.token_id, ALICE, CAROL, (BOB,), now_ms, now_ms + 7 * DAY_MS, now_ms + DAY_MS,
     )  # fmt: skip
     assert len(token.token_id) == 22
-    assert world.image.delegation_tokens == {token.token_id: token}
-    record: Any = records_of(world)[-1]
+    assert cluster.image.delegation_tokens == {token.token_id: token}
+    record: Any = records_of(cluster)[-1]
     assert (record.owner, record.requester, record.renewers) == (ALICE, CAROL, [BOB])
     assert (record.issue_timestamp, record.max_timestamp, record.expiration_timestamp) == token[4:]
     assert record.token_id == token.token_id
 
 
 def test_the_log_has_neither_the_key_nor_an_hmac() -> None:
-    world = world_with()
-    hmac = hmac_of(create(world))
-    log = b"".join(value or b"" for _, value in world.log.entries)
+    cluster = cluster_with()
+    hmac = hmac_of(create(cluster))
+    log = b"".join(value or b"" for _, value in cluster.log.entries)
     assert KEY.encode() not in log
     assert hmac not in log
 
@@ -101,166 +101,166 @@ def test_the_log_has_neither_the_key_nor_an_hmac() -> None:
 def test_a_requested_lifetime_only_shortens_that_of_the_settings(
     requested_ms: int, max_ms: int, expiry_ms: int
 ) -> None:
-    world = world_with(max_lifetime_ms=10_000, expiry_ms=2_000)
-    token = create(world, max_lifetime_ms=requested_ms)
+    cluster = cluster_with(max_lifetime_ms=10_000, expiry_ms=2_000)
+    token = create(cluster, max_lifetime_ms=requested_ms)
     assert (
         token.max_timestamp_ms - token.issued_at_ms, token.expires_at_ms - token.issued_at_ms
     ) == (max_ms, expiry_ms)  # fmt: skip
 
 
 def test_times_do_not_exceed_64_bits() -> None:
-    world = world_with(MAX_TIME_MS, MAX_TIME_MS)
-    token = create(world)
+    cluster = cluster_with(MAX_TIME_MS, MAX_TIME_MS)
+    token = create(cluster)
     assert token.max_timestamp_ms == token.expires_at_ms == MAX_TIME_MS
-    controller, hmac = world.controller, hmac_of(token)
+    controller, hmac = cluster.controller, hmac_of(token)
     for period_ms in (-(1 << 63), 0, MAX_TIME_MS):
         assert controller.renew_delegation_token(hmac, ALICE, period_ms) == MAX_TIME_MS
     assert controller.expire_delegation_token(hmac, ALICE, MAX_TIME_MS) == MAX_TIME_MS
-    assert restarted(world).image.delegation_tokens == world.image.delegation_tokens
+    assert restarted(cluster).image.delegation_tokens == cluster.image.delegation_tokens
 
 
 @pytest.mark.parametrize("key", [None, ""])
 def test_without_a_secret_key_tokens_are_disabled(key: str | None) -> None:
-    world = MetadataCluster() if key is None else MetadataCluster(delegation_token_secret_key=key)
-    controller = world.controller
-    assert refused(create, world) is ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    cluster = MetadataCluster() if key is None else MetadataCluster(delegation_token_secret_key=key)
+    controller = cluster.controller
+    assert refused(create, cluster) is ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
     for call in (controller.renew_delegation_token, controller.expire_delegation_token):
         assert refused(call, b"", ALICE, 1) is ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
-    assert world.image.delegation_tokens == {}
+    assert cluster.image.delegation_tokens == {}
 
 
 def test_the_owner_and_renewers_renew_a_token() -> None:
-    world = world_with()
-    token = create(world, requester=CAROL)
-    renew = world.controller.renew_delegation_token
+    cluster = cluster_with()
+    token = create(cluster, requester=CAROL)
+    renew = cluster.controller.renew_delegation_token
     for principal in (ALICE, BOB):
-        world.clock.advance(1_000)
-        now_ms = world.clock.now_ms()
+        cluster.clock.advance(1_000)
+        now_ms = cluster.clock.now_ms()
         assert renew(hmac_of(token), principal, -1) == now_ms + DAY_MS
         assert renew(hmac_of(token), principal, 5_000) == now_ms + 5_000
         assert renew(hmac_of(token), principal, MAX_TIME_MS) == now_ms + DAY_MS
     assert refused(renew, hmac_of(token), CAROL, -1) is ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
-    assert world.image.delegation_tokens[token.token_id] == token._replace(
-        expires_at_ms=world.clock.now_ms() + DAY_MS
+    assert cluster.image.delegation_tokens[token.token_id] == token._replace(
+        expires_at_ms=cluster.clock.now_ms() + DAY_MS
     )
 
 
 def test_a_token_is_not_renewed_beyond_its_maximum_lifetime() -> None:
-    world = world_with(expiry_ms=6_000)
-    token = create(world, max_lifetime_ms=10_000)
-    world.clock.advance(6_000)
-    renew = world.controller.renew_delegation_token
+    cluster = cluster_with(expiry_ms=6_000)
+    token = create(cluster, max_lifetime_ms=10_000)
+    cluster.clock.advance(6_000)
+    renew = cluster.controller.renew_delegation_token
     assert renew(hmac_of(token), ALICE, -1) == token.max_timestamp_ms
-    world.clock.advance(4_000)
+    cluster.clock.advance(4_000)
     assert renew(hmac_of(token), ALICE, -1) == token.max_timestamp_ms
-    world.clock.advance(1)
+    cluster.clock.advance(1)
     assert refused(renew, hmac_of(token), ALICE, -1) is ErrorCode.DELEGATION_TOKEN_EXPIRED
 
 
 @pytest.mark.parametrize("hmac", [b"", b"x", b"x" * 63, b"x" * 64, b"x" * 65, b"x" * 1_000_000])
 def test_an_unknown_hmac_is_not_found(hmac: bytes) -> None:
-    world = world_with()
-    create(world)
-    controller = world.controller
+    cluster = cluster_with()
+    create(cluster)
+    controller = cluster.controller
     for call in (controller.renew_delegation_token, controller.expire_delegation_token):
         assert refused(call, hmac, ALICE, 1) is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 
 
 def test_an_expired_token_is_refused_before_its_principal_is_checked() -> None:
-    world = world_with(expiry_ms=1_000)
-    token = create(world)
-    world.clock.advance(1_001)
+    cluster = cluster_with(expiry_ms=1_000)
+    token = create(cluster)
+    cluster.clock.advance(1_001)
     renew, expire = (
-        world.controller.renew_delegation_token,
-        world.controller.expire_delegation_token,
+        cluster.controller.renew_delegation_token,
+        cluster.controller.expire_delegation_token,
     )
     assert refused(renew, hmac_of(token), CAROL, -1) is ErrorCode.DELEGATION_TOKEN_EXPIRED
     assert refused(expire, hmac_of(token), CAROL, 1) is ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
     assert refused(expire, hmac_of(token), ALICE, 1) is ErrorCode.DELEGATION_TOKEN_EXPIRED
-    assert expire(hmac_of(token), ALICE, -1) == world.clock.now_ms()
-    assert world.image.delegation_tokens == {}
+    assert expire(hmac_of(token), ALICE, -1) == cluster.clock.now_ms()
+    assert cluster.image.delegation_tokens == {}
 
 
 @pytest.mark.parametrize("period_ms", [-1, -(1 << 63)])
 def test_a_negative_period_removes_a_token(period_ms: int) -> None:
-    world = world_with()
-    token, other = create(world), create(world)
-    expire = world.controller.expire_delegation_token
-    assert expire(hmac_of(token), BOB, period_ms) == world.clock.now_ms()
-    assert world.image.delegation_tokens == {other.token_id: other}
+    cluster = cluster_with()
+    token, other = create(cluster), create(cluster)
+    expire = cluster.controller.expire_delegation_token
+    assert expire(hmac_of(token), BOB, period_ms) == cluster.clock.now_ms()
+    assert cluster.image.delegation_tokens == {other.token_id: other}
     assert refused(expire, hmac_of(token), BOB, -1) is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
-    assert restarted(world).image.delegation_tokens == {other.token_id: other}
+    assert restarted(cluster).image.delegation_tokens == {other.token_id: other}
 
 
 def test_a_period_of_zero_lets_a_token_expire_now() -> None:
-    world = world_with()
-    token = create(world)
-    expire = world.controller.expire_delegation_token
-    assert expire(hmac_of(token), ALICE, 0) == world.clock.now_ms()
-    assert not world.image.delegation_tokens[token.token_id].has_expired(world.clock.now_ms())
-    world.clock.advance(1)
+    cluster = cluster_with()
+    token = create(cluster)
+    expire = cluster.controller.expire_delegation_token
+    assert expire(hmac_of(token), ALICE, 0) == cluster.clock.now_ms()
+    assert not cluster.image.delegation_tokens[token.token_id].has_expired(cluster.clock.now_ms())
+    cluster.clock.advance(1)
     assert refused(expire, hmac_of(token), ALICE, 0) is ErrorCode.DELEGATION_TOKEN_EXPIRED
 
 
 def test_a_token_expires_at_the_end_of_its_maximum_lifetime_at_the_latest() -> None:
-    world = world_with()
-    token = create(world)
-    expire = world.controller.expire_delegation_token
+    cluster = cluster_with()
+    token = create(cluster)
+    expire = cluster.controller.expire_delegation_token
     assert expire(hmac_of(token), ALICE, MAX_TIME_MS) == token.max_timestamp_ms
 
 
 def test_expired_tokens_are_removed_in_portions() -> None:
-    world = world_with(expiry_ms=1_000)
+    cluster = cluster_with(expiry_ms=1_000)
     for _ in range(3):
-        create(world)
-    world.clock.advance(1_000)
-    remove = world.controller.remove_expired_delegation_tokens
-    young = create(world)
+        create(cluster)
+    cluster.clock.advance(1_000)
+    remove = cluster.controller.remove_expired_delegation_tokens
+    young = create(cluster)
     assert remove(2) is False
-    assert len(world.image.delegation_tokens) == 4
-    world.clock.advance(1)
+    assert len(cluster.image.delegation_tokens) == 4
+    cluster.clock.advance(1)
     assert [remove(2), remove(2)] == [True, False]
-    assert world.image.delegation_tokens == {young.token_id: young}
+    assert cluster.image.delegation_tokens == {young.token_id: young}
 
 
 def test_tokens_are_usable_after_a_restart_with_the_same_key() -> None:
-    world = world_with()
-    token = create(world)
-    again = restarted(world)
-    assert again.image.delegation_tokens == world.image.delegation_tokens
+    cluster = cluster_with()
+    token = create(cluster)
+    again = restarted(cluster)
+    assert again.image.delegation_tokens == cluster.image.delegation_tokens
     assert again.controller.renew_delegation_token(hmac_of(token), ALICE, 7) > 0
-    other = restarted(world, key="another key")
+    other = restarted(cluster, key="another key")
     renew = other.controller.renew_delegation_token
     assert refused(renew, hmac_of(token), ALICE, 7) is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
-    disabled = restarted(world, key="")
+    disabled = restarted(cluster, key="")
     assert disabled.image.delegation_tokens.keys() == {token.token_id}
 
 
 def test_a_token_that_the_log_removes_twice_is_removed_once() -> None:
-    world = world_with()
-    token = create(world)
-    world.controller.expire_delegation_token(hmac_of(token), ALICE, -1)
+    cluster = cluster_with()
+    token = create(cluster)
+    cluster.controller.expire_delegation_token(hmac_of(token), ALICE, -1)
     record = RemoveDelegationTokenRecord(token_id=token.token_id)
-    world.log.append([(None, encode_metadata_record(record, 0))], 0)
-    assert restarted(world).image.delegation_tokens == {}
+    cluster.log.append([(None, encode_metadata_record(record, 0))], 0)
+    assert restarted(cluster).image.delegation_tokens == {}
 
 
 def test_a_token_with_too_many_renewers_is_refused() -> None:
-    world = world_with()
-    entries = len(world.log.entries)
+    cluster = cluster_with()
+    entries = len(cluster.log.entries)
     renewers = ("User:" + "r" * 1_000,)
     count = MAX_RECORD_BYTES // 1_007
-    assert len(create(world, renewers=renewers * count).renewers) == count
+    assert len(create(cluster, renewers=renewers * count).renewers) == count
     for too_many in (renewers * (count + 1), (BOB,) * (MAX_RENEWERS + 1)):
-        code = refused(create, world, ALICE, ALICE, too_many)
+        code = refused(create, cluster, ALICE, ALICE, too_many)
         assert code is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert len(world.log.entries) == entries + 1
-    assert len(create(world, renewers=(BOB,) * MAX_RENEWERS).renewers) == MAX_RENEWERS
+    assert len(cluster.log.entries) == entries + 1
+    assert len(create(cluster, renewers=(BOB,) * MAX_RENEWERS).renewers) == MAX_RENEWERS
 
 
 def test_other_changes_keep_the_same_mapping_of_tokens() -> None:
-    world = world_with()
-    create(world)
-    before = world.image.delegation_tokens
-    world.controller.allocate_producer_ids(1)
-    assert world.image.delegation_tokens is before
+    cluster = cluster_with()
+    create(cluster)
+    before = cluster.image.delegation_tokens
+    cluster.controller.allocate_producer_ids(1)
+    assert cluster.image.delegation_tokens is before

@@ -43,21 +43,21 @@ OF_KAFKA_3_9 = {"metadata.version": 21, "kraft.version": 1}
 UNSTABLE: dict[str, Any] = {"unstable.feature.versions.enable": "true"}
 
 
-def level_of(world: MetadataCluster) -> int | None:
-    return world.image.features.get(TRANSACTION_VERSION)
+def level_of(cluster: MetadataCluster) -> int | None:
+    return cluster.image.features.get(TRANSACTION_VERSION)
 
 
 def test_a_new_cluster_has_the_levels_of_its_release() -> None:
-    world = MetadataCluster()
-    assert world.image.features == NEWEST
-    assert world.restart(1).image.features == NEWEST
+    cluster = MetadataCluster()
+    assert cluster.image.features == NEWEST
+    assert cluster.restart(1).image.features == NEWEST
 
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_new_cluster_has_the_configured_level(level: int) -> None:
-    world = MetadataCluster(transaction_version=f"{level}")
-    assert level_of(world) == level
-    assert level_of(world.restart(1)) == level
+    cluster = MetadataCluster(transaction_version=f"{level}")
+    assert level_of(cluster) == level
+    assert level_of(cluster.restart(1)) == level
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,14 @@ def test_new_cluster_has_the_configured_level(level: int) -> None:
 )
 def test_each_feature_can_start_at_level_zero(name: str) -> None:
     config: dict[str, Any] = {name: "0"}
-    world = MetadataCluster(**config)
-    assert world.image.features == {key: level for key, level in NEWEST.items() if key != name}
+    cluster = MetadataCluster(**config)
+    assert cluster.image.features == {key: level for key, level in NEWEST.items() if key != name}
 
 
 def test_feature_at_level_zero_stays_disabled() -> None:
-    world = MetadataCluster(transaction_version="0")
-    assert TRANSACTION_VERSION not in world.image.features
-    assert TRANSACTION_VERSION not in world.restart(1).image.features
+    cluster = MetadataCluster(transaction_version="0")
+    assert TRANSACTION_VERSION not in cluster.image.features
+    assert TRANSACTION_VERSION not in cluster.restart(1).image.features
 
 
 def test_existing_cluster_changes_a_level_by_one_record() -> None:
@@ -115,8 +115,8 @@ def test_configured_level_precedes_the_release() -> None:
     assert level_of(MetadataCluster(as_version="3.9", transaction_version="1", **UNSTABLE)) == 1
 
 
-def records_of(world: MetadataCluster) -> list[tuple[bytes | None, bytes | None]]:
-    return [(key, value) for key, value, *_ in world.log.read_all()]
+def records_of(cluster: MetadataCluster) -> list[tuple[bytes | None, bytes | None]]:
+    return [(key, value) for key, value, *_ in cluster.log.read_all()]
 
 
 def test_a_release_refuses_levels_that_it_does_not_support() -> None:
@@ -168,17 +168,17 @@ def test_unstable_levels_are_updated_if_they_are_enabled() -> None:
     stable = MetadataCluster(as_version="4.1")
     refused = refusal(stable, FeatureUpdate(STREAMS_VERSION, 1))
     assert refused.endswith("Local controller 1 does not support this feature.")
-    world = stable.restart(1, as_version="4.1", **UNSTABLE)
-    assert world.image.features == stable.image.features
-    world.controller.update_features(
+    cluster = stable.restart(1, as_version="4.1", **UNSTABLE)
+    assert cluster.image.features == stable.image.features
+    cluster.controller.update_features(
         [FeatureUpdate(STREAMS_VERSION, 1), FeatureUpdate(METADATA_VERSION, 29)]
     )
-    assert world.image.features[STREAMS_VERSION] == 1
-    assert refusal(world, FeatureUpdate(METADATA_VERSION, 30)).endswith(
+    assert cluster.image.features[STREAMS_VERSION] == 1
+    assert refusal(cluster, FeatureUpdate(METADATA_VERSION, 30)).endswith(
         "Local controller 1 only supports versions 7-29"
     )
-    world.controller.update_features([FeatureUpdate(METADATA_VERSION, 27, 2)])
-    text = refusal(world, FeatureUpdate(METADATA_VERSION, 22, 2))
+    cluster.controller.update_features([FeatureUpdate(METADATA_VERSION, 27, 2)])
+    text = refusal(cluster, FeatureUpdate(METADATA_VERSION, 22, 2))
     assert text.startswith("Invalid metadata.version 22. Refusing to perform")
 
 
@@ -187,56 +187,56 @@ def test_unstable_levels_are_updated_if_they_are_enabled() -> None:
     [("3.6", "proceed."), ("3.7", "information."), ("4.0", "information.")],
 )
 def test_older_releases_refuse_a_downgrade_with_their_text(release: str, end: str) -> None:
-    world = MetadataCluster(as_version=release)
+    cluster = MetadataCluster(as_version=release)
     update = FeatureUpdate(METADATA_VERSION, 7, 2)
     if release == "4.0":
-        message = refusal(world, update)
+        message = refusal(cluster, update)
     else:
-        errors = world.controller.update_features([update])
+        errors = cluster.controller.update_features([update])
         message = errors[METADATA_VERSION].message or ""
     assert message.startswith("Invalid metadata.version 7. Refusing to perform the requested")
     assert message.endswith(end)
 
 
 def test_before_kafka_4_0_each_allowed_level_changes() -> None:
-    world = MetadataCluster(as_version="3.9", **UNSTABLE)
-    assert world.image.features == OF_KAFKA_3_9 | {METADATA_VERSION: 23, TRANSACTION_VERSION: 2}
+    cluster = MetadataCluster(as_version="3.9", **UNSTABLE)
+    assert cluster.image.features == OF_KAFKA_3_9 | {METADATA_VERSION: 23, TRANSACTION_VERSION: 2}
     updates = (
         FeatureUpdate(METADATA_VERSION, 21, 2),
         FeatureUpdate(TRANSACTION_VERSION, 1, 2),
         FeatureUpdate(GROUP_VERSION, 1),
     )
-    errors = world.controller.update_features(updates)
+    errors = cluster.controller.update_features(updates)
     assert sorted(errors) == [GROUP_VERSION, METADATA_VERSION]
     assert errors[GROUP_VERSION].message == (
         "Invalid update version 1 for feature group.version. Local controller 1 does not support "
         "this feature."
     )
-    assert world.image.features[TRANSACTION_VERSION] == 1
-    assert world.controller.update_features([FeatureUpdate(METADATA_VERSION, 22, 2)]) == {}
+    assert cluster.image.features[TRANSACTION_VERSION] == 1
+    assert cluster.controller.update_features([FeatureUpdate(METADATA_VERSION, 22, 2)]) == {}
 
 
 @pytest.mark.parametrize("release", ["3.9", "4.0"])
 def test_before_kafka_4_1_updates_of_the_quorum_have_no_effect(release: str) -> None:
-    world = MetadataCluster(as_version=release)
-    before = world.image
+    cluster = MetadataCluster(as_version=release)
+    before = cluster.image
     for level, upgrade_type in ((0, 1), (0, 2), (1, 1)):
         update = FeatureUpdate(KRAFT_VERSION, level, upgrade_type)
-        assert world.controller.update_features([update]) == {}
-    assert world.image.features == before.features
+        assert cluster.controller.update_features([update]) == {}
+    assert cluster.image.features == before.features
 
 
 def test_eligible_replicas_need_a_metadata_version() -> None:
-    world = MetadataCluster(as_version="3.9").restart(1)
-    assert refusal(world, FeatureUpdate(ELIGIBLE_LEADER_REPLICAS, 1)) == (
+    cluster = MetadataCluster(as_version="3.9").restart(1)
+    assert refusal(cluster, FeatureUpdate(ELIGIBLE_LEADER_REPLICAS, 1)) == (
         "Invalid update version 1 for feature eligible.leader.replicas.version. "
         "eligible.leader.replicas.version could not be set to 1 because it depends on "
         "metadata.version level 23"
     )
-    world.controller.update_features(
+    cluster.controller.update_features(
         [FeatureUpdate(ELIGIBLE_LEADER_REPLICAS, 1), FeatureUpdate(METADATA_VERSION, 23)]
     )
-    assert world.image.features[ELIGIBLE_LEADER_REPLICAS] == 1
+    assert cluster.image.features[ELIGIBLE_LEADER_REPLICAS] == 1
 
 
 def test_a_newer_release_keeps_the_levels_of_the_cluster() -> None:
@@ -287,13 +287,13 @@ def test_level_zero_disables_a_feature() -> None:
 PREFIX = "The update failed for all features since the following feature had an error: "
 
 
-def refusal(world: MetadataCluster, *updates: FeatureUpdate) -> str:
+def refusal(cluster: MetadataCluster, *updates: FeatureUpdate) -> str:
     """Return the text of refused updates after its prefix."""
-    before = world.image
+    before = cluster.image
     with pytest.raises(KafkaError) as caught:
-        world.controller.update_features(updates)
+        cluster.controller.update_features(updates)
     assert caught.value.code is ErrorCode.INVALID_UPDATE_VERSION
-    assert world.image is before
+    assert cluster.image is before
     assert caught.value.message is not None
     return caught.value.message.removeprefix(PREFIX)
 
@@ -326,11 +326,11 @@ def test_update_is_refused_with_the_text_of_kafka(update: FeatureUpdate, text: s
 
 
 def test_the_quorum_is_not_downgraded() -> None:
-    world = MetadataCluster()
-    world.controller.update_features([FeatureUpdate(KRAFT_VERSION, 1, 2)])
-    assert world.image.features == NEWEST
+    cluster = MetadataCluster()
+    cluster.controller.update_features([FeatureUpdate(KRAFT_VERSION, 1, 2)])
+    assert cluster.image.features == NEWEST
     text = "Invalid update version 0 for feature kraft.version. Can't downgrade the version"
-    assert refusal(world, FeatureUpdate(KRAFT_VERSION, 0, 2)) == f"{text} of this feature."
+    assert refusal(cluster, FeatureUpdate(KRAFT_VERSION, 0, 2)) == f"{text} of this feature."
     (error,) = (
         MetadataCluster(as_version="3.8")
         .controller.update_features([FeatureUpdate(KRAFT_VERSION, 1)])
@@ -341,20 +341,20 @@ def test_the_quorum_is_not_downgraded() -> None:
 
 def test_quorum_with_fixed_voters_has_level_zero_until_it_is_upgraded() -> None:
     config: dict[str, Any] = {"controller.quorum.voters": "1@localhost:9093"}
-    world = MetadataCluster(**config)
-    assert KRAFT_VERSION not in world.image.features
-    world.controller.update_features([FeatureUpdate(KRAFT_VERSION, 0, 2)])
-    assert KRAFT_VERSION not in world.restart(1).image.features
-    text = refusal(world, FeatureUpdate(KRAFT_VERSION, 1, 3))
+    cluster = MetadataCluster(**config)
+    assert KRAFT_VERSION not in cluster.image.features
+    cluster.controller.update_features([FeatureUpdate(KRAFT_VERSION, 0, 2)])
+    assert KRAFT_VERSION not in cluster.restart(1).image.features
+    text = refusal(cluster, FeatureUpdate(KRAFT_VERSION, 1, 3))
     assert text.endswith("Can't downgrade to a newer version.")
-    world.controller.update_features([FeatureUpdate(KRAFT_VERSION, 1)])
-    assert world.restart(1, **config).image.features == NEWEST
+    cluster.controller.update_features([FeatureUpdate(KRAFT_VERSION, 1)])
+    assert cluster.restart(1, **config).image.features == NEWEST
 
 
 def test_a_downgrade_to_a_newer_level_is_refused() -> None:
-    world = MetadataCluster(transaction_version="1")
+    cluster = MetadataCluster(transaction_version="1")
     text = "Invalid update version 2 for feature transaction.version. Can't downgrade to a newer"
-    assert refusal(world, FeatureUpdate(TRANSACTION_VERSION, 2, 2)).startswith(text)
+    assert refusal(cluster, FeatureUpdate(TRANSACTION_VERSION, 2, 2)).startswith(text)
 
 
 @pytest.mark.parametrize(
@@ -376,8 +376,8 @@ def test_metadata_is_not_downgraded_if_records_could_be_lost(
     [("4.3", 30, 29), ("4.4", 33, 31), ("4.4", 33, 30), ("4.4", 33, 29)],
 )
 def test_metadata_of_a_release_is_not_downgraded(release: str, from_level: int, level: int) -> None:
-    world = MetadataCluster(as_version=release)
-    text = refusal(world, FeatureUpdate(METADATA_VERSION, level, 2))
+    cluster = MetadataCluster(as_version=release)
+    text = refusal(cluster, FeatureUpdate(METADATA_VERSION, level, 2))
     assert text.startswith(
         f"Unsupported metadata.version downgrade from {from_level} to {level}. Refusing"
     )
@@ -392,25 +392,25 @@ def test_features_need_a_metadata_version() -> None:
 
 
 def test_levels_change_together_and_stay_after_a_restart() -> None:
-    world = MetadataCluster()
-    world.controller.update_features(
+    cluster = MetadataCluster()
+    cluster.controller.update_features(
         [FeatureUpdate(GROUP_VERSION, 0, 2), FeatureUpdate(SHARE_VERSION, 0, 3)]
     )
     levels = {k: v for k, v in NEWEST.items() if k not in {GROUP_VERSION, SHARE_VERSION}}
-    assert world.image.features == levels
-    assert len(world.changes) == 2
-    restarted = world.restart(1)
+    assert cluster.image.features == levels
+    assert len(cluster.changes) == 2
+    restarted = cluster.restart(1)
     assert restarted.image.features == levels
     restarted.controller.update_features([FeatureUpdate(GROUP_VERSION, 1)])
     assert restarted.image.features == levels | {GROUP_VERSION: 1}
 
 
 def test_the_last_update_of_a_feature_applies() -> None:
-    world = MetadataCluster()
-    world.controller.update_features(
+    cluster = MetadataCluster()
+    cluster.controller.update_features(
         [FeatureUpdate(GROUP_VERSION, 9), FeatureUpdate(GROUP_VERSION, 0, 2)]
     )
-    assert GROUP_VERSION not in world.image.features
+    assert GROUP_VERSION not in cluster.image.features
 
 
 def test_an_earlier_release_keeps_levels_that_it_supports() -> None:
@@ -424,31 +424,31 @@ def test_an_earlier_release_keeps_levels_that_it_supports() -> None:
 
 
 def test_enabled_eligible_replicas_have_one_minimum_of_in_sync_replicas() -> None:
-    world = MetadataCluster(nodes=(1, 2))
+    cluster = MetadataCluster(nodes=(1, 2))
     name = "min.insync.replicas"
     every, one = (ConfigResource(ResourceType.BROKER, each) for each in ("", "2"))
-    world.controller.update_features([FeatureUpdate(ELIGIBLE_LEADER_REPLICAS, 0, 2)])
+    cluster.controller.update_features([FeatureUpdate(ELIGIBLE_LEADER_REPLICAS, 0, 2)])
     changes = {
         every: [ConfigChange(name, AlterOperation.DELETE, None)],
         one: [ConfigChange(name, AlterOperation.SET, "2")],
     }
-    assert world.controller.alter_configs(changes) == {every: None, one: None}
-    world.controller.update_features([FeatureUpdate(ELIGIBLE_LEADER_REPLICAS, 1)])
-    assert world.image.configs[every] == {name: "1"}
-    assert one not in world.image.configs
-    refused = world.controller.alter_configs(changes)
+    assert cluster.controller.alter_configs(changes) == {every: None, one: None}
+    cluster.controller.update_features([FeatureUpdate(ELIGIBLE_LEADER_REPLICAS, 1)])
+    assert cluster.image.configs[every] == {name: "1"}
+    assert one not in cluster.image.configs
+    refused = cluster.controller.alter_configs(changes)
     assert [error is not None for error in refused.values()] == [True, True]
 
 
 def test_refused_eligible_replicas_change_no_settings() -> None:
-    world = MetadataCluster(nodes=(1, 2), as_version="3.9")
+    cluster = MetadataCluster(nodes=(1, 2), as_version="3.9")
     one = ConfigResource(ResourceType.BROKER, "2")
     change = ConfigChange("min.insync.replicas", AlterOperation.SET, "2")
-    assert world.controller.alter_configs({one: [change]}) == {one: None}
-    before = world.image
-    errors = world.controller.update_features([FeatureUpdate(ELIGIBLE_LEADER_REPLICAS, 1)])
+    assert cluster.controller.alter_configs({one: [change]}) == {one: None}
+    before = cluster.image
+    errors = cluster.controller.update_features([FeatureUpdate(ELIGIBLE_LEADER_REPLICAS, 1)])
     assert errors.keys() == {ELIGIBLE_LEADER_REPLICAS}
-    assert world.image is before
+    assert cluster.image is before
 
 
 def test_a_feature_of_the_release_at_level_zero_is_disabled() -> None:

@@ -8,20 +8,20 @@ from tests.cluster.metadata import MetadataCluster
 
 
 def test_partitions_are_found_by_topic_and_index() -> None:
-    world = MetadataCluster()
-    world.controller.create_topics([NewTopic(name="t", partitions=2)])
-    found = world.image.partition("t", 1)
+    cluster = MetadataCluster()
+    cluster.controller.create_topics([NewTopic(name="t", partitions=2)])
+    found = cluster.image.partition("t", 1)
     assert found is not None
     assert found.index == 1
     for topic, index in (("t", 2), ("t", -1), ("nope", 0)):
-        assert world.image.partition(topic, index) is None
+        assert cluster.image.partition(topic, index) is None
 
 
 def test_internal_topics_are_recognised_by_name() -> None:
-    world = MetadataCluster()
-    world.controller.create_topics([NewTopic(name="__consumer_offsets"), NewTopic(name="mine")])
-    assert world.topic("__consumer_offsets").is_internal
-    assert not world.topic("mine").is_internal
+    cluster = MetadataCluster()
+    cluster.controller.create_topics([NewTopic(name="__consumer_offsets"), NewTopic(name="mine")])
+    assert cluster.topic("__consumer_offsets").is_internal
+    assert not cluster.topic("mine").is_internal
 
 
 def test_empty_image_has_no_entities() -> None:

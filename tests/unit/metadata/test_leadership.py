@@ -14,34 +14,34 @@ from tests.cluster.metadata import MetadataCluster, code_of
 Members = tuple[int, ...]
 
 
-def world_of(
+def cluster_of(
     *replicas: Members,
     nodes: Members = (1, 2, 3),
     as_version: str | None = None,
     min_insync_replicas: str = "1",
 ) -> MetadataCluster:
     """Return a cluster with topic `t`, whose partitions have these replicas."""
-    world = MetadataCluster(
+    cluster = MetadataCluster(
         nodes=nodes, as_version=as_version, min_insync_replicas=min_insync_replicas
     )
-    (made,) = world.controller.create_topics(
+    (made,) = cluster.controller.create_topics(
         [NewTopic(name="t", assignments=tuple(enumerate(replicas)))]
     )
     assert made.error is None
-    return world
+    return cluster
 
 
-def partition(world: MetadataCluster, index: int = 0) -> PartitionImage:
-    return world.topic("t").partitions[index]
+def partition(cluster: MetadataCluster, index: int = 0) -> PartitionImage:
+    return cluster.topic("t").partitions[index]
 
 
-def leaders(world: MetadataCluster) -> list[tuple[int, int, Members]]:
+def leaders(cluster: MetadataCluster) -> list[tuple[int, int, Members]]:
     """Return leader, leader epoch and ISR of each partition."""
-    return [(each.leader, each.leader_epoch, each.isr) for each in world.topic("t").partitions]
+    return [(each.leader, each.leader_epoch, each.isr) for each in cluster.topic("t").partitions]
 
 
-def set_isr(world: MetadataCluster, *isr: int, index: int = 0) -> None:
-    world.controller.alter_isr([(world.topic("t").topic_id, index, isr)])
+def set_isr(cluster: MetadataCluster, *isr: int, index: int = 0) -> None:
+    cluster.controller.alter_isr([(cluster.topic("t").topic_id, index, isr)])
 
 
 # Elections on request
@@ -51,22 +51,22 @@ def test_preferred_election_elects_the_preferred_replica() -> None:
     """Node 1 is missing in one start, and back in the next."""
     first = MetadataCluster(nodes=(1, 2))
     first.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
-    world = first.restart(2).restart(1, 2)
-    before = world.topic("t").partitions[0]
+    cluster = first.restart(2).restart(1, 2)
+    before = cluster.topic("t").partitions[0]
     assert (before.leader, before.isr) == (2, (1, 2))
-    assert world.controller.elect_leaders([("t", 0)], ElectionType.PREFERRED) == [None]
-    after = world.topic("t").partitions[0]
+    assert cluster.controller.elect_leaders([("t", 0)], ElectionType.PREFERRED) == [None]
+    after = cluster.topic("t").partitions[0]
     assert after.leader == 1
     assert after.leader_epoch == before.leader_epoch + 1
     assert after.partition_epoch == before.partition_epoch + 1
 
 
 def test_unnecessary_election_is_refused() -> None:
-    world = MetadataCluster()
-    world.controller.create_topics([NewTopic(name="t")])
+    cluster = MetadataCluster()
+    cluster.controller.create_topics([NewTopic(name="t")])
     asked = [("t", 0), ("t", 7), ("nope", 0)]
     for kind in ElectionType:
-        outcome = world.controller.elect_leaders(asked, kind)
+        outcome = cluster.controller.elect_leaders(asked, kind)
         assert [code_of(error) for error in outcome] == [
             ErrorCode.ELECTION_NOT_NEEDED,
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -87,17 +87,17 @@ def test_absent_preferred_replica_cannot_be_elected() -> None:
 
 
 def test_an_unclean_election_needs_an_active_replica() -> None:
-    world = world_of((1, 2), nodes=(1, 2, 3))
-    set_isr(world, 1)
-    world.controller.fence(2)
-    world.controller.fence(1)
-    assert partition(world).leader == NO_LEADER
-    (error,) = world.controller.elect_leaders([("t", 0)], ElectionType.UNCLEAN)
+    cluster = cluster_of((1, 2), nodes=(1, 2, 3))
+    set_isr(cluster, 1)
+    cluster.controller.fence(2)
+    cluster.controller.fence(1)
+    assert partition(cluster).leader == NO_LEADER
+    (error,) = cluster.controller.elect_leaders([("t", 0)], ElectionType.UNCLEAN)
     assert code_of(error) is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-    world.controller.unfence(2)
-    assert partition(world).leader == NO_LEADER
-    assert world.controller.elect_leaders([("t", 0)], ElectionType.UNCLEAN) == [None]
-    after = partition(world)
+    cluster.controller.unfence(2)
+    assert partition(cluster).leader == NO_LEADER
+    assert cluster.controller.elect_leaders([("t", 0)], ElectionType.UNCLEAN) == [None]
+    after = partition(cluster)
     assert (after.leader, after.isr, after.is_recovering) == (2, (2,), True)
 
 
@@ -105,102 +105,102 @@ def test_an_unclean_election_needs_an_active_replica() -> None:
 
 
 def test_a_fenced_node_leaves_isrs_and_leaderships() -> None:
-    world = world_of((1, 2), (2, 1), (3, 2))
-    world.controller.fence(1)
-    assert leaders(world) == [(2, 1, (2,)), (2, 0, (2,)), (3, 0, (3, 2))]
-    assert world.image.active_brokers == [2, 3]
-    assert world.image.controller_id == 2
-    assert [each.partition_epoch for each in world.topic("t").partitions] == [1, 1, 0]
+    cluster = cluster_of((1, 2), (2, 1), (3, 2))
+    cluster.controller.fence(1)
+    assert leaders(cluster) == [(2, 1, (2,)), (2, 0, (2,)), (3, 0, (3, 2))]
+    assert cluster.image.active_brokers == [2, 3]
+    assert cluster.image.controller_id == 2
+    assert [each.partition_epoch for each in cluster.topic("t").partitions] == [1, 1, 0]
 
 
 def test_fencing_and_unfencing_twice_changes_nothing() -> None:
-    world = world_of((1, 2, 3))
-    world.controller.fence(1)
-    version = world.image.version
-    world.controller.fence(1)
-    world.controller.fence(9)
-    assert world.image.version == version
-    world.controller.unfence(1)
-    version = world.image.version
-    world.controller.unfence(1)
-    assert world.image.version == version
+    cluster = cluster_of((1, 2, 3))
+    cluster.controller.fence(1)
+    version = cluster.image.version
+    cluster.controller.fence(1)
+    cluster.controller.fence(9)
+    assert cluster.image.version == version
+    cluster.controller.unfence(1)
+    version = cluster.image.version
+    cluster.controller.unfence(1)
+    assert cluster.image.version == version
 
 
 def test_an_unfenced_node_joins_no_isr_by_itself() -> None:
-    world = world_of((1, 2, 3))
-    world.controller.fence(1)
-    world.controller.unfence(1)
-    assert leaders(world) == [(2, 1, (2, 3))]
-    set_isr(world, 2, 3, 1)
-    assert leaders(world) == [(2, 1, (2, 3, 1))]
+    cluster = cluster_of((1, 2, 3))
+    cluster.controller.fence(1)
+    cluster.controller.unfence(1)
+    assert leaders(cluster) == [(2, 1, (2, 3))]
+    set_isr(cluster, 2, 3, 1)
+    assert leaders(cluster) == [(2, 1, (2, 3, 1))]
 
 
 def test_the_last_replica_in_sync_leads_again_when_it_is_unfenced() -> None:
-    world = world_of((1, 2))
-    world.controller.fence(2)
-    world.controller.fence(1)
-    assert (partition(world).leader, partition(world).isr) == (NO_LEADER, ())
-    assert set(partition(world).elr) == {1}
-    world.controller.unfence(2)
-    assert partition(world).leader == NO_LEADER
-    world.controller.unfence(1)
-    assert leaders(world) == [(1, 2, (1,))]
-    assert partition(world).elr == ()
+    cluster = cluster_of((1, 2))
+    cluster.controller.fence(2)
+    cluster.controller.fence(1)
+    assert (partition(cluster).leader, partition(cluster).isr) == (NO_LEADER, ())
+    assert set(partition(cluster).elr) == {1}
+    cluster.controller.unfence(2)
+    assert partition(cluster).leader == NO_LEADER
+    cluster.controller.unfence(1)
+    assert leaders(cluster) == [(1, 2, (1,))]
+    assert partition(cluster).elr == ()
 
 
 def test_a_release_without_eligible_replicas_keeps_the_last_isr() -> None:
-    world = world_of((1, 2), as_version="3.9")
-    world.controller.fence(2)
-    world.controller.fence(1)
-    assert leaders(world) == [(NO_LEADER, 1, (1,))]
-    world.controller.unfence(1)
-    assert leaders(world) == [(1, 2, (1,))]
+    cluster = cluster_of((1, 2), as_version="3.9")
+    cluster.controller.fence(2)
+    cluster.controller.fence(1)
+    assert leaders(cluster) == [(NO_LEADER, 1, (1,))]
+    cluster.controller.unfence(1)
+    assert leaders(cluster) == [(1, 2, (1,))]
 
 
 def test_min_insync_replicas_decide_about_eligible_replicas() -> None:
-    world = world_of((1, 2, 3), min_insync_replicas="2")
-    world.controller.fence(3)
-    assert partition(world).elr == ()
-    world.controller.fence(2)
-    assert (partition(world).isr, partition(world).elr) == ((1,), (2,))
+    cluster = cluster_of((1, 2, 3), min_insync_replicas="2")
+    cluster.controller.fence(3)
+    assert partition(cluster).elr == ()
+    cluster.controller.fence(2)
+    assert (partition(cluster).isr, partition(cluster).elr) == ((1,), (2,))
 
 
 # The ISR
 
 
 def test_a_leader_has_recovered_when_its_isr_grows() -> None:
-    world = world_of((1, 2, 3))
-    set_isr(world, 1, 3)
-    world.controller.move_leader("t", 0, 2, is_unclean=True)
-    assert partition(world).is_recovering
-    set_isr(world, 2, 1)
-    assert not partition(world).is_recovering
+    cluster = cluster_of((1, 2, 3))
+    set_isr(cluster, 1, 3)
+    cluster.controller.move_leader("t", 0, 2, is_unclean=True)
+    assert partition(cluster).is_recovering
+    set_isr(cluster, 2, 1)
+    assert not partition(cluster).is_recovering
 
 
 def test_fenced_nodes_do_not_join_an_isr() -> None:
-    world = world_of((1, 2, 3))
-    world.controller.fence(3)
-    set_isr(world, 1, 2, 3)
-    assert leaders(world) == [(1, 0, (1, 2))]
+    cluster = cluster_of((1, 2, 3))
+    cluster.controller.fence(3)
+    set_isr(cluster, 1, 2, 3)
+    assert leaders(cluster) == [(1, 0, (1, 2))]
 
 
 def test_the_isr_of_a_deleted_topic_is_ignored() -> None:
-    world = world_of((1, 2))
-    topic_id = world.topic("t").topic_id
-    world.controller.delete_topics([topic_id])
-    version = world.image.version
-    world.controller.alter_isr([(topic_id, 0, (1,))])
-    assert world.image.version == version
+    cluster = cluster_of((1, 2))
+    topic_id = cluster.topic("t").topic_id
+    cluster.controller.delete_topics([topic_id])
+    version = cluster.image.version
+    cluster.controller.alter_isr([(topic_id, 0, (1,))])
+    assert cluster.image.version == version
 
 
 # Leaders that are moved
 
 
 def test_a_replica_in_sync_becomes_the_leader() -> None:
-    world = world_of((1, 2, 3))
-    world.controller.move_leader("t", 0, 3)
-    assert leaders(world) == [(3, 1, (1, 2, 3))]
-    assert not partition(world).is_recovering
+    cluster = cluster_of((1, 2, 3))
+    cluster.controller.move_leader("t", 0, 3)
+    assert leaders(cluster) == [(3, 1, (1, 2, 3))]
+    assert not partition(cluster).is_recovering
 
 
 @pytest.mark.parametrize(
@@ -221,50 +221,50 @@ def test_a_replica_in_sync_becomes_the_leader() -> None:
 def test_an_impossible_leader_is_refused(
     topic: str, index: int, leader: int, code: ErrorCode, message: str
 ) -> None:
-    world = world_of((1, 2, 3), nodes=(1, 2, 3, 4))
-    world.controller.fence(3)
-    set_isr(world, 1)
-    before = leaders(world)
+    cluster = cluster_of((1, 2, 3), nodes=(1, 2, 3, 4))
+    cluster.controller.fence(3)
+    set_isr(cluster, 1)
+    before = leaders(cluster)
     with pytest.raises(KafkaError) as refusal:
-        world.controller.move_leader(topic, index, leader)
+        cluster.controller.move_leader(topic, index, leader)
     assert (refusal.value.code, refusal.value.message) == (code, message)
-    assert leaders(world) == before
+    assert leaders(cluster) == before
 
 
 def test_an_unclean_move_stores_where_the_log_is_truncated() -> None:
-    world = world_of((1, 2, 3))
-    world.controller.truncate_at(lambda _, __, leader: 7 if leader == 2 else -1)
-    set_isr(world, 1)
-    world.controller.move_leader("t", 0, 2, is_unclean=True)
-    after = partition(world)
+    cluster = cluster_of((1, 2, 3))
+    cluster.controller.truncate_at(lambda _, __, leader: 7 if leader == 2 else -1)
+    set_isr(cluster, 1)
+    cluster.controller.move_leader("t", 0, 2, is_unclean=True)
+    after = partition(cluster)
     assert (after.leader, after.isr, after.epoch_start_offset) == (2, (2,), 7)
     assert after.is_recovering
-    world.controller.move_leader("t", 0, 3, is_unclean=True)
-    later = partition(world)
+    cluster.controller.move_leader("t", 0, 3, is_unclean=True)
+    later = partition(cluster)
     # The earlier truncation remains, because it may still have to be done.
     assert (later.epoch_start_offset, later.truncation_epoch) == (7, 1)
 
 
 def test_an_election_stores_where_the_log_is_truncated() -> None:
-    world = world_of((1, 2, 3))
-    world.controller.truncate_at(lambda _, __, leader: 10 + leader)
-    world.controller.fence(1)
-    assert partition(world).epoch_start_offset == 12
-    world.controller.elect_leaders([("t", 0)], ElectionType.PREFERRED)
-    assert (partition(world).leader, partition(world).epoch_start_offset) == (2, 12)
+    cluster = cluster_of((1, 2, 3))
+    cluster.controller.truncate_at(lambda _, __, leader: 10 + leader)
+    cluster.controller.fence(1)
+    assert partition(cluster).epoch_start_offset == 12
+    cluster.controller.elect_leaders([("t", 0)], ElectionType.PREFERRED)
+    assert (partition(cluster).leader, partition(cluster).epoch_start_offset) == (2, 12)
     # A change of the ISR alone truncates nothing.
-    set_isr(world, 2)
-    assert partition(world).epoch_start_offset == 12
+    set_isr(cluster, 2)
+    assert partition(cluster).epoch_start_offset == 12
 
 
 # Starts
 
 
 def test_a_start_unfences_all_nodes_and_lets_all_replicas_catch_up() -> None:
-    world = world_of((1, 2), (2, 1))
-    world.controller.fence(2)
-    world.controller.fence(1)
-    restarted = world.restart(1, 2)
+    cluster = cluster_of((1, 2), (2, 1))
+    cluster.controller.fence(2)
+    cluster.controller.fence(1)
+    restarted = cluster.restart(1, 2)
     assert [(leader, isr) for leader, _, isr in leaders(restarted)] == [(1, (1, 2)), (2, (2, 1))]
     assert restarted.image.active_brokers == [1, 2]
     assert partition(restarted).elr == ()
@@ -272,7 +272,7 @@ def test_a_start_unfences_all_nodes_and_lets_all_replicas_catch_up() -> None:
 
 
 def test_a_start_with_other_nodes_replaces_replicas_that_are_all_missing() -> None:
-    world = world_of((1, 2), (3, 1))
-    restarted = world.restart(2)
+    cluster = cluster_of((1, 2), (3, 1))
+    restarted = cluster.restart(2)
     assert [(leader, isr) for leader, _, isr in leaders(restarted)] == [(2, (2,)), (2, (2,))]
     assert [each.replicas for each in restarted.topic("t").partitions] == [(1, 2), (2,)]

@@ -11,31 +11,31 @@ from kafkalite.protocol.errors import KafkaError
 from tests.cluster.metadata import MetadataCluster
 
 
-def world_with_topic() -> MetadataCluster:
-    world = MetadataCluster(nodes=(1, 2))
-    world.controller.create_topics([NewTopic(name="t", partitions=2, replication_factor=2)])
-    return world
+def cluster_with_topic() -> MetadataCluster:
+    cluster = MetadataCluster(nodes=(1, 2))
+    cluster.controller.create_topics([NewTopic(name="t", partitions=2, replication_factor=2)])
+    return cluster
 
 
 def test_new_partitions_have_as_many_replicas_as_old_ones() -> None:
-    world = world_with_topic()
-    assert world.controller.create_partitions([NewPartitions(topic="t", partitions=5)]) == [None]
-    assert [len(each.replicas) for each in world.topic("t").partitions] == [2] * 5
-    assert [topic.name for topic in world.last_delta.changed] == ["t"]
+    cluster = cluster_with_topic()
+    assert cluster.controller.create_partitions([NewPartitions(topic="t", partitions=5)]) == [None]
+    assert [len(each.replicas) for each in cluster.topic("t").partitions] == [2] * 5
+    assert [topic.name for topic in cluster.last_delta.changed] == ["t"]
 
 
 def test_new_partitions_can_be_placed_by_hand() -> None:
-    world = world_with_topic()
+    cluster = cluster_with_topic()
     growth = NewPartitions(topic="t", partitions=4, assignments=((2, 1), (1, 2)))
-    assert world.controller.create_partitions([growth]) == [None]
-    assert [each.replicas for each in world.topic("t").partitions[2:]] == [(2, 1), (1, 2)]
+    assert cluster.controller.create_partitions([growth]) == [None]
+    assert [each.replicas for each in cluster.topic("t").partitions[2:]] == [(2, 1), (1, 2)]
 
 
 def test_validate_only_adds_nothing() -> None:
-    world = world_with_topic()
+    cluster = cluster_with_topic()
     new_partitions = [NewPartitions(topic="t", partitions=9)]
-    assert world.controller.create_partitions(new_partitions, validate_only=True) == [None]
-    assert len(world.topic("t").partitions) == 2
+    assert cluster.controller.create_partitions(new_partitions, validate_only=True) == [None]
+    assert len(cluster.topic("t").partitions) == 2
 
 
 @pytest.mark.parametrize(
@@ -68,37 +68,37 @@ def test_validate_only_adds_nothing() -> None:
     ],
 )
 def test_refusals(growth: NewPartitions, code: ErrorCode, message: str | None) -> None:
-    world = world_with_topic()
-    (error,) = world.controller.create_partitions([growth])
+    cluster = cluster_with_topic()
+    (error,) = cluster.controller.create_partitions([growth])
     assert error is not None
     assert (error.code, error.message) == (code, message)
 
 
 @pytest.mark.parametrize("is_shut_down", [False, True], ids=["failed", "shut down"])
 def test_new_partitions_have_no_fenced_node_in_sync(*, is_shut_down: bool) -> None:
-    world = world_with_topic()
+    cluster = cluster_with_topic()
     if is_shut_down:
-        world.controller.begin_shutdown(2)
-    world.controller.fence(2)
-    assert world.controller.create_partitions([NewPartitions(topic="t", partitions=4)]) == [None]
-    assert [(each.replicas, each.isr) for each in world.topic("t").partitions[2:]] == [
+        cluster.controller.begin_shutdown(2)
+    cluster.controller.fence(2)
+    assert cluster.controller.create_partitions([NewPartitions(topic="t", partitions=4)]) == [None]
+    assert [(each.replicas, each.isr) for each in cluster.topic("t").partitions[2:]] == [
         ((1, 2), (1,))
     ] * 2
-    world.controller.create_topics([NewTopic(name="u", assignments=((0, (1, 2)),))])
-    (error,) = world.controller.create_partitions(
+    cluster.controller.create_topics([NewTopic(name="u", assignments=((0, (1, 2)),))])
+    (error,) = cluster.controller.create_partitions(
         [NewPartitions(topic="u", partitions=2, assignments=((2, 1),))]
     )
     assert error is None
-    (_, added) = world.topic("u").partitions
+    (_, added) = cluster.topic("u").partitions
     assert (added.replicas, added.isr, added.leader) == ((2, 1), (1,), 1)
 
 
 def test_new_partitions_on_fenced_nodes_only_are_refused() -> None:
-    world = MetadataCluster(nodes=(1, 2))
-    world.controller.create_topics([NewTopic(name="t", assignments=((0, (1,)),))])
-    world.controller.fence(2)
+    cluster = MetadataCluster(nodes=(1, 2))
+    cluster.controller.create_topics([NewTopic(name="t", assignments=((0, (1,)),))])
+    cluster.controller.fence(2)
     growth = NewPartitions(topic="t", partitions=3, assignments=((1,), (2,)))
-    (error,) = world.controller.create_partitions([growth])
+    (error,) = cluster.controller.create_partitions([growth])
     assert error is not None
     assert (error.code, error.message) == (
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -110,9 +110,9 @@ def test_new_partitions_on_fenced_nodes_only_are_refused() -> None:
 
 
 def test_too_few_nodes_are_reported_without_the_prefix_of_new_topics() -> None:
-    world = world_with_topic()
-    world.controller.unregister_broker(2)
-    (error,) = world.controller.create_partitions([NewPartitions(topic="t", partitions=3)])
+    cluster = cluster_with_topic()
+    cluster.controller.unregister_broker(2)
+    (error,) = cluster.controller.create_partitions([NewPartitions(topic="t", partitions=3)])
     assert error is not None
     assert (error.code, error.message) == (
         ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -126,14 +126,14 @@ def test_too_few_nodes_are_reported_without_the_prefix_of_new_topics() -> None:
 def test_the_partitions_of_all_topics_together_are_limited() -> None:
     requested = [NewPartitions("a", 6_000), NewPartitions("b", 6_000), NewPartitions("none", 9)]
     for release, is_limited in (("4.3", False), ("4.4", True)):
-        world = MetadataCluster(as_version=release)
+        cluster = MetadataCluster(as_version=release)
         topics = [NewTopic(name=name, partitions=1, replication_factor=1) for name in "ab"]
-        world.controller.create_topics(topics)
+        cluster.controller.create_topics(topics)
         if is_limited:
             with pytest.raises(KafkaError) as refused:
-                world.controller.create_partitions(requested)
+                cluster.controller.create_partitions(requested)
             assert refused.value.code is ErrorCode.POLICY_VIOLATION
             requested[1:2] = []
-        (*errors, unknown) = world.controller.create_partitions(requested, validate_only=True)
+        (*errors, unknown) = cluster.controller.create_partitions(requested, validate_only=True)
         assert not any(errors)
         assert unknown is not None

@@ -27,9 +27,9 @@ def upsertion(user: str = "alice", mechanism: int = 1, iterations: int = 4096) -
 
 
 def alter(
-    world: MetadataCluster, *changes: ScramDeletion | ScramUpsertion
+    cluster: MetadataCluster, *changes: ScramDeletion | ScramUpsertion
 ) -> dict[str, tuple[ErrorCode, str | None] | None]:
-    outcome = world.controller.alter_scram_credentials(
+    outcome = cluster.controller.alter_scram_credentials(
         [change for change in changes if isinstance(change, ScramDeletion)],
         [change for change in changes if isinstance(change, ScramUpsertion)],
     )
@@ -40,20 +40,20 @@ def alter(
 
 
 def test_keys_are_derived_and_stored_in_place_of_the_password() -> None:
-    world = MetadataCluster()
-    assert alter(world, upsertion()) == {"alice": None}
+    cluster = MetadataCluster()
+    assert alter(cluster, upsertion()) == {"alice": None}
     expected = credential_of_password(SCRAM_SHA_256, "pw", SALT)
-    assert world.image.scram_credentials == {(1, "alice"): expected}
-    assert not any(SALTED in (value or b"") for _, value in world.log.entries)
+    assert cluster.image.scram_credentials == {(1, "alice"): expected}
+    assert not any(SALTED in (value or b"") for _, value in cluster.log.entries)
 
 
 def test_credentials_are_loaded_after_a_restart() -> None:
-    world = MetadataCluster()
-    alter(world, upsertion("alice"), upsertion("bob", 2))
-    alter(world, upsertion("alice", iterations=5000))
-    alter(world, ScramDeletion("bob", 2))
-    credentials = world.restart(1).image.scram_credentials
-    assert credentials == world.image.scram_credentials
+    cluster = MetadataCluster()
+    alter(cluster, upsertion("alice"), upsertion("bob", 2))
+    alter(cluster, upsertion("alice", iterations=5000))
+    alter(cluster, ScramDeletion("bob", 2))
+    credentials = cluster.restart(1).image.scram_credentials
+    assert credentials == cluster.image.scram_credentials
     assert {key: each.iterations for key, each in credentials.items()} == {(1, "alice"): 5000}
 
 
@@ -81,10 +81,10 @@ def test_credentials_are_loaded_after_a_restart() -> None:
 def test_an_invalid_change_is_refused(
     change: ScramDeletion | ScramUpsertion, code: ErrorCode, message: str
 ) -> None:
-    world = MetadataCluster()
-    entries = len(world.log.entries)
-    assert alter(world, change) == {change.user: (code, message)}
-    assert len(world.log.entries) == entries
+    cluster = MetadataCluster()
+    entries = len(cluster.log.entries)
+    assert alter(cluster, change) == {change.user: (code, message)}
+    assert len(cluster.log.entries) == entries
 
 
 @pytest.mark.parametrize(
@@ -99,39 +99,39 @@ def test_an_invalid_change_is_refused(
 def test_a_user_that_is_named_twice_is_not_changed(
     changes: tuple[ScramDeletion | ScramUpsertion, ...],
 ) -> None:
-    world = MetadataCluster()
-    alter(world, upsertion(iterations=6000))
-    before = world.image.scram_credentials
+    cluster = MetadataCluster()
+    alter(cluster, upsertion(iterations=6000))
+    before = cluster.image.scram_credentials
     message = "A user credential cannot be altered twice in the same request"
-    assert alter(world, *changes, upsertion("bob")) == {
+    assert alter(cluster, *changes, upsertion("bob")) == {
         "bob": None,
         "alice": (ErrorCode.DUPLICATE_RESOURCE, message),
     }
-    assert world.image.scram_credentials.items() >= before.items()
-    assert (1, "bob") in world.image.scram_credentials
+    assert cluster.image.scram_credentials.items() >= before.items()
+    assert (1, "bob") in cluster.image.scram_credentials
 
 
 def test_the_limits_of_iterations_are_accepted() -> None:
-    world = MetadataCluster()
-    assert alter(world, upsertion(iterations=16384)) == {"alice": None}
+    cluster = MetadataCluster()
+    assert alter(cluster, upsertion(iterations=16384)) == {"alice": None}
 
 
 def test_too_many_changes_are_refused_as_a_whole() -> None:
-    world = MetadataCluster()
+    cluster = MetadataCluster()
     changes = [ScramDeletion(f"u{n}", 1) for n in range(MAX_CHANGES_PER_REQUEST)]
     with pytest.raises(KafkaError) as refused:
-        alter(world, *changes, upsertion())
+        alter(cluster, *changes, upsertion())
     assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert world.image.scram_credentials == {}
-    assert alter(world, *changes[1:], upsertion())["alice"] is None
+    assert cluster.image.scram_credentials == {}
+    assert alter(cluster, *changes[1:], upsertion())["alice"] is None
 
 
 def test_other_changes_keep_the_same_mapping_of_credentials() -> None:
-    world = MetadataCluster()
-    alter(world, upsertion())
-    before = world.image.scram_credentials
-    world.controller.allocate_producer_ids(1)
-    assert world.image.scram_credentials is before
+    cluster = MetadataCluster()
+    alter(cluster, upsertion())
+    before = cluster.image.scram_credentials
+    cluster.controller.allocate_producer_ids(1)
+    assert cluster.image.scram_credentials is before
 
 
 def test_the_text_of_a_change_has_no_password() -> None:

@@ -25,15 +25,15 @@ def test_every_partition_has_a_live_leader(before: tuple[int, ...], after: tuple
         [NewTopic(name="t", partitions=6, replication_factor=len(before))]
     )
     old = first.topic("t")
-    world = first.restart(*after)
-    assert set(world.image.brokers) == set(after)
-    for was, partition in zip(old.partitions, world.topic("t").partitions, strict=True):
+    cluster = first.restart(*after)
+    assert set(cluster.image.brokers) == set(after)
+    for was, partition in zip(old.partitions, cluster.topic("t").partitions, strict=True):
         assert partition.leader in after
         assert partition.leader in partition.isr
         assert set(partition.isr) == set(partition.replicas) & set(after)
         moved = partition.leader != was.leader
         assert partition.leader_epoch == was.leader_epoch + moved
-        assert world.topic("t").topic_id == old.topic_id
+        assert cluster.topic("t").topic_id == old.topic_id
 
 
 def test_absent_replicas_remain_replicas() -> None:
@@ -56,80 +56,80 @@ def test_a_start_with_the_same_nodes_only_registers_them() -> None:
 
 
 def test_recreated_topic_has_another_id() -> None:
-    world = MetadataCluster()
-    world.controller.create_topics([NewTopic(name="t", configs={"retention.ms": "5"})])
-    old = world.topic("t").topic_id
-    world.controller.delete_topics([old])
-    assert (world.image.topics, world.image.topic_config("t")) == ({}, {})
-    world.controller.create_topics([NewTopic(name="t")])
-    assert world.topic("t").topic_id != old
-    assert list(world.image.topics_by_id) == [world.topic("t").topic_id]
+    cluster = MetadataCluster()
+    cluster.controller.create_topics([NewTopic(name="t", configs={"retention.ms": "5"})])
+    old = cluster.topic("t").topic_id
+    cluster.controller.delete_topics([old])
+    assert (cluster.image.topics, cluster.image.topic_config("t")) == ({}, {})
+    cluster.controller.create_topics([NewTopic(name="t")])
+    assert cluster.topic("t").topic_id != old
+    assert list(cluster.image.topics_by_id) == [cluster.topic("t").topic_id]
 
 
 def test_truncation_by_a_new_leader_remains_in_the_image() -> None:
     """Later leaders may have no reason to truncate, although a crash prevented the truncation."""
-    world = MetadataCluster(nodes=(1, 2, 3))
-    world.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2, 3)),))])
+    cluster = MetadataCluster(nodes=(1, 2, 3))
+    cluster.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2, 3)),))])
 
-    def truncation(world: MetadataCluster) -> tuple[int, int, int]:
-        (partition,) = world.topic("t").partitions
+    def truncation(cluster: MetadataCluster) -> tuple[int, int, int]:
+        (partition,) = cluster.topic("t").partitions
         return partition.leader_epoch, partition.epoch_start_offset, partition.truncation_epoch
 
-    assert truncation(world) == (0, -1, -1)
-    world.controller.move_leader("t", 0, 2)
-    assert truncation(world) == (1, -1, -1)
-    world.controller.truncate_at(lambda *_: 50)
-    world.controller.move_leader("t", 0, 3)
-    assert truncation(world) == (2, 50, 2)
-    world.controller.truncate_at(lambda *_: -1)
-    world.controller.move_leader("t", 0, 1)
-    world.controller.fence(1)
-    assert truncation(world) == (4, 50, 2)
-    world.controller.truncate_at(lambda *_: 40)
-    world.controller.fence(2)
-    assert truncation(world) == (5, 40, 5)
-    assert truncation(world.restart(1)) == (6, 40, 5)
-    assert truncation(world.restart(7)) == (7, 40, 5)
+    assert truncation(cluster) == (0, -1, -1)
+    cluster.controller.move_leader("t", 0, 2)
+    assert truncation(cluster) == (1, -1, -1)
+    cluster.controller.truncate_at(lambda *_: 50)
+    cluster.controller.move_leader("t", 0, 3)
+    assert truncation(cluster) == (2, 50, 2)
+    cluster.controller.truncate_at(lambda *_: -1)
+    cluster.controller.move_leader("t", 0, 1)
+    cluster.controller.fence(1)
+    assert truncation(cluster) == (4, 50, 2)
+    cluster.controller.truncate_at(lambda *_: 40)
+    cluster.controller.fence(2)
+    assert truncation(cluster) == (5, 40, 5)
+    assert truncation(cluster.restart(1)) == (6, 40, 5)
+    assert truncation(cluster.restart(7)) == (7, 40, 5)
 
 
-def epochs_of(world: MetadataCluster, topic: str) -> list[int]:
-    return [partition.incarnation_epoch for partition in world.topic(topic).partitions]
+def epochs_of(cluster: MetadataCluster, topic: str) -> list[int]:
+    return [partition.incarnation_epoch for partition in cluster.topic(topic).partitions]
 
 
 def test_each_created_partition_has_the_next_incarnation_epoch() -> None:
-    world = MetadataCluster()
-    assert world.image.max_incarnation_epoch == 0
-    world.controller.create_topics([NewTopic(name="t", partitions=2), NewTopic(name="u")])
-    assert (epochs_of(world, "t"), epochs_of(world, "u")) == ([1, 2], [3])
-    assert world.image.max_incarnation_epoch == 3
-    world.controller.create_partitions([NewPartitions("t", 4), NewPartitions("u", 2)])
-    assert (epochs_of(world, "t"), epochs_of(world, "u")) == ([1, 2, 4, 5], [3, 6])
-    assert world.image.max_incarnation_epoch == 6
+    cluster = MetadataCluster()
+    assert cluster.image.max_incarnation_epoch == 0
+    cluster.controller.create_topics([NewTopic(name="t", partitions=2), NewTopic(name="u")])
+    assert (epochs_of(cluster, "t"), epochs_of(cluster, "u")) == ([1, 2], [3])
+    assert cluster.image.max_incarnation_epoch == 3
+    cluster.controller.create_partitions([NewPartitions("t", 4), NewPartitions("u", 2)])
+    assert (epochs_of(cluster, "t"), epochs_of(cluster, "u")) == ([1, 2, 4, 5], [3, 6])
+    assert cluster.image.max_incarnation_epoch == 6
 
 
 def test_each_deleted_topic_increases_the_largest_incarnation_epoch() -> None:
-    world = MetadataCluster()
-    world.controller.create_topics([NewTopic(name="t", partitions=2), NewTopic(name="u")])
-    world.controller.delete_topics([world.topic("t").topic_id, world.topic("u").topic_id])
-    assert world.image.max_incarnation_epoch == 5
-    world.controller.create_topics([NewTopic(name="t")])
-    assert epochs_of(world, "t") == [6]
+    cluster = MetadataCluster()
+    cluster.controller.create_topics([NewTopic(name="t", partitions=2), NewTopic(name="u")])
+    cluster.controller.delete_topics([cluster.topic("t").topic_id, cluster.topic("u").topic_id])
+    assert cluster.image.max_incarnation_epoch == 5
+    cluster.controller.create_topics([NewTopic(name="t")])
+    assert epochs_of(cluster, "t") == [6]
 
 
 def test_refused_and_validated_requests_do_not_count() -> None:
-    world = MetadataCluster()
-    world.controller.create_topics([NewTopic(name="."), NewTopic(name="t")])
-    world.controller.create_topics([NewTopic(name="u")], validate_only=True)
-    world.controller.create_partitions([NewPartitions("t", 5)], validate_only=True)
-    world.controller.delete_topics([b"n" * 16])
-    assert (epochs_of(world, "t"), world.image.max_incarnation_epoch) == ([1], 1)
+    cluster = MetadataCluster()
+    cluster.controller.create_topics([NewTopic(name="."), NewTopic(name="t")])
+    cluster.controller.create_topics([NewTopic(name="u")], validate_only=True)
+    cluster.controller.create_partitions([NewPartitions("t", 5)], validate_only=True)
+    cluster.controller.delete_topics([b"n" * 16])
+    assert (epochs_of(cluster, "t"), cluster.image.max_incarnation_epoch) == ([1], 1)
 
 
 def test_a_new_leader_keeps_the_incarnation_epoch() -> None:
-    world = MetadataCluster(nodes=(1, 2))
-    world.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
-    world.controller.move_leader("t", 0, 2)
-    (partition,) = world.topic("t").partitions
+    cluster = MetadataCluster(nodes=(1, 2))
+    cluster.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
+    cluster.controller.move_leader("t", 0, 2)
+    (partition,) = cluster.topic("t").partitions
     assert (partition.leader_epoch, partition.incarnation_epoch) == (1, 1)
 
 
@@ -137,9 +137,9 @@ def test_incarnation_epochs_are_in_the_log() -> None:
     first = MetadataCluster()
     first.controller.create_topics([NewTopic(name="t", partitions=2), NewTopic(name="u")])
     first.controller.delete_topics([first.topic("t").topic_id])
-    world = first.restart(1)
-    assert (epochs_of(world, "u"), world.image.max_incarnation_epoch) == ([3], 4)
-    records = [MetadataSerde().decode(*entry) for entry in world.log.read_all()]
+    cluster = first.restart(1)
+    assert (epochs_of(cluster, "u"), cluster.image.max_incarnation_epoch) == ([3], 4)
+    records = [MetadataSerde().decode(*entry) for entry in cluster.log.read_all()]
     values = [record.value for record in records if record is not None]
     assert [each.incarnation_epoch for each in values if isinstance(each, PartitionRecord)] == [
         1, 2, 3,

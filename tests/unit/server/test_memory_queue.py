@@ -96,107 +96,111 @@ class QueuedConnections:
 
 
 @pytest.fixture
-def world() -> QueuedConnections:
+def connections() -> QueuedConnections:
     return QueuedConnections()
 
 
-def test_the_first_waiting_connection_reads_first(world: QueuedConnections) -> None:
-    holder, first, second = (world.connection(LIMIT // 2) for _ in range(3))
-    other = world.connection(LIMIT // 2)
+def test_the_first_waiting_connection_reads_first(connections: QueuedConnections) -> None:
+    holder, first, second = (connections.connection(LIMIT // 2) for _ in range(3))
+    other = connections.connection(LIMIT // 2)
     holder.acquire_buffer()
     other.acquire_buffer()
-    world.queue.enqueue(first)
-    world.queue.enqueue(second)
+    connections.queue.enqueue(first)
+    connections.queue.enqueue(second)
     holder.release_buffer()
     assert first.buffer is None, "not within the call that releases memory"
-    world.loop.run()
+    connections.loop.run()
     assert first.buffer is not None
     assert first.is_reading
     assert second.buffer is None
     assert not second.is_reading
     other.release_buffer()
-    world.loop.run()
+    connections.loop.run()
     assert second.buffer is not None
 
 
-def test_a_closed_connection_is_removed(world: QueuedConnections) -> None:
-    holder, gone, next_one = (world.connection(LIMIT) for _ in range(3))
+def test_a_closed_connection_is_removed(connections: QueuedConnections) -> None:
+    holder, gone, next_one = (connections.connection(LIMIT) for _ in range(3))
     holder.acquire_buffer()
-    world.queue.enqueue(gone)
-    world.queue.enqueue(next_one)
-    world.queue.remove(gone)
+    connections.queue.enqueue(gone)
+    connections.queue.enqueue(next_one)
+    connections.queue.remove(gone)
     holder.release_buffer()
-    world.loop.run()
+    connections.loop.run()
     assert gone.buffer is None
     assert next_one.buffer is not None
 
 
 def test_the_largest_stalled_request_is_closed_while_others_wait(
-    world: QueuedConnections,
+    connections: QueuedConnections,
 ) -> None:
-    small, large = world.connection(LIMIT // 4), world.connection(LIMIT // 2)
-    waiting = world.connection(LIMIT // 2)
+    small, large = connections.connection(LIMIT // 4), connections.connection(LIMIT // 2)
+    waiting = connections.connection(LIMIT // 2)
     small.acquire_buffer()
     large.acquire_buffer()
-    world.queue.enqueue(waiting)
-    world.loop.run_stall_timer()
+    connections.queue.enqueue(waiting)
+    connections.loop.run_stall_timer()
     assert small.closed is None
     assert large.closed is not None
     assert "queued.max.request.bytes" in large.closed
-    world.loop.run()
+    connections.loop.run()
     assert waiting.buffer is not None
 
 
-def test_a_request_that_makes_progress_is_not_closed(world: QueuedConnections) -> None:
-    slow, waiting = world.connection(LIMIT), world.connection(LIMIT)
+def test_a_request_that_makes_progress_is_not_closed(connections: QueuedConnections) -> None:
+    slow, waiting = connections.connection(LIMIT), connections.connection(LIMIT)
     slow.acquire_buffer()
-    world.queue.enqueue(waiting)
+    connections.queue.enqueue(waiting)
     slow.incomplete_request_bytes += LIMIT
-    world.loop.run_stall_timer()
+    connections.loop.run_stall_timer()
     assert slow.closed is None
-    world.loop.run_stall_timer()
+    connections.loop.run_stall_timer()
     assert slow.closed is not None, "it did not get on any further"
 
 
-def test_no_connection_is_closed_while_none_waits(world: QueuedConnections) -> None:
-    holder, waiting = world.connection(LIMIT), world.connection(LIMIT)
+def test_no_connection_is_closed_while_none_waits(connections: QueuedConnections) -> None:
+    holder, waiting = connections.connection(LIMIT), connections.connection(LIMIT)
     holder.acquire_buffer()
-    world.queue.enqueue(waiting)
-    world.queue.remove(waiting)
-    world.loop.run_stall_timer()
+    connections.queue.enqueue(waiting)
+    connections.queue.remove(waiting)
+    connections.loop.run_stall_timer()
     assert holder.closed is None
-    assert world.loop.later == []
+    assert connections.loop.later == []
 
 
-def test_enough_connections_are_closed_for_the_needed_memory(world: QueuedConnections) -> None:
-    holders = [world.connection(LIMIT // 8) for _ in range(16)]
-    waiting = world.connection(LIMIT // 2)
+def test_enough_connections_are_closed_for_the_needed_memory(
+    connections: QueuedConnections,
+) -> None:
+    holders = [connections.connection(LIMIT // 8) for _ in range(16)]
+    waiting = connections.connection(LIMIT // 2)
     for holder in holders:
         holder.acquire_buffer()
     waiting.incomplete_request_bytes = LIMIT // 2
-    world.queue.enqueue(waiting)
-    world.loop.run_stall_timer()
+    connections.queue.enqueue(waiting)
+    connections.loop.run_stall_timer()
     assert waiting.closed is None
-    world.loop.run()
+    connections.loop.run()
     assert waiting.buffer is not None
 
 
-def test_a_waiting_connection_is_not_closed_for_stalled_ones(world: QueuedConnections) -> None:
-    stalled, waiting = world.connection(LIMIT), world.connection(LIMIT)
+def test_a_waiting_connection_is_not_closed_for_stalled_ones(
+    connections: QueuedConnections,
+) -> None:
+    stalled, waiting = connections.connection(LIMIT), connections.connection(LIMIT)
     stalled.acquire_buffer()
     waiting.incomplete_request_bytes = 2 * LIMIT
-    world.queue.enqueue(waiting)
-    world.loop.run_stall_timer()
+    connections.queue.enqueue(waiting)
+    connections.loop.run_stall_timer()
     assert waiting.closed is None
     assert stalled.closed is not None
 
 
-def test_if_all_connections_wait_the_first_continues(world: QueuedConnections) -> None:
-    first, last = world.connection(LIMIT // 2), world.connection(LIMIT // 2)
+def test_if_all_connections_wait_the_first_continues(connections: QueuedConnections) -> None:
+    first, last = connections.connection(LIMIT // 2), connections.connection(LIMIT // 2)
     first.acquire_buffer()
     last.acquire_buffer()
-    world.queue.enqueue(first)
-    world.queue.enqueue(last)
-    world.loop.run_stall_timer()
+    connections.queue.enqueue(first)
+    connections.queue.enqueue(last)
+    connections.loop.run_stall_timer()
     assert first.closed is None
     assert last.closed is not None

@@ -53,7 +53,7 @@ class BoundListeners:
 
 
 @contextmanager
-def world(*specs: ListenerSpec, node_ids: Sequence[int] = (1, 2)) -> Iterator[BoundListeners]:
+def bound(*specs: ListenerSpec, node_ids: Sequence[int] = (1, 2)) -> Iterator[BoundListeners]:
     """Yield the bound listeners of nodes."""
     made = BoundListeners(specs, node_ids)
     try:
@@ -79,7 +79,7 @@ def stored(*offsets: int) -> AddedNode:
 
 def test_nodes_of_the_settings_have_consecutive_ports() -> None:
     port = free_port(2)
-    with world(spec(port)) as nodes:
+    with bound(spec(port)) as nodes:
         assert nodes.ports() == {1: [port], 2: [port + 1]}
         nodes.listeners.stop()
         socket.create_server((HOST, port)).close()
@@ -87,7 +87,7 @@ def test_nodes_of_the_settings_have_consecutive_ports() -> None:
 
 def test_the_port_of_an_added_node_follows_its_id() -> None:
     port = free_port(9)
-    with world(spec(port)) as nodes:
+    with bound(spec(port)) as nodes:
         nodes.listeners.add(9)
         nodes.listeners.add(0)
         nodes.listeners.add(2_000_000)
@@ -99,7 +99,7 @@ def test_the_port_of_an_added_node_follows_its_id() -> None:
 
 def test_an_added_node_does_not_use_the_port_of_a_stopped_node() -> None:
     port = free_port(4)
-    with world(spec(port), node_ids=(1, 2, 3)) as nodes:
+    with bound(spec(port), node_ids=(1, 2, 3)) as nodes:
         nodes.listeners.update({1: None, 3: None})
         for listener in dict(nodes.listeners.items())[3]:
             listener.stop()
@@ -111,7 +111,7 @@ def test_an_added_node_does_not_use_the_port_of_a_stopped_node() -> None:
 def test_listeners_of_added_nodes_have_the_same_ports_after_a_restart() -> None:
     port = free_port(8)
     specs = (spec(port), spec(port + 2, "B"))
-    with world(*specs) as nodes, socket.create_server((HOST, port + 5)):
+    with bound(*specs) as nodes, socket.create_server((HOST, port + 5)):
         nodes.listeners.add(3)
         nodes.listeners.add(4)
         before, added = nodes.ports(), nodes.added()
@@ -119,7 +119,7 @@ def test_listeners_of_added_nodes_have_the_same_ports_after_a_restart() -> None:
             1: [port, port + 2], 2: [port + 1, port + 3],
             3: [port + 4, port + 6], 4: [port + 7, port + 8],
         }  # fmt: skip
-    with world(*specs) as nodes:
+    with bound(*specs) as nodes:
         assert nodes.listeners.update(added)
         assert nodes.ports() == before
         assert not nodes.listeners.update(added)
@@ -128,7 +128,7 @@ def test_listeners_of_added_nodes_have_the_same_ports_after_a_restart() -> None:
 
 def test_a_stored_port_in_use_is_replaced_by_a_free_one_that_no_node_stored() -> None:
     port = free_port(6)
-    with world(spec(port)) as nodes, socket.create_server((HOST, port + 2)):
+    with bound(spec(port)) as nodes, socket.create_server((HOST, port + 2)):
         nodes.listeners.update({1: None, 2: None, 3: stored(2), 4: stored(3), 5: stored(4)})
         assert nodes.ports() == {
             1: [port], 2: [port + 1], 3: [port + 5], 4: [port + 3], 5: [port + 4],
@@ -138,39 +138,39 @@ def test_a_stored_port_in_use_is_replaced_by_a_free_one_that_no_node_stored() ->
 
 def test_an_added_node_that_is_also_in_the_settings_has_its_stored_port() -> None:
     port = free_port(4)
-    with world(spec(port)) as nodes:
+    with bound(spec(port)) as nodes:
         assert not nodes.listeners.update({1: None, 2: stored(3)})
         assert nodes.ports() == {1: [port], 2: [port + 3]}
 
 
 def test_stored_ports_follow_the_port_of_the_first_node() -> None:
     port = free_port(6)
-    with world(spec(port + 1)) as nodes:
+    with bound(spec(port + 1)) as nodes:
         nodes.listeners.update({1: None, 2: None, 7: stored(4)})
         assert nodes.ports()[7] == [port + 5]
 
 
 def test_a_listener_without_a_stored_port_has_that_of_its_node() -> None:
     port = free_port(6)
-    with world(spec(port), spec(port + 3, "B")) as nodes:
+    with bound(spec(port), spec(port + 3, "B")) as nodes:
         nodes.listeners.update({1: None, 2: None, 3: stored(2)})
         assert nodes.ports()[3] == [port + 2, port + 5]
         assert not nodes.warnings()
 
 
 def test_port_0_remains_any_port() -> None:
-    with world(spec(0)) as nodes:
+    with bound(spec(0)) as nodes:
         (listener,) = nodes.listeners.add(5)
         (registered,) = registered_listeners([listener])
         assert registered == ("PLAINTEXT", HOST, listener.port, 0, 4)
-    with world(spec(0)) as nodes:
+    with bound(spec(0)) as nodes:
         nodes.listeners.update({1: None, 2: None, 5: stored(4)})
         assert len({port for (port,) in nodes.ports().values()}) == 3
 
 
 def test_ports_of_removed_nodes_are_released() -> None:
     port = free_port(2)
-    with world(spec(port)) as nodes:
+    with bound(spec(port)) as nodes:
         assert nodes.listeners.update({2: None})
         assert nodes.ports() == {2: [port + 1]}
         socket.create_server((HOST, port)).close()
@@ -178,7 +178,7 @@ def test_ports_of_removed_nodes_are_released() -> None:
 
 def test_an_error_names_the_node_and_leaves_no_port_bound() -> None:
     port = free_port(3)
-    with world(spec(port)) as nodes:
+    with bound(spec(port)) as nodes:
         far = stored(65_535 - port + 1)
         with pytest.raises(AddressError, match=rf"^node 4: {HOST}:{port} has too few ports after"):
             nodes.listeners.update({1: None, 2: None, 3: stored(2), 4: far})
@@ -191,7 +191,7 @@ def test_a_registration_has_the_advertised_address_and_the_protocol() -> None:
     secured = ListenerSpec(
         "CLIENT", Address(HOST, port), Address("broker.test", 7000), SecurityProtocol.SASL_SSL
     )
-    with world(secured) as nodes:
+    with bound(secured) as nodes:
         assert registered_listeners(nodes.listeners.add(4)) == (
             RegisteredListener("CLIENT", "broker.test", 7003, security_protocol=3, port_offset=3),
         )

@@ -10,14 +10,14 @@ from tests.cluster.metadata import MetadataCluster
 
 
 def test_credentials_are_stored_for_the_mechanisms_of_each_user() -> None:
-    world = MetadataCluster()
+    cluster = MetadataCluster()
     users = [
         User("alice", "a"),
         User("bob", "b", ("SCRAM-SHA-256",)),
         User("carol", "c", ("PLAIN",)),
     ]
-    store_users(world.controller, users, SeededEntropy(1))
-    credentials = world.image.scram_credentials
+    store_users(cluster.controller, users, SeededEntropy(1))
+    credentials = cluster.image.scram_credentials
     assert sorted(credentials) == [(1, "alice"), (1, "bob"), (2, "alice")]
     assert all(
         is_password_of(SCRAM_BY_NUMBER[number], each, name[0])
@@ -27,11 +27,11 @@ def test_credentials_are_stored_for_the_mechanisms_of_each_user() -> None:
 
 
 def test_only_a_changed_password_is_stored_again() -> None:
-    world = MetadataCluster()
-    store_users(world.controller, users_of({"alice": "a", "bob": "b"}), SeededEntropy(1))
-    before, entries = world.image.scram_credentials, len(world.log.entries)
-    store_users(world.controller, users_of({"alice": "a", "bob": "b"}), SeededEntropy(2))
-    assert len(world.log.entries) == entries
-    store_users(world.controller, users_of({"alice": "a", "bob": "new"}), SeededEntropy(2))
-    after = world.image.scram_credentials
+    cluster = MetadataCluster()
+    store_users(cluster.controller, users_of({"alice": "a", "bob": "b"}), SeededEntropy(1))
+    before, entries = cluster.image.scram_credentials, len(cluster.log.entries)
+    store_users(cluster.controller, users_of({"alice": "a", "bob": "b"}), SeededEntropy(2))
+    assert len(cluster.log.entries) == entries
+    store_users(cluster.controller, users_of({"alice": "a", "bob": "new"}), SeededEntropy(2))
+    after = cluster.image.scram_credentials
     assert [key for key in after if after[key] != before[key]] == [(1, "bob"), (2, "bob")]

@@ -105,12 +105,12 @@ class ClientHandshake:
 
 @asynccontextmanager
 async def secured_broker(directory: Path, **config: str) -> AsyncIterator[SecuredBroker]:
-    world = SecuredBroker(directory, **config)
-    await world.broker.start()
+    broker = SecuredBroker(directory, **config)
+    await broker.broker.start()
     try:
-        yield world
+        yield broker
     finally:
-        await world.broker.stop(grace_s=0)
+        await broker.broker.stop(grace_s=0)
 
 
 async def until_closed(reader: asyncio.StreamReader) -> bytes:
@@ -122,21 +122,21 @@ async def until_closed(reader: asyncio.StreamReader) -> bytes:
 
 
 async def test_requests_are_served(tmp_path: Path) -> None:
-    async with secured_broker(tmp_path) as world:
-        connected = await world.connect()
+    async with secured_broker(tmp_path) as broker:
+        connected = await broker.connect()
         for _ in range(3):
             answer = await connected.ask(MetadataRequest(topics=None), METADATA_VERSION)
             assert [topic.name for topic in answer.topics] == ["orders"]
             (node,) = answer.brokers
-            assert (node.host, node.port) == world.address()
+            assert (node.host, node.port) == broker.address()
         await connected.close()
-    assert world.reasons == []
+    assert broker.reasons == []
 
 
 async def test_pipelined_and_split_requests_are_served(tmp_path: Path) -> None:
-    async with secured_broker(tmp_path) as world:
-        context = world.files.client_context()
-        reader, writer = await asyncio.open_connection(*world.address(), ssl=context)
+    async with secured_broker(tmp_path) as broker:
+        context = broker.files.client_context()
+        reader, writer = await asyncio.open_connection(*broker.address(), ssl=context)
         content = VERSIONS_FRAME * 500
         middle = len(content) // 2 + 3
         writer.write(content[:middle])
@@ -150,15 +150,15 @@ async def test_pipelined_and_split_requests_are_served(tmp_path: Path) -> None:
 
 
 async def test_the_certificate_is_the_principal(tmp_path: Path) -> None:
-    async with secured_broker(tmp_path, ssl_client_auth="requested") as world:
-        connected = await world.connect(world.files.client_context(client()))
+    async with secured_broker(tmp_path, ssl_client_auth="requested") as broker:
+        connected = await broker.connect(broker.files.client_context(client()))
         await connected.ask(ApiVersionsRequest(), 0)
-        (connection,) = world.connections
+        (connection,) = broker.connections
         assert connection._call_context.principal == "User:CN=alice"
         await connected.close()
-        anonymous = await world.connect()
+        anonymous = await broker.connect()
         await anonymous.ask(ApiVersionsRequest(), 0)
-        assert "User:ANONYMOUS" in {each._call_context.principal for each in world.connections}
+        assert "User:ANONYMOUS" in {each._call_context.principal for each in broker.connections}
         await anonymous.close()
 
 
@@ -175,13 +175,13 @@ async def test_the_certificate_is_the_principal(tmp_path: Path) -> None:
     ],
 )
 async def test_garbage_closes_the_connection(tmp_path: Path, sent: bytes, reason: str) -> None:
-    async with secured_broker(tmp_path) as world:
-        other = await world.connect()
-        reader, writer = await world.connect_socket()
+    async with secured_broker(tmp_path) as broker:
+        other = await broker.connect()
+        reader, writer = await broker.connect_socket()
         writer.write(sent)
         await until_closed(reader)
         writer.close()
-        (logged,) = world.reasons
+        (logged,) = broker.reasons
         assert logged.startswith(reason)
         await other.ask(ApiVersionsRequest(), 0)
         await other.close()
@@ -197,32 +197,32 @@ async def test_garbage_closes_the_connection(tmp_path: Path, sent: bytes, reason
 async def test_plain_text_is_answered_by_an_alert(
     tmp_path: Path, sent: bytes, answer: bytes
 ) -> None:
-    async with secured_broker(tmp_path) as world:
-        reader, writer = await world.connect_socket()
+    async with secured_broker(tmp_path) as broker:
+        reader, writer = await broker.connect_socket()
         writer.write(sent)
         assert await reader.read() == answer
         writer.close()
 
 
 async def test_tls_on_a_plain_listener_closes_the_connection(tmp_path: Path) -> None:
-    async with secured_broker(tmp_path) as world:
-        context = world.files.client_context()
+    async with secured_broker(tmp_path) as broker:
+        context = broker.files.client_context()
         with pytest.raises((ssl.SSLError, ConnectionError)):
-            await asyncio.open_connection(*world.address("PLAINTEXT"), ssl=context)
-    (reason,) = world.reasons
+            await asyncio.open_connection(*broker.address("PLAINTEXT"), ssl=context)
+    (reason,) = broker.reasons
     assert reason.endswith("the client seems to speak TLS")
 
 
 async def test_a_client_that_trusts_another_authority_is_logged(tmp_path: Path) -> None:
-    async with secured_broker(tmp_path) as world:
-        trusted = world.files.write("other.pem", authority("other").pem)
-        handshake = ClientHandshake(world.files.client_context(trusted=trusted))
-        reader, writer = await world.connect_socket()
+    async with secured_broker(tmp_path) as broker:
+        trusted = broker.files.write("other.pem", authority("other").pem)
+        handshake = ClientHandshake(broker.files.client_context(trusted=trusted))
+        reader, writer = await broker.connect_socket()
         with pytest.raises(ssl.SSLCertVerificationError):
             await handshake.perform(reader, writer)
         await until_closed(reader)
         writer.close()
-    (reason,) = world.reasons
+    (reason,) = broker.reasons
     assert reason == "the client does not trust the certificate of this listener"
 
 
@@ -233,39 +233,39 @@ async def test_a_client_that_trusts_another_authority_is_logged(tmp_path: Path) 
 async def test_client_certificates_are_checked(
     tmp_path: Path, *, is_expired: bool | None, reason: str
 ) -> None:
-    async with secured_broker(tmp_path, ssl_client_auth="required") as world:
+    async with secured_broker(tmp_path, ssl_client_auth="required") as broker:
         issued = None if is_expired is None else client(is_expired=is_expired)
-        host, port = world.address()
-        context = world.files.client_context(issued)
+        host, port = broker.address()
+        context = broker.files.client_context(issued)
         reader, writer = await asyncio.open_connection(host, port, ssl=context)
         with pytest.raises(ssl.SSLError):
             await reader.read(1)
         writer.close()
-    (logged,) = world.reasons
+    (logged,) = broker.reasons
     assert reason in logged
 
 
 async def test_a_principal_without_a_rule_is_refused(tmp_path: Path) -> None:
     rules = "RULE:O=(.*)/$1/"
     config = {"ssl_client_auth": "required", "ssl_principal_mapping_rules": rules}
-    async with secured_broker(tmp_path, **config) as world:
-        host, port = world.address()
-        context = world.files.client_context(client())
+    async with secured_broker(tmp_path, **config) as broker:
+        host, port = broker.address()
+        context = broker.files.client_context(client())
         reader, writer = await asyncio.open_connection(host, port, ssl=context)
         assert await until_closed(reader) == b""
         writer.close()
-    assert world.reasons == ["no rule of ssl.principal.mapping.rules applies to CN=alice"]
+    assert broker.reasons == ["no rule of ssl.principal.mapping.rules applies to CN=alice"]
 
 
 async def test_a_slow_handshake_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with secured_broker(tmp_path) as world:
-        established = await world.connect()
+    async with secured_broker(tmp_path) as broker:
+        established = await broker.connect()
         monkeypatch.setattr(tls_transport, "HANDSHAKE_TIMEOUT_S", 0.05)
-        reader, writer = await world.connect_socket()
+        reader, writer = await broker.connect_socket()
         writer.write(CLIENT_HELLO)
         assert await until_closed(reader) == b""
         writer.close()
-        assert world.reasons == ["the TLS handshake takes too long"]
+        assert broker.reasons == ["the TLS handshake takes too long"]
         await established.ask(ApiVersionsRequest(), 0)
         await established.close()
 
@@ -273,28 +273,28 @@ async def test_a_slow_handshake_is_closed(tmp_path: Path, monkeypatch: pytest.Mo
 async def test_a_handshake_has_a_maximum_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with secured_broker(tmp_path) as world:
+    async with secured_broker(tmp_path) as broker:
         monkeypatch.setattr(tls_transport, "MAX_HANDSHAKE_BYTES", 100)
-        reader, writer = await world.connect_socket()
+        reader, writer = await broker.connect_socket()
         writer.write(CLIENT_HELLO + b"\0" * 100)
         await until_closed(reader)
         writer.close()
-    assert world.reasons == ["the TLS handshake is above 100 bytes"]
+    assert broker.reasons == ["the TLS handshake is above 100 bytes"]
 
 
 async def test_a_client_that_disconnects_during_the_handshake_is_logged(tmp_path: Path) -> None:
-    async with secured_broker(tmp_path) as world:
-        silent_reader, silent_writer = await world.connect_socket()
+    async with secured_broker(tmp_path) as broker:
+        silent_reader, silent_writer = await broker.connect_socket()
         silent_writer.write_eof()
         assert await until_closed(silent_reader) == b""
-        assert world.reasons == []
-        reader, writer = await world.connect_socket()
+        assert broker.reasons == []
+        reader, writer = await broker.connect_socket()
         writer.write(CLIENT_HELLO)
         writer.write_eof()
         await until_closed(reader)
         silent_writer.close()
         writer.close()
-    assert world.reasons == ["the client disconnects during the TLS handshake"]
+    assert broker.reasons == ["the client disconnects during the TLS handshake"]
 
 
 def retained_objects() -> Counter[str]:
@@ -309,13 +309,13 @@ def retained_objects() -> Counter[str]:
 async def test_the_end_of_a_connection_frees_its_memory(
     tmp_path: Path, *, is_complete: bool
 ) -> None:
-    async with secured_broker(tmp_path) as world:
-        handshake = ClientHandshake(world.files.client_context())
+    async with secured_broker(tmp_path) as broker:
+        handshake = ClientHandshake(broker.files.client_context())
         gc.collect()
         before = retained_objects()
         gc.disable()
         try:
-            reader, writer = await world.connect_socket()
+            reader, writer = await broker.connect_socket()
             if is_complete:
                 await handshake.perform(reader, writer)
             else:
@@ -323,7 +323,7 @@ async def test_the_end_of_a_connection_frees_its_memory(
             await reader.read(1)
             assert retained_objects()["SSLObject"] == before["SSLObject"] + 1
             writer.close()
-            for server in world.broker.nodes._servers:
+            for server in broker.broker.nodes._servers:
                 await server.admission.is_empty.wait()
             await asyncio.sleep(0)  # the event loop still refers to what it has just called
             assert retained_objects() == before
@@ -332,41 +332,41 @@ async def test_the_end_of_a_connection_frees_its_memory(
 
 
 async def test_handshakes_count_as_connections(tmp_path: Path) -> None:
-    async with secured_broker(tmp_path, max_connections_per_ip="2") as world:
-        waiting = [await world.connect_socket() for _ in range(2)]
-        reader, writer = await world.connect_socket()
+    async with secured_broker(tmp_path, max_connections_per_ip="2") as broker:
+        waiting = [await broker.connect_socket() for _ in range(2)]
+        reader, writer = await broker.connect_socket()
         assert await until_closed(reader) == b""
         for _, each in (*waiting, (reader, writer)):
             each.close()
-    assert world.reasons == ["more than max.connections.per.ip=2 from one address"]
+    assert broker.reasons == ["more than max.connections.per.ip=2 from one address"]
 
 
 async def test_mutated_handshakes_harm_no_other_client(tmp_path: Path) -> None:
     random = Random(17)  # noqa: S311 - test data
-    async with secured_broker(tmp_path, ssl_client_auth="requested") as world:
-        other = await world.connect()
+    async with secured_broker(tmp_path, ssl_client_auth="requested") as broker:
+        other = await broker.connect()
         for _ in range(100):
-            hello = bytearray(ClientHandshake(world.files.client_context()).client_hello())
+            hello = bytearray(ClientHandshake(broker.files.client_context()).client_hello())
             for _ in range(random.randint(1, 8)):
                 hello[random.randrange(len(hello))] = random.randrange(256)
-            reader, writer = await world.connect_socket()
+            reader, writer = await broker.connect_socket()
             writer.write(hello[: random.randint(1, len(hello))])
             writer.write_eof()
             await until_closed(reader)
             writer.close()
         await other.ask(ApiVersionsRequest(), 0)
-        assert len(world.connections) == 1
+        assert len(broker.connections) == 1
         await other.close()
 
 
 async def test_brokers_on_other_threads_have_their_own_buffer(tmp_path: Path) -> None:
     async with secured_broker(tmp_path) as one, secured_broker(tmp_path) as other:
         buffers = []
-        for world in (one, other):
+        for broker in (one, other):
             for _ in range(2):
-                connected = await world.connect()
+                connected = await broker.connect()
                 await connected.ask(ApiVersionsRequest(), 0)
-                buffers.append(world.connections[0].transport.get_buffer(-1))
+                buffers.append(broker.connections[0].transport.get_buffer(-1))
                 await connected.close()
         assert buffers[0] is buffers[1]
         assert buffers[2] is buffers[3]
@@ -374,13 +374,13 @@ async def test_brokers_on_other_threads_have_their_own_buffer(tmp_path: Path) ->
 
 
 async def test_damaged_records_close_the_connection(tmp_path: Path) -> None:
-    async with secured_broker(tmp_path) as world:
-        reader, writer = await world.connect_socket()
-        await ClientHandshake(world.files.client_context()).perform(reader, writer)
+    async with secured_broker(tmp_path) as broker:
+        reader, writer = await broker.connect_socket()
+        await ClientHandshake(broker.files.client_context()).perform(reader, writer)
         writer.write(b"\x17\x03\x03\x00\x20" + b"\0" * 32)
         await until_closed(reader)
         writer.close()
-    (reason,) = world.reasons
+    (reason,) = broker.reasons
     # The second text is that of OpenSSL 3.6.
     assert reason in {
         "TLS failed: decryption failed or bad record mac",
@@ -389,23 +389,23 @@ async def test_damaged_records_close_the_connection(tmp_path: Path) -> None:
 
 
 async def test_the_end_of_the_stream_is_announced(tmp_path: Path) -> None:
-    async with secured_broker(tmp_path) as world:
-        connected = await world.connect()
+    async with secured_broker(tmp_path) as broker:
+        connected = await broker.connect()
         await connected.ask(ApiVersionsRequest(), 0)
-        (connection,) = world.connections
+        (connection,) = broker.connections
         connection.close()
         assert await connected.is_closed()
         await connected.close()
 
 
 async def test_changed_files_apply_to_new_connections(tmp_path: Path) -> None:
-    async with secured_broker(tmp_path) as world:
-        before = await world.connect()
+    async with secured_broker(tmp_path) as broker:
+        before = await broker.connect()
         other = authority("other")
         issued = other.issue("server", ("127.0.0.1",))
-        world.files.write("server.pem", other.chain_pem(issued) + b"# of another length\n")
-        trusted = world.files.write("other.pem", other.pem)
-        after = await world.connect(world.files.client_context(trusted=trusted))
+        broker.files.write("server.pem", other.chain_pem(issued) + b"# of another length\n")
+        trusted = broker.files.write("other.pem", other.pem)
+        after = await broker.connect(broker.files.client_context(trusted=trusted))
         for each in (before, after):
             await each.ask(ApiVersionsRequest(), 0)
             await each.close()

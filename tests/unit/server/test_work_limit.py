@@ -21,46 +21,46 @@ class LimitedWorkers:
 
 
 @pytest.fixture
-def world() -> LimitedWorkers:
+def workers() -> LimitedWorkers:
     return LimitedWorkers()
 
 
-def test_requests_below_the_limit_continue_immediately(world: LimitedWorkers) -> None:
+def test_requests_below_the_limit_continue_immediately(workers: LimitedWorkers) -> None:
     for name in "abcd":
-        world.acquire(name, MAX_CONCURRENT_BYTES // 4)
-    assert world.resumed == ["a", "b", "c", "d"]
+        workers.acquire(name, MAX_CONCURRENT_BYTES // 4)
+    assert workers.resumed == ["a", "b", "c", "d"]
 
 
-def test_requests_above_the_limit_are_queued(world: LimitedWorkers) -> None:
-    world.acquire("a", MAX_CONCURRENT_BYTES)
-    world.acquire("large", MAX_CONCURRENT_BYTES)
-    world.acquire("small", 1)
-    assert world.resumed == ["a"]
-    world.limit.release("a")  # type: ignore[arg-type]
-    assert world.resumed == ["a", "large"], "first come first served"
-    world.limit.release("large")  # type: ignore[arg-type]
-    assert world.resumed == ["a", "large", "small"]
+def test_requests_above_the_limit_are_queued(workers: LimitedWorkers) -> None:
+    workers.acquire("a", MAX_CONCURRENT_BYTES)
+    workers.acquire("large", MAX_CONCURRENT_BYTES)
+    workers.acquire("small", 1)
+    assert workers.resumed == ["a"]
+    workers.limit.release("a")  # type: ignore[arg-type]
+    assert workers.resumed == ["a", "large"], "first come first served"
+    workers.limit.release("large")  # type: ignore[arg-type]
+    assert workers.resumed == ["a", "large", "small"]
 
 
-def test_a_request_larger_than_the_limit_is_processed_alone(world: LimitedWorkers) -> None:
-    world.acquire("huge", 10 * MAX_CONCURRENT_BYTES)
-    world.acquire("small", 1)
-    assert world.resumed == ["huge"]
-    world.limit.release("huge")  # type: ignore[arg-type]
-    assert world.resumed == ["huge", "small"]
+def test_a_request_larger_than_the_limit_is_processed_alone(workers: LimitedWorkers) -> None:
+    workers.acquire("huge", 10 * MAX_CONCURRENT_BYTES)
+    workers.acquire("small", 1)
+    assert workers.resumed == ["huge"]
+    workers.limit.release("huge")  # type: ignore[arg-type]
+    assert workers.resumed == ["huge", "small"]
 
 
-def test_a_finished_request_lets_queued_ones_continue(world: LimitedWorkers) -> None:
-    world.acquire("a", MAX_CONCURRENT_BYTES // 2)
-    world.acquire("huge", MAX_CONCURRENT_BYTES)
-    world.acquire("small", 1)
-    world.limit.release("huge")  # type: ignore[arg-type]
-    assert world.resumed == ["a", "small"]
+def test_a_finished_request_lets_queued_ones_continue(workers: LimitedWorkers) -> None:
+    workers.acquire("a", MAX_CONCURRENT_BYTES // 2)
+    workers.acquire("huge", MAX_CONCURRENT_BYTES)
+    workers.acquire("small", 1)
+    workers.limit.release("huge")  # type: ignore[arg-type]
+    assert workers.resumed == ["a", "small"]
 
 
-def test_no_request_continues_after_the_stop(world: LimitedWorkers) -> None:
-    world.acquire("a", MAX_CONCURRENT_BYTES)
-    world.acquire("b", MAX_CONCURRENT_BYTES)
-    world.limit.stop()
-    world.limit.release("a")  # type: ignore[arg-type]
-    assert world.resumed == ["a"]
+def test_no_request_continues_after_the_stop(workers: LimitedWorkers) -> None:
+    workers.acquire("a", MAX_CONCURRENT_BYTES)
+    workers.acquire("b", MAX_CONCURRENT_BYTES)
+    workers.limit.stop()
+    workers.limit.release("a")  # type: ignore[arg-type]
+    assert workers.resumed == ["a"]

@@ -32,9 +32,9 @@ class Stage:
     """A share coordinator with a controller."""
 
     def __init__(self) -> None:
-        world = MetadataCluster()
-        self.metadata = world.controller
-        self.metadata_log = world.log
+        coordinator = MetadataCluster()
+        self.metadata = coordinator.controller
+        self.metadata_log = coordinator.log
         self.logs: dict[int, MemoryCoordinatorLog] = {}
         self.coordinator = ShareCoordinator(
             clock=ManualClock(),
@@ -83,41 +83,41 @@ def test_state_is_stored_in_the_partition_of_its_key() -> None:
 
 
 def test_superseded_records_are_pruned() -> None:
-    world = ManualShareCoordinator(topics=[topic_image("t", 4)])
+    coordinator = ManualShareCoordinator(topics=[topic_image("t", 4)])
     for index in range(4):
-        world.initialize(KEY._replace(partition=index))
+        coordinator.initialize(KEY._replace(partition=index))
     for offset in range(1_500):
-        world.coordinator.write_state(KEY, change((offset, offset, 2, 1), start=offset))
-    states = world.machine.states()
-    world.clock.advance(PRUNE_MS)
-    assert len(world.log.entries) == 4
-    stored = world.restart().machine.states()
+        coordinator.coordinator.write_state(KEY, change((offset, offset, 2, 1), start=offset))
+    states = coordinator.machine.states()
+    coordinator.clock.advance(PRUNE_MS)
+    assert len(coordinator.log.entries) == 4
+    stored = coordinator.restart().machine.states()
     assert stored.keys() == states.keys()
-    assert stored == world.machine.states()
+    assert stored == coordinator.machine.states()
     assert [(state.start_offset, state.batches) for state in stored.values()] == [
         (state.start_offset, state.batches) for state in states.values()
     ]
     # A few superseded records are not pruned.
-    world.coordinator.write_state(KEY, change((1_500, 1_500, 2, 1)))
-    world.clock.advance(PRUNE_MS)
-    assert len(world.log.entries) == 5
+    coordinator.coordinator.write_state(KEY, change((1_500, 1_500, 2, 1)))
+    coordinator.clock.advance(PRUNE_MS)
+    assert len(coordinator.log.entries) == 5
 
 
 def test_failed_pruning_is_retried_in_the_next_round() -> None:
-    world = ManualShareCoordinator()
-    world.initialize()
+    coordinator = ManualShareCoordinator()
+    coordinator.initialize()
     for offset in range(1_500):
-        world.coordinator.write_state(KEY, change((offset, offset, 2, 1), start=offset))
-    world.clock.advance(PRUNE_MS - 1)
-    world.log.next_error = OSError(28, "no space left on device")
-    world.clock.advance(1)
-    assert len(world.log.entries) > 1_500
-    world.clock.advance(PRUNE_MS)
-    assert len(world.log.entries) <= 2
+        coordinator.coordinator.write_state(KEY, change((offset, offset, 2, 1), start=offset))
+    coordinator.clock.advance(PRUNE_MS - 1)
+    coordinator.log.next_error = OSError(28, "no space left on device")
+    coordinator.clock.advance(1)
+    assert len(coordinator.log.entries) > 1_500
+    coordinator.clock.advance(PRUNE_MS)
+    assert len(coordinator.log.entries) <= 2
 
 
 def test_a_coordinator_that_stops_prunes_no_more() -> None:
-    world = ManualShareCoordinator()
-    world.initialize()
-    world.coordinator.stop()
-    assert world.clock.next_deadline_ms is None
+    coordinator = ManualShareCoordinator()
+    coordinator.initialize()
+    coordinator.coordinator.stop()
+    assert coordinator.clock.next_deadline_ms is None

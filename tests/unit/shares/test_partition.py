@@ -42,21 +42,21 @@ class Stage:
         self,
         *,
         start: int = 0,
-        world: ManualShareCoordinator | None = None,
+        coordinator: ManualShareCoordinator | None = None,
         dead_letters: DeadLetterLog | None = None,
     ) -> None:
-        self.world = world or ManualShareCoordinator()
+        self.coordinator = coordinator or ManualShareCoordinator()
         self.history = EventHistory()
         self.table = SharePartitionTable(
-            clock=self.world.clock,
-            config=self.world.config,
+            clock=self.coordinator.clock,
+            config=self.coordinator.config,
             history=self.history,
         )
-        if world is None:
-            self.world.initialize(start_offset=start)
+        if coordinator is None:
+            self.coordinator.initialize(start_offset=start)
         share = self.table.get_or_load(
             KEY,
-            store=self.world.store,
+            store=self.coordinator.store,
             dead_letter_queues=dead_letters or DeadLetterLog(),
             name="t-0",
             leader_epoch=0,
@@ -76,7 +76,7 @@ class Stage:
         return [tuple(one) for one in acquired]
 
     def stored(self) -> tuple[StateBatch, ...]:
-        return self.world.machine.states()[KEY].batches
+        return self.coordinator.machine.states()[KEY].batches
 
 
 def test_start_offset_is_chosen_by_the_groups_setting() -> None:
@@ -91,7 +91,7 @@ def test_acknowledgement_is_stored_before_it_is_applied() -> None:
     stage.share.acknowledge("a", [AcknowledgementBatch(0, 4, [ACCEPT])])
     assert stage.stored() == (StateBatch(0, 4, 2, 1),)
     assert stage.share.window.start_offset == 5
-    stage.world.log.next_error = OSError(5, "input/output error")
+    stage.coordinator.log.next_error = OSError(5, "input/output error")
     with pytest.raises(KafkaError) as refusal:
         stage.share.acknowledge("a", [AcknowledgementBatch(5, 9, [ACCEPT])])
     assert refusal.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -119,12 +119,12 @@ def test_waiting_fetches_are_woken_when_records_may_be_available() -> None:
 def test_locks_expire_in_order() -> None:
     stage = Stage()
     stage.acquire(0, 4)
-    stage.world.clock.advance(10_000)
+    stage.coordinator.clock.advance(10_000)
     stage.acquire(5, 9, "b")
-    stage.world.clock.advance(LOCK_MS - 10_000)
+    stage.coordinator.clock.advance(LOCK_MS - 10_000)
     assert stage.stored() == (StateBatch(0, 4, 0, 1),)
-    assert stage.world.clock.next_deadline_ms == stage.world.clock.now_ms() + 10_000
-    stage.world.clock.advance(10_000)
+    assert stage.coordinator.clock.next_deadline_ms == stage.coordinator.clock.now_ms() + 10_000
+    stage.coordinator.clock.advance(10_000)
     assert stage.stored() == (StateBatch(0, 9, 0, 1),)
     assert [entry.facts["member_id"] for entry in stage.history.about("g")] == ["a", "b"]
 
@@ -132,8 +132,8 @@ def test_locks_expire_in_order() -> None:
 def test_lock_expires_even_if_storing_fails() -> None:
     stage = Stage()
     stage.acquire(0, 4)
-    stage.world.log.next_error = OSError(28, "no space left on device")
-    stage.world.clock.advance(LOCK_MS)
+    stage.coordinator.log.next_error = OSError(28, "no space left on device")
+    stage.coordinator.clock.advance(LOCK_MS)
     assert stage.stored() == ()
     assert stage.acquire(0, 4, "b") == [(0, 4, 2)]
 
@@ -145,7 +145,7 @@ def test_closed_partition_acquires_nothing_and_drops_its_locks() -> None:
     assert stage.waiter.count == 1
     assert not stage.share.can_acquire()
     assert stage.acquire(5, 9) == []
-    stage.world.clock.advance(LOCK_MS)
+    stage.coordinator.clock.advance(LOCK_MS)
     assert stage.stored() == ()
 
 
@@ -153,7 +153,7 @@ def test_next_leader_begins_with_the_stored_state() -> None:
     stage = Stage()
     stage.acquire(0, 9)
     stage.share.acknowledge("a", [AcknowledgementBatch(3, 5, [ACCEPT])])
-    again = Stage(world=stage.world.restart())
+    again = Stage(coordinator=stage.coordinator.restart())
     assert again.acquire(0, 9, "b") == [(0, 2, 1), (6, 9, 1)]
 
 
@@ -168,7 +168,7 @@ def test_records_of_aborted_transactions_are_archived() -> None:
 
 def test_inconsistent_stored_state_is_refused() -> None:
     stage = Stage()
-    (state,) = stage.world.machine.states().values()
+    (state,) = stage.coordinator.machine.states().values()
 
     class InconsistentStore:
         def read_state(self, *_: object) -> object:
@@ -221,7 +221,7 @@ class SlowStage(Stage):
 
     def __init__(self) -> None:
         super().__init__()
-        self.store = SlowStore(self.world.store)
+        self.store = SlowStore(self.coordinator.store)
         self.table.drop(KEY)
         share = self.table.get_or_load(
             KEY,
@@ -291,7 +291,7 @@ def test_locks_expire_after_the_current_write() -> None:
     stage = SlowStage()
     stage.acquire(0, 4)
     acknowledged = waiting(stage.share.acknowledge("a", [AcknowledgementBatch(0, 1, [ACCEPT])]))
-    stage.world.clock.advance(LOCK_MS)
+    stage.coordinator.clock.advance(LOCK_MS)
     assert len(stage.store.writes) == 1
     stage.store.answer()
     assert acknowledged.value is None
@@ -344,13 +344,13 @@ def test_rejected_records_are_archived_when_they_are_dead_letters() -> None:
 
 def test_records_are_dead_letters_after_the_last_delivery() -> None:
     log = DeadLetterLog(has_topic=True)
-    world = ManualShareCoordinator({"group.share.delivery.count.limit": "2"})
-    world.initialize()
-    stage = Stage(world=world, dead_letters=log)
+    coordinator = ManualShareCoordinator({"group.share.delivery.count.limit": "2"})
+    coordinator.initialize()
+    stage = Stage(coordinator=coordinator, dead_letters=log)
     stage.acquire(0, 0)
     acknowledge(stage, 0, 0, RELEASE)
     stage.acquire(0, 0)
-    world.clock.advance(60_000)
+    coordinator.clock.advance(60_000)
     assert letters(log) == [(0, 0, 2, "DELIVERED_TOO_OFTEN")]
     assert stage.share.window.start_offset == 1
 
@@ -373,12 +373,12 @@ def test_records_are_written_later_if_a_disk_fails() -> None:
     stage = Stage(dead_letters=log)
     stage.acquire(0, 3)
     acknowledge(stage, 0, 3, REJECT)
-    stage.world.clock.advance(30_000)
+    stage.coordinator.clock.advance(30_000)
     assert letters(log) == [(0, 3, 1, "REJECTED")] * 2
     assert stage.stored() == (StateBatch(0, 3, 3, 1),)
     assert stage.share.window.start_offset == 0
     log.answer = None
-    stage.world.clock.advance(30_000)
+    stage.coordinator.clock.advance(30_000)
     assert letters(log) == [(0, 3, 1, "REJECTED")] * 3
     assert stage.stored() == (StateBatch(0, 3, 4, 1),)
     assert stage.share.window.start_offset == 4
@@ -391,7 +391,7 @@ def test_a_closed_partition_leaves_unwritten_records_to_the_next_leader() -> Non
     stage.acquire(0, 3)
     acknowledge(stage, 0, 3, REJECT)
     stage.share.close()
-    stage.world.clock.advance(30_000)
+    stage.coordinator.clock.advance(30_000)
     assert letters(log) == [(0, 3, 1, "REJECTED")]
     assert stage.stored() == (StateBatch(0, 3, 3, 1),)
 
@@ -407,7 +407,7 @@ def test_the_next_leader_writes_unfinished_dead_letters() -> None:
     waiting.refuse(KafkaError(ErrorCode.NETWORK_EXCEPTION))
     assert stage.stored() == (StateBatch(2, 3, 3, 1),)
     next_log = DeadLetterLog()
-    following = Stage(world=stage.world, dead_letters=next_log)
+    following = Stage(coordinator=stage.coordinator, dead_letters=next_log)
     assert letters(next_log) == [(2, 3, 1, "REJECTED")]
     assert following.stored() == (StateBatch(2, 3, 4, 1),)
 

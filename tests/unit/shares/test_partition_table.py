@@ -28,18 +28,18 @@ class Stage:
     """A table with a share coordinator."""
 
     def __init__(self) -> None:
-        self.world = ManualShareCoordinator({"group.share.delivery.count.limit": "3"})
-        self.world.initialize()
+        self.coordinator = ManualShareCoordinator({"group.share.delivery.count.limit": "3"})
+        self.coordinator.initialize()
         self.table = SharePartitionTable(
-            clock=self.world.clock,
-            config=self.world.config,
+            clock=self.coordinator.clock,
+            config=self.coordinator.config,
             history=EventHistory(),
         )
 
     def load(self, leader_epoch: int = 0) -> None:
         share = self.table.get_or_load(
             KEY,
-            store=self.world.store,
+            store=self.coordinator.store,
             dead_letter_queues=DeadLetterLog(),
             name="t-0",
             leader_epoch=leader_epoch,
@@ -78,10 +78,10 @@ def test_end_of_sessions_affects_only_their_group() -> None:
     partition = (TopicPartition(KEY.topic_id, KEY.partition), "t")
     for key in (MEMBER, other):
         share_key = KEY._replace(group_id=key.group_id)
-        stage.world.initialize(share_key)
+        stage.coordinator.initialize(share_key)
         stage.table.get_or_load(
             share_key,
-            store=stage.world.store,
+            store=stage.coordinator.store,
             dead_letter_queues=DeadLetterLog(),
             name="t-0",
             leader_epoch=0,
@@ -114,23 +114,23 @@ def test_share_partition_of_a_previous_leader_is_removed() -> None:
     stage = Stage()
     stage.load()
     stage.acquire()
-    topic = stage.world.topics["t"]
+    topic = stage.coordinator.topics["t"]
     moved = topic._replace(
         partitions=tuple(each._replace(leader_epoch=1) for each in topic.partitions)
     )
-    stage.table.on_image(stage.world.image, MetadataDelta())
-    stage.table.on_image(stage.world.image, MetadataDelta(changed=(topic,)))
+    stage.table.on_image(stage.coordinator.image, MetadataDelta())
+    stage.table.on_image(stage.coordinator.image, MetadataDelta(changed=(topic,)))
     assert stage.table.find(KEY) is not None
-    stage.world.topics["t"] = moved
-    stage.table.on_image(stage.world.image, MetadataDelta(changed=(moved,)))
+    stage.coordinator.topics["t"] = moved
+    stage.table.on_image(stage.coordinator.image, MetadataDelta(changed=(moved,)))
     assert stage.table.find(KEY) is None
 
 
 def test_share_partitions_are_removed_with_their_topic() -> None:
     stage = Stage()
     stage.load()
-    deleted = stage.world.topics.pop("t")
-    stage.table.on_image(stage.world.image, MetadataDelta(deleted=(deleted,)))
+    deleted = stage.coordinator.topics.pop("t")
+    stage.table.on_image(stage.coordinator.image, MetadataDelta(deleted=(deleted,)))
     assert stage.table.find(KEY) is None
 
 
@@ -162,7 +162,7 @@ def test_end_of_a_session_with_a_reset_state_releases_nothing() -> None:
     stage.load()
     stage.open_session()
     stage.acquire()
-    stage.world.initialize(state_epoch=1)
+    stage.coordinator.initialize(state_epoch=1)
     stage.table.end_session(1, MEMBER)
     assert stage.table.find(KEY) is None
 
@@ -223,7 +223,7 @@ class LateStage(Stage):
 
     def __init__(self) -> None:
         super().__init__()
-        self.store = LateStore(self.world.store)
+        self.store = LateStore(self.coordinator.store)
 
     def load_late(self, leader_epoch: int = 0) -> Waiting[SharePartition]:
         share = self.table.get_or_load(

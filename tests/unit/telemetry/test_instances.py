@@ -61,34 +61,34 @@ class NodeInstances:
 
 
 def test_a_subscription_is_requested_once_per_interval() -> None:
-    world = NodeInstances()
-    subscription = world.get()
-    assert world.get() is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    world.now_ms += 19_999
-    assert world.get() is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    world.now_ms += 1
-    assert world.get() == subscription
+    instances = NodeInstances()
+    subscription = instances.get()
+    assert instances.get() is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    instances.now_ms += 19_999
+    assert instances.get() is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    instances.now_ms += 1
+    assert instances.get() == subscription
 
 
 def test_metrics_are_pushed_after_the_subscription_and_then_once_per_interval() -> None:
-    world = NodeInstances()
-    subscription = world.get()
-    assert world.push(subscription) is ErrorCode.NONE
-    assert world.push(subscription) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    assert world.get() is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    world.now_ms += 20_000
-    assert world.push(subscription) is ErrorCode.NONE
+    instances = NodeInstances()
+    subscription = instances.get()
+    assert instances.push(subscription) is ErrorCode.NONE
+    assert instances.push(subscription) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert instances.get() is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    instances.now_ms += 20_000
+    assert instances.push(subscription) is ErrorCode.NONE
 
 
 def test_a_terminating_push_is_accepted_early_and_is_the_last() -> None:
-    world = NodeInstances()
-    subscription = world.get()
-    world.push(subscription)
-    assert world.push(subscription, is_terminating=True) is ErrorCode.NONE
-    assert world.push(subscription, is_terminating=True) is ErrorCode.INVALID_REQUEST
-    assert world.push(subscription) is ErrorCode.INVALID_REQUEST
+    instances = NodeInstances()
+    subscription = instances.get()
+    instances.push(subscription)
+    assert instances.push(subscription, is_terminating=True) is ErrorCode.NONE
+    assert instances.push(subscription, is_terminating=True) is ErrorCode.INVALID_REQUEST
+    assert instances.push(subscription) is ErrorCode.INVALID_REQUEST
     # As in Kafka, the refused push was not terminating, so that the instance no longer is.
-    assert world.push(subscription) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert instances.push(subscription) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 @pytest.mark.parametrize(
@@ -101,104 +101,104 @@ def test_a_terminating_push_is_accepted_early_and_is_the_last() -> None:
     ],
 )
 def test_a_client_may_correct_some_errors_at_once(refused: dict[str, int], code: ErrorCode) -> None:
-    world = NodeInstances()
-    arguments = {"subscription": world.get(), **refused}
-    assert world.push(**arguments) is code  # type: ignore[arg-type]  # options by name
-    world.now_ms += 1
+    instances = NodeInstances()
+    arguments = {"subscription": instances.get(), **refused}
+    assert instances.push(**arguments) is code  # type: ignore[arg-type]  # options by name
+    instances.now_ms += 1
     is_corrected_at_once = code is not ErrorCode.TELEMETRY_TOO_LARGE
-    assert isinstance(world.get(), ErrorCode) is not is_corrected_at_once
+    assert isinstance(instances.get(), ErrorCode) is not is_corrected_at_once
 
 
 def test_the_largest_push_is_accepted() -> None:
-    world = NodeInstances()
-    assert world.push(world.get(), size=1_000) is ErrorCode.NONE
+    instances = NodeInstances()
+    assert instances.push(instances.get(), size=1_000) is ErrorCode.NONE
 
 
 def test_a_change_of_the_subscriptions_starts_the_instance_again() -> None:
-    world = NodeInstances()
-    before = world.get()
-    world.push(before, is_terminating=True)
-    world.subscribe("30000")
-    after = world.get()
+    instances = NodeInstances()
+    before = instances.get()
+    instances.push(before, is_terminating=True)
+    instances.subscribe("30000")
+    after = instances.get()
     assert after != before
-    assert world.push(after) is ErrorCode.NONE
-    world.subscribe("40000")
-    assert world.push(after) is ErrorCode.UNKNOWN_SUBSCRIPTION_ID
-    assert isinstance(world.get(), int)
+    assert instances.push(after) is ErrorCode.NONE
+    instances.subscribe("40000")
+    assert instances.push(after) is ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    assert isinstance(instances.get(), int)
     # As in Kafka, the refused push counts for the interval.
-    assert world.push(after) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert instances.push(after) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 def test_settings_with_the_same_values_are_no_change() -> None:
-    world = NodeInstances()
-    world.get()
-    world.subscribe("20000")
-    assert world.get() is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    instances = NodeInstances()
+    instances.get()
+    instances.subscribe("20000")
+    assert instances.get() is ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 def test_an_instance_ends_with_the_connection_that_created_it() -> None:
-    world = NodeInstances()
-    world.get()
-    world.connection = "second"
-    assert world.get() is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    world.instances.close_connection("second")
-    assert world.get() is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    world.instances.close_connection("first")
-    assert len(world.instances) == 0
-    assert isinstance(world.get(), int)
+    instances = NodeInstances()
+    instances.get()
+    instances.connection = "second"
+    assert instances.get() is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    instances.instances.close_connection("second")
+    assert instances.get() is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    instances.instances.close_connection("first")
+    assert len(instances.instances) == 0
+    assert isinstance(instances.get(), int)
 
 
 def test_an_instance_is_forgotten_after_three_intervals() -> None:
     """The error of its last request shows whether it is known."""
     for passed_ms, is_known in ((59_999, True), (MINUTE_MS, False)):
-        world = NodeInstances()
-        subscription = world.get()
-        world.push(subscription, is_terminating=True)
-        world.now_ms += passed_ms
-        code = world.push(subscription)
+        instances = NodeInstances()
+        subscription = instances.get()
+        instances.push(subscription, is_terminating=True)
+        instances.now_ms += passed_ms
+        code = instances.push(subscription)
         assert code is (ErrorCode.INVALID_REQUEST if is_known else ErrorCode.NONE)
 
 
 def test_an_expired_instance_no_longer_belongs_to_its_connection() -> None:
-    world = NodeInstances()
-    world.get()
-    world.now_ms += MINUTE_MS
-    world.connection = "second"
-    world.get()
-    world.instances.close_connection("first")
-    assert len(world.instances) == 1
+    instances = NodeInstances()
+    instances.get()
+    instances.now_ms += MINUTE_MS
+    instances.connection = "second"
+    instances.get()
+    instances.instances.close_connection("first")
+    assert len(instances.instances) == 1
 
 
 def test_the_instance_that_was_used_least_recently_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MAX_INSTANCES", 3)
-    world = NodeInstances()
+    instances = NodeInstances()
     ids = [bytes([number]) * 16 for number in range(1, 5)]
     for each in ids[:3]:
-        world.get(each)
-    world.get(ids[0])
-    world.get(ids[3])
-    assert len(world.instances) == 3
-    assert isinstance(world.get(ids[0]), ErrorCode)
-    assert isinstance(world.get(ids[1]), int)
+        instances.get(each)
+    instances.get(ids[0])
+    instances.get(ids[3])
+    assert len(instances.instances) == 3
+    assert isinstance(instances.get(ids[0]), ErrorCode)
+    assert isinstance(instances.get(ids[1]), int)
 
 
 def test_thousands_of_instances_are_remembered_up_to_the_limit() -> None:
-    world = NodeInstances()
+    instances = NodeInstances()
     for number in range(module.MAX_INSTANCES + 1_000):
-        world.connection = str(number)
-        world.get(number.to_bytes(16, "big"))
-    assert len(world.instances) == module.MAX_INSTANCES
+        instances.connection = str(number)
+        instances.get(number.to_bytes(16, "big"))
+    assert len(instances.instances) == module.MAX_INSTANCES
 
 
 def test_a_request_without_an_id_gets_a_new_one() -> None:
-    world = NodeInstances()
-    first, second = (world.instances.id_of(ZERO_UUID) for _ in range(2))
+    instances = NodeInstances()
+    first, second = (instances.instances.id_of(ZERO_UUID) for _ in range(2))
     assert ZERO_UUID not in {first, second}
     assert first != second
-    assert world.instances.id_of(ID) == ID
-    assert world.instances.id_of(ONE_UUID) == ONE_UUID
+    assert instances.instances.id_of(ID) == ID
+    assert instances.instances.id_of(ONE_UUID) == ONE_UUID
 
 
 @pytest.mark.parametrize("reserved", [ZERO_UUID, ONE_UUID])

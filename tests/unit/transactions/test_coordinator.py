@@ -26,9 +26,9 @@ class Stage:
     """A transaction coordinator with a controller."""
 
     def __init__(self) -> None:
-        world = MetadataCluster()
-        self.metadata = world.controller
-        self.metadata_log = world.log
+        coordinator = MetadataCluster()
+        self.metadata = coordinator.controller
+        self.metadata_log = coordinator.log
         self.logs: dict[int, MemoryCoordinatorLog] = {}
         ids = itertools.count(7)
         self.coordinator = TransactionCoordinator(
@@ -76,11 +76,11 @@ def test_without_a_topic_no_partition_is_verified() -> None:
 
 
 def test_partitions_are_verified_or_added() -> None:
-    world = ManualTransactionCoordinator()
-    producer = world.init()
-    verify_or_add = world.coordinator.verify_or_add_partitions
+    coordinator = ManualTransactionCoordinator()
+    producer = coordinator.init()
+    verify_or_add = coordinator.coordinator.verify_or_add_partitions
     assert verify_or_add(ID, producer, [A], adds_missing=True) == {A: ErrorCode.NONE}
-    assert world.describe().client_transaction_version == 2
+    assert coordinator.describe().client_transaction_version == 2
     assert verify_or_add(ID, producer, [A, B], adds_missing=False) == {
         A: ErrorCode.NONE,
         B: ErrorCode.TRANSACTION_ABORTABLE,
@@ -92,29 +92,29 @@ def test_partitions_are_verified_or_added() -> None:
     assert verify_or_add("y", zombie, [A], adds_missing=False) == {
         A: ErrorCode.INVALID_PRODUCER_ID_MAPPING
     }
-    world.log.next_error = OSError(28, "no space left on device")
+    coordinator.log.next_error = OSError(28, "no space left on device")
     assert verify_or_add(ID, producer, [B], adds_missing=True) == {B: ErrorCode.NOT_COORDINATOR}
-    assert [entry.facts["error"] for entry in world.events()] == [
+    assert [entry.facts["error"] for entry in coordinator.events()] == [
         "PRODUCER_FENCED",
         "NOT_COORDINATOR",
     ]
 
 
 def test_records_are_written_in_the_version_of_the_cluster() -> None:
-    world = ManualTransactionCoordinator(level=0)
-    world.init()
-    world.set_level(1)
-    world.init()
-    versions = [value[:2] for _, value in world.log.entries if value is not None]
+    coordinator = ManualTransactionCoordinator(level=0)
+    coordinator.init()
+    coordinator.set_level(1)
+    coordinator.init()
+    versions = [value[:2] for _, value in coordinator.log.entries if value is not None]
     assert versions == [b"\0\0", b"\0\1"]
 
 
 def test_intents_of_loading_are_carried_out_after_loading() -> None:
-    world = ManualTransactionCoordinator(writes_markers=False)
-    producer = world.init()
-    world.add(producer, A)
-    world.end(producer)
+    coordinator = ManualTransactionCoordinator(writes_markers=False)
+    producer = coordinator.init()
+    coordinator.add(producer, A)
+    coordinator.end(producer)
     # Here the intent is carried out at once, as by an outbox.
-    later = world.restart(writes_markers=True)
+    later = coordinator.restart(writes_markers=True)
     assert [each.transactional_id for each in later.written] == [ID]
     assert later.describe().state is TransactionState.COMPLETE_COMMIT

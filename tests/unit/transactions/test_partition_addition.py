@@ -13,32 +13,32 @@ from tests.unit.transactions.transaction_coordinator import (
 
 
 def test_first_partition_begins_the_transaction() -> None:
-    world = ManualTransactionCoordinator()
-    producer = world.init()
-    world.clock.advance(100)
-    started_ms = world.clock.now_ms()
-    world.add(producer, A)
-    world.clock.advance(100)
-    world.add(producer, B)
-    now = world.describe()
+    coordinator = ManualTransactionCoordinator()
+    producer = coordinator.init()
+    coordinator.clock.advance(100)
+    started_ms = coordinator.clock.now_ms()
+    coordinator.add(producer, A)
+    coordinator.clock.advance(100)
+    coordinator.add(producer, B)
+    now = coordinator.describe()
     assert (now.state, now.partitions) == (TransactionState.ONGOING, frozenset([A, B]))
     assert (now.start_timestamp_ms, now.last_update_timestamp_ms) == (started_ms, started_ms + 100)
 
 
 def test_partition_that_is_already_added_writes_no_record() -> None:
-    world = ManualTransactionCoordinator()
-    producer = world.init()
-    world.add(producer, A, B)
-    length = len(world.log.entries)
-    world.add(producer, B)
-    assert len(world.log.entries) == length
+    coordinator = ManualTransactionCoordinator()
+    producer = coordinator.init()
+    coordinator.add(producer, A, B)
+    length = len(coordinator.log.entries)
+    coordinator.add(producer, B)
+    assert len(coordinator.log.entries) == length
 
 
 def test_partition_outside_of_the_transaction_is_not_verified() -> None:
-    world = ManualTransactionCoordinator()
-    producer = world.init()
-    assert world.verify(producer, A) == [ErrorCode.TRANSACTION_ABORTABLE]
-    world.add(producer, A)
-    assert world.verify(producer, B, A) == [ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.NONE]
-    world.end(producer)
-    assert error_code_of(lambda: world.verify(producer, A)) is ErrorCode.PRODUCER_FENCED
+    coordinator = ManualTransactionCoordinator()
+    producer = coordinator.init()
+    assert coordinator.verify(producer, A) == [ErrorCode.TRANSACTION_ABORTABLE]
+    coordinator.add(producer, A)
+    assert coordinator.verify(producer, B, A) == [ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.NONE]
+    coordinator.end(producer)
+    assert error_code_of(lambda: coordinator.verify(producer, A)) is ErrorCode.PRODUCER_FENCED

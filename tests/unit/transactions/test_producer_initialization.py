@@ -16,42 +16,45 @@ ENABLED = {"transaction.two.phase.commit.enable": "true"}
 
 
 def test_each_new_producer_has_the_next_epoch() -> None:
-    world = ManualTransactionCoordinator()
-    first = world.init()
-    second = world.init()
+    coordinator = ManualTransactionCoordinator()
+    first = coordinator.init()
+    second = coordinator.init()
     assert second == first._replace(producer_epoch=1)
 
 
 def test_producer_recovers_after_an_error_and_may_retry() -> None:
-    world = ManualTransactionCoordinator()
-    first = world.init()
-    second = world.init(first)
+    coordinator = ManualTransactionCoordinator()
+    first = coordinator.init()
+    second = coordinator.init(first)
     assert second.producer_epoch == 1
-    assert world.init(first) == second
+    assert coordinator.init(first) == second
     # No other producer may come in between.
-    world.init()
-    assert error_code_of(lambda: world.init(first)) is ErrorCode.PRODUCER_FENCED
-    assert error_code_of(lambda: world.init(second)) is ErrorCode.PRODUCER_FENCED
+    coordinator.init()
+    assert error_code_of(lambda: coordinator.init(first)) is ErrorCode.PRODUCER_FENCED
+    assert error_code_of(lambda: coordinator.init(second)) is ErrorCode.PRODUCER_FENCED
 
 
 @pytest.mark.parametrize("timeout_ms", [60_000, 0, 900_001])
 def test_two_phase_commit_is_refused_unless_it_is_enabled(timeout_ms: int) -> None:
-    world = ManualTransactionCoordinator()
+    coordinator = ManualTransactionCoordinator()
     assert (
-        error_code_of(lambda: world.init(timeout_ms=timeout_ms, enable_two_phase_commit=True))
+        error_code_of(lambda: coordinator.init(timeout_ms=timeout_ms, enable_two_phase_commit=True))
         is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     )
 
 
 def test_a_transaction_of_two_phase_commit_never_times_out() -> None:
-    world = ManualTransactionCoordinator(ENABLED)
+    coordinator = ManualTransactionCoordinator(ENABLED)
     # The requested timeout is neither checked nor stored.
-    producer = world.init(timeout_ms=0, enable_two_phase_commit=True)
-    assert world.describe().timeout_ms == NO_TIMEOUT_MS
-    world.add(producer, A)
-    world.clock.advance(86_400_000)
-    assert world.describe().state is TransactionState.ONGOING
-    assert error_code_of(lambda: world.init(timeout_ms=0)) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    producer = coordinator.init(timeout_ms=0, enable_two_phase_commit=True)
+    assert coordinator.describe().timeout_ms == NO_TIMEOUT_MS
+    coordinator.add(producer, A)
+    coordinator.clock.advance(86_400_000)
+    assert coordinator.describe().state is TransactionState.ONGOING
+    assert (
+        error_code_of(lambda: coordinator.init(timeout_ms=0))
+        is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,10 +68,10 @@ def test_a_transaction_of_two_phase_commit_never_times_out() -> None:
 def test_the_rules_for_every_request_are_checked_in_kafkas_order(
     transactional_id: str, config: dict[str, str], code: ErrorCode
 ) -> None:
-    world = ManualTransactionCoordinator(config)
+    coordinator = ManualTransactionCoordinator(config)
     assert (
         error_code_of(
-            lambda: world.init(
+            lambda: coordinator.init(
                 transactional_id=transactional_id,
                 timeout_ms=0,
                 enable_two_phase_commit=True,

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def test_refusal_of_a_fenced_producer_has_both_epochs() -> None:
-    world = ManualTransactionCoordinator()
-    zombie = world.init()
-    world.init()
+    coordinator = ManualTransactionCoordinator()
+    zombie = coordinator.init()
+    coordinator.init()
     with pytest.raises(KafkaError) as refusal:
-        world.add(zombie, A)
+        coordinator.add(zombie, A)
     assert refusal.value.code is ErrorCode.PRODUCER_FENCED
     assert refusal.value.message == (
         "transactional id x refused: producer 4000 is fenced at epoch 0, "
@@ -35,14 +35,14 @@ def test_refusal_of_a_fenced_producer_has_both_epochs() -> None:
 
 
 def test_each_refusal_names_its_rule() -> None:
-    world = ManualTransactionCoordinator(writes_markers=False)
-    producer = world.init()
+    coordinator = ManualTransactionCoordinator(writes_markers=False)
+    producer = coordinator.init()
     requests: dict[str, Callable[[], object]] = {
-        "no id": lambda: world.add(producer, A, transactional_id=""),
-        "unknown": lambda: world.add(producer, A, transactional_id="y"),
-        "other": lambda: world.add(producer._replace(producer_id=1), A),
-        "state": lambda: world.end(producer),
-        "timeout": lambda: world.init(timeout_ms=0),
+        "no id": lambda: coordinator.add(producer, A, transactional_id=""),
+        "unknown": lambda: coordinator.add(producer, A, transactional_id="y"),
+        "other": lambda: coordinator.add(producer._replace(producer_id=1), A),
+        "state": lambda: coordinator.end(producer),
+        "timeout": lambda: coordinator.init(timeout_ms=0),
     }
     rules = {}
     for name, request in requests.items():

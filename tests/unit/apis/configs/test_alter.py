@@ -20,14 +20,14 @@ SET, DELETE, APPEND = 0, 1, 2
 
 
 @pytest.fixture
-def world() -> MetadataCluster:
-    world = MetadataCluster(nodes=(1, 2))
-    world.controller.create_topics([NewTopic(name="t", configs={"segment.ms": "6"})])
-    return world
+def cluster() -> MetadataCluster:
+    cluster = MetadataCluster(nodes=(1, 2))
+    cluster.controller.create_topics([NewTopic(name="t", configs={"segment.ms": "6"})])
+    return cluster
 
 
 def alter(
-    world: MetadataCluster,
+    cluster: MetadataCluster,
     kind: int,
     name: str,
     *changes: tuple[str, int, str | None],
@@ -47,12 +47,12 @@ def alter(
     request = IncrementalAlterConfigsRequest(
         resources=[resource] * times, validate_only=validate_only
     )
-    answer = world.ask(ALTER, request)
+    answer = cluster.ask(ALTER, request)
     return [(ErrorCode(each.error_code), each.error_message) for each in answer.responses]
 
 
 def replace(
-    world: MetadataCluster, kind: int, name: str, *configs: tuple[str, str | None], times: int = 1
+    cluster: MetadataCluster, kind: int, name: str, *configs: tuple[str, str | None], times: int = 1
 ) -> list[tuple[ErrorCode, str | None]]:
     resource = AlterConfigsRequest.AlterConfigsResource(
         resource_type=kind,
@@ -61,56 +61,56 @@ def replace(
             AlterConfigsRequest.AlterableConfig(name=key, value=value) for key, value in configs
         ],
     )
-    answer = world.ask(REPLACE, AlterConfigsRequest(resources=[resource] * times))
+    answer = cluster.ask(REPLACE, AlterConfigsRequest(resources=[resource] * times))
     return [(ErrorCode(each.error_code), each.error_message) for each in answer.responses]
 
 
 DONE = [(ErrorCode.NONE, None)]
 
 
-def test_incremental_changes_are_applied(world: MetadataCluster) -> None:
+def test_incremental_changes_are_applied(cluster: MetadataCluster) -> None:
     changes = (("retention.ms", SET, "5"), ("cleanup.policy", APPEND, "compact"))
-    assert alter(world, ResourceType.TOPIC, "t", *changes) == DONE
-    assert world.image.topic_config("t") == {
+    assert alter(cluster, ResourceType.TOPIC, "t", *changes) == DONE
+    assert cluster.image.topic_config("t") == {
         "cleanup.policy": "delete,compact",
         "retention.ms": "5",
         "segment.ms": "6",
     }
 
 
-def test_all_settings_are_replaced(world: MetadataCluster) -> None:
-    assert replace(world, ResourceType.TOPIC, "t", ("retention.ms", "5")) == DONE
-    assert world.image.topic_config("t") == {"retention.ms": "5"}
+def test_all_settings_are_replaced(cluster: MetadataCluster) -> None:
+    assert replace(cluster, ResourceType.TOPIC, "t", ("retention.ms", "5")) == DONE
+    assert cluster.image.topic_config("t") == {"retention.ms": "5"}
 
 
-def test_validate_only_changes_nothing(world: MetadataCluster) -> None:
+def test_validate_only_changes_nothing(cluster: MetadataCluster) -> None:
     change = ("retention.ms", SET, "5")
-    assert alter(world, ResourceType.TOPIC, "t", change, validate_only=True) == DONE
+    assert alter(cluster, ResourceType.TOPIC, "t", change, validate_only=True) == DONE
     level = ("root", SET, "DEBUG")
-    assert alter(world, ResourceType.BROKER_LOGGER, "1", level, validate_only=True) == DONE
-    assert world.image.topic_config("t") == {"segment.ms": "6"}
-    assert world.config.log_levels.level_of("root") == "INFO"
+    assert alter(cluster, ResourceType.BROKER_LOGGER, "1", level, validate_only=True) == DONE
+    assert cluster.image.topic_config("t") == {"segment.ms": "6"}
+    assert cluster.config.log_levels.level_of("root") == "INFO"
 
 
-def test_malformed_requests_are_refused_for_each_resource(world: MetadataCluster) -> None:
+def test_malformed_requests_are_refused_for_each_resource(cluster: MetadataCluster) -> None:
     topic = ResourceType.TOPIC
     twice = [("retention.ms", SET, "1"), ("retention.ms", SET, "2")]
-    assert alter(world, topic, "t", *twice) == [
+    assert alter(cluster, topic, "t", *twice) == [
         (ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     ]
-    assert alter(world, topic, "t", ("a", SET, None), ("b", DELETE, None)) == [
+    assert alter(cluster, topic, "t", ("a", SET, None), ("b", DELETE, None)) == [
         (ErrorCode.INVALID_REQUEST, "Null value not supported for : a")
     ]
-    assert replace(world, topic, "t", ("a", None), ("b", None)) == [
+    assert replace(cluster, topic, "t", ("a", None), ("b", None)) == [
         (ErrorCode.INVALID_REQUEST, "Null value not supported for : a, b")
     ]
     once = (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-    assert alter(world, topic, "t", times=2) == [once, once]
-    assert replace(world, topic, "t", times=2) == [once, once]
-    assert alter(world, topic, "t", ("retention.ms", 9, "1")) == [
+    assert alter(cluster, topic, "t", times=2) == [once, once]
+    assert replace(cluster, topic, "t", times=2) == [once, once]
+    assert alter(cluster, topic, "t", ("retention.ms", 9, "1")) == [
         (ErrorCode.UNKNOWN_SERVER_ERROR, None)
     ]
-    assert world.image.topic_config("t") == {"segment.ms": "6"}
+    assert cluster.image.topic_config("t") == {"segment.ms": "6"}
 
 
 @pytest.mark.parametrize(
@@ -123,26 +123,26 @@ def test_malformed_requests_are_refused_for_each_resource(world: MetadataCluster
     ],
 )
 def test_a_node_alters_only_its_own_resources(
-    world: MetadataCluster, kind: int, name: str, message: str
+    cluster: MetadataCluster, kind: int, name: str, message: str
 ) -> None:
     refused = [(ErrorCode.INVALID_REQUEST, message)]
-    assert alter(world, kind, name, ("a", SET, "b")) == refused
-    assert replace(world, kind, name, ("a", "b")) == refused
+    assert alter(cluster, kind, name, ("a", SET, "b")) == refused
+    assert replace(cluster, kind, name, ("a", "b")) == refused
 
 
-def test_a_broker_setting_takes_effect_immediately(world: MetadataCluster) -> None:
-    assert alter(world, ResourceType.BROKER, "1", ("message.max.bytes", SET, "5000")) == DONE
-    assert world.config.int("message.max.bytes") == 5000
+def test_a_broker_setting_takes_effect_immediately(cluster: MetadataCluster) -> None:
+    assert alter(cluster, ResourceType.BROKER, "1", ("message.max.bytes", SET, "5000")) == DONE
+    assert cluster.config.int("message.max.bytes") == 5000
 
 
-def test_logger_changes_are_not_stored(world: MetadataCluster) -> None:
-    entries = len(world.log.entries)
+def test_logger_changes_are_not_stored(cluster: MetadataCluster) -> None:
+    entries = len(cluster.log.entries)
     logger = ResourceType.BROKER_LOGGER
-    assert alter(world, logger, "1", ("kafkalite", SET, "DEBUG")) == DONE
-    assert world.config.log_levels.level_of("kafkalite") == "DEBUG"
-    assert alter(world, logger, "1", ("kafkalite", DELETE, None)) == DONE
-    assert world.config.log_levels.level_of("kafkalite") == "INFO"
-    assert len(world.log.entries) == entries
+    assert alter(cluster, logger, "1", ("kafkalite", SET, "DEBUG")) == DONE
+    assert cluster.config.log_levels.level_of("kafkalite") == "DEBUG"
+    assert alter(cluster, logger, "1", ("kafkalite", DELETE, None)) == DONE
+    assert cluster.config.log_levels.level_of("kafkalite") == "INFO"
+    assert len(cluster.log.entries) == entries
 
 
 @pytest.mark.parametrize(
@@ -181,49 +181,52 @@ def test_logger_changes_are_not_stored(world: MetadataCluster) -> None:
     ],
 )
 def test_invalid_logger_changes_are_refused(
-    world: MetadataCluster,
+    cluster: MetadataCluster,
     name: str,
     change: tuple[str, int, str | None],
     refusal: tuple[ErrorCode, str],
 ) -> None:
-    assert alter(world, ResourceType.BROKER_LOGGER, name, change) == [refusal]
+    assert alter(cluster, ResourceType.BROKER_LOGGER, name, change) == [refusal]
 
 
-def test_one_invalid_logger_change_prevents_the_others(world: MetadataCluster) -> None:
+def test_one_invalid_logger_change_prevents_the_others(cluster: MetadataCluster) -> None:
     changes = (("kafkalite", SET, "DEBUG"), ("root", SET, "LOUD"))
-    ((code, message),) = alter(world, ResourceType.BROKER_LOGGER, "1", *changes)
+    ((code, message),) = alter(cluster, ResourceType.BROKER_LOGGER, "1", *changes)
     assert code is ErrorCode.INVALID_CONFIG
     assert message is not None
     assert message.startswith("Cannot set the log level of root to LOUD")
-    assert world.config.log_levels.level_of("kafkalite") == "INFO"
+    assert cluster.config.log_levels.level_of("kafkalite") == "INFO"
 
 
 @pytest.mark.parametrize("release", ["3.3", "3.9"])
-def test_releases_before_40_have_no_group_settings(world: MetadataCluster, release: str) -> None:
-    world.config.release = emulated_release(release)
+def test_releases_before_40_have_no_group_settings(cluster: MetadataCluster, release: str) -> None:
+    cluster.config.release = emulated_release(release)
     unknown = [(ErrorCode.INVALID_REQUEST, "Unknown resource type 32")]
     for key in ("consumer.session.timeout.ms", "no.such.key"):
-        assert alter(world, ResourceType.GROUP, "g", (key, SET, "50000")) == unknown
-        assert replace(world, ResourceType.GROUP, "g", (key, "50000")) == unknown
-    world.config.release = emulated_release("4.0")
+        assert alter(cluster, ResourceType.GROUP, "g", (key, SET, "50000")) == unknown
+        assert replace(cluster, ResourceType.GROUP, "g", (key, "50000")) == unknown
+    cluster.config.release = emulated_release("4.0")
     assert (
-        alter(world, ResourceType.GROUP, "g", ("consumer.session.timeout.ms", SET, "50000")) == DONE
+        alter(cluster, ResourceType.GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))
+        == DONE
     )
 
 
-def test_releases_before_40_accept_a_message_format_version(world: MetadataCluster) -> None:
+def test_releases_before_40_accept_a_message_format_version(cluster: MetadataCluster) -> None:
     name = "message.format.version"
     refused = [(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")]
-    assert replace(world, ResourceType.TOPIC, "t", (name, "2.8")) == refused
-    world.config.release = emulated_release("3.9")
-    assert replace(world, ResourceType.TOPIC, "t", (name, "2.8")) == DONE
-    assert alter(world, ResourceType.TOPIC, "t", (name, SET, "3.0-IV1")) == DONE
-    assert world.image.topic_config("t") == {name: "3.0-IV1"}
+    assert replace(cluster, ResourceType.TOPIC, "t", (name, "2.8")) == refused
+    cluster.config.release = emulated_release("3.9")
+    assert replace(cluster, ResourceType.TOPIC, "t", (name, "2.8")) == DONE
+    assert alter(cluster, ResourceType.TOPIC, "t", (name, SET, "3.0-IV1")) == DONE
+    assert cluster.image.topic_config("t") == {name: "3.0-IV1"}
 
 
-def test_a_resource_is_checked_before_the_operations_on_it(world: MetadataCluster) -> None:
+def test_a_resource_is_checked_before_the_operations_on_it(cluster: MetadataCluster) -> None:
     change = ("retention.ms", 99, "5")
-    assert alter(world, 99, "t", change) == [
+    assert alter(cluster, 99, "t", change) == [
         (ErrorCode.INVALID_REQUEST, "Unknown resource type 99")
     ]
-    assert alter(world, ResourceType.TOPIC, "t", change) == [(ErrorCode.UNKNOWN_SERVER_ERROR, None)]
+    assert alter(cluster, ResourceType.TOPIC, "t", change) == [
+        (ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    ]

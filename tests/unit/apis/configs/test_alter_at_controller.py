@@ -36,17 +36,17 @@ Row = tuple[int, str, ErrorCode]
 
 
 @pytest.fixture
-def world() -> MetadataCluster:
-    world = MetadataCluster(nodes=(1, 2))
-    world.controller.create_topics([NewTopic(name="t", configs={"segment.ms": "6"})])
-    return world
+def cluster() -> MetadataCluster:
+    cluster = MetadataCluster(nodes=(1, 2))
+    cluster.controller.create_topics([NewTopic(name="t", configs={"segment.ms": "6"})])
+    return cluster
 
 
-def image(world: MetadataCluster) -> MetadataImage:
-    return world.controller.image
+def image(cluster: MetadataCluster) -> MetadataImage:
+    return cluster.controller.image
 
 
-def alter(world: MetadataCluster, *resources: Resource) -> list[Row]:
+def alter(cluster: MetadataCluster, *resources: Resource) -> list[Row]:
     rows = IncrementalAlterConfigsRequest
     request = rows(
         resources=[
@@ -61,10 +61,10 @@ def alter(world: MetadataCluster, *resources: Resource) -> list[Row]:
             for kind, name, changes in resources
         ]
     )
-    return result(world.ask(ALTER_AT_CONTROLLER, request))
+    return result(cluster.ask(ALTER_AT_CONTROLLER, request))
 
 
-def replace(world: MetadataCluster, *resources: Resource) -> list[Row]:
+def replace(cluster: MetadataCluster, *resources: Resource) -> list[Row]:
     rows = AlterConfigsRequest
     request = rows(
         resources=[
@@ -76,7 +76,7 @@ def replace(world: MetadataCluster, *resources: Resource) -> list[Row]:
             for kind, name, changes in resources
         ]
     )
-    return result(world.ask(REPLACE_AT_CONTROLLER, request))
+    return result(cluster.ask(REPLACE_AT_CONTROLLER, request))
 
 
 def result(answer: object) -> list[Row]:
@@ -87,63 +87,63 @@ def result(answer: object) -> list[Row]:
 
 
 @pytest.mark.parametrize("change", [alter, replace])
-def test_a_repeated_resource_has_one_row(world: MetadataCluster, change: object) -> None:
+def test_a_repeated_resource_has_one_row(cluster: MetadataCluster, change: object) -> None:
     assert callable(change)
     values = (("segment.ms", SET, "9"),)
-    rows = change(world, *[(TOPIC, "t", values)] * 3, (TOPIC, "no", values), (99, "t", values))
+    rows = change(cluster, *[(TOPIC, "t", values)] * 3, (TOPIC, "no", values), (99, "t", values))
     assert rows == [
         (TOPIC, "t", ErrorCode.INVALID_REQUEST),
         (99, "t", ErrorCode.UNSUPPORTED_VERSION),
         (TOPIC, "no", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
-    assert image(world).configs[T] == {"segment.ms": "6"}
+    assert image(cluster).configs[T] == {"segment.ms": "6"}
 
 
-def test_the_last_value_of_a_key_applies(world: MetadataCluster) -> None:
+def test_the_last_value_of_a_key_applies(cluster: MetadataCluster) -> None:
     changes = (("segment.ms", SET, "9"), ("retention.ms", SET, "1"), ("segment.ms", SET, "8"))
-    assert alter(world, (TOPIC, "t", changes)) == [(TOPIC, "t", ErrorCode.NONE)]
-    assert image(world).configs[T] == {"segment.ms": "8", "retention.ms": "1"}
+    assert alter(cluster, (TOPIC, "t", changes)) == [(TOPIC, "t", ErrorCode.NONE)]
+    assert image(cluster).configs[T] == {"segment.ms": "8", "retention.ms": "1"}
 
 
-def test_a_null_value_deletes_a_key(world: MetadataCluster) -> None:
-    assert alter(world, (TOPIC, "t", (("segment.ms", SET, None),)))[0][2] == ErrorCode.NONE
-    assert T not in image(world).configs
+def test_a_null_value_deletes_a_key(cluster: MetadataCluster) -> None:
+    assert alter(cluster, (TOPIC, "t", (("segment.ms", SET, None),)))[0][2] == ErrorCode.NONE
+    assert T not in image(cluster).configs
     values = (("segment.ms", SET, None), ("retention.ms", SET, "1"))
-    assert replace(world, (TOPIC, "t", values))[0][2] == ErrorCode.NONE
-    assert image(world).configs[T] == {"retention.ms": "1"}
+    assert replace(cluster, (TOPIC, "t", values))[0][2] == ErrorCode.NONE
+    assert image(cluster).configs[T] == {"retention.ms": "1"}
 
 
 @pytest.mark.parametrize(
     "change", [("cleanup.policy", APPEND, None), ("segment.ms", 4, "1"), ("segment.ms", -1, "1")]
 )
 def test_a_change_that_cannot_be_processed_fails_the_request(
-    world: MetadataCluster, change: Change
+    cluster: MetadataCluster, change: Change
 ) -> None:
     other = (("segment.ms", SET, "9"),)
-    rows = alter(world, (TOPIC, "t", other), (TOPIC, "no", (change,)))
+    rows = alter(cluster, (TOPIC, "t", other), (TOPIC, "no", (change,)))
     assert [code for _, _, code in rows] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
-    assert image(world).configs[T] == {"segment.ms": "6"}
+    assert image(cluster).configs[T] == {"segment.ms": "6"}
 
 
 @pytest.mark.parametrize("change", [alter, replace])
 def test_settings_of_all_registered_nodes_can_change(
-    world: MetadataCluster, change: object
+    cluster: MetadataCluster, change: object
 ) -> None:
     assert callable(change)
     values = (("log.retention.ms", SET, "77"),)
-    rows = change(world, *((BROKER, name, values) for name in ("2", "3", "x", "-1")))
+    rows = change(cluster, *((BROKER, name, values) for name in ("2", "3", "x", "-1")))
     assert sorted(rows) == [
         (BROKER, "-1", ErrorCode.INVALID_REQUEST),
         (BROKER, "2", ErrorCode.NONE),
         (BROKER, "3", ErrorCode.BROKER_ID_NOT_REGISTERED),
         (BROKER, "x", ErrorCode.INVALID_REQUEST),
     ]
-    assert image(world).configs[ConfigResource(BROKER, "2")] == {"log.retention.ms": "77"}
+    assert image(cluster).configs[ConfigResource(BROKER, "2")] == {"log.retention.ms": "77"}
 
 
-def test_loggers_are_changed_one_after_the_other(world: MetadataCluster) -> None:
+def test_loggers_are_changed_one_after_the_other(cluster: MetadataCluster) -> None:
     rows = alter(
-        world,
+        cluster,
         (LOGGER, "1", (("root", SET, "WARN"),)),
         (LOGGER, "1", (("root", SET, "INFO"),)),
         (LOGGER, "1", (("root", 4, "INFO"),)),
@@ -157,21 +157,21 @@ def test_loggers_are_changed_one_after_the_other(world: MetadataCluster) -> None
         (LOGGER, "1", ErrorCode.INVALID_REQUEST),
         (LOGGER, "2", ErrorCode.INVALID_REQUEST),
     ]
-    assert world.config.log_levels.effective["root"] == "INFO"
-    assert replace(world, (LOGGER, "1", ())) == [(LOGGER, "1", ErrorCode.INVALID_REQUEST)]
+    assert cluster.config.log_levels.effective["root"] == "INFO"
+    assert replace(cluster, (LOGGER, "1", ())) == [(LOGGER, "1", ErrorCode.INVALID_REQUEST)]
 
 
 def test_a_null_level_of_a_logger_fails() -> None:
-    world = MetadataCluster()
+    cluster = MetadataCluster()
     rows = IncrementalAlterConfigsRequest
     null = rows.AlterableConfig(name="root", config_operation=SET, value=None)
     logger = rows.AlterConfigsResource(resource_type=LOGGER, resource_name="1", configs=[null])
-    (row,) = world.ask(ALTER_AT_CONTROLLER, rows(resources=[logger])).responses
+    (row,) = cluster.ask(ALTER_AT_CONTROLLER, rows(resources=[logger])).responses
     assert row.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert row.error_message == ErrorCode.UNKNOWN_SERVER_ERROR.message
 
 
 def test_an_old_release_has_no_settings_of_groups() -> None:
-    world = MetadataCluster(as_version="3.7")
-    rows = alter(world, (ResourceType.GROUP, "g", ()))
+    cluster = MetadataCluster(as_version="3.7")
+    rows = alter(cluster, (ResourceType.GROUP, "g", ()))
     assert rows == [(ResourceType.GROUP, "g", ErrorCode.UNSUPPORTED_VERSION)]

@@ -22,28 +22,28 @@ GROUP = ConfigResource(ResourceType.GROUP, "g")
 
 
 @pytest.fixture
-def world() -> MetadataCluster:
-    world = MetadataCluster(nodes=(1, 2))
-    world.controller.create_topics([NewTopic(name="t", configs={"retention.ms": "5"})])
-    return world
+def cluster() -> MetadataCluster:
+    cluster = MetadataCluster(nodes=(1, 2))
+    cluster.controller.create_topics([NewTopic(name="t", configs={"retention.ms": "5"})])
+    return cluster
 
 
-def describe(world: MetadataCluster, kind: int, name: str, *keys: str, **flags: Any) -> Any:  # noqa: ANN401 - a generated result
+def describe(cluster: MetadataCluster, kind: int, name: str, *keys: str, **flags: Any) -> Any:  # noqa: ANN401 - a generated result
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=list(keys) or None
     )
     request = DescribeConfigsRequest(resources=[resource], **flags)
-    (result,) = world.ask(DESCRIBE, request).results
+    (result,) = cluster.ask(DESCRIBE, request).results
     assert (result.resource_type, result.resource_name) == (kind, name)
     return result
 
 
-def test_a_topic_is_described_with_the_requested_keys(world: MetadataCluster) -> None:
-    (plain,) = describe(world, ResourceType.TOPIC, "t", "retention.ms", "nope").configs
+def test_a_topic_is_described_with_the_requested_keys(cluster: MetadataCluster) -> None:
+    (plain,) = describe(cluster, ResourceType.TOPIC, "t", "retention.ms", "nope").configs
     assert (plain.value, plain.config_source, plain.config_type) == ("5", 1, 5)
     assert (plain.synonyms, plain.documentation) == ([], None)
     (full,) = describe(
-        world,
+        cluster,
         ResourceType.TOPIC,
         "t",
         "max.message.bytes",
@@ -55,43 +55,43 @@ def test_a_topic_is_described_with_the_requested_keys(world: MetadataCluster) ->
         full.documentation
         == "Maximum size of a batch that the topic accepts, as sent by the producer."
     )
-    assert len(describe(world, ResourceType.TOPIC, "t").configs) == 37
+    assert len(describe(cluster, ResourceType.TOPIC, "t").configs) == 37
 
 
-def test_repeated_resources_in_one_request_are_limited(world: MetadataCluster) -> None:
+def test_repeated_resources_in_one_request_are_limited(cluster: MetadataCluster) -> None:
     """The response is a thousand times as large as the request."""
     asked = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=ResourceType.TOPIC, resource_name="t"
     )
     request = DescribeConfigsRequest(resources=[asked] * (MAX_DUPLICATES + 3))
-    codes = [each.error_code for each in world.ask(DESCRIBE, request).results]
+    codes = [each.error_code for each in cluster.ask(DESCRIBE, request).results]
     assert codes == [0] * (MAX_DUPLICATES + 1) + [ErrorCode.INVALID_REQUEST] * 2
 
 
-def test_a_node_describes_only_itself(world: MetadataCluster) -> None:
-    own = {each.name: each for each in describe(world, ResourceType.BROKER, "1").configs}
+def test_a_node_describes_only_itself(cluster: MetadataCluster) -> None:
+    own = {each.name: each for each in describe(cluster, ResourceType.BROKER, "1").configs}
     assert own["node.id"].value == "1"
     assert own["num.partitions"].read_only
-    assert describe(world, ResourceType.BROKER, "2").error_code == ErrorCode.INVALID_REQUEST
+    assert describe(cluster, ResourceType.BROKER, "2").error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_the_cluster_default_is_described_on_its_own(world: MetadataCluster) -> None:
-    (only,) = describe(world, ResourceType.BROKER, "", include_synonyms=True).configs
+def test_the_cluster_default_is_described_on_its_own(cluster: MetadataCluster) -> None:
+    (only,) = describe(cluster, ResourceType.BROKER, "", include_synonyms=True).configs
     assert (only.name, only.config_source) == ("min.insync.replicas", 3)
     assert [each.source for each in only.synonyms] == [3]
 
 
-def test_loggers_are_described_with_their_levels(world: MetadataCluster) -> None:
-    result = describe(world, ResourceType.BROKER_LOGGER, "1")
+def test_loggers_are_described_with_their_levels(cluster: MetadataCluster) -> None:
+    result = describe(cluster, ResourceType.BROKER_LOGGER, "1")
     rows = [
         (each.name, each.value, each.config_source, each.documentation) for each in result.configs
     ]
     assert rows == [("kafkalite", "INFO", 6, ""), ("root", "INFO", 6, "")]
 
 
-def test_groups_and_subscriptions_without_settings_are_described(world: MetadataCluster) -> None:
-    assert len(describe(world, ResourceType.GROUP, "unknown").configs) == 21
-    assert len(describe(world, ResourceType.CLIENT_METRICS, "nothing").configs) == 3
+def test_groups_and_subscriptions_without_settings_are_described(cluster: MetadataCluster) -> None:
+    assert len(describe(cluster, ResourceType.GROUP, "unknown").configs) == 21
+    assert len(describe(cluster, ResourceType.CLIENT_METRICS, "nothing").configs) == 3
 
 
 @pytest.mark.parametrize(
@@ -134,21 +134,21 @@ def test_groups_and_subscriptions_without_settings_are_described(world: Metadata
     ],
 )
 def test_invalid_resources_are_refused(
-    world: MetadataCluster, kind: int, name: str, code: ErrorCode, message: str
+    cluster: MetadataCluster, kind: int, name: str, code: ErrorCode, message: str
 ) -> None:
-    result = describe(world, kind, name)
+    result = describe(cluster, kind, name)
     assert (result.error_code, result.error_message, result.configs) == (code, message, [])
 
 
-def listed(world: MetadataCluster, version: int, *kinds: int) -> list[tuple[int, str]]:
+def listed(cluster: MetadataCluster, version: int, *kinds: int) -> list[tuple[int, str]]:
     request = ListConfigResourcesRequest(resource_types=list(kinds))
-    answer = world.ask(LIST, request, version)
+    answer = cluster.ask(LIST, request, version)
     assert answer.error_code == ErrorCode.NONE
     return [(each.resource_type, each.resource_name) for each in answer.config_resources]
 
 
-def test_resources_are_listed_by_type(world: MetadataCluster) -> None:
-    world.controller.alter_configs(
+def test_resources_are_listed_by_type(cluster: MetadataCluster) -> None:
+    cluster.controller.alter_configs(
         {
             GROUP: [ConfigChange("consumer.session.timeout.ms", AlterOperation.SET, "46000")],
             ConfigResource(ResourceType.CLIENT_METRICS, "m"): [
@@ -156,7 +156,7 @@ def test_resources_are_listed_by_type(world: MetadataCluster) -> None:
             ],
         }
     )
-    assert listed(world, 1) == [
+    assert listed(cluster, 1) == [
         (ResourceType.TOPIC, "t"),
         (ResourceType.BROKER, "1"),
         (ResourceType.BROKER, "2"),
@@ -165,19 +165,21 @@ def test_resources_are_listed_by_type(world: MetadataCluster) -> None:
         (ResourceType.CLIENT_METRICS, "m"),
         (ResourceType.GROUP, "g"),
     ]
-    assert listed(world, 1, ResourceType.GROUP) == [(ResourceType.GROUP, "g")]
-    assert listed(world, 0) == [(ResourceType.CLIENT_METRICS, "m")]
+    assert listed(cluster, 1, ResourceType.GROUP) == [(ResourceType.GROUP, "g")]
+    assert listed(cluster, 0) == [(ResourceType.CLIENT_METRICS, "m")]
 
 
-def test_an_unknown_type_is_refused(world: MetadataCluster) -> None:
-    answer = world.ask(LIST, ListConfigResourcesRequest(resource_types=[77]))
+def test_an_unknown_type_is_refused(cluster: MetadataCluster) -> None:
+    answer = cluster.ask(LIST, ListConfigResourcesRequest(resource_types=[77]))
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_releases_before_40_describe_message_formats_and_no_groups() -> None:
-    world = MetadataCluster(as_version="3.9")
-    world.controller.create_topics([NewTopic(name="t", configs={"message.format.version": "2.8"})])
-    topic = describe(world, ResourceType.TOPIC, "t", include_synonyms=True)
+    cluster = MetadataCluster(as_version="3.9")
+    cluster.controller.create_topics(
+        [NewTopic(name="t", configs={"message.format.version": "2.8"})]
+    )
+    topic = describe(cluster, ResourceType.TOPIC, "t", include_synonyms=True)
     shown = {each.name: each for each in topic.configs}
     assert len(shown) == 36
     version = shown["message.format.version"]
@@ -188,5 +190,5 @@ def test_releases_before_40_describe_message_formats_and_no_groups() -> None:
     ]
     conversion = shown["message.downconversion.enable"]
     assert (conversion.value, conversion.config_source) == ("true", 5)
-    group = describe(world, ResourceType.GROUP, "g")
+    group = describe(cluster, ResourceType.GROUP, "g")
     assert (group.error_code, group.configs) == (ErrorCode.INVALID_REQUEST, [])

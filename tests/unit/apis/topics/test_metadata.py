@@ -32,19 +32,19 @@ def request_by_id(*topic_ids: bytes) -> MetadataRequest:
     )
 
 
-def world_with(*names: str, **kwargs: Any) -> MetadataCluster:  # noqa: ANN401 - passed on as they are
-    world = MetadataCluster(**kwargs)
-    world.controller.create_topics([NewTopic(name=name, partitions=2) for name in names])
-    return world
+def cluster_with(*names: str, **kwargs: Any) -> MetadataCluster:  # noqa: ANN401 - passed on as they are
+    cluster = MetadataCluster(**kwargs)
+    cluster.controller.create_topics([NewTopic(name=name, partitions=2) for name in names])
+    return cluster
 
 
 def test_a_null_list_requests_all_topics() -> None:
-    world = world_with("a", "b")
-    answer = world.ask(METADATA, MetadataRequest(topics=None))
+    cluster = cluster_with("a", "b")
+    answer = cluster.ask(METADATA, MetadataRequest(topics=None))
     assert [topic.name for topic in answer.topics] == ["a", "b"]
     assert [topic.topic_id for topic in answer.topics] == [
-        world.topic("a").topic_id,
-        world.topic("b").topic_id,
+        cluster.topic("a").topic_id,
+        cluster.topic("b").topic_id,
     ]
     assert (answer.cluster_id, answer.controller_id) == ("cluster", 1)
 
@@ -53,25 +53,25 @@ def test_a_null_list_requests_all_topics() -> None:
 def test_an_empty_list_requests_all_topics_in_version_0_only(
     version: int, expected: list[str]
 ) -> None:
-    answer = world_with("a").ask(METADATA, MetadataRequest(topics=[]), version)
+    answer = cluster_with("a").ask(METADATA, MetadataRequest(topics=[]), version)
     assert [topic.name for topic in answer.topics] == expected
 
 
 def test_each_listener_has_its_own_addresses() -> None:
-    world = world_with("a", nodes=(1, 2))
+    cluster = cluster_with("a", nodes=(1, 2))
     for listener, ports in (("PLAINTEXT", [9093, 9094]), ("OTHER", [19093, 19094])):
-        answer = world.ask(METADATA, MetadataRequest(topics=None), listener=listener)
+        answer = cluster.ask(METADATA, MetadataRequest(topics=None), listener=listener)
         assert [broker.port for broker in answer.brokers] == ports
 
 
 def test_racks_are_returned() -> None:
-    world = world_with(racks={1: "r1", 2: None})
-    answer = world.ask(METADATA, MetadataRequest(topics=None))
+    cluster = cluster_with(racks={1: "r1", 2: None})
+    answer = cluster.ask(METADATA, MetadataRequest(topics=None))
     assert [broker.rack for broker in answer.brokers] == ["r1", None]
 
 
 def test_an_unknown_topic_has_an_error() -> None:
-    answer = world_with("a").ask(METADATA, request_by_name("a", "nope", "bad name", "a"))
+    answer = cluster_with("a").ask(METADATA, request_by_name("a", "nope", "bad name", "a"))
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [
         ("a", ErrorCode.NONE),
         ("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -80,15 +80,15 @@ def test_an_unknown_topic_has_an_error() -> None:
 
 
 def test_a_requested_topic_is_created_and_returned_by_the_next_request() -> None:
-    world = world_with(num_partitions="3")
+    cluster = cluster_with(num_partitions="3")
     request = request_by_name("new", "bad name", allow_auto_topic_creation=True)
-    answer = world.ask(METADATA, request)
+    answer = cluster.ask(METADATA, request)
     assert [topic.error_code for topic in answer.topics] == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
     ]
-    assert list(world.image.topics) == ["new"]
-    again = world.ask(METADATA, request)
+    assert list(cluster.image.topics) == ["new"]
+    again = cluster.ask(METADATA, request)
     assert [len(topic.partitions) for topic in again.topics] == [3, 0]
 
 
@@ -96,36 +96,36 @@ def test_a_requested_topic_is_created_and_returned_by_the_next_request() -> None
     ("allowed", "enabled"), [(False, "true"), (True, "false"), (False, "false")]
 )
 def test_client_and_broker_must_both_enable_topic_creation(*, allowed: bool, enabled: str) -> None:
-    world = world_with(auto_create_topics_enable=enabled)
-    answer = world.ask(METADATA, request_by_name("new", allow_auto_topic_creation=allowed))
+    cluster = cluster_with(auto_create_topics_enable=enabled)
+    answer = cluster.ask(METADATA, request_by_name("new", allow_auto_topic_creation=allowed))
     assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert world.image.topics == {}
+    assert cluster.image.topics == {}
 
 
 def test_a_failed_topic_creation_does_not_affect_other_topics() -> None:
-    world = world_with("a")
-    world.log.next_error = OSError(28, "no room")
-    answer = world.ask(METADATA, request_by_name("a", "new", allow_auto_topic_creation=True))
+    cluster = cluster_with("a")
+    cluster.log.next_error = OSError(28, "no room")
+    answer = cluster.ask(METADATA, request_by_name("a", "new", allow_auto_topic_creation=True))
     assert [topic.error_code for topic in answer.topics] == [
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
-    assert list(world.image.topics) == ["a"]
+    assert list(cluster.image.topics) == ["a"]
 
 
 def test_the_offsets_topic_is_created_with_its_own_settings() -> None:
-    world = world_with(offsets_topic_num_partitions="7")
+    cluster = cluster_with(offsets_topic_num_partitions="7")
     request = request_by_name("__consumer_offsets", allow_auto_topic_creation=True)
-    first, second = (world.ask(METADATA, request).topics[0] for _ in range(2))
+    first, second = (cluster.ask(METADATA, request).topics[0] for _ in range(2))
     assert (first.is_internal, len(first.partitions)) == (True, 0)
     assert (second.is_internal, len(second.partitions)) == (True, 7)
-    assert world.image.topic_config("__consumer_offsets")["cleanup.policy"] == "compact"
+    assert cluster.image.topic_config("__consumer_offsets")["cleanup.policy"] == "compact"
 
 
 def test_a_topic_can_be_requested_by_id() -> None:
-    world = world_with("a")
+    cluster = cluster_with("a")
     unknown = b"u" * 16
-    answer = world.ask(METADATA, request_by_id(world.topic("a").topic_id, unknown))
+    answer = cluster.ask(METADATA, request_by_id(cluster.topic("a").topic_id, unknown))
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [
         ("a", ErrorCode.NONE),
         (None, ErrorCode.UNKNOWN_TOPIC_ID),
@@ -135,24 +135,24 @@ def test_a_topic_can_be_requested_by_id() -> None:
 
 @pytest.mark.parametrize("version", [10, 11])
 def test_versions_10_and_11_do_not_support_ids(version: int) -> None:
-    world = world_with("a")
-    topic_id = world.topic("a").topic_id
+    cluster = cluster_with("a")
+    topic_id = cluster.topic("a").topic_id
     both = MetadataRequest(
         topics=[MetadataRequest.MetadataRequestTopic(name="a", topic_id=topic_id)]
     )
     for request in (request_by_id(topic_id), both):
-        answer = world.ask(METADATA, request, version)
+        answer = cluster.ask(METADATA, request, version)
         (topic,) = answer.topics
         assert (topic.error_code, topic.topic_id) == (ErrorCode.INVALID_REQUEST, topic_id)
         assert answer.brokers == []
 
 
 def test_authorized_operations_are_returned_on_request() -> None:
-    world = world_with("a")
-    silent = world.ask(METADATA, request_by_name("a"))
+    cluster = cluster_with("a")
+    silent = cluster.ask(METADATA, request_by_name("a"))
     assert silent.topics[0].topic_authorized_operations == NOT_REQUESTED
     assert silent.cluster_authorized_operations == NOT_REQUESTED
-    asked = world.ask(
+    asked = cluster.ask(
         METADATA,
         request_by_name(
             "a",
@@ -170,31 +170,31 @@ def test_authorized_operations_are_returned_on_request() -> None:
 def test_offline_replicas_are_reported_according_to_the_version() -> None:
     first = MetadataCluster(nodes=(1, 2))
     first.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
-    world = first.restart(2)
-    new = world.ask(METADATA, request_by_name("t"), 13).topics[0].partitions[0]
+    cluster = first.restart(2)
+    new = cluster.ask(METADATA, request_by_name("t"), 13).topics[0].partitions[0]
     assert (new.error_code, new.leader_id, new.leader_epoch) == (ErrorCode.NONE, 2, 1)
     assert (new.replica_nodes, new.isr_nodes, new.offline_replicas) == ([1, 2], [2], [1])
-    old = world.ask(METADATA, request_by_name("t"), 0).topics[0].partitions[0]
+    old = cluster.ask(METADATA, request_by_name("t"), 0).topics[0].partitions[0]
     assert (old.error_code, old.leader_id) == (ErrorCode.REPLICA_NOT_AVAILABLE, 2)
     assert (old.replica_nodes, old.isr_nodes) == ([2], [2])
 
 
 def test_a_leader_without_an_address_is_not_available() -> None:
     """A node may lack a listener, and is then not visible to the clients of that listener."""
-    world = world_with("t", nodes=(1, 2))
-    world.controller.elect_leaders([("t", 0)], ElectionType.PREFERRED)
-    world.racks = {2: None}
-    answer = world.ask(METADATA, request_by_name("t"))
+    cluster = cluster_with("t", nodes=(1, 2))
+    cluster.controller.elect_leaders([("t", 0)], ElectionType.PREFERRED)
+    cluster.racks = {2: None}
+    answer = cluster.ask(METADATA, request_by_name("t"))
     unreachable = [each for each in answer.topics[0].partitions if each.leader_id == -1]
     assert [each.error_code for each in unreachable] == [ErrorCode.LEADER_NOT_AVAILABLE]
 
 
 @pytest.mark.parametrize("is_on", [False, True])
 def test_partition_epochs_are_in_responses_if_the_broker_uses_them(is_on: bool) -> None:  # noqa: FBT001
-    world = world_with("a", kafkalite_partition_epochs=str(is_on).lower())
-    world.controller.delete_topics([world.topic("a").topic_id])
-    world.controller.create_topics([NewTopic(name="b", partitions=2)])
-    answer = world.ask(METADATA, request_by_name("b"))
+    cluster = cluster_with("a", kafkalite_partition_epochs=str(is_on).lower())
+    cluster.controller.delete_topics([cluster.topic("a").topic_id])
+    cluster.controller.create_topics([NewTopic(name="b", partitions=2)])
+    answer = cluster.ask(METADATA, request_by_name("b"))
     epochs = [partition.incarnation_epoch for partition in answer.topics[0].partitions]
     expected = (5, [4, 5]) if is_on else (-1, [-1, -1])
     assert (answer.max_incarnation_epoch, epochs) == expected
@@ -202,11 +202,11 @@ def test_partition_epochs_are_in_responses_if_the_broker_uses_them(is_on: bool) 
 
 @pytest.mark.parametrize("version", [0, 1, 5, 13])
 def test_a_partition_without_a_leader_is_reported(version: int) -> None:
-    world = MetadataCluster(nodes=(1, 2, 3))
-    world.controller.create_topics([NewTopic(name="t", assignments=((0, (2, 3)),))])
+    cluster = MetadataCluster(nodes=(1, 2, 3))
+    cluster.controller.create_topics([NewTopic(name="t", assignments=((0, (2, 3)),))])
     for node_id in (2, 3):
-        world.controller.fence(node_id)
-    answer = world.ask(METADATA, request_by_name("t"), version)
+        cluster.controller.fence(node_id)
+    answer = cluster.ask(METADATA, request_by_name("t"), version)
     assert [broker.node_id for broker in answer.brokers] == [1]
     ((partition,),) = (topic.partitions for topic in answer.topics)
     assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)

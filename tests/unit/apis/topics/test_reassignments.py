@@ -302,7 +302,7 @@ def test_an_unclean_election_of_an_empty_replica_removes_all_records(wire: TestC
 
 
 def test_refusals_repeat_the_partitions() -> None:
-    world = MetadataCluster()
+    cluster = MetadataCluster()
     requested = AlterPartitionReassignmentsRequest(
         topics=[Topic(name="t", partitions=[Row(partition_index=2)])]
     )
@@ -323,4 +323,4 @@ def test_refusals_repeat_the_partitions() -> None:
     )
     assert (listed.error_code, listed.error_message) == (ErrorCode.KAFKA_STORAGE_ERROR, "why")
     assert [each.partition_index for each in listed.topics[0].partitions] == [2]
-    assert world.ask(LIST, ListPartitionReassignmentsRequest(topics=None)).topics == []
+    assert cluster.ask(LIST, ListPartitionReassignmentsRequest(topics=None)).topics == []

@@ -34,16 +34,16 @@ def request(
 
 
 @pytest.fixture
-def world() -> MetadataCluster:
-    world = MetadataCluster()
-    world.controller.create_topics(
+def cluster() -> MetadataCluster:
+    cluster = MetadataCluster()
+    cluster.controller.create_topics(
         [NewTopic(name=name, partitions=count) for name, count in (("b", 3), ("a", 4), ("c", 1))]
     )
-    return world
+    return cluster
 
 
-def test_topics_are_ordered_by_name(world: MetadataCluster) -> None:
-    answer = world.ask(DESCRIBE, request())
+def test_topics_are_ordered_by_name(cluster: MetadataCluster) -> None:
+    answer = cluster.ask(DESCRIBE, request())
     assert [(each.name, len(each.partitions)) for each in answer.topics] == [
         ("a", 4),
         ("b", 3),
@@ -52,22 +52,22 @@ def test_topics_are_ordered_by_name(world: MetadataCluster) -> None:
     assert answer.next_cursor is None
 
 
-def test_lists_that_java_does_not_check_are_never_null(world: MetadataCluster) -> None:
-    partition = world.ask(DESCRIBE, request("a")).topics[0].partitions[0]
+def test_lists_that_java_does_not_check_are_never_null(cluster: MetadataCluster) -> None:
+    partition = cluster.ask(DESCRIBE, request("a")).topics[0].partitions[0]
     assert (partition.eligible_leader_replicas, partition.last_known_elr) == ([], [])
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 7, 8, 100])
-def test_all_pages_together_are_complete(world: MetadataCluster, limit: int) -> None:
+def test_all_pages_together_are_complete(cluster: MetadataCluster, limit: int) -> None:
     whole = [
         (topic.name, partition.partition_index)
-        for topic in world.ask(DESCRIBE, request()).topics
+        for topic in cluster.ask(DESCRIBE, request()).topics
         for partition in topic.partitions
     ]
     joined: list[tuple[str, int]] = []
     cursor: Cursor | None = None
     while True:
-        answer = world.ask(DESCRIBE, request(limit=limit, cursor=cursor))
+        answer = cluster.ask(DESCRIBE, request(limit=limit, cursor=cursor))
         page = [
             (topic.name, partition.partition_index)
             for topic in answer.topics
@@ -84,21 +84,21 @@ def test_all_pages_together_are_complete(world: MetadataCluster, limit: int) -> 
     assert joined == whole
 
 
-def test_a_page_has_at_least_one_partition(world: MetadataCluster) -> None:
-    answer = world.ask(DESCRIBE, request("a", limit=0))
+def test_a_page_has_at_least_one_partition(cluster: MetadataCluster) -> None:
+    answer = cluster.ask(DESCRIBE, request("a", limit=0))
     assert len(answer.topics[0].partitions) == 1
 
 
 def test_the_broker_limits_a_page() -> None:
-    world = MetadataCluster(max_request_partition_size_limit="2")
-    world.controller.create_topics([NewTopic(name="t", partitions=5)])
-    answer = world.ask(DESCRIBE, request())
+    cluster = MetadataCluster(max_request_partition_size_limit="2")
+    cluster.controller.create_topics([NewTopic(name="t", partitions=5)])
+    answer = cluster.ask(DESCRIBE, request())
     assert len(answer.topics[0].partitions) == 2
     assert answer.next_cursor.partition_index == 2
 
 
-def test_unknown_topics_are_listed_in_order(world: MetadataCluster) -> None:
-    answer = world.ask(DESCRIBE, request("b", "aa", "a b"))
+def test_unknown_topics_are_listed_in_order(cluster: MetadataCluster) -> None:
+    answer = cluster.ask(DESCRIBE, request("b", "aa", "a b"))
     assert [(each.name, each.error_code) for each in answer.topics] == [
         ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
         ("aa", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -109,19 +109,19 @@ def test_unknown_topics_are_listed_in_order(world: MetadataCluster) -> None:
 @pytest.mark.parametrize(
     "cursor", [Cursor(topic_name="b", partition_index=0), Cursor(topic_name="a")]
 )
-def test_an_invalid_cursor_is_refused(world: MetadataCluster, cursor: Cursor) -> None:
+def test_an_invalid_cursor_is_refused(cluster: MetadataCluster, cursor: Cursor) -> None:
     if cursor.topic_name == "a":
         cursor.partition_index = -1
-    answer = world.ask(DESCRIBE, request("a", cursor=cursor))
+    answer = cluster.ask(DESCRIBE, request("a", cursor=cursor))
     assert [each.error_code for each in answer.topics] == [ErrorCode.INVALID_REQUEST]
 
 
 def test_eligible_leader_replicas_are_described() -> None:
-    world = MetadataCluster(nodes=(1, 2, 3), min_insync_replicas="2")
-    world.controller.create_topics([NewTopic(name="t", assignments=((0, (2, 3)),))])
+    cluster = MetadataCluster(nodes=(1, 2, 3), min_insync_replicas="2")
+    cluster.controller.create_topics([NewTopic(name="t", assignments=((0, (2, 3)),))])
 
     def described() -> tuple[int, int, list[int], list[int], list[int], list[int]]:
-        ((partition,),) = (each.partitions for each in world.ask(DESCRIBE, request("t")).topics)
+        ((partition,),) = (each.partitions for each in cluster.ask(DESCRIBE, request("t")).topics)
         return (
             partition.error_code,
             partition.leader_id,
@@ -132,9 +132,9 @@ def test_eligible_leader_replicas_are_described() -> None:
         )
 
     assert described() == (ErrorCode.NONE, 2, [2, 3], [], [], [])
-    world.controller.fence(2)
+    cluster.controller.fence(2)
     assert described() == (ErrorCode.NONE, 3, [3], [2], [], [2])
-    world.controller.fence(3)
+    cluster.controller.fence(3)
     # A partition without a leader has no error code here.
     assert described() == (ErrorCode.NONE, -1, [], [2, 3], [3], [2, 3])
 

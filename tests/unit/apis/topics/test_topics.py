@@ -33,18 +33,18 @@ def topic(name: str, **configs: str) -> Topic:
     )
 
 
-def world_with(*names: str, **config: str) -> MetadataCluster:
-    world = MetadataCluster(nodes=(1,), **config)  # type: ignore[arg-type]
-    world.controller.create_topics([NewTopic(name=name) for name in names])
-    return world
+def cluster_with(*names: str, **config: str) -> MetadataCluster:
+    cluster = MetadataCluster(nodes=(1,), **config)  # type: ignore[arg-type]
+    cluster.controller.create_topics([NewTopic(name=name) for name in names])
+    return cluster
 
 
 def test_a_created_topic_is_returned_with_all_its_settings() -> None:
-    world = MetadataCluster()
+    cluster = MetadataCluster()
     request = CreateTopicsRequest(topics=[topic("t", retention_ms=" 5 ")])
-    (made,) = world.ask(CREATE, request).topics
+    (made,) = cluster.ask(CREATE, request).topics
     assert (made.error_code, made.error_message) == (ErrorCode.NONE, None)
-    assert made.topic_id == world.topic("t").topic_id
+    assert made.topic_id == cluster.topic("t").topic_id
     assert (made.num_partitions, made.replication_factor) == (1, 1)
     configs = {config.name: config for config in made.configs}
     assert len(configs) == 37
@@ -64,14 +64,14 @@ def test_a_refused_topic_has_only_its_error() -> None:
 
 
 def test_a_repeated_topic_is_not_created() -> None:
-    world = MetadataCluster()
+    cluster = MetadataCluster()
     request = CreateTopicsRequest(topics=[topic("t"), topic("u"), topic("t")])
-    answer = world.ask(CREATE, request)
+    answer = cluster.ask(CREATE, request)
     assert [(each.name, each.error_code, each.error_message) for each in answer.topics] == [
         ("t", ErrorCode.INVALID_REQUEST, "Duplicate topic name."),
         ("u", ErrorCode.NONE, None),
     ]
-    assert list(world.image.topics) == ["u"]
+    assert list(cluster.image.topics) == ["u"]
 
 
 def test_the_metadata_topic_cannot_be_created() -> None:
@@ -82,15 +82,15 @@ def test_the_metadata_topic_cannot_be_created() -> None:
 
 
 def test_validate_only_returns_the_same_and_creates_nothing() -> None:
-    world = MetadataCluster()
+    cluster = MetadataCluster()
     request = CreateTopicsRequest(topics=[topic("t")], validate_only=True)
-    (validated,) = world.ask(CREATE, request).topics
+    (validated,) = cluster.ask(CREATE, request).topics
     assert (validated.error_code, validated.num_partitions, len(validated.configs)) == (
         ErrorCode.NONE,
         1,
         37,
     )
-    assert world.image.topics == {}
+    assert cluster.image.topics == {}
 
 
 def test_too_many_partitions_refuse_every_topic() -> None:
@@ -103,50 +103,50 @@ def test_too_many_partitions_refuse_every_topic() -> None:
 
 def test_many_topics_are_created_together_or_not_at_all() -> None:
     """They are created in several decisions; the limit of partitions is that of a request."""
-    world = MetadataCluster()
+    cluster = MetadataCluster()
     names = [f"t{number}" for number in range(MAX_TOPICS_PER_DECISION + 1)]
     wide = topic("wide")
     wide.num_partitions = 9_700
     request = CreateTopicsRequest(topics=[*map(topic, names), wide])
-    refused = world.ask(CREATE, request).topics
+    refused = cluster.ask(CREATE, request).topics
     assert {each.error_code for each in refused} == {ErrorCode.POLICY_VIOLATION}
-    assert world.image.topics == {}
-    created = world.ask(CREATE, CreateTopicsRequest(topics=list(map(topic, names)))).topics
+    assert cluster.image.topics == {}
+    created = cluster.ask(CREATE, CreateTopicsRequest(topics=list(map(topic, names)))).topics
     assert [(each.name, each.error_code) for each in created] == [
         (name, ErrorCode.NONE) for name in names
     ]
-    assert set(world.image.topics) == set(names)
+    assert set(cluster.image.topics) == set(names)
 
 
 @pytest.mark.parametrize("version", [1, 5])
 def test_old_versions_delete_by_name(version: int) -> None:
-    world = world_with("t")
+    cluster = cluster_with("t")
     request = DeleteTopicsRequest(topic_names=["t", "nope", "d", "d"], timeout_ms=1_000)
-    answer = world.ask(DELETE, request, version)
+    answer = cluster.ask(DELETE, request, version)
     assert [(each.name, each.error_code) for each in answer.responses] == [
         ("t", ErrorCode.NONE),
         ("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("d", ErrorCode.INVALID_REQUEST),
     ]
-    assert world.image.topics == {}
+    assert cluster.image.topics == {}
 
 
 def test_topics_are_deleted_by_id() -> None:
-    world = world_with("t")
-    topic_id = world.topic("t").topic_id
+    cluster = cluster_with("t")
+    topic_id = cluster.topic("t").topic_id
     unknown = b"u" * 16
     states = [State(topic_id=topic_id), State(topic_id=unknown)]
-    answer = world.ask(DELETE, DeleteTopicsRequest(topics=states, timeout_ms=1_000))
+    answer = cluster.ask(DELETE, DeleteTopicsRequest(topics=states, timeout_ms=1_000))
     assert [(each.name, each.topic_id, each.error_code) for each in answer.responses] == [
         ("t", topic_id, ErrorCode.NONE),
         (None, unknown, ErrorCode.UNKNOWN_TOPIC_ID),
     ]
-    assert world.image.topics == {}
+    assert cluster.image.topics == {}
 
 
 def test_a_topic_must_be_identified_once_by_name_or_id() -> None:
-    world = world_with("t")
-    topic_id = world.topic("t").topic_id
+    cluster = cluster_with("t")
+    topic_id = cluster.topic("t").topic_id
     twice = b"2" * 16
     states = [
         State(),
@@ -156,14 +156,14 @@ def test_a_topic_must_be_identified_once_by_name_or_id() -> None:
         State(topic_id=topic_id),
         State(name="t"),
     ]
-    answer = world.ask(DELETE, DeleteTopicsRequest(topics=states, timeout_ms=1_000))
+    answer = cluster.ask(DELETE, DeleteTopicsRequest(topics=states, timeout_ms=1_000))
     assert [(each.name, each.error_message) for each in answer.responses] == [
         (None, "Neither topic name nor id were specified."),
         ("x", "You may not specify both topic name and topic id."),
         (None, "Duplicate topic id."),
         ("t", "The provided topic name maps to an ID that was already supplied."),
     ]
-    assert list(world.image.topics) == ["t"]
+    assert list(cluster.image.topics) == ["t"]
 
 
 @pytest.mark.parametrize(
@@ -176,16 +176,16 @@ def test_a_topic_must_be_identified_once_by_name_or_id() -> None:
     ],
 )
 def test_deletion_can_be_disabled(version: int, code: ErrorCode) -> None:
-    world = world_with("t", delete_topic_enable="false")
-    answer = world.ask(
+    cluster = cluster_with("t", delete_topic_enable="false")
+    answer = cluster.ask(
         DELETE, DeleteTopicsRequest(topics=[State(name="t")], timeout_ms=1_000), version
     )
     assert [each.error_code for each in answer.responses] == [code]
-    assert "t" in world.image.topics
+    assert "t" in cluster.image.topics
 
 
 def test_partitions_are_added_with_a_result_for_each_topic() -> None:
-    world = world_with("t", "u")
+    cluster = cluster_with("t", "u")
     grow = CreatePartitionsRequest.CreatePartitionsTopic
     request = CreatePartitionsRequest(
         topics=[
@@ -196,22 +196,22 @@ def test_partitions_are_added_with_a_result_for_each_topic() -> None:
         ],
         timeout_ms=1_000,
     )
-    answer = world.ask(GROW, request)
+    answer = cluster.ask(GROW, request)
     assert [(each.name, each.error_code, each.error_message) for each in answer.results] == [
         ("t", ErrorCode.NONE, None),
         ("u", ErrorCode.INVALID_PARTITIONS, "Topic already has 1 partition(s)."),
         ("d", ErrorCode.INVALID_REQUEST, "Duplicate topic name."),
     ]
-    assert len(world.topic("t").partitions) == 3
+    assert len(cluster.topic("t").partitions) == 3
 
 
 def test_new_partitions_have_the_requested_replicas() -> None:
-    world = world_with("t")
+    cluster = cluster_with("t")
     assignment = CreatePartitionsRequest.CreatePartitionsAssignment(broker_ids=[9])
     grow = CreatePartitionsRequest.CreatePartitionsTopic(
         name="t", count=2, assignments=[assignment]
     )
-    answer = world.ask(GROW, CreatePartitionsRequest(topics=[grow], timeout_ms=1_000))
+    answer = cluster.ask(GROW, CreatePartitionsRequest(topics=[grow], timeout_ms=1_000))
     assert answer.results[0].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
@@ -226,14 +226,14 @@ def test_a_refusal_lists_every_topic() -> None:
 
 def test_a_topic_deleted_during_a_long_deletion_is_not_deleted_twice() -> None:
     names = [f"t{number}" for number in range(1_000)]
-    world = world_with(*names)
+    cluster = cluster_with(*names)
     answers: list[Any] = []
     request = DeleteTopicsRequest(topic_names=names, timeout_ms=1_000)
     worker = Worker()
-    worker.task = lambda: answers.append(world.ask(DELETE, request, version=5))
-    while len(world.image.topics) == len(names):
+    worker.task = lambda: answers.append(cluster.ask(DELETE, request, version=5))
+    while len(cluster.image.topics) == len(names):
         assert worker.take_turn(0.0) is worker
-    world.controller.delete_topics([world.topic(names[-1]).topic_id])
+    cluster.controller.delete_topics([cluster.topic(names[-1]).topic_id])
     assert worker.take_turn(inf) is None
     codes = [each.error_code for each in answers[0].responses]
     assert codes == [ErrorCode.NONE] * 999 + [ErrorCode.UNKNOWN_TOPIC_ID]

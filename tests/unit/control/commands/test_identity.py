@@ -36,13 +36,13 @@ JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture
-def world() -> IdentityService:
+def service() -> IdentityService:
     return IdentityService()
 
 
-async def post(world: IdentityService, path: str, body: object, **headers: str) -> Answer:
+async def post(service: IdentityService, path: str, body: object, **headers: str) -> Answer:
     return await ask(
-        world.control,
+        service.control,
         f"/v1/identity{path}",
         method="POST",
         body=json.dumps(body).encode(),
@@ -50,12 +50,12 @@ async def post(world: IdentityService, path: str, body: object, **headers: str) 
     )
 
 
-async def delete(world: IdentityService, path: str) -> Answer:
-    return await ask(world.control, f"/v1/identity{path}", method="DELETE")
+async def delete(service: IdentityService, path: str) -> Answer:
+    return await ask(service.control, f"/v1/identity{path}", method="DELETE")
 
 
-async def test_the_provider_is_returned_without_secrets(world: IdentityService) -> None:
-    answer = await ask(world.control, "/v1/identity")
+async def test_the_provider_is_returned_without_secrets(service: IdentityService) -> None:
+    answer = await ask(service.control, "/v1/identity")
     assert answer.body == {
         "issuer": "http://127.0.0.1:9098",
         "token_endpoint": "http://127.0.0.1:9098/token",
@@ -73,45 +73,45 @@ async def test_the_provider_is_returned_without_secrets(world: IdentityService) 
                 "token_lifetime_ms": None,
             }
         ],
-        "keys": [{"id": world.provider.keys.current.id, "algorithm": "RS256", "signs": True}],
+        "keys": [{"id": service.provider.keys.current.id, "algorithm": "RS256", "signs": True}],
         "failures": [],
     }
 
 
-async def test_tokens_are_changed(world: IdentityService) -> None:
-    assert (await post(world, "", {"token_lifetime": "5m"})).body["token_lifetime_ms"] == 300_000
-    changed = await post(world, "", {"audience": "x", "token_lifetime_ms": 1000})
+async def test_tokens_are_changed(service: IdentityService) -> None:
+    assert (await post(service, "", {"token_lifetime": "5m"})).body["token_lifetime_ms"] == 300_000
+    changed = await post(service, "", {"audience": "x", "token_lifetime_ms": 1000})
     assert (changed.body["audience"], changed.body["token_lifetime_ms"]) == ("x", 1000)
 
 
-async def test_half_of_a_surrogate_pair_changes_nothing(world: IdentityService) -> None:
-    answer = await post(world, "", {"audience": "\ud800"})
+async def test_half_of_a_surrogate_pair_changes_nothing(service: IdentityService) -> None:
+    answer = await post(service, "", {"audience": "\ud800"})
     assert (answer.status, answer.body) == (400, {"error": "the body is not JSON"})
-    assert (await ask(world.control, "/v1/identity")).body["audience"] == "kafka"
+    assert (await ask(service.control, "/v1/identity")).body["audience"] == "kafka"
 
 
-async def test_clients_are_added_and_removed(world: IdentityService) -> None:
-    added = await post(world, "/clients", {"id": "a/b", "secret": "s", "scopes": ["read"]})
+async def test_clients_are_added_and_removed(service: IdentityService) -> None:
+    added = await post(service, "/clients", {"id": "a/b", "secret": "s", "scopes": ["read"]})
     assert (added.status, added.body["id"], added.body["scopes"]) == (201, "a/b", ["read"])
     assert "secret" not in added.body
-    assert (await delete(world, "/clients/a/b")).body["id"] == "a/b"
-    unknown = await delete(world, "/clients/a/b")
+    assert (await delete(service, "/clients/a/b")).body["id"] == "a/b"
+    unknown = await delete(service, "/clients/a/b")
     assert (unknown.status, unknown.body) == (404, {"error": "there is no client 'a/b'"})
 
 
-async def test_keys_are_rotated(world: IdentityService) -> None:
-    first = world.provider.keys.current.id
-    added = await post(world, "/keys", {"algorithm": "ES256"})
+async def test_keys_are_rotated(service: IdentityService) -> None:
+    first = service.provider.keys.current.id
+    added = await post(service, "/keys", {"algorithm": "ES256"})
     assert (added.status, added.body["signs"]) == (201, True)
-    assert (await delete(world, f"/keys/{first}")).body["id"] == first
-    only = await delete(world, f"/keys/{added.body['id']}")
+    assert (await delete(service, f"/keys/{first}")).body["id"] == first
+    only = await delete(service, f"/keys/{added.body['id']}")
     assert only.status == 400
-    assert (await delete(world, "/keys/x")).status == 404
-    assert (await post(world, "/keys", {})).body["algorithm"] == "RS256"
+    assert (await delete(service, "/keys/x")).status == 404
+    assert (await post(service, "/keys", {})).body["algorithm"] == "RS256"
 
 
-async def test_failures_are_added_and_removed(world: IdentityService) -> None:
-    added = await post(world, "/failures", {"failure": "expired", "times": 1})
+async def test_failures_are_added_and_removed(service: IdentityService) -> None:
+    added = await post(service, "/failures", {"failure": "expired", "times": 1})
     assert added.status == 201
     assert added.body == {
         "id": "i1",
@@ -122,10 +122,10 @@ async def test_failures_are_added_and_removed(world: IdentityService) -> None:
         "delay_ms": 0,
         "firings": 0,
     }
-    assert (await delete(world, "/failures/i1")).body == added.body
-    assert (await delete(world, "/failures/i1")).status == 404
-    await post(world, "/failures", {"failure": "http_500"})
-    cleared = await delete(world, "/failures")
+    assert (await delete(service, "/failures/i1")).body == added.body
+    assert (await delete(service, "/failures/i1")).status == 404
+    await post(service, "/failures", {"failure": "http_500"})
+    cleared = await delete(service, "/failures")
     assert [each["failure"] for each in cleared.body["failures"]] == ["http_500"]
 
 
@@ -148,48 +148,50 @@ async def test_failures_are_added_and_removed(world: IdentityService) -> None:
         ("/failures", {"failure": "late"}),
     ],
 )
-async def test_invalid_bodies_are_refused(world: IdentityService, path: str, body: object) -> None:
-    answer = await post(world, path, body)
+async def test_invalid_bodies_are_refused(
+    service: IdentityService, path: str, body: object
+) -> None:
+    answer = await post(service, path, body)
     assert answer.status == 400
     assert answer.body.keys() == {"error"}
 
 
-async def test_the_checks_of_the_control_endpoint_apply(world: IdentityService) -> None:
-    assert (await post(world, "", {}, origin="http://page.test")).status == 403
-    assert (await post(world, "", {}, host="page.test")).status == 403
-    assert (await post(world, "", {}, **{"content-type": "text/plain"})).status == 415
+async def test_the_checks_of_the_control_endpoint_apply(service: IdentityService) -> None:
+    assert (await post(service, "", {}, origin="http://page.test")).status == 403
+    assert (await post(service, "", {}, host="page.test")).status == 403
+    assert (await post(service, "", {}, **{"content-type": "text/plain"})).status == 415
 
 
-async def test_a_broker_without_provider_refuses(world: IdentityService) -> None:
-    broker: Broker = world.broker
+async def test_a_broker_without_provider_refuses(service: IdentityService) -> None:
+    broker: Broker = service.broker
     broker.identity = None
-    answer = await ask(world.control, "/v1/identity")
+    answer = await ask(service.control, "/v1/identity")
     assert answer.status == 400
     assert answer.body["error"].endswith("start it with --oidc")
 
 
 async def test_commands_return_what_they_change() -> None:
-    world = IdentityService()
-    first = world.provider.keys.current
+    service = IdentityService()
+    first = service.provider.keys.current
 
-    added = await PutClient("a", "s").perform(world.broker)
+    added = await PutClient("a", "s").perform(service.broker)
     assert (added.id, added.has_secret) == ("a", True)
-    second = await AddSigningKey("ES256").perform(world.broker)
-    assert (await AddIdentityFailure("expired").perform(world.broker)).id == "i1"
-    everything = await ShowIdentity().perform(world.broker)
+    second = await AddSigningKey("ES256").perform(service.broker)
+    assert (await AddIdentityFailure("expired").perform(service.broker)).id == "i1"
+    everything = await ShowIdentity().perform(service.broker)
     assert [client.id for client in everything.clients] == ["kafkalite", "a"]
     assert [key.id for key in everything.keys] == [first.id, second.id]
     assert [failure.id for failure in everything.failures] == ["i1"]
-    assert (await ChangeTokens(audience="x").perform(world.broker)).audience == "x"
-    assert world.provider.audience == "x"
-    assert await RemoveClient("a").perform(world.broker) == added
-    assert (await RetireSigningKey(first.id).perform(world.broker)).id == first.id
-    assert (await RemoveIdentityFailure("i1").perform(world.broker)).id == "i1"
-    assert (await ClearIdentityFailures().perform(world.broker)).failures == ()
+    assert (await ChangeTokens(audience="x").perform(service.broker)).audience == "x"
+    assert service.provider.audience == "x"
+    assert await RemoveClient("a").perform(service.broker) == added
+    assert (await RetireSigningKey(first.id).perform(service.broker)).id == first.id
+    assert (await RemoveIdentityFailure("i1").perform(service.broker)).id == "i1"
+    assert (await ClearIdentityFailures().perform(service.broker)).failures == ()
 
 
 async def test_keys_are_made_outside_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = IdentityService()
+    service = IdentityService()
     threads = []
 
     def new_key(algorithm: str) -> Key:
@@ -198,11 +200,11 @@ async def test_keys_are_made_outside_of_the_event_loop(monkeypatch: pytest.Monke
 
     signing_keys_new_key = signing_keys.new_key
     monkeypatch.setattr(signing_keys, "new_key", new_key)
-    await AddSigningKey().perform(world.broker)
-    await AddIdentityFailure("wrong_key").perform(world.broker)
+    await AddSigningKey().perform(service.broker)
+    await AddIdentityFailure("wrong_key").perform(service.broker)
     with pytest.raises(IdentityError):
-        await AddSigningKey("none").perform(world.broker)
-    assert world.provider.token(REQUEST, BASIC["authorization"]).status == 200
+        await AddSigningKey("none").perform(service.broker)
+    assert service.provider.token(REQUEST, BASIC["authorization"]).status == 200
     assert len(threads) == 2
     assert threading.current_thread() not in threads
 

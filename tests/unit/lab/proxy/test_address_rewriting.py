@@ -27,7 +27,7 @@ from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.protocol.spec import load_specs
 from kafkalite.server.addresses import Address
 from tests.unit.frames import response_frame
-from tests.unit.lab.proxy.proxy_world import add_1000_to_ports, parse_response_frame
+from tests.unit.lab.proxy.running_proxies import add_1000_to_ports, parse_response_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeR
 from kafkalite.server.addresses import Address
 from tests.oracle.target import free_port
 from tests.unit.frames import framed, header, request_frame, response_frame
-from tests.unit.lab.proxy.proxy_world import (
+from tests.unit.lab.proxy.running_proxies import (
     LOOPBACK,
     TIMEOUT_S,
     RunningProxy,

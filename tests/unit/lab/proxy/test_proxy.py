@@ -16,7 +16,7 @@ from kafkalite.protocol.versions import Versions
 from kafkalite.server.addresses import Address, AddressError
 from kafkalite.testing import Broker
 from tests.oracle.target import free_port
-from tests.unit.lab.proxy.proxy_world import LOOPBACK, running_proxy
+from tests.unit.lab.proxy.running_proxies import LOOPBACK, running_proxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

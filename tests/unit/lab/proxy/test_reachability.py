@@ -12,7 +12,7 @@ from kafkalite.lab.proxy.reachability import Probe, ReachabilityLog, connect_to_
 from kafkalite.server.addresses import Address
 from kafkalite.server.logging import Level, Log
 from tests.oracle.target import free_port
-from tests.unit.lab.proxy.proxy_world import (
+from tests.unit.lab.proxy.running_proxies import (
     LOOPBACK,
     TIMEOUT_S,
     running_proxy,

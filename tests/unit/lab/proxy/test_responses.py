@@ -12,7 +12,7 @@ from kafkalite.lab.proxy.responses import MAX_BUFFERED_BYTES, ResponseStream
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorResponse
 from kafkalite.protocol.errors import ProtocolViolation
 from tests.unit.frames import framed, response_frame
-from tests.unit.lab.proxy.proxy_world import add_1000_to_ports
+from tests.unit.lab.proxy.running_proxies import add_1000_to_ports
 
 FIND_COORDINATOR = find_rewriter(10, 0)
 

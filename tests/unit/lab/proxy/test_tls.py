@@ -11,7 +11,7 @@ import pytest
 from kafkalite.lab.proxy.tls import TlsError, client_context, server_context
 from tests.unit.frames import framed, header
 from tests.unit.lab.proxy.certificates import Certificates
-from tests.unit.lab.proxy.proxy_world import (
+from tests.unit.lab.proxy.running_proxies import (
     LOOPBACK,
     read_frame,
     running_proxy,

@@ -33,7 +33,7 @@ from kafkalite.testing import Broker
 from tests.conformance.raw import RawClient
 from tests.unit.frames import request_content, response_content
 from tests.unit.lab.proxy.certificates import Certificates
-from tests.unit.lab.proxy.proxy_world import running_proxy
+from tests.unit.lab.proxy.running_proxies import running_proxy
 from tests.unit.lab.replay.capture_builder import exchange
 from tests.unit.lab.replay.client_workload import run_workload
 

@@ -1,4 +1,4 @@
-"""World: a broker's connections and a transcript of normalized answers."""
+"""ScenarioCluster: connections to the cluster of a scenario, and a transcript of answers."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Entry:
 
 
 @dataclass(slots=True)
-class World:
-    """One broker during one scenario."""
+class ScenarioCluster:
+    """One broker of a cluster during one scenario, with its answers in normalized form."""
 
     port: int
     name: str

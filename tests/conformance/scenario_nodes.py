@@ -1,4 +1,4 @@
-"""NodeWorlds: the nodes of one cluster during a scenario, and a transcript of their answers."""
+"""ScenarioNodes: the nodes of one cluster during a scenario, and a transcript of their answers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from kafkalite.protocol._generated.messages.offset_for_leader_epoch import (
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.conformance.batches import batch
 from tests.conformance.raw import ConnectionClosedError
+from tests.conformance.scenario_cluster import ScenarioCluster
 from tests.conformance.setup import EARLIEST, LATEST, list_offsets, produce
-from tests.conformance.world import World
 from tests.oracle.node_clusters import NODE_IDS
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from kafkalite.protocol.message import Message
     from tests.conformance.normalization import Tree
-    from tests.conformance.world import Entry
+    from tests.conformance.scenario_cluster import Entry
     from tests.oracle.node_clusters import NodeCluster
 
 NO_LEADER = -1
@@ -44,17 +44,17 @@ _ALL = 2**31 - 1
 
 
 @dataclass(slots=True)
-class NodeWorld(World):
+class ScenarioNode(ScenarioCluster):
     """One node; titles in the transcript contain its id."""
 
     stage: str = ""
 
     def record(self, title: str, answer: Tree) -> None:
         """Add an entry to the transcript."""
-        World.record(self, f"{self.stage}, {self.name}: {title}", answer)
+        ScenarioCluster.record(self, f"{self.stage}, {self.name}: {title}", answer)
 
 
-class NodeWorlds:
+class ScenarioNodes:
     """The running nodes of a cluster; answers of all of them are in one transcript."""
 
     def __init__(self, cluster: NodeCluster, name: str) -> None:
@@ -63,7 +63,7 @@ class NodeWorlds:
         self.transcript: list[Entry] = []
         self._topic_ids: dict[str, bytes] = {}
         self._nodes = {
-            node_id: NodeWorld(
+            node_id: ScenarioNode(
                 cluster.port(node_id), f"node {node_id}", _IGNORED, transcript=self.transcript
             )
             for node_id in NODE_IDS
@@ -129,15 +129,15 @@ class NodeWorlds:
         for node_id in set(NODE_IDS) - self._running:
             self.start(node_id)
 
-    def node(self, node_id: int) -> NodeWorld:
+    def node(self, node_id: int) -> ScenarioNode:
         """Return a node."""
         return self._nodes[node_id]
 
-    def running(self) -> list[NodeWorld]:
+    def running(self) -> list[ScenarioNode]:
         """Return the running nodes."""
         return [self._nodes[node_id] for node_id in sorted(self._running)]
 
-    def _nodes_or_running(self, node_ids: Sequence[int]) -> list[NodeWorld]:
+    def _nodes_or_running(self, node_ids: Sequence[int]) -> list[ScenarioNode]:
         return [self._nodes[node_id] for node_id in node_ids] or self.running()
 
     def _leave(self, node_id: int) -> None:
@@ -256,7 +256,7 @@ class NodeWorlds:
 
     @staticmethod
     def _wait(
-        node: NodeWorld,
+        node: ScenarioNode,
         request: Message,
         version: int,
         row_of: Callable[[Any], Any],
