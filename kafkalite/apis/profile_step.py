@@ -7,6 +7,7 @@ resources of one request are refused one by one. Calls between nodes are not res
 # ruff: noqa: ANN401 - requests and responses of any API
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +20,6 @@ from kafkalite.metadata.configs import AlterOperation
 from kafkalite.metadata.creation import BROKER_DEFAULT
 from kafkalite.metadata.image import ResourceType
 from kafkalite.ports.turns import in_steps
-from kafkalite.ports.waiting import chain
 from kafkalite.protocol import catalogue
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_names import known_api_name, not_served_message
@@ -190,11 +190,7 @@ class ProfileGuard:
         refused = ((row, each) for row, each in zip(rows, refusals, strict=True) if each)
         for row, refusal in islice(refused, MAX_REPORTED):
             self._report(call, request, row, refusal)
-        if not divided.refused:
-            return self.handler(call, changed)
-        if not divided.has_rows:
-            return divided.merge(divided.empty_response())
-        return chain(self.handler(call, divided.request), divided.merge)
+        return divided.answer(partial(self.handler, call))
 
     def _report(self, call: Call, request: Any, entry: Any, refusal: KafkaError) -> None:
         """Report a refusal under the topic of an entry, or under the client for other resources."""

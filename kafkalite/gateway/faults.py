@@ -506,9 +506,7 @@ class _FaultyHandler:
         is_handled = key in _ANSWERED_WITHOUT_ROWS and not getattr(
             call.era, "empty_means_all", False
         )
-        if not split.has_rows and not is_handled:
-            return split.merge(split.empty_response())
-        return chain(self._handler(call, split.request), split.merge)
+        return split.answer(partial(self._handler, call), is_handled_without_rows=is_handled)
 
     def _refusal_or_answer(self, call: Call, request: object) -> Any:
         """Return the answer that no client gets, or the KafkaError that refuses the request."""

@@ -9,6 +9,7 @@ from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kafkalite.ports.waiting import chain
 from kafkalite.protocol.catalogue import ROWS, ErrorPlace, Position, RefusalText
 from kafkalite.protocol.codec import response_class
 from kafkalite.protocol.error_codes import ErrorCode
@@ -79,7 +80,29 @@ class SplitRequest(NamedTuple):
             merged = level.sort(merged, getattr(self.requested, level.requested))
         return with_fields(response, **{level.answered: merged})
 
-    def empty_response(self) -> Any:
+    def answer(
+        self,
+        handle: Callable[[Any], Any],
+        position: Position | None = None,
+        *,
+        is_handled_without_rows: bool = False,
+    ) -> Any:
+        """Return the answer of `handle(request)` with those to the rows that were removed.
+
+        If no row remains, it is called only with `is_handled_without_rows`. Without a response, the
+        answers to removed rows are the response.
+        """
+        if not self.refused:
+            return handle(self.request)
+        if not self.has_rows and not is_handled_without_rows:
+            return self.merge(self._empty_response())
+
+        def merge(response: Any) -> Any:
+            return self.merge(self._empty_response() if response is None else response, position)
+
+        return chain(handle(self.request), merge)
+
+    def _empty_response(self) -> Any:
         """Return a response without rows and without an error."""
         described = _described(self.key)
         fields = dict(described.values) | described.fields.of(ErrorCode.NONE, None)

@@ -322,21 +322,13 @@ class Guard:
             return error
 
         divided = split(self.api.key, request, 0, error_of)
-        if not errors:
-            return serve(call, request)
-        if report is not None:
+        if errors and report is not None:
             report(errors)
-        if complete is not None:
+        if errors and complete is not None:
             complete(divided.refused)
-        if not divided.has_rows and not is_called_without_rows:
-            return divided.merge(divided.empty_response())
-
-        def merge(response: Any) -> Any:
-            # Without a response, the refused rows are the response.
-            answered = divided.empty_response() if response is None else response
-            return divided.merge(answered, position)
-
-        return chain(serve(call, divided.request), merge)
+        return divided.answer(
+            partial(serve, call), position, is_handled_without_rows=is_called_without_rows
+        )
 
     def _serve_permitted(
         self, needed: RowPermission, call: Call, permissions: Permissions, request: Any

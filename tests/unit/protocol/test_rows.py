@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -217,9 +218,34 @@ def test_a_request_without_refused_rows_stays_as_it_is() -> None:
     without = split(ApiKey.LIST_OFFSETS, request, 0, lambda _: None)
     assert without.request is request
     assert without.refused == []
-    every = split(ApiKey.LIST_OFFSETS, request, 0, lambda _: KafkaError(CODE))
+    answer = listed(a={0: ErrorCode.NONE, 1: ErrorCode.NONE})
+    assert without.answer(lambda handled: answer if handled is request else None) is answer
+
+
+def test_answers_of_a_handler_are_merged_with_refused_rows() -> None:
+    request = list_offsets(a=(0, 1))
+    some = split(
+        ApiKey.LIST_OFFSETS,
+        request,
+        1,
+        lambda path: KafkaError(CODE) if path[1].partition_index else None,
+    )
+    waiting: Waiting[ListOffsetsResponse] = Waiting()
+    merged = some.answer(lambda _: waiting)
+    waiting.resolve(listed(a={0: ErrorCode.NONE}))
+    assert merged.value == listed(a={0: ErrorCode.NONE, 1: CODE})
+    assert some.answer(lambda _: None) == listed(a={1: CODE})
+
+
+def test_a_handler_is_called_without_rows_only_if_it_must() -> None:
+    called: list[ListOffsetsRequest] = []
+    every = split(ApiKey.LIST_OFFSETS, list_offsets(a=(0, 1)), 0, lambda _: KafkaError(CODE))
     assert not every.has_rows
-    assert every.merge(every.empty_response()) == listed(a={0: CODE, 1: CODE})
+    expected = listed(a={0: CODE, 1: CODE})
+    assert every.answer(called.append) == expected
+    assert called == []
+    assert every.answer(called.append, is_handled_without_rows=True) == expected
+    assert called == [list_offsets()]
 
 
 def test_rows_are_found_at_every_depth() -> None:

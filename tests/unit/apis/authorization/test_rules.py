@@ -160,10 +160,13 @@ def test_the_permission_of_rows_follows_from_the_catalogue() -> None:
         assert row_permission(key) is None
 
 
+@pytest.mark.parametrize(
+    "key", [key for key in TABLE if catalogue.row(key).access and not has_all_permissions(key)]
+)
 def test_an_api_with_permissions_that_nothing_checks_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
+    key: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api = find_api(ApiKey.INIT_PRODUCER_ID)
+    api = find_api(key)
     assert api is not None
     monkeypatch.setattr(step, "RULES", {})
     guarded = step.AuthorizationStep(AuthorizerSettings()).wrap(api, 0, lambda *_: "served")
