@@ -239,6 +239,7 @@ def _choice(arguments: Namespace) -> Choice:
 def _given(arguments: Namespace, choice: Choice) -> Mapping[str, Any]:
     """Return the fields of a command as JSON; raises ValueError for an invalid argument."""
     row, words = choice
+    _check_options(arguments, choice)
     given: dict[str, Any] = dict(words.preset)
     for each in words.positionals:
         if not isinstance(each, str):
@@ -250,6 +251,19 @@ def _given(arguments: Namespace, choice: Choice) -> Mapping[str, Any]:
     given |= _values(arguments, row.kind)
     _check_any(words, row.kind, given)
     return given
+
+
+def _check_options(arguments: Namespace, choice: Choice) -> None:
+    """Raise ValueError for an option of the first of the choices that a flagged one lacks."""
+    first = arguments.choices[0]
+    own = {field.name for field in fields_of(choice.row.kind)}
+    for field in fields_of(first.row.kind):
+        if field.name not in {*own, *first.words.positionals} and not is_dataclass(field.type):
+            value = getattr(arguments, field.name, None)
+            if value is not None and value is not False and value != []:
+                raise ValueError(
+                    f"{first.words.words} takes --{choice.words.flag} or {_option(field)}, not both"
+                )
 
 
 def _values(arguments: Namespace, kind: object) -> dict[str, Any]:

@@ -44,6 +44,7 @@ class ConnectionContext:
         "client_software",
         "connection",
         "encoded_client_id",
+        "exchange",
         "latest_call",
         "latest_facts",
         "listener",
@@ -80,6 +81,8 @@ class ConnectionContext:
         """Name and version of the client's library; None if the client did not send them."""
         self.encoded_client_id: bytes | int = -1
         """The client id as bytes, or its length field if that is below 1."""
+        self.exchange: Exchange | None = None
+        """The account of the request that is not answered yet; None without observers."""
         self._on_close: dict[object, Callable[[], None]] | None = None
         self.permissions: Permissions | None = None
         """The permissions of the client; None without an authorizer. See `apis.authorization`."""
@@ -149,7 +152,6 @@ class Call:
         "may_pause",
         "mutation_quota",
         "node",
-        "observed",
         "request_bytes",
         "row_fault",
     )  # fmt: skip
@@ -165,7 +167,6 @@ class Call:
         mutation_quota: MutationQuota | None = None,
         fetch_quota: Callable[[FetchResponse], bool] | None = None,
         row_fault: Callable[[str, int], ErrorCode | None] | None = None,
-        observed: Exchange | None = None,
     ) -> None:
         self.context: Final = context
         self.node: Final = context.node
@@ -184,16 +185,10 @@ class Call:
         """Whether a Fetch response exceeds a quota, so that the client gets no records."""
         self.row_fault: Final = row_fault
         """Returns the error by which a fault refuses a partition of a fetch, if there is one."""
-        self.observed: Final = observed
-        """The account of the request; None without observers of exchanges."""
 
     def without_pauses(self) -> Call:
         """Return the context for a request that is handled later, by no worker."""
         return self._replace(may_pause=False) if self.may_pause else self
-
-    def without_observers(self) -> Call:
-        """Return the context of the same request, of which observers learn otherwise."""
-        return self._replace(observed=None)
 
     def with_quotas(
         self,

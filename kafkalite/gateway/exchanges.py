@@ -1,20 +1,22 @@
 """Exchange: the account of one request and its answer, for the observers of a gateway.
 
-`Gateway.subscribe` adds an observer. While there is none, no account is made, and requests of a
-client that repeats them are not decoded.
+`Gateway.subscribe` adds an observer. While there is none, no account is made. An account has the
+bytes of the messages, which are decoded when an observer asks for their fields.
 """
 
 # ruff: noqa: ANN401 - requests and responses of any API
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Self
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.gateway.call import Call
+from kafkalite.protocol import codec
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.catalogue import ROWS, entities_in_request
+from kafkalite.wire.frames import LENGTH_BYTES
+from kafkalite.wire.headers import HEADER_BYTES, skip_tagged_fields, unpack_header
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,10 +26,15 @@ if TYPE_CHECKING:
     from kafkalite.gateway.refusals import Refusal
     from kafkalite.metadata.image import MetadataImage
     from kafkalite.protocol.message import Message
+    from kafkalite.wire.session import Pieces
 
-_MAX_SEARCHED_BYTES: Final = 32 * 1024
+LONG_BYTES: Final = 32 * 1024
+"""An exchange does not have the bytes of longer messages."""
+
 _MAX_SEARCHED_FIELDS: Final = 16 * 1024
-"""Errors of an answer above both limits are not searched, because that would block all clients."""
+"""Errors of a long answer with more fields are not searched, because that would block clients."""
+
+_unpack_header = Struct(">hhi").unpack_from
 
 
 def names_in_request(
@@ -46,52 +53,46 @@ class Exchange:
     """A request and its answer; it does not change any more when it has ended.
 
     An observer gets a request whose answer is pending twice: without the answer, and when it has
-    ended. After that call, the gateway reuses the memory of records, and may free the parts of
-    messages longer than 32 KiB; other messages stay as they are.
+    ended. After each of these calls, the fields of messages above LONG_BYTES are not available any
+    more.
     """
 
     __slots__ = (
-        "_observers", "_report_error", "answer_bytes", "answered_ms", "api_key", "client_id",
-        "closing_reason", "context", "correlation_id", "fault", "received_ms", "refusals",
-        "request", "request_bytes", "response", "response_version", "version", "was_pending",
+        "_answer", "_frame", "_long_request", "_long_response", "_observers", "answer_bytes",
+        "answered_ms", "client_id", "closing_reason", "context", "fault", "received_ms", "refusals",
+        "request_bytes", "was_pending",
     )  # fmt: skip
 
     def __init__(
         self,
-        call: Call,
-        observers: Sequence[Observer],
-        report_error: ReportError,
-        received_ms: int = 0,
+        observers: Observers,
+        context: ConnectionContext,
+        frame: bytes,
+        request_bytes: int,
+        received_ms: int,
     ) -> None:
+        """`frame` has the header of the request, and the body unless the request is long."""
         self._observers = observers
-        self._report_error = report_error
-        context = call.context
-        self.context: ConnectionContext = context
+        self._frame = frame
+        self._long_request: Any = None
+        self._answer = b""
+        self._long_response: Any = None
+        self.context = context
         """The connection, with node, listener and client."""
-        self.client_id = call.client_id
-        self.request_bytes = call.request_bytes
-        self.version = call.api_version
-        """The version of the request."""
+        self.client_id = context.client_id
+        self.request_bytes = request_bytes
         self.received_ms = received_ms
         """Time by the clock of the broker."""
+        self.answered_ms: int | None = None
+        """Time of the end by the clock of the broker; None while the answer is pending."""
+        self.answer_bytes = 0
+        """The size of the encoded response; 0 if the client gets none."""
         self.was_pending = False
         """Whether observers got this exchange before, without its answer."""
-        self.refusals: list[Refusal] = []
+        self.refusals: Sequence[Refusal] = ()
         """Refusals of the request, and of parts of it, with explanations."""
         self.fault: str | None = None
         """The id of the fault that was applied."""
-        self.answered_ms: int | None = None
-        """Time of the end by the clock of the broker; None while the answer is pending."""
-        self.api_key: int
-        self.correlation_id = 0
-        self.request: Any = None
-        """The decoded request in the structure of the latest version; None if not decoded."""
-        self.response: Any = None
-        """The response in the structure of `response_version`; None without a response."""
-        self.response_version = 0
-        """The version of the response, which is 0 if that of the request is not served."""
-        self.answer_bytes = 0
-        """The size of the encoded response; 0 if the client gets none."""
         self.closing_reason: str | None = None
         """The reason why the connection is closed instead of an answer."""
 
@@ -105,69 +106,149 @@ class Exchange:
         """Whether the answer is pending."""
         return self.answered_ms is None
 
+    @property
+    def is_long(self) -> bool:
+        """Whether a message is longer than LONG_BYTES, so that its fields do not last."""
+        return self.request_bytes > LONG_BYTES or self.answer_bytes > LONG_BYTES
+
+    @property
+    def api_key(self) -> int:
+        """The API of the request."""
+        return self._header[0]
+
+    @property
+    def version(self) -> int:
+        """The version of the request."""
+        return self._header[1]
+
+    @property
+    def correlation_id(self) -> int:
+        """The correlation id of the request."""
+        return self._header[2]
+
+    @property
+    def _header(self) -> tuple[int, int, int]:
+        header: tuple[int, int, int] = _unpack_header(self._frame)
+        return header
+
+    @property
+    def request(self) -> Any:
+        """The decoded request in the structure of its version; None if it cannot be decoded."""
+        if self.request_bytes > LONG_BYTES:
+            return self._long_request
+        key, version, _ = self._header
+        return _decode(codec.request_parser, key, version, self._frame, _start_of_request)
+
+    @property
+    def response(self) -> Any:
+        """The decoded response in the structure of `response_version`; None without a response."""
+        if self.answer_bytes > LONG_BYTES:
+            return self._long_response
+        from kafkalite.capture.reading.messages import response_start  # noqa: PLC0415 - rarely used
+
+        content = self._answer[LENGTH_BYTES:]
+        return _decode(
+            codec.response_parser, self.api_key, self.response_version, content, response_start
+        )
+
+    @property
+    def response_version(self) -> int:
+        """The version of the response, which is 0 if that of the request is not served."""
+        from kafkalite.capture.reading.messages import response_version  # noqa: PLC0415 - as above
+
+        key, version, _ = self._header
+        return response_version(self._answer[LENGTH_BYTES:], key, version)
+
     def names(self, entity: Entity) -> tuple[str, ...]:
         """Return the names of one kind in the request, each once; see `names_in_request`."""
-        if self.request is None or self.api_key not in ROWS:
-            return ()
-        return names_in_request(self.node.image, self.api_key, entity, self.request)
+        key = self.api_key
+        request = self.request if key in ROWS else None
+        return () if request is None else names_in_request(self.node.image, key, entity, request)
 
     def error_codes(self) -> list[int] | None:
         """Return the distinct error codes of the response, None if it is too long to search."""
         from kafkalite.capture.reading.summary import scalar_fields  # noqa: PLC0415 - rarely used
 
-        if self.response is None:
+        response = self.response
+        if response is None:
             return []
-        is_long = self.answer_bytes > _MAX_SEARCHED_BYTES
+        is_long = self.answer_bytes > LONG_BYTES
         limit = _MAX_SEARCHED_FIELDS if is_long else None
-        fields = scalar_fields(self.response)
+        fields = scalar_fields(response)
         codes = dict.fromkeys(
             value for name, value in islice(fields, limit) if name.endswith("error_code") and value
         )
         return None if is_long and next(fields, None) is not None else [*codes]
 
-    def without_messages(self) -> Exchange:
-        """Return a copy without the request and the response."""
-        copied = copy(self)
-        copied.request = copied.response = None
-        return copied
-
     # The gateway calls the other methods.
 
-    def identify(
-        self, api_key: int, response_version: int, correlation_id: int, request: Any
-    ) -> Self:
-        """Set what is known when the request has been read, and return the exchange."""
-        self.api_key, self.response_version = api_key, response_version
-        self.correlation_id, self.request = correlation_id, request
-        return self
+    def note_refusal(self, refusal: Refusal) -> None:
+        """Add the refusal of the request, or of a part of it."""
+        if isinstance(self.refusals, list):
+            self.refusals.append(refusal)
+        else:
+            self.refusals = [refusal]
 
     def wait(self) -> None:
         """Give the exchange to the observers without the answer, which is pending."""
         self._publish()
         self.was_pending = True
 
-    def end(self, response: Any = None, answer_bytes: int = 0) -> None:
-        """Give the exchange to the observers with the answer, which may be none.
+    def end(self, pieces: Pieces, answer_bytes: int, response: Any = None) -> None:
+        """Give the exchange to the observers with the answer, whose bytes are `pieces`.
 
-        Ignored if the connection was closed before.
+        `response` is the decoded answer, for the case that it is long. Ignored if the connection
+        was closed before.
         """
-        if not self.is_pending:
+        if self.answered_ms is not None:
             return
-        self.response, self.answer_bytes = response, answer_bytes
-        self.answered_ms = self.context.node.clock.now_ms()
+        self.answer_bytes = answer_bytes
+        if answer_bytes > LONG_BYTES:
+            self._long_response = response
+        else:
+            self._answer = b"".join(pieces)
+        context = self.context
+        context.exchange = None
+        self.answered_ms = context.node.clock.now_ms()
         self._publish()
 
     def close(self, reason: str) -> None:
         """Give the exchange to the observers with the reason why there is no answer."""
         self.closing_reason = reason
-        self.end()
+        self.end([], 0)
 
     def _publish(self) -> None:
-        for observe in self._observers:
+        observers = self._observers
+        for observe in observers.functions:
             try:
                 observe(self)
             except Exception as error:  # noqa: BLE001 - a bug must not affect clients
-                self._report_error(self.api_key, error)
+                observers.report_error(self.api_key, error)
+        self._long_request = self._long_response = None
+
+
+def _decode(
+    find_parser: Callable[[int, int], Callable[[bytes, int, int], tuple[Any, int]]],
+    key: int,
+    version: int,
+    frame: bytes,
+    find_start: Callable[[bytes, int, int], int],
+) -> Any:
+    """Return a decoded message; None for bytes that are not one of a known version."""
+    try:
+        parse = find_parser(key, version)
+        return parse(frame, find_start(frame, key, version), len(frame))[0]
+    except (KeyError, *codec.PARSE_ERRORS):
+        return None
+
+
+def _start_of_request(frame: bytes, key: int, version: int) -> int:
+    """Return the position of the body of a request."""
+    client_id_length = unpack_header(frame, 0)[2]
+    start = HEADER_BYTES + max(0, client_id_length)
+    return (
+        skip_tagged_fields(frame, start, len(frame)) if codec.is_flexible(key, version) else start
+    )
 
 
 Observer = Callable[[Exchange], None]
@@ -176,17 +257,28 @@ Observer = Callable[[Exchange], None]
 An exception is reported as a bug. The client and the other observers do not notice it.
 """
 
-ReportError = Callable[[int, Exception], None]
-"""(API key, exception of an observer): reports the exception."""
 
+class Observers:
+    """Makes the exchanges of requests for some observers; immutable."""
 
-def observed(observers: Sequence[Observer], report_error: ReportError, call: Call) -> Call:
-    """Return the context of a request whose exchange the observers get."""
-    return Call(
-        call.context,
-        api_version=call.api_version,
-        era=call.era,
-        request_bytes=call.request_bytes,
-        may_pause=call.may_pause,
-        observed=Exchange(call, observers, report_error, call.node.clock.now_ms()),
-    )
+    __slots__ = ("functions", "report_error")
+
+    def __init__(
+        self, functions: Sequence[Observer], report_error: Callable[[int, Exception], None]
+    ) -> None:
+        """`report_error` is called with an API key and the exception of an observer."""
+        self.functions: Final = tuple(functions)
+        self.report_error: Final = report_error
+
+    def begin(
+        self, context: ConnectionContext, buffer: bytearray, start: int, end: int, request: Any
+    ) -> Exchange:
+        """Return the exchange of the request between `start` and `end`, which was decoded."""
+        size = end - start
+        is_long = size > LONG_BYTES
+        frame = bytes(buffer[start : start + HEADER_BYTES if is_long else end])
+        exchange = Exchange(self, context, frame, size, context.node.clock.now_ms())
+        if is_long:
+            exchange._long_request = request  # noqa: SLF001 - a part of its construction
+        context.exchange = exchange
+        return exchange

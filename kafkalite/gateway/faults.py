@@ -356,8 +356,8 @@ class _FaultyHandler:
     def _handle_with_fault(
         self, fault: _Fault, selection: Selection, call: Call, request: Any
     ) -> Any:
-        if call.observed is not None:
-            call.observed.fault = fault.id
+        if call.context.exchange is not None:
+            call.context.exchange.fault = fault.id
         if fault.rule.action.waits:
             # The records of a Produce are views of the shared receive buffer.
             copy_views(request)
@@ -370,8 +370,8 @@ class _FaultyHandler:
         corrupted = corrupt_records(self._key, response, is_selected)
         if corrupted is response or not fault.fires(self._shared.entropy):
             return response
-        if call.observed is not None:
-            call.observed.fault = fault.id
+        if call.context.exchange is not None:
+            call.context.exchange.fault = fault.id
         return corrupted
 
     def _delay(self, fault: _Fault, selection: Selection, call: Call, request: Any) -> Waiting[Any]:

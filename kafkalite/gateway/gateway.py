@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.call import ConnectionContext
-    from kafkalite.gateway.exchanges import Exchange, Observer
+    from kafkalite.gateway.exchanges import Exchange, Observer, Observers
     from kafkalite.gateway.responder import Responder, ResponderAnswer
     from kafkalite.gateway.route import Route
     from kafkalite.gateway.steps import Step
@@ -69,8 +69,8 @@ class Gateway:
     """
 
     __slots__ = (
-        "_deferred", "_find_api", "_inline_routes", "_installed", "_observe", "_observers",
-        "_own_steps", "_report_bug", "_responder", "_routes", "_window", "reason_not_served",
+        "_deferred", "_find_api", "_inline_routes", "_installed", "_observers", "_own_steps",
+        "_report_bug", "_responder", "_routes", "_window", "reason_not_served",
     )  # fmt: skip
 
     def __init__(
@@ -91,9 +91,8 @@ class Gateway:
         self._installed: list[tuple[StepOrder, Step]] = []
         self._own_steps: dict[StepOrder, Step | None] = {}
         """The steps of `set_step`."""
-        self._observers: tuple[Observer, ...] = ()
-        self._observe: Callable[[Call], Call] | None = None
-        """Returns the context of a request that observers see; None without observers."""
+        self._observers: Observers | None = None
+        """Those that get the exchanges of requests; None without any."""
         self.reason_not_served: Callable[[int], str] | None = None
         """(API key) → why the API, or a version of it, is not served; empty if unknown."""
 
@@ -141,23 +140,26 @@ class Gateway:
         Observers are called in the order in which they subscribed. One that has subscribed already
         is ignored.
         """
-        if observer not in self._observers:
-            self._set_observers((*self._observers, observer))
+        observers = self._subscribed()
+        if observer not in observers:
+            self._set_observers((*observers, observer))
 
     def unsubscribe(self, observer: Observer) -> None:
         """Stop calling an observer, except for requests whose answers are pending.
 
         An observer that has not subscribed is ignored.
         """
-        if observer in self._observers:
-            self._set_observers(tuple(each for each in self._observers if each != observer))
+        observers = self._subscribed()
+        if observer in observers:
+            self._set_observers(tuple(each for each in observers if each != observer))
+
+    def _subscribed(self) -> tuple[Observer, ...]:
+        return () if self._observers is None else self._observers.functions
 
     def _set_observers(self, observers: tuple[Observer, ...]) -> None:
-        from kafkalite.gateway.exchanges import observed  # noqa: PLC0415 - rarely used
+        from kafkalite.gateway.exchanges import Observers  # noqa: PLC0415 - rarely used
 
-        self._observers = observers
-        self._observe = partial(observed, observers, self._report_observer) if observers else None
-        self._compose_routes()
+        self._observers = Observers(observers, self._report_observer) if observers else None
 
     def _report_observer(self, key: int, error: Exception) -> None:
         self._report_bug(known_api_name(key) or str(key), error)
@@ -191,8 +193,7 @@ class Gateway:
             self._compose(route)
 
     def _compose(self, route: Route) -> None:
-        may_repeat = self._responder is None and self._observe is None
-        route.compose(self.steps, may_repeat=may_repeat)
+        route.compose(self.steps, may_repeat=self._responder is None)
 
     def serve(  # noqa: C901 - called for every request
         self, context: ConnectionContext, buffer: bytearray, start: int, end: int, out: Pieces
@@ -215,32 +216,30 @@ class Gateway:
             window.is_open, window.request_bytes = True, end - start
         elif window.is_open:
             flushed_bytes = self.flush(out)
+        exchange = None
+        if self._observers is not None:
+            exchange = self._observers.begin(context, buffer, start, end, request)
         try:
             if route.lift is not None and repeated is None:
                 request = route.lift(request, route.version)
             answer = route.handler(call, request)
-        except KafkaError as refusal:
-            answer = refusal.without_traceback()
-        except ProtocolViolation as violation:
-            correlation_id = unpack_header(buffer, start)[1]
-            _close(call, route, correlation_id, request, violation.reason)
-            raise
         except Exception as error:  # noqa: BLE001 - a bug must not affect other clients
-            answer = self._answer_to_bug(route, error)
+            answer = self._answer_to_error(route, exchange, error)
         correlation = buffer[start + CORRELATION_START : start + CORRELATION_END]
         if repeated is not None and answer is repeated.answer:
             frame = repeated.answer_prefix + correlation + repeated.answer_suffix
             out.append(frame)
+            if exchange is not None:
+                exchange.end([frame], len(frame))
             return flushed_bytes + len(frame)
         correlation_id = int.from_bytes(correlation, "big", signed=True)
         if is_batched:
-            return self._defer(call, route, correlation_id, request, answer, out)
+            return self._defer(call, exchange, route, correlation_id, request, answer, out)
         if answer.__class__ is Waiting:
-            return self._wait(call, route, correlation_id, request, answer, flushed_bytes)
+            return self._wait(call, exchange, route, correlation_id, request, answer, flushed_bytes)
         first_piece = len(out)
-        size = self._encode(call, route, correlation_id, request, answer, out)
-        may_repeat = size and call.observed is None  # an observer must not stay in the cache
-        if route.repeated_prefix and may_repeat and end - start <= MAX_REPEATED_BYTES:
+        size = self._encode(call, exchange, route, correlation_id, request, answer, out)
+        if route.repeated_prefix and size and end - start <= MAX_REPEATED_BYTES:
             repeated = repeated or RepeatedRequest(route, call, request, bytes(buffer[start:end]))
             context.repeated = repeated.with_answer(answer, b"".join(out[first_piece:]))
         return flushed_bytes + size
@@ -271,20 +270,14 @@ class Gateway:
         end: int,
         out: Pieces,
     ) -> ServeResult:
-        key_and_version, correlation_id, _ = unpack_header(buffer, start)
-        key, version = _to_int16(key_and_version >> 16), _to_int16(key_and_version & 0xFFFF)
-        call = context.call(version, None, end - start)
-        if self._observe is not None:
-            call = self._observe(call)
         request, response, build = answer
-        exchange = call.observed
-        if exchange is not None:
-            exchange.identify(key, version, correlation_id, request)
+        exchange = self._begin_exchange(context, buffer, start, end, request)
 
         def encode(response: object, out: Pieces) -> int:
+            first_piece = len(out)
             size = 0 if response is None else build(response, out)
             if exchange is not None:
-                exchange.end(response, size)
+                exchange.end(out[first_piece:], size, response)
             return size
 
         if response.__class__ is not Waiting:
@@ -316,16 +309,15 @@ class Gateway:
             request_bytes=end - start,
             may_pause=True,
         )
-        if self._observe is not None:
-            call = self._observe(call)
-        lifted, answer = self._call_handler(call, route, correlation_id, request)
+        exchange = self._begin_exchange(context, buffer, start, end, request)
+        lifted, answer = self._call_handler(call, exchange, route, request)
         if turns.pause_count != pauses and not is_long:
             is_long = True  # a request that took long may have a long answer
             route = route.for_long_messages()
         if answer.__class__ is Waiting:
-            return self._wait(call, route, correlation_id, lifted, answer, flushed_bytes)
-        size = self._encode(call, route, correlation_id, lifted, answer, out)
-        if is_long and (call.observed is None or end - start > _MAX_BYTES_WITHOUT_PAUSES):
+            return self._wait(call, exchange, route, correlation_id, lifted, answer, flushed_bytes)
+        size = self._encode(call, exchange, route, correlation_id, lifted, answer, out)
+        if is_long:
             free_in_steps(request)
             free_in_steps(lifted)
             free_in_steps(answer)
@@ -338,25 +330,25 @@ class Gateway:
 
         The request is not batched and does not take long.
         """
-        route, correlation_id, call, request = self._read_directly(context, buffer, start, end)
-        request, answer = self._call_handler(call, route, correlation_id, request)
+        call, exchange, route, correlation_id, request = self._read_directly(
+            context, buffer, start, end
+        )
+        request, answer = self._call_handler(call, exchange, route, request)
         if answer.__class__ is Waiting:
-            return self._wait(call, route, correlation_id, request, answer)
-        return self._encode(call, route, correlation_id, request, answer, out)
+            return self._wait(call, exchange, route, correlation_id, request, answer)
+        return self._encode(call, exchange, route, correlation_id, request, answer, out)
 
     def _wait(  # noqa: PLR0917 - the parameters of `_encode`
         self,
         call: Call,
+        exchange: Exchange | None,
         route: Route,
         correlation_id: int,
         request: object,
         answer: Any,  # noqa: ANN401 - a Waiting for any response
         flushed_bytes: int = 0,
     ) -> PendingAnswer:
-        encode = partial(self._encode, call, route, correlation_id, request)
-        exchange = call.observed
-        if exchange is not None:
-            _identify(exchange, route, correlation_id, request)
+        encode = partial(self._encode, call, exchange, route, correlation_id, request)
         return _pending_answer(answer, encode, exchange, flushed_bytes)
 
     def refuse(  # noqa: PLR0917 - the parameters of `serve`, and the error
@@ -372,38 +364,52 @@ class Gateway:
 
         Raises ProtocolViolation for a request that cannot be answered.
         """
-        route, correlation_id, call, request = self._read_directly(context, buffer, start, end)
+        call, exchange, route, correlation_id, request = self._read_directly(
+            context, buffer, start, end
+        )
         if route.lift is not None:
             request = route.lift(request, route.version)
-        return self._encode(call, route, correlation_id, request, error, out)
+        return self._encode(call, exchange, route, correlation_id, request, error, out)
 
     def _read_directly(
         self, context: ConnectionContext, buffer: bytearray, start: int, end: int
-    ) -> tuple[Route, int, Call, object]:
-        """Return the route, the correlation id, the call and the request, which may be long."""
+    ) -> tuple[Call, Exchange | None, Route, int, object]:
+        """Return the first arguments of `_encode` for a request, which may be long."""
         key_and_version, correlation_id, client_id_length = unpack_header(buffer, start)
         route = self._routes.get(key_and_version) or self._create_route(key_and_version)
         request = route.read(context, buffer, start, end, client_id_length)
         call = context.call(route.version, route.era, end - start)
-        if self._observe is not None:
-            call = self._observe(call)
-        return route, correlation_id, call, request
+        exchange = self._begin_exchange(context, buffer, start, end, request)
+        return call, exchange, route, correlation_id, request
+
+    def _begin_exchange(
+        self, context: ConnectionContext, buffer: bytearray, start: int, end: int, request: object
+    ) -> Exchange | None:
+        """Return the exchange of a request; None without observers."""
+        observers = self._observers
+        return None if observers is None else observers.begin(context, buffer, start, end, request)
 
     def _call_handler(
-        self, call: Call, route: Route, correlation_id: int, request: object
+        self, call: Call, exchange: Exchange | None, route: Route, request: object
     ) -> tuple[object, object]:
         """Return the lifted request, and the answer to it or the KafkaError that refuses it."""
         try:
             if route.lift is not None:
                 request = route.lift(request, route.version)
             return request, route.handler(call, request)
-        except KafkaError as refusal:
-            return request, refusal.without_traceback()
-        except ProtocolViolation as violation:
-            _close(call, route, correlation_id, request, violation.reason)
-            raise
         except Exception as error:  # noqa: BLE001 - a bug must not affect other clients
-            return request, self._answer_to_bug(route, error)
+            return request, self._answer_to_error(route, exchange, error)
+
+    def _answer_to_error(
+        self, route: Route, exchange: Exchange | None, error: Exception
+    ) -> KafkaError:
+        """Return the refusal for an exception of a handler; raise a ProtocolViolation."""
+        if isinstance(error, KafkaError):
+            return error.without_traceback()
+        if isinstance(error, ProtocolViolation):
+            _close(exchange, error.reason)
+            raise error
+        return self._answer_to_bug(route, error)
 
     def _answer_to_bug(self, route: Route, error: Exception) -> KafkaError:
         self._report_bug(route.api.name, error)
@@ -457,6 +463,7 @@ class Gateway:
     def _defer(  # noqa: PLR0917 - the parameters of `_encode`
         self,
         call: Call,
+        exchange: Exchange | None,
         route: Route,
         correlation_id: int,
         request: object,
@@ -466,8 +473,8 @@ class Gateway:
         """Defer an answer until the batch that it depends on is in the log, if there is one."""
         window = self._window
         if window.joined_batch is None and not self._deferred:
-            return self._encode(call, route, correlation_id, request, answer, out)
-        encode = partial(self._encode, call, route, correlation_id, request)
+            return self._encode(call, exchange, route, correlation_id, request, answer, out)
+        encode = partial(self._encode, call, exchange, route, correlation_id, request)
         deferred = Deferred(answer, window.joined_batch, encode)
         window.joined_batch = None
         self._deferred.append(deferred)
@@ -500,13 +507,12 @@ class Gateway:
             call = context.call(route.version, route.era, end - start)
         if route.may_take_long is not None and route.may_take_long(call, request):
             raise turns.NeedsWorkerError
-        if self._observe is not None:
-            call = self._observe(call)
         return route, call, request
 
     def _encode(  # noqa: C901, PLR0917 - called for every request, with the variables of `serve`
         self,
         call: Call,
+        exchange: Exchange | None,
         route: Route,
         correlation_id: int,
         request: object,
@@ -518,11 +524,14 @@ class Gateway:
         try:
             if isinstance(answer, Exception):
                 if isinstance(answer, AlteredAnswer):
-                    return self._encode_altered(call, route, correlation_id, request, answer, out)
+                    return self._encode_altered(
+                        call, exchange, route, correlation_id, request, answer, out
+                    )
+                call.context.exchange = exchange  # a later request may have been read
                 answer = self._refuse(call, route, request, answer)
             if answer is None:
-                if call.observed is not None:
-                    _identify(call.observed, route, correlation_id, request).end()
+                if exchange is not None:
+                    exchange.end([], 0)
                 return 0
             if route.lower is not None:
                 answer = route.lower(answer, route.version)
@@ -535,24 +544,25 @@ class Gateway:
                 del out[first_piece + 1 :]
                 route.build(answer, out)
         except DisconnectError as violation:
-            _close(call, route, correlation_id, request, violation.reason)
+            _close(exchange, violation.reason)
             raise
         except Exception as error:
             del out[first_piece:]
             self._report_bug(route.api.name, error)
             reason = f"{route.title} failed because of a bug"
-            _close(call, route, correlation_id, request, reason)
+            _close(exchange, reason)
             raise ProtocolViolation(reason) from error
         body_bytes = sum(map(len, out[first_piece + 1 :]))
         out[first_piece] = header = route.pack_header(body_bytes, correlation_id)
         size = len(header) + body_bytes
-        if call.observed is not None:
-            _identify(call.observed, route, correlation_id, request).end(answer, size)
+        if exchange is not None:
+            exchange.end(out[first_piece:], size, answer)
         return size
 
     def _encode_altered(  # noqa: PLR0917 - as above
         self,
         call: Call,
+        exchange: Exchange | None,
         route: Route,
         correlation_id: int,
         request: object,
@@ -566,7 +576,8 @@ class Gateway:
         pieces: Pieces = []
         is_last = altered.closing_reason is not None
         self._encode(
-            call.without_observers() if is_last else call,
+            call,
+            None if is_last else exchange,
             route,
             correlation_id,
             request,
@@ -618,14 +629,10 @@ class Gateway:
         return ProtocolViolation(f"{message}: {reason}" if reason else message)
 
 
-def _identify(exchange: Exchange, route: Route, correlation_id: int, request: object) -> Exchange:
-    return exchange.identify(route.api.key, route.response_version, correlation_id, request)
-
-
-def _close(call: Call, route: Route, correlation_id: int, request: object, reason: str) -> None:
+def _close(exchange: Exchange | None, reason: str) -> None:
     """Give the exchange of a request to its observers, if any: the connection is closed."""
-    if call.observed is not None:
-        _identify(call.observed, route, correlation_id, request).close(reason)
+    if exchange is not None:
+        exchange.close(reason)
 
 
 def _pending_answer(

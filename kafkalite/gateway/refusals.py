@@ -121,8 +121,8 @@ def report_refusal(
     """Report that a request or a part of it was refused; see `Refusal`."""
     refusal = Refusal(api, entity_id, error, request, kind)
     _record(call, refusal)
-    if call.observed is not None:
-        call.observed.refusals.append(refusal)
+    if call.context.exchange is not None:
+        call.context.exchange.note_refusal(refusal)
 
 
 def _record(call: Call, refusal: Refusal) -> None:

@@ -63,8 +63,6 @@ class Route:
     is_inline_with_short_lists: bool
     may_take_long: Callable[[Call, Any], bool] | None
     api: Api
-    response_version: int
-    """The version of the response, which is 0 if the version of the request is not served."""
     repeated_prefix: bytes = b""
     """The first bytes of requests that may be served without decoding; see `gateway.repeated`.
 
@@ -194,7 +192,6 @@ def create_route(api: Api, version: int) -> Route:
         is_inline_with_short_lists=api.is_inline_with_short_lists,
         may_take_long=api.may_take_long,
         api=api,
-        response_version=version,
     )
 
 
@@ -223,7 +220,6 @@ def unsupported_version_route(api: Api, version: int) -> Route:
         is_inline_with_short_lists=False,
         may_take_long=None,
         api=api,
-        response_version=0,
     )
 
 

@@ -11,9 +11,9 @@ from kafkalite.capture.formats.kafka_json import as_json
 from kafkalite.capture.model import Direction
 from kafkalite.capture.reading.summary import scalar_fields
 from kafkalite.capture.recording.redaction import SECRETS_OF_REQUESTS, SECRETS_OF_RESPONSES
+from kafkalite.gateway.exchanges import LONG_BYTES
 from kafkalite.ports.watchers import Watchers
 from kafkalite.protocol.acl_operations import Entity
-from kafkalite.protocol.catalogue import ROWS
 from kafkalite.storage.batch import HEADER_SIZE, MAGIC_2, BatchView
 from kafkalite.storage.compression import CODECS
 
@@ -24,12 +24,10 @@ if TYPE_CHECKING:
 
 DEFAULT_LOGGED_REQUESTS: Final = 10_000
 MAX_LOGGED_BYTES: Final = 64 * 1024 * 1024
-"""The maximum size of the messages in a log; a decoded message needs a multiple of its size."""
+"""The maximum size of the messages in a log."""
 
-_LONG_BYTES: Final = 32 * 1024
-"""The parts of longer messages may be freed when they have been answered."""
 _MAX_FIELDS: Final = 4 * 1024
-"""Messages that are longer than _LONG_BYTES and have more fields are logged without their fields.
+"""Messages that are longer than LONG_BYTES and have more fields are logged without their fields.
 
 The fields of a message are copied at once, while all clients wait."""
 _MAX_BATCHES: Final = 16
@@ -37,7 +35,7 @@ _MAX_BATCHES: Final = 16
 
 
 class _Copy:
-    """The fields of messages, copied because their memory does not last."""
+    """The fields of the messages of an exchange with a long one."""
 
     __slots__ = ("errors", "names", "request", "response")
 
@@ -54,8 +52,8 @@ class LoggedRequest(NamedTuple):
     number: int | None
     """Requests are numbered from 1 in the order in which they end; None before the end."""
     exchange: Exchange
-    """The exchange; without messages if their fields were copied."""
     copy: _Copy | None = None
+    """The fields of its messages if one of them is long."""
 
     @property
     def request(self) -> dict[str, Any]:
@@ -102,43 +100,51 @@ class RequestLog:
     def observe(self, exchange: Exchange) -> None:
         """Add an exchange, or the answer to one whose answer was pending."""
         request_bytes, answer_bytes = exchange.request_bytes, exchange.answer_bytes
-        copy = self._pending.pop(exchange, None) if exchange.was_pending else None
-        if (
-            copy is not None
-            or exchange.api_key in _APIS_WITH_RECORDS
-            or request_bytes > _LONG_BYTES
-            or answer_bytes > _LONG_BYTES
-        ):
-            copy = copy or _Copy(exchange)
         if exchange.answered_ms is None:
-            self._pending[exchange] = copy
-            if len(self._pending) > self.limit:
-                self._pending.popitem(last=False)
+            self._pending[exchange] = _Copy(exchange) if exchange.is_long else None
+            self._bytes += request_bytes
         else:
-            if copy is not None:
-                copy.response, copy.errors = _response_fields(exchange), _error_codes(exchange)
-                exchange = exchange.without_messages()
-                self._copies[exchange] = copy
-            self._append(exchange, request_bytes + answer_bytes)
+            if exchange.was_pending or request_bytes > LONG_BYTES or answer_bytes > LONG_BYTES:
+                self._complete(exchange)
+            self._ended.append(exchange)
+            self.last_number += 1
+            self._bytes += request_bytes + answer_bytes
+        if (
+            len(self._ended) > self.limit
+            or len(self._pending) > self.limit
+            or self._bytes > MAX_LOGGED_BYTES
+        ):
+            self._remove_oldest()
         self.watchers.notify()
 
-    def _append(self, exchange: Exchange, size_bytes: int) -> None:
-        ended = self._ended
-        ended.append(exchange)
-        self.last_number += 1
-        self._bytes += size_bytes
+    def _complete(self, exchange: Exchange) -> None:
+        """Remove an exchange from the pending ones, and copy its fields if a message is long."""
+        copy = None
+        if exchange in self._pending:
+            copy = self._pending.pop(exchange)
+            self._bytes -= exchange.request_bytes
+        if exchange.is_long:
+            copy = copy or _Copy(exchange)
+            copy.response, copy.errors = _response_fields(exchange), _error_codes(exchange)
+            self._copies[exchange] = copy
+
+    def _remove_oldest(self) -> None:
+        """Remove requests until the log is within its limits, those that have ended first."""
+        ended, pending = self._ended, self._pending
         while len(ended) > self.limit or (self._bytes > MAX_LOGGED_BYTES and len(ended) > 1):
             oldest = ended.popleft()
+            self._copies.pop(oldest, None)
             self._bytes -= oldest.request_bytes + oldest.answer_bytes
-            if self._copies:
-                self._copies.pop(oldest, None)
+        while len(pending) > self.limit or (self._bytes > MAX_LOGGED_BYTES and len(pending) > 1):
+            oldest, _ = pending.popitem(last=False)
+            self._bytes -= oldest.request_bytes
 
     def clear(self) -> int:
         """Remove all requests that have ended, and return their number."""
         count = len(self._ended)
         self._ended.clear()
         self._copies.clear()
-        self._bytes = 0
+        self._bytes = sum(exchange.request_bytes for exchange in self._pending)
         return count
 
     def after(self, number: int) -> Sequence[LoggedRequest]:
@@ -157,11 +163,6 @@ class RequestLog:
 
 NAMED_ENTITIES: Final = (Entity.GROUP, Entity.TOPIC, Entity.TRANSACTIONAL_ID)
 
-_APIS_WITH_RECORDS: Final = frozenset(
-    key for key, row in ROWS.items() if row.request.records or row.response.records
-)
-"""APIs whose messages refer to memory that is reused."""
-
 
 def _request_fields(exchange: Exchange) -> dict[str, Any]:
     message = _without_secrets(exchange.request, SECRETS_OF_REQUESTS.get(exchange.api_key))
@@ -170,9 +171,10 @@ def _request_fields(exchange: Exchange) -> dict[str, Any]:
 
 
 def _response_fields(exchange: Exchange) -> dict[str, Any] | None:
-    if exchange.response is None:
+    response = exchange.response
+    if response is None:
         return None
-    message = _without_secrets(exchange.response, SECRETS_OF_RESPONSES.get(exchange.api_key))
+    message = _without_secrets(response, SECRETS_OF_RESPONSES.get(exchange.api_key))
     size, version = exchange.answer_bytes, exchange.response_version
     return _fields(message, exchange.api_key, Direction.RESPONSE, version, size)
 
@@ -199,7 +201,7 @@ def _fields(
 ) -> dict[str, Any]:
     if message is None:
         return {}
-    if size_bytes > _LONG_BYTES and any(islice(scalar_fields(message), _MAX_FIELDS, None)):
+    if size_bytes > LONG_BYTES and any(islice(scalar_fields(message), _MAX_FIELDS, None)):
         return {"omitted": f"more than {_MAX_FIELDS} fields in {size_bytes} bytes"}
     return as_json(message, api_key, direction, version, records=_described_records)
 

@@ -174,9 +174,19 @@ class ListRequests(RequestFilter):
 class StreamRequests(RequestFilter):
     """Send each request when it ends, as a server-sent event with the fields of `GET /v1/requests`.
 
-    The stream begins with the requests after number `since`, by default with the next one. It ends
-    when the client disconnects.
+    The stream begins with the requests after number `since`, by default with the next one, and with
+    `limit` with the latest requests of the log. It ends when the client disconnects.
     """
+
+    limit: Annotated[
+        int | None,
+        About(
+            "begin with this many requests that have ended, the latest [those after since]",
+            minimum=1,
+            maximum=MAX_LISTED,
+            metavar="NUMBER",
+        ),
+    ] = None
 
     async def perform(self, broker: Broker) -> RecordedRequest:
         """Raise CommandError: the stream has no end."""
@@ -188,16 +198,25 @@ class StreamRequests(RequestFilter):
         log = broker.request_log
         number = self.since or log.last_number
         yield ": requests\n\n"
+        if self.limit is not None:
+            number = log.last_number
+            found = [each async for each in _each(log.after(self.since)) if self.matches(each)]
+            async for each in _each(found[-self.limit :]):
+                yield _event(each)
         with Changes(log.watchers) as changes:
             while True:
                 async for each in _each(log.after(number)):
                     assert each.number is not None
                     number = each.number
                     if self.matches(each):
-                        data = json_text(recorded(each))
-                        yield f"id: {number}\nevent: request\ndata: {data}\n\n"
+                        yield _event(each)
                 if not await changes.next(keep_alive_deadline()):
                     yield ": no request\n\n"  # fails if the client has disconnected
+
+
+def _event(logged: LoggedRequest) -> str:
+    data = json_text(recorded(logged))
+    return f"id: {logged.number}\nevent: request\ndata: {data}\n\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,6 +221,7 @@ def test_control_characters_in_a_fault_are_escaped(
         (["fault", "remove"], 2, "needs either the ID of a fault or --all"),
         (["fault", "remove", "f1", "--all"], 2, "needs either the ID of a fault or --all"),
         (["fault", "remove", "../f9\n"], 1, "no fault"),
+        (["requests", "--follow", "--wait-ms", "5"], 2, "takes --follow or --wait-ms, not both"),
         (["fault", "add", "--error", "NOT_ENOUGH"], 1, "similar names are NOT_ENOUGH_REPLICAS"),
         (["fault", "add", "--api", "Fetsch", "--disconnect"], 1, "similar names are Fetch"),
         (["clock", "set", "2020-01-01"], 1, "time only moves forward"),

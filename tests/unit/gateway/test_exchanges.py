@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from kafkalite.apis.table import TABLE
-from kafkalite.gateway.exchanges import Exchange
+from kafkalite.apis.table import TABLE, find_api
+from kafkalite.gateway.exchanges import Exchange, Observers, names_in_request
 from kafkalite.gateway.fault_rules import rule_of
 from kafkalite.gateway.responder import ResponderAnswer
 from kafkalite.gateway.steps import DisconnectError
@@ -31,8 +31,8 @@ from kafkalite.server.settings import Settings
 from kafkalite.wire.frames import ReceiveBuffers
 from kafkalite.wire.session import PendingAnswer, Session, SessionSettings
 from tests.properties.codec_samples import Samples, all_specs
-from tests.unit.exchanges import report_no_error
-from tests.unit.frames import request_frame
+from tests.unit.exchanges import end, report_no_error
+from tests.unit.frames import header, request_content, request_frame, response_frame
 from tests.unit.gateway.served import BEAT, HEARTBEAT, Served, alive
 from tests.unit.server.client import Client
 
@@ -66,7 +66,7 @@ def test_an_exchange_has_the_request_and_the_answer() -> None:
     assert exchange.names(Entity.GROUP) == ("g",)
     assert exchange.error_codes() == []
     assert not exchange.is_pending
-    assert exchange.refusals == []
+    assert exchange.refusals == ()
 
 
 def test_the_exchange_of_a_refused_request_has_the_reason() -> None:
@@ -199,8 +199,7 @@ def test_a_request_without_an_answer_is_complete() -> None:
     assert exchange.error_codes() == []
 
 
-def test_repeated_requests_are_observed_while_there_is_an_observer() -> None:
-    """Without one, a repeated request is not decoded again."""
+def test_repeated_requests_are_observed_and_not_decoded_again() -> None:
     constant = HeartbeatResponse()
     served = Served(lambda *_: constant, is_repeated=True)
     frame = request_frame(BEAT, 4)
@@ -208,28 +207,31 @@ def test_repeated_requests_are_observed_while_there_is_an_observer() -> None:
         served.send(frame)
     exchanges = observed(served)
     second = observed(served)
-    for _ in range(3):
-        served.send(frame)
+    for number in range(3):
+        served.send(request_frame(BEAT, 4, correlation_id=number))
     assert len(exchanges) == len(second) == 3
-    assert len({id(each) for each in exchanges}) == 3
+    assert [each.correlation_id for each in exchanges] == [0, 1, 2]
+    assert [each.request for each in exchanges] == [BEAT] * 3
+    assert [each.error_codes() for each in exchanges] == [[]] * 3
     for each in (exchanges, second):
         served.gateway.unsubscribe(each.append)
         served.gateway.unsubscribe(each.append)
     for _ in range(3):
         served.send(frame)
     assert len(exchanges) == 3
-    assert len({*map(id, served.requests[-2:])}) == 1
-    assert served.context.latest_call.observed is None
+    assert len({*map(id, served.requests)}) == 1
+    assert served.context.exchange is None
 
 
 @pytest.mark.parametrize("is_later", [False, True])
 def test_answers_of_a_responder_are_observed(is_later: bool) -> None:  # noqa: FBT001
     response = HeartbeatResponse(error_code=16)
     waiting: Waiting[HeartbeatResponse] = Waiting()
+    frame = response_frame(response, 4)
 
     def encode(_: object, out: list[bytes | memoryview]) -> int:
-        out.append(b"frame")
-        return 5
+        out.append(frame)
+        return len(frame)
 
     def respond(*_: object) -> ResponderAnswer:
         return ResponderAnswer(BEAT, waiting if is_later else response, encode)
@@ -243,10 +245,10 @@ def test_answers_of_a_responder_are_observed(is_later: bool) -> None:  # noqa: F
     if isinstance(result, PendingAnswer):
         assert [each.is_pending for each in exchanges] == [True]
         result.encode(response, served.out)
-    assert served.out == [b"frame"]
+    assert served.out == [frame]
     assert exchanges[-1].error_codes() == [16]
-    assert (exchanges[-1].answer_bytes, exchanges[-1].was_pending) == (5, is_later)
-    assert exchanges[-1].request is BEAT
+    assert (exchanges[-1].answer_bytes, exchanges[-1].was_pending) == (len(frame), is_later)
+    assert exchanges[-1].request == BEAT
 
 
 def error_fields(message: Any) -> Iterator[tuple[Any, str]]:  # noqa: ANN401 - any struct
@@ -265,23 +267,44 @@ def test_every_error_code_of_a_response_is_found(key: int) -> None:
     row = TABLE[key]
     spec = all_specs()[f"{row.name}Response"]
     samples = Samples(row.name, with_unknown_tags=False)
-    found = 0
+    existing: set[tuple[type, str]] = set()
+    found: set[tuple[type, str]] = set()
     served = Served(alive)
-    for _ in range(SAMPLE_COUNT):
-        response = samples.draw(message_tree(spec, row.highest))
-        exchange = Exchange(served.context.latest_call, (), report_no_error)
-        exchange.identify(key, row.highest, 1, None)
-        exchange.end(response)
+    observers = Observers((), report_no_error)
+    for version in (*range(row.lowest, row.highest + 1), *[row.highest] * SAMPLE_COUNT):
+        response = samples.draw(message_tree(spec, version))
+        content = bytearray(header(key, version))
+        exchange = observers.begin(served.context, content, 0, len(content), None)
         fields = list(error_fields(response))
         for struct, name in fields:
             setattr(struct, name, 0)
-        assert exchange.error_codes() == []
+        assert end(exchange, response).error_codes() == []
         for struct, name in fields:
+            existing.add((type(struct), name))
             setattr(struct, name, 31)
-            assert exchange.error_codes() == [31]
+            if codes := end(exchange, response).error_codes():  # the version has the field
+                assert codes == [31]
+                found.add((type(struct), name))
             setattr(struct, name, 0)
-            found += 1
-    assert found
+    assert found == existing != set()
+
+
+@pytest.mark.parametrize("key", TABLE)
+def test_names_are_found_in_requests_of_all_versions(key: int) -> None:
+    """They are those of the request in the structure of the latest version."""
+    row, api = TABLE[key], find_api(key)
+    assert api is not None
+    samples = Samples(row.name, with_unknown_tags=False)
+    observers = Observers((), report_no_error)
+    context = Served(alive).context
+    for version in range(row.lowest, row.highest + 1):
+        request = samples.draw(message_tree(all_specs()[f"{row.name}Request"], version))
+        content = bytearray(request_content(request, version))
+        exchange = observers.begin(context, content, 0, len(content), request)
+        lifted = request if api.lift is None else api.lift(request, version)
+        for kind in (Entity.GROUP, Entity.TOPIC, Entity.TRANSACTIONAL_ID):
+            names = set(names_in_request(context.node.image, key, kind, lifted))
+            assert set(exchange.names(kind)) == names
 
 
 async def test_observers_come_and_go_while_a_client_is_connected() -> None:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.apis.data import fetch, list_offsets
-from kafkalite.gateway.call import Call
-from kafkalite.gateway.exchanges import Exchange
 from kafkalite.partitions.fetch_sessions import FINAL_EPOCH
 from kafkalite.partitions.incarnations import IncarnationCheck
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
@@ -17,7 +15,7 @@ from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from tests.unit.data_plane import DataPlane
-from tests.unit.exchanges import report_no_error
+from tests.unit.exchanges import new_exchange
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,8 +121,7 @@ def test_requests_are_checked_and_reported_if_the_broker_uses_partition_epochs(
 ) -> None:
     data = Data(tmp_path, {"kafkalite.partition.epochs": "true"} if is_on else None)
     call = data.call(api, 12)
-    observed = Exchange(call, (), report_no_error)
-    call = Call(call.context, api_version=12, era=call.era, observed=observed)
+    observed = new_exchange(call.context, request_, api.versions.highest)
     answer = api.handler(call, request_)
     topics = answer.responses if api.name == "Fetch" else answer.topics
     code = topics[0].partitions[0].error_code

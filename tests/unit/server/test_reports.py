@@ -5,25 +5,27 @@ from __future__ import annotations
 import io
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from kafkalite.config.definitions import ConfigError
-from kafkalite.gateway.call import Call, ConnectionContext
-from kafkalite.gateway.exchanges import Exchange
+from kafkalite.gateway.call import ConnectionContext
 from kafkalite.partitions.table import Truncation
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
-from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitResponse
-from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol._generated.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+)
 from kafkalite.server.broker import Broker
 from kafkalite.server.broker_directory import BrokerDirectoryError
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.reports import LATE_LOOP_INTERVAL_S, Reports
 from kafkalite.server.settings import Settings
 from kafkalite.storage.disk_health import DiskFailure, DiskProblem
-from tests.unit.exchanges import report_no_error
+from kafkalite.testing.clock import ManualClock
+from tests.unit.exchanges import end, new_exchange
 from tests.unit.nodes import node_of
 from tests.unit.server.client import METADATA_VERSION, Client
 from tests.unit.storage.logs import batch
@@ -31,6 +33,8 @@ from tests.unit.storage.logs import batch
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
+
+    from kafkalite.gateway.exchanges import Exchange, Observer
 
 
 ANY_PORT = ("127.0.0.1:0",)
@@ -167,25 +171,27 @@ def logged(exchange: Exchange, level: Level = Level.DEBUG) -> list[dict[str, obj
     return lines(log_output)
 
 
-def heartbeat(**fields: Any) -> Exchange:  # noqa: ANN401 - any fields
-    """Return the exchange of a Heartbeat whose answer is pending."""
-    context = ConnectionContext(node=node_of(2), listener="A", client_host="/h", client_id="me\x1b")
-    call = Call(context, api_version=4, request_bytes=99)
-    exchange = Exchange(call, (), report_no_error).identify(
-        ApiKey.HEARTBEAT, 4, 1, HeartbeatRequest()
+def offset_commit(*observers: Observer) -> Exchange:
+    """Return the exchange of an OffsetCommit whose answer is pending."""
+    context = ConnectionContext(
+        node=node_of(2, clock=ManualClock()), listener="A", client_host="/h", client_id="me"
     )
-    for name, value in fields.items():
-        setattr(exchange, name, value)
-    return exchange
+    return new_exchange(context, OffsetCommitRequest(), 8, *observers)
 
 
-NOT_COORDINATOR = {
-    "answered_ms": 3, "response": HeartbeatResponse(error_code=16), "answer_bytes": 16,
-}  # fmt: skip
+def heartbeat(*observers: Observer) -> Exchange:
+    """Return the exchange of a Heartbeat whose answer is pending."""
+    context = ConnectionContext(
+        node=node_of(2, clock=ManualClock()), listener="A", client_host="/h", client_id="me\x1b"
+    )
+    return new_exchange(context, HeartbeatRequest(), 4, *observers)
+
+
+NOT_COORDINATOR = HeartbeatResponse(error_code=16)
 
 
 def test_each_request_has_a_line_at_level_debug() -> None:
-    exchange = heartbeat(**NOT_COORDINATOR)
+    exchange = end(heartbeat(), NOT_COORDINATOR)
     (line,) = logged(exchange)
     assert line.pop("timestamp")
     assert line == {
@@ -198,22 +204,24 @@ def test_each_request_has_a_line_at_level_debug() -> None:
         "api": "Heartbeat",
         "api_key": 12,
         "version": 4,
-        "correlation_id": 1,
-        "request_bytes": 99,
-        "answer_bytes": 16,
+        "correlation_id": 7,
+        "request_bytes": exchange.request_bytes,
+        "answer_bytes": exchange.answer_bytes,
         "error": "NOT_COORDINATOR",
     }
     assert logged(exchange, Level.INFO) == []
 
 
 def test_a_request_with_a_later_answer_has_a_second_line() -> None:
-    (asked,) = logged(heartbeat())
-    (answered,) = logged(heartbeat(**NOT_COORDINATOR, was_pending=True))
+    exchange = heartbeat()
+    (asked,) = logged(exchange)
+    exchange.wait()
+    (answered,) = logged(end(exchange, NOT_COORDINATOR))
     assert (asked["event"], asked["answer_bytes"], asked["error"]) == ("request", "later", None)
-    assert (answered["event"], answered["answer_bytes"]) == ("answer", 16)
+    assert (answered["event"], answered["answer_bytes"]) == ("answer", exchange.answer_bytes)
     assert (answered["api"], answered["error"]) == ("Heartbeat", "NOT_COORDINATOR")
     assert "request_bytes" not in answered
-    assert asked["correlation_id"] == answered["correlation_id"] == 1
+    assert asked["correlation_id"] == answered["correlation_id"] == 7
 
 
 def commits(codes: Sequence[int]) -> OffsetCommitResponse:
@@ -226,25 +234,23 @@ def commits(codes: Sequence[int]) -> OffsetCommitResponse:
 
 
 @pytest.mark.parametrize(
-    ("response", "answer_bytes", "error"),
+    ("response", "error"),
     [
-        (HeartbeatResponse(), 16, "NONE"),
-        (None, 0, None),
+        (commits([0]), "NONE"),
+        (None, None),
         (
             commits([0, 16, 16, 22, 25, 15, 14]),
-            90,
             "NOT_COORDINATOR, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, +2",
         ),
-        (commits([29_999]), 30, "error 29999"),
-        (commits([16] * 10_000), 60_000, "not searched in a long answer"),
+        (commits([29_999]), "error 29999"),
+        (commits([16] * 10_000), "not searched in a long answer"),
     ],
     ids=["no error", "no answer", "many errors", "unknown error", "long answer"],
 )
-def test_a_line_names_the_errors_of_the_answer(
-    response: object, answer_bytes: int, error: str | None
-) -> None:
-    exchange = heartbeat(answered_ms=0, response=response, answer_bytes=answer_bytes)
-    (line,) = logged(exchange)
+def test_a_line_names_the_errors_of_the_answer(response: object, error: str | None) -> None:
+    log_output = io.StringIO()
+    end(offset_commit(Reports(Log(Level.DEBUG, "json", log_output)).exchange), response)
+    (line,) = lines(log_output)
     assert line["error"] == error
 
 

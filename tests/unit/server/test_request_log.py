@@ -1,4 +1,4 @@
-"""The log of requests: limits, memory that is reused, secrets."""
+"""The log of requests: limits, long messages, records, secrets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafkalite.protocol.acl_operations import Entity
 from kafkalite.server import request_log
 from kafkalite.server.request_log import RequestLog
 from kafkalite.storage.batch import build_key_value_batch
-from tests.unit.exchanges import ended_exchange, pending_exchange
+from tests.unit.exchanges import end, ended_exchange, pending_exchange
 
 if TYPE_CHECKING:
     from kafkalite.gateway.exchanges import Exchange
@@ -41,7 +41,7 @@ def test_requests_are_numbered_in_the_order_in_which_they_end() -> None:
         None, ("first",), None,
     )  # fmt: skip
     assert len(log) == 2
-    waiting.end(HeartbeatResponse(error_code=NOT_COORDINATOR), 9)
+    end(waiting, HeartbeatResponse(error_code=NOT_COORDINATOR))
     log.observe(waiting)
     assert [each.number for each in log.after(0)] == [1, 2]
     (logged,) = log.after(1)
@@ -60,29 +60,47 @@ def test_the_oldest_requests_leave_a_full_log(monkeypatch: pytest.MonkeyPatch) -
         log.observe(beat(f"g{number}"))
     assert [each.number for each in log.after(0)] == [3, 4, 5]
     assert [each.number for each in log.after(4)] == [5]
-    monkeypatch.setattr(request_log, "MAX_LOGGED_BYTES", 400)
-    log.observe(beat("large"))
+    exchange = beat("g4")
+    size = exchange.request_bytes + exchange.answer_bytes
+    monkeypatch.setattr(request_log, "MAX_LOGGED_BYTES", 2 * size)
+    log.observe(exchange)
     assert [each.number for each in log.after(0)] == [5, 6]
 
 
-def test_records_are_described_and_not_retained() -> None:
-    batch = bytearray(build_key_value_batch([(b"k", b"v"), (b"k", b"w")], now_ms=5))
-    partition = ProduceRequest.PartitionProduceData(index=3, records=memoryview(batch))
+def test_pending_requests_count_and_leave_a_full_log_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = RequestLog()
+    pending = [pending_exchange(HeartbeatRequest(group_id=f"g{number}"), 4) for number in range(3)]
+    for exchange in pending:
+        log.observe(exchange)
+    log.observe(beat("g3"))
+    second = beat("g4")
+    size = second.request_bytes + second.answer_bytes
+    monkeypatch.setattr(request_log, "MAX_LOGGED_BYTES", 2 * size)
+    log.observe(second)
+    assert [each.number for each in log.after(0)] == [2]
+    assert [each.names(Entity.GROUP) for each in log.pending()] == [("g2",)]
+    pending[2].was_pending = True
+    log.observe(end(pending[2], HeartbeatResponse()))
+    assert [each.number for each in log.after(0)] == [2, 3]
+    assert log.pending() == []
+
+
+@pytest.mark.parametrize("value", [b"w", bytes(40_000)], ids=["short", "long"])
+def test_records_are_described(value: bytes) -> None:
+    batch = build_key_value_batch([(b"k", b"v"), (b"k", value)], now_ms=5)
+    partition = ProduceRequest.PartitionProduceData(index=3, records=batch)
     request = ProduceRequest(
         acks=-1,
         topic_data=[ProduceRequest.TopicProduceData(name="orders", partition_data=[partition])],
     )
     log = RequestLog()
-    log.observe(ended_exchange(request, 9, ProduceResponse()))
-    size = len(batch)
-    batch[:] = bytes(size)  # the receive buffer has other bytes now
+    end(pending_exchange(request, 9, log.observe), ProduceResponse())
     (logged,) = log.after(0)
-    assert logged.exchange.request is None
     assert logged.names(Entity.TOPIC) == ("orders",)
     assert logged.request["topicData"][0]["partitionData"] == [
         {
             "index": 3,
-            "recordsSizeInBytes": size,
+            "recordsSizeInBytes": len(batch),
             "recordsBatches": [
                 {
                     "baseOffset": 0, "recordCount": 2, "compression": "none",
@@ -116,16 +134,22 @@ def test_secrets_are_overwritten_in_a_copy() -> None:
     (logged,) = log.after(0)
     (written,) = logged.request["resources"]
     assert written["configs"][0]["value"] == "******"
-    assert config.value == "secret"
+    (resource,) = logged.exchange.request.resources
+    assert resource.configs[0].value == "secret"
 
 
 def test_the_fields_of_a_message_with_too_many_are_omitted() -> None:
-    topics = [MetadataRequest.MetadataRequestTopic(name=f"t{number}") for number in range(3_000)]
+    topics = [
+        MetadataRequest.MetadataRequestTopic(name=f"t{number:020}") for number in range(3_000)
+    ]
     log = RequestLog()
-    log.observe(ended_exchange(MetadataRequest(topics=topics), 9, request_bytes=40_000))
-    log.observe(ended_exchange(MetadataRequest(topics=topics[:10]), 9, request_bytes=40_000))
+    end(pending_exchange(MetadataRequest(topics=topics), 9, log.observe))
+    topics[0].name = "t" * 20_000
+    topics[1].name = "u" * 20_000
+    end(pending_exchange(MetadataRequest(topics=topics[:10]), 9, log.observe))
     many, few = log.after(0)
-    assert many.request == {"omitted": "more than 4096 fields in 40000 bytes"}
+    size = many.exchange.request_bytes
+    assert many.request == {"omitted": f"more than 4096 fields in {size} bytes"}
     assert len(few.request["topics"]) == 10
     assert many.exchange.request is None
 

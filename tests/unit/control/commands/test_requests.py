@@ -28,7 +28,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.server.request_log import RequestLog
 from kafkalite.testing.clock import ManualClock
-from tests.unit.exchanges import ended_exchange, pending_exchange
+from tests.unit.exchanges import end, ended_exchange, pending_exchange
 
 if TYPE_CHECKING:
     from kafkalite.server.broker import Broker
@@ -95,7 +95,7 @@ async def test_a_request_has_the_reasons_of_its_refusals() -> None:
     response = HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION)
     exchange = ended_exchange(HeartbeatRequest(group_id="g"), 4, response)
     error = KafkaError(ErrorCode.ILLEGAL_GENERATION, explanation="generation 1 has ended")
-    exchange.refusals.append(Refusal("Heartbeat", "g", error))
+    exchange.note_refusal(Refusal("Heartbeat", "g", error))
     exchange.fault = "f1"
     running = broker()
     running.request_log.observe(exchange)
@@ -190,8 +190,7 @@ async def test_a_request_that_ends_is_counted_once() -> None:
     )
     for _ in range(5):
         await asyncio.sleep(0)
-    pending.end(HeartbeatResponse())
-    running.request_log.observe(pending)
+    running.request_log.observe(end(pending, HeartbeatResponse()))
     for _ in range(5):
         await asyncio.sleep(0)
     assert not waiting.done()
@@ -204,6 +203,18 @@ def test_contradictory_expectations_are_rejected() -> None:
         expectation(times=1, never=True)
     with pytest.raises(JsonError, match="similar names are generationId"):
         expectation(fields={"generation": 1})
+
+
+async def test_a_stream_begins_with_the_latest_requests() -> None:
+    running = broker("a", "b", "a", "a")
+    events = read(StreamRequests, {"group": "a", "limit": 2}, "requests").events(running)
+    beat(running.request_log, "a")
+    beat(running.request_log, "b")
+    beat(running.request_log, "a")
+    found = [await anext(events) for _ in range(3)]
+    assert [each.partition("\n")[0] for each in found] == [": requests", "id: 5", "id: 7"]
+    beat(running.request_log, "a")
+    assert (await anext(events)).startswith("id: 8\n")
 
 
 async def test_a_stream_has_each_request_when_it_ends() -> None:
