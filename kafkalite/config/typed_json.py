@@ -29,6 +29,7 @@ T = TypeVar("T")
 _MAX_QUOTED_CHARACTERS: Final = 40
 """The maximum number of characters of a wrong value that an error quotes."""
 _QUOTED: Final = Repr()
+_SCALARS: Final = (str, int, float, bool)
 _MAX_DIGITS: Final = 18
 """Digits of a number in text; a longer text is no number."""
 
@@ -267,6 +268,19 @@ def _is_valid(kind: Any, about: About, value: Any) -> bool:  # noqa: ANN401 - an
         and (about.maximum is None or value <= about.maximum)
         and (about.above is None or value > about.above)
     )
+
+
+def check_types(value: Any) -> None:  # noqa: ANN401 - a dataclass
+    """Raise JsonError if a text, number or truth value of a dataclass has another type."""
+    for field in fields_of(type(value)):
+        content, about = getattr(value, field.name), field.about
+        if field.type not in _SCALARS or about.names is not None or about.read is not None:
+            continue
+        if not (content is None and field.is_optional) and not _is_valid(
+            field.type, About(""), content
+        ):
+            shown = "" if about.is_secret else f", not {quote(content)}"
+            raise JsonError(f"{field.name} must be {_expected(field.type, about)}{shown}")
 
 
 def _expected(kind: Any, about: About) -> str:  # noqa: ANN401 - any type

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.config.typed_json import JsonError, quote
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
@@ -16,6 +18,17 @@ MAX_WAIT_MS: Final = 10 * 60 * 1000
 """The maximum time that a command waits."""
 
 _KEEP_ALIVE_S: Final = 15
+
+
+def milliseconds_of(name: str, seconds: float) -> int:
+    """Return a time limit in milliseconds; raises JsonError, which names the argument."""
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 <= seconds <= MAX_WAIT_MS / 1000:
+        limit = MAX_WAIT_MS // 1000
+        raise JsonError(
+            f"{name} must be a number of seconds from 0 to {limit}, not {quote(seconds)}"
+        )
+    return round(seconds * 1000)
 
 
 class Changes:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from kafkalite.config.options import CONTROL_TLS, CONTROL_TOKEN, MAX_SEED
 from kafkalite.config.security_protocols import SecurityProtocol
+from kafkalite.config.typed_json import check_types
 from kafkalite.control.address import control_address
 from kafkalite.control.commands.clock import new_clock
 from kafkalite.control.served_broker import ControlOptions, ServedBroker
@@ -296,6 +297,7 @@ class Broker(BrokerData):
         from kafkalite.control.commands.explain import Explain  # noqa: PLC0415 - a fast start
 
         command = Explain(group, transactional_id, topic, client, limit, since)
+        check_types(command)
 
         async def perform() -> list[Entry]:
             return list(command.entries(broker))
@@ -324,8 +326,11 @@ class Broker(BrokerData):
         """
         from kafkalite.control.commands.client_metrics import ShowClientMetrics  # noqa: PLC0415 - rarely used
 
+        command = ShowClientMetrics(client_id)
+        check_types(command)
+
         async def perform() -> ClientMetricsStatus:
-            return ShowClientMetrics(client_id).status(broker)
+            return command.status(broker)
 
         broker = self._running_broker()
         status = self._run_on_loop(perform())
@@ -517,7 +522,11 @@ class Broker(BrokerData):
         return self._broker
 
     def _perform(self, command: Command[T], /) -> T:
-        """Carry out a command on the broker's event loop, and wait for the answer."""
+        """Carry out a command on the broker's event loop, and wait for the answer.
+
+        Raises ValueError for an argument of a wrong type.
+        """
+        check_types(command)
         return self._run_on_loop(command.perform(self._running_broker()))
 
     def _run_on_loop(self, work: Coroutine[None, None, T]) -> T:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafkalite.config.typed_json import read
+from kafkalite.config.typed_json import JsonError, quote, read
+from kafkalite.control.waiting import milliseconds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from kafkalite.control.command_table import Command
     from kafkalite.control.commands.records import ReadRecords
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from kafkalite.control.topic_records import Isolation, TopicRecord
     from kafkalite.control.transaction_reader import TransactionStatus
     from kafkalite.server.broker import Broker
+    from kafkalite.storage.record_format import Headers
 
 T = TypeVar("T")
 
@@ -48,7 +51,9 @@ class BrokerData:
         """
         from kafkalite.control.commands.topics import CreateTopic  # noqa: PLC0415 - rarely used
 
-        given = {"name": name, "partitions": partitions, "config": dict(config or {}) or None}
+        if isinstance(config, Mapping):
+            config = dict(config)
+        given = {"name": name, "partitions": partitions, "config": config}
         return self._perform(_command(CreateTopic, given, "a topic"))
 
     def delete_topic(self, name: str) -> None:
@@ -102,16 +107,18 @@ class BrokerData:
         key, and to partition 0 without a key. `timestamp` is in milliseconds since the Unix epoch,
         by default the broker's time. Raises ValueError, with Kafka's error, if it is refused.
         """
+        from kafkalite.control.commands.records import ProduceRecords  # noqa: PLC0415 - as above
         from kafkalite.control.topic_records import produce  # noqa: PLC0415 - as above
-        from kafkalite.storage.record_format import NewRecord  # noqa: PLC0415 - as above
 
         broker = self._running_broker()
-        pairs = headers.items() if hasattr(headers, "items") else headers
-        record = NewRecord(
-            _bytes_of("key", key),
-            _bytes_of("value", value),
-            broker.clock.now_ms() if timestamp is None else timestamp,
-            tuple((name, _bytes_of("header", content)) for name, content in pairs),
+        fields = {} if timestamp is None else {"timestamp_ms": timestamp}
+        given = {"topic": topic, "partition": partition, "records": [fields]}
+        command: ProduceRecords = _command(ProduceRecords, given, "a record")
+        record = command.records[0].record(broker.clock.now_ms())
+        record = record._replace(
+            key=_bytes_of("key", key),
+            value=_bytes_of("value", value),
+            headers=_headers_of(headers),
         )
         (position,) = self._run_on_loop(produce(broker, topic, [record], partition))
         return position.offset
@@ -149,7 +156,9 @@ class BrokerData:
         """
         from time import monotonic  # noqa: PLC0415 - the test waits in real time
 
-        deadline = monotonic() + timeout
+        if where is not None and not callable(where):
+            raise JsonError(f"where must be a function of a record, not {quote(where)}")
+        deadline = monotonic() + milliseconds_of("timeout", timeout) / 1000
         expected = count
         while True:
             remaining = max(0.0, deadline - monotonic())
@@ -228,7 +237,7 @@ class BrokerData:
             "group": group_id,
             "state": state,
             "members": members,
-            "wait_ms": round(timeout * 1000),
+            "wait_ms": milliseconds_of("timeout", timeout),
         }
         command: ShowGroup = _command(ShowGroup, given, "a group")
         return self._run_on_loop(command.expected(self._running_broker()))
@@ -254,7 +263,7 @@ class BrokerData:
             "topic": topic,
             "partition": partition,
             "offset": offset,
-            "within_ms": round(within * 1000),
+            "within_ms": milliseconds_of("within", within),
         }
         result = self._perform(_command(ExpectCommit, given, "an expected commit"))
         __tracebackhide__ = True  # pytest shows the line of the test
@@ -313,6 +322,20 @@ class BrokerData:
 def _command(kind: type[T], given: Mapping[str, Any], title: str) -> T:
     """Return a command with these fields, of which None is like a missing one."""
     return read(kind, {name: value for name, value in given.items() if value is not None}, title)
+
+
+def _headers_of(headers: Any) -> Headers:  # noqa: ANN401 - the argument may have a wrong type
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    try:
+        found = [(name, content) for name, content in pairs]
+    except (TypeError, ValueError):
+        raise JsonError(
+            f"headers must be a mapping, or pairs of name and value, not {quote(headers)}"
+        ) from None
+    for name, _ in found:
+        if not isinstance(name, str):
+            raise JsonError(f"the name of a header must be text, not {quote(name)}")
+    return tuple((name, _bytes_of("header", content)) for name, content in found)
 
 
 def _bytes_of(name: str, content: bytes | str | None) -> bytes | None:

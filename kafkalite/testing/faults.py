@@ -13,6 +13,7 @@ from kafkalite.control.commands.faults import (
     RemoveFault,
     ShowFault,
 )
+from kafkalite.control.waiting import milliseconds_of
 from kafkalite.gateway.fault_rules import UnknownFaultError, describe_rule, rule_of
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class InjectedFault:
 
         Raises ValueError if the fault was removed.
         """
-        wait_ms = round(timeout * 1000)
+        wait_ms = milliseconds_of("timeout", timeout)
         self._last_state = state = self._perform(ShowFault(self.id, firings, wait_ms))
         __tracebackhide__ = True  # pytest shows the line of the test
         if state.firings < firings:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kafkalite.cluster.node_control import UnknownNodeError
+from kafkalite.config.typed_json import JsonError
 from kafkalite.control.commands.nodes import AddNode, ChangeNode, ListNodes, RemoveNode, ShowNode
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class BrokerNodes(Mapping[int, BrokerNode]):
     def __getitem__(self, node_id: int) -> BrokerNode:
         try:
             self._perform(ShowNode(node_id))
-        except UnknownNodeError as error:
+        except (UnknownNodeError, JsonError) as error:
             raise KeyError(str(error)) from error
         return BrokerNode(self._perform, node_id)
 

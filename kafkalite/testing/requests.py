@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from kafkalite.config.typed_json import read
+from kafkalite.control.waiting import milliseconds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from kafkalite.control.command_table import Perform
     from kafkalite.control.commands.requests import RecordedRequest
@@ -71,7 +73,8 @@ class BrokerRequests:
         requests.
         """
         __tracebackhide__ = True
-        return self._expect(api, conditions, {}, timeout, {"at_least": 1})[0]
+        within_ms = milliseconds_of("timeout", timeout)
+        return self._expect(api, conditions, None, within_ms, {"at_least": 1})[0]
 
     def expect(
         self,
@@ -100,24 +103,25 @@ class BrokerRequests:
         given = {name: value for name, value in counts.items() if value is not None}
         if never:
             given["never"] = True
-        return self._expect(api, conditions, fields or {}, within, given)
+        within_ms = None if within is None else milliseconds_of("within", within)
+        return self._expect(api, conditions, fields, within_ms, given)
 
     def _expect(
         self,
         api: str | None,
         conditions: Conditions,
-        fields: Mapping[str, object],
-        within: float | None,
+        fields: Mapping[str, object] | None,
+        within_ms: int | None,
         counts: Mapping[str, object],
     ) -> Sequence[RecordedRequest]:
         from kafkalite.control.commands.requests import ExpectRequests  # noqa: PLC0415 - as above
 
         __tracebackhide__ = True  # pytest shows the line of the test
         given = {**_given(api, conditions), **counts}
-        if fields:
-            given["fields"] = dict(fields)
-        if within is not None:
-            given["within_ms"] = round(within * 1000)
+        if fields is not None:
+            given["fields"] = dict(fields) if isinstance(fields, Mapping) else fields
+        if within_ms is not None:
+            given["within_ms"] = within_ms
         result = self._perform(read(ExpectRequests, given, "an expectation"))
         if not result.met:
             raise AssertionError(result.text)

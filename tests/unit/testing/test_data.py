@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,6 +11,9 @@ from kafkalite.protocol._generated.messages.find_coordinator import FindCoordina
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
 from kafkalite.testing import Broker
 from tests.conformance.raw import RawClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 
 def test_topics_and_records() -> None:
@@ -86,6 +90,107 @@ def test_a_broker_is_reset() -> None:
         assert broker.reset().deleted_topics == ("orders",)
         assert broker.records("orders") == []
         assert len(broker.topic("orders").partitions) == 2
+
+
+WRONG: Any = ["orders"]
+
+WRONG_ARGUMENTS: Mapping[str, tuple[Callable[[Broker], object], str]] = {
+    "name": (lambda broker: broker.create_topic(WRONG), "name must be text, not ['orders']"),
+    "no name": (lambda broker: broker.create_topic(None), "a topic needs the field name"),  # type: ignore[arg-type]
+    "partitions": (
+        lambda broker: broker.create_topic("t", WRONG), "partitions must be a whole number from 1",
+    ),
+    "config": (
+        lambda broker: broker.create_topic("t", config=WRONG), "config must be an object, not ['",
+    ),
+    "value of config": (
+        lambda broker: broker.create_topic("t", config={"retention.ms": WRONG}),
+        "retention.ms must be text, not ['orders']",
+    ),
+    "deleted topic": (lambda broker: broker.delete_topic(WRONG), "topic must be text, not ['"),
+    "topic": (lambda broker: broker.topic(WRONG), "topic must be text, not ['orders']"),
+    "produced topic": (lambda broker: broker.produce(WRONG, b"v"), "topic must be text, not ['"),
+    "partition": (
+        lambda broker: broker.produce("orders", b"v", partition=WRONG),
+        "partition must be a whole number from 0 to 2147483647, not ['orders']",
+    ),
+    "timestamp": (
+        lambda broker: broker.produce("orders", b"v", timestamp=WRONG),
+        "timestamp_ms must be a whole number from 0 to ",
+    ),
+    "headers": (
+        lambda broker: broker.produce("orders", b"v", headers=WRONG),
+        "headers must be a mapping, or pairs of name and value, not ['orders']",
+    ),
+    "name of a header": (
+        lambda broker: broker.produce("orders", b"v", headers={WRONG[0]: b"v", 5: b"v"}),  # type: ignore[dict-item]
+        "the name of a header must be text, not 5",
+    ),
+    "start": (
+        lambda broker: broker.records("orders", start=WRONG), "start must be a whole number from 0",
+    ),
+    "isolation": (
+        lambda broker: broker.records("orders", isolation="committed"),  # type: ignore[arg-type]
+        "isolation must be read_committed or read_uncommitted, not 'committed'",
+    ),
+    "count": (
+        lambda broker: broker.wait_for_records("orders", WRONG), "count must be a whole number",
+    ),
+    "where": (
+        lambda broker: broker.wait_for_records("orders", where=WRONG),
+        "where must be a function of a record, not ['orders']",
+    ),
+    "timeout": (
+        lambda broker: broker.wait_for_records("orders", timeout=WRONG),
+        "timeout must be a number of seconds from 0 to 600, not ['orders']",
+    ),
+    "long timeout": (
+        lambda broker: broker.wait_for_group("g", timeout=601),
+        "timeout must be a number of seconds from 0 to 600, not 601",
+    ),
+    "group": (lambda broker: broker.group(WRONG), "group must be text, not ['orders']"),
+    "lag": (lambda broker: broker.lag(WRONG), "group must be text, not ['orders']"),
+    "deleted group": (lambda broker: broker.delete_group(WRONG), "group must be text, not ['"),
+    "members": (
+        lambda broker: broker.wait_for_group("g", members=WRONG), "members must be a whole number",
+    ),
+    "within": (
+        lambda broker: broker.expect_commit("g", "orders", within=WRONG),
+        "within must be a number of seconds from 0 to 600, not ['orders']",
+    ),
+    "pattern": (lambda broker: broker.reset(topics=WRONG), "topics must be text, not ['orders']"),
+    "quota": (
+        lambda broker: broker.set_quotas(user="a", producer_byte_rate=WRONG),
+        "producer_byte_rate must be a number",
+    ),
+    "explained group": (lambda broker: broker.explain(WRONG), "group must be text, not ['orders']"),
+    "since": (lambda broker: broker.explain(since=WRONG), "since must be text, not ['orders']"),
+    "leader": (
+        lambda broker: broker.move_leader("orders", 0, WRONG), "leader must be a whole number, not",
+    ),
+    "limit of a report": (
+        lambda broker: broker.report(limit=WRONG), "limit must be a whole number from 1 to",
+    ),
+    "fields": (
+        lambda broker: broker.requests.expect("Produce", fields=WRONG),
+        "fields must be an object, not ['orders']",
+    ),
+    "timeout of a request": (
+        lambda broker: broker.requests.wait("Produce", timeout=WRONG),
+        "timeout must be a number of seconds from 0 to 600, not ['orders']",
+    ),
+}  # fmt: skip
+
+
+def test_an_argument_of_a_wrong_type_is_an_error_in_one_sentence() -> None:
+    errors = {}
+    with Broker(topics={"orders": 1}) as broker:
+        for name, (call, _) in WRONG_ARGUMENTS.items():
+            with pytest.raises(ValueError) as raised:  # noqa: PT011 - compared below
+                call(broker)
+            errors[name] = str(raised.value)
+    for name, (_, text) in WRONG_ARGUMENTS.items():
+        assert text in errors[name]
 
 
 def test_a_record_has_bytes_or_text() -> None:
