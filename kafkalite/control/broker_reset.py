@@ -44,6 +44,7 @@ CAUSE: Final = "a reset"
 """The cause of deletions in the history."""
 
 _ENTRIES_PER_TURN: Final = 20
+_MEMBERS_PER_TURN: Final = 50
 _CHANGES_PER_TURN: Final = 1_000
 _MAX_EVENTS: Final = 100
 """The maximum number of topics whose deletion is in the history."""
@@ -194,7 +195,15 @@ async def _delete_groups(cluster: Cluster, pattern: str) -> tuple[str, ...]:
 async def _delete_group(cluster: Cluster, group_id: str, shard: ActiveShard[GroupShard]) -> None:
     for attempt in range(_MAX_ATTEMPTS):
         try:
-            shard.write(lambda machine, now_ms: machine.remove_members(group_id, now_ms))
+            has_members = True
+            while has_members:
+                has_members = shard.write_immediately(
+                    lambda machine, now_ms: machine.remove_members(
+                        group_id, now_ms, _MEMBERS_PER_TURN
+                    )
+                )
+                if has_members:
+                    await asyncio.sleep(0)
             deletion = delete_group(cluster.nodes[shard.leader_id], group_id, CAUSE)
             if deletion is not None:
                 await result_of(deletion)
@@ -216,14 +225,15 @@ async def _delete_transactional_ids(cluster: Cluster) -> tuple[str, ...]:
         for each in shard.machine.transactions()
     ]
     names = tuple(sorted(name for name, _ in pending))
-    deadline = deadline_after(_MARKERS_TIMEOUT_MS)
+    deadline, is_first_pass = deadline_after(_MARKERS_TIMEOUT_MS), True
     with Changes(cluster.transactions.watchers) as changes:
         while pending:
             pending = [
                 each
                 async for each in in_turns(pending, _ENTRIES_PER_TURN)
-                if not _is_removed(*each)
+                if not _is_removed(*each, writes_markers=is_first_pass)
             ]
+            is_first_pass = False
             if pending and not await changes.next(deadline):
                 raise CommandError(
                     f"transactions are open after {_MARKERS_TIMEOUT_MS // 1000} s, because their "
@@ -233,16 +243,19 @@ async def _delete_transactional_ids(cluster: Cluster) -> tuple[str, ...]:
     return names
 
 
-def _is_removed(transactional_id: str, shard: ActiveShard[TransactionShard]) -> bool:
+def _is_removed(
+    transactional_id: str, shard: ActiveShard[TransactionShard], *, writes_markers: bool
+) -> bool:
     """Abort the open transaction of an id, or remove the id; return whether it is removed.
 
-    While markers are being written, nothing is written, so that no watcher is called.
+    While markers are being written, nothing is written, so that no watcher is called. With
+    `writes_markers`, they are requested again, because a fault may have lost a request.
     """
     try:
         is_prepared = shard.machine.describe(transactional_id).state in PREPARED_STATES
     except KafkaError:
         return True  # it has expired meanwhile
-    return not is_prepared and shard.write_immediately(
+    return (writes_markers or not is_prepared) and shard.write_immediately(
         lambda machine, now_ms: machine.reset(transactional_id, now_ms)
     )
 

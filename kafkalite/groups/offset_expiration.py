@@ -14,6 +14,7 @@ from kafkalite.coordinator.contract import CoordinatorResult, Event, SetTimer
 from kafkalite.coordinator.sweep import PAUSE_MS, SweepDecision, SweepLimit
 from kafkalite.groups.group import GroupType
 from kafkalite.groups.offsets_topic_records import offset_commit_tombstone
+from kafkalite.ports.texts import count_text
 from kafkalite.protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -219,8 +220,8 @@ def _offsets_expired(group: Group, expired: Mapping[str, list[str]], retention_m
     return Event(
         group.group_id,
         "expired",
-        f"{count} offset(s) of group {group.group_id}, {group.state_name()}, expired ({rules}; "
-        f"retention {retention_ms} ms): {_first_partitions(partitions)}",
+        f"{count_text(count, 'offset')} of group {group.group_id}, {group.state_name()}, expired "
+        f"({rules}; retention {retention_ms} ms): {_first_partitions(partitions)}",
         {
             "rules": {rule: len(names) for rule, names in expired.items()},
             "retention_ms": retention_ms,
@@ -242,7 +243,7 @@ def _group_expired(group: Group, *, has_offsets: bool) -> Event:
 
 
 def _add_deleted_event(step: _ExpirationStep, group_id: GroupId, topic: str, count: int) -> None:
-    text = f"{count} offset(s) of group {group_id} deleted with topic {topic}"
+    text = f"{count_text(count, 'offset')} of group {group_id} deleted with topic {topic}"
     facts = {"rule": "topic-deletion", "topic": topic, "offsets": count}
     step.add_event(lambda: Event(group_id, "deleted", text, facts))
 

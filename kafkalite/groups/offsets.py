@@ -14,6 +14,7 @@ from kafkalite.groups.commit_epochs import CommitEpochs
 from kafkalite.groups.group import OffsetAndMetadata
 from kafkalite.groups.offsets_topic_records import offset_commit_record, offset_commit_tombstone
 from kafkalite.groups.pending_offsets import OffsetKey, PendingOffsets
+from kafkalite.ports.texts import count_text
 from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText
@@ -222,7 +223,7 @@ class Offsets:
             codes.append(ErrorCode.NONE)
             if partition in stored.get(topic, ()) or partition in pending.get(topic, ()):
                 records.append(offset_commit_tombstone(group_id, topic, partition))
-        description = f"{len(records)} offset(s) of group {group_id}"
+        description = f"{count_text(len(records), 'offset')} of group {group_id}"
         events = (
             [_deleted_event(group_id, "OffsetDelete", description, len(records))] if records else []
         )
@@ -242,7 +243,7 @@ class Offsets:
         group = self.group(group_id)
         group.validate_delete()
         records = [*self._tombstones_of(group_id)]
-        description = f"group {group_id} with {len(records)} offset(s)"
+        description = f"group {group_id} with {count_text(len(records), 'offset')}"
         event = _deleted_event(group_id, cause, description, len(records))
         records.extend(group.tombstones())
         return CoordinatorResult(response=None, records=records, events=[event])

@@ -5,6 +5,7 @@ The shard passes each request, record, timer and metadata change to the componen
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import CoordinatorResult
@@ -18,6 +19,7 @@ from kafkalite.groups.directory import GroupDirectory
 from kafkalite.groups.group import GroupType
 from kafkalite.groups.migration.members import ClassicMembers
 from kafkalite.groups.modern.events import RESET
+from kafkalite.groups.modern.timers import with_response
 from kafkalite.groups.offset_expiration import DeletedTopics, OffsetExpiration
 from kafkalite.groups.offsets import Offsets
 from kafkalite.groups.share.group import ShareGroup
@@ -192,23 +194,26 @@ class GroupShard:
 
     # Reset of the broker
 
-    def remove_members(self, group_id: GroupId, now_ms: int) -> CoordinatorResult[None]:
-        """Remove all members of a group, because the broker is reset; the group can be deleted.
+    def remove_members(self, group_id: GroupId, now_ms: int, limit: int) -> CoordinatorResult[bool]:
+        """Remove at most `limit` members of a group, because the broker is reset.
 
-        Does nothing if the group does not exist.
+        The response is whether members remain. Otherwise the group can be deleted.
         """
         group = self.directory.groups.get(group_id)
         if isinstance(group, ClassicGroup):
-            return self.classic.remove_members(group, RESET.kind, RESET.reason, now_ms)
+            return self.classic.remove_members(group, limit, RESET.kind, RESET.reason, now_ms)
         if group is None or group.is_empty():
-            return CoordinatorResult(response=None)
+            return CoordinatorResult(response=False)
         self.directory.record_reset(group_id)
+        assert isinstance(group, ConsumerGroup | ShareGroup | StreamsGroup)
+        member_ids = tuple(islice(group.members, limit))
         if isinstance(group, ConsumerGroup):
-            return self.consumer.remove_members(group, tuple(group.members), RESET, now_ms)
-        if isinstance(group, ShareGroup):
-            return self.share.remove_members(group, tuple(group.members), RESET, now_ms)
-        assert isinstance(group, StreamsGroup)
-        return self.streams.remove_members(group, tuple(group.members), RESET, now_ms)
+            removed = self.consumer.remove_members(group, member_ids, RESET, now_ms)
+        elif isinstance(group, ShareGroup):
+            removed = self.share.remove_members(group, member_ids, RESET, now_ms)
+        else:
+            removed = self.streams.remove_members(group, member_ids, RESET, now_ms)
+        return with_response(removed, response=len(member_ids) < len(group.members))
 
     # Queries
 

@@ -206,9 +206,9 @@ class TransactionShard:
     def reset(self, transactional_id: str, now_ms: int) -> CoordinatorResult[bool]:
         """Remove an id because the broker is reset; an open transaction is aborted before.
 
-        The response is whether the id is removed. Otherwise its markers are being written, and
-        this must be called again when the transaction is complete. Raises KafkaError if no producer
-        id is available.
+        The response is whether the id is removed. Otherwise its markers are being written, also
+        those that were requested before, and this must be called again when the transaction is
+        complete. Raises KafkaError if no producer id is available.
         """
         transaction = self._registry.transactions.get(transactional_id)
         if transaction is None:
@@ -222,7 +222,7 @@ class TransactionShard:
                 intents=[markers_of(prepared)],
             )
         if transaction.state in PREPARED_STATES:
-            return CoordinatorResult(response=False)
+            return CoordinatorResult(response=False, intents=[markers_of(transaction)])
         return CoordinatorResult(
             True,
             [transaction_tombstone(transactional_id)],

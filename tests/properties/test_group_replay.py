@@ -320,14 +320,15 @@ class GroupHistory(RuleBasedStateMachine):
         except KafkaError as refusal:
             assert refusal.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NON_EMPTY_GROUP)  # noqa: PT017
 
-    @rule(group=GROUPS, fails=st.booleans())
-    def reset_group(self, group: str, *, fails: bool) -> None:
+    @rule(group=GROUPS, limit=st.integers(1, 3), fails=st.booleans())
+    def reset_group(self, group: str, limit: int, *, fails: bool) -> None:
         """Remove the members and delete the group, as a reset of the broker does."""
         shard = self.coordinator.shard
         self.coordinator.log.next_error = OSError(28, "disk full") if fails else None
         before = hard_state(self.coordinator.machine)
         try:
-            shard.write(lambda machine, now_ms: machine.remove_members(group, now_ms))
+            while shard.write(lambda machine, now_ms: machine.remove_members(group, now_ms, limit)):
+                pass
         except KafkaError:
             assert hard_state(self.coordinator.machine) == before
             return

@@ -299,7 +299,7 @@ def test_a_deletion_has_the_number_of_deleted_offsets() -> None:
     first, second = coordinator.events("deleted")
     assert (first.facts["rule"], first.facts["offsets"]) == ("OffsetDelete", 1)
     assert (second.facts["rule"], second.facts["offsets"]) == ("DeleteGroups", 1)
-    assert second.text == "group g with 1 offset(s) deleted by DeleteGroups"
+    assert second.text == "group g with 1 offset deleted by DeleteGroups"
 
 
 def test_a_refused_deletion_of_a_group_with_members_has_a_reason() -> None:

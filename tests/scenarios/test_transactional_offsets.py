@@ -207,7 +207,7 @@ class TestDeletion:
         for each in everywhere(coordinator):
             assert (each.state(), each.committed(), each.pending()) == (None, {}, {})
         deleted = coordinator.events("deleted")
-        assert deleted[0].text == "group g with 2 offset(s) deleted by DeleteGroups"
+        assert deleted[0].text == "group g with 2 offsets deleted by DeleteGroups"
         coordinator.end(P)
         assert (coordinator.state(), coordinator.committed()) == (None, {})
 

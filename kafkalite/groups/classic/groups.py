@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkalite.coordinator.contract import CoordinatorResult, ParkedRequest
@@ -227,29 +228,34 @@ class ClassicGroups:
         return self._result(decision, answer)
 
     def remove_members(
-        self, group: ClassicGroup, kind: str, reason: str, now_ms: int
-    ) -> CoordinatorResult[None]:
-        """Remove all members and pending member ids, so that the group is Empty at once.
+        self, group: ClassicGroup, limit: int, kind: str, reason: str, now_ms: int
+    ) -> CoordinatorResult[bool]:
+        """Remove at most `limit` members and pending member ids; return whether others remain.
 
+        When the last one is removed, the group is Empty at once; there is no rebalance before.
         Waiting requests get UNKNOWN_MEMBER_ID. `kind` and `reason` are those of the events.
         """
         decision = DecisionBuilder(now_ms)
         soft = group.soft
-        removed_ids = [*soft.pending_joins, *soft.members]
-        for member_id in tuple(soft.pending_joins):
-            soft.remove(member_id)
-            sessions.cancel_timer(decision, group.group_id, member_id)
-        for member in tuple(soft.members.values()):
+        removed_ids = list(islice(chain(soft.pending_joins, soft.members), limit))
+        for member_id in removed_ids:
+            member = soft.members.get(member_id)
+            if member is None:
+                soft.remove(member_id)
+                sessions.cancel_timer(decision, group.group_id, member_id)
+                continue
             rebalance.remove_member(decision, group, member)
-            text = f"member {member.member_id} removed: {reason}, {member.client}"
-            facts = {"member_id": member.member_id, **member.client_facts()}
+            text = f"member {member_id} removed: {reason}, {member.client}"
+            facts = {"member_id": member_id, **member.client_facts()}
             decision.add_event(group.group_id, kind, text, **facts)
+        if soft.pending_joins or soft.members:
+            return self._result(decision, response=True)
         if soft.state is ClassicState.PREPARING_REBALANCE:
             rebalance.complete_join(decision, group)
         elif soft.state is not ClassicState.EMPTY:
             why = RebalanceReason(kind, reason, removed_ids)
             rebalance.prepare(decision, group, self._directory.config, why)
-        return self._result(decision, None)
+        return self._result(decision, response=False)
 
     def _rebalance_without(
         self, decision: DecisionBuilder, group: ClassicGroup, reason: RebalanceReason

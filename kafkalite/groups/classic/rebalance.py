@@ -13,6 +13,7 @@ from kafkalite.groups.classic.responses import (
     sync_error_response,
 )
 from kafkalite.groups.offsets_topic_records import group_metadata_record
+from kafkalite.ports.texts import count_text
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -236,7 +237,8 @@ def _add_generation_event(
     )
     text = (
         f"generation {soft.generation_id} of group {group.group_id} begins with "
-        f"{len(soft.members)} member(s), led by {soft.leader_id}, protocol {soft.protocol_name}"
+        f"{count_text(len(soft.members), 'member')}, led by {soft.leader_id}, protocol "
+        f"{soft.protocol_name}"
         if soft.members
         else f"group {group.group_id} is Empty as of generation {soft.generation_id}"
     )
@@ -321,5 +323,5 @@ def expire_syncs(
             generation=soft.generation_id,
             **(member.client_facts() if member else {}),
         )
-    text = f"{len(members_without_sync)} member(s) sent no SyncGroup in time"
+    text = f"{count_text(len(members_without_sync), 'member')} sent no SyncGroup in time"
     prepare(decision, group, config, RebalanceReason("sync-timeout", text, members_without_sync))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import Event
 from kafkalite.groups.timestamps import time_of_day
+from kafkalite.ports.texts import count_text
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -29,7 +30,7 @@ def unknown_member_error(soft: Membership, action: str, member_id: MemberId) -> 
     """Return the error for a member that is not in the group."""
     reason = (
         f"it is not a member of the group, which is {soft.state.value} with "
-        f"{len(soft.members)} member(s)"
+        f"{count_text(len(soft.members), 'member')}"
     )
     facts = {"rule": "member-id", "state": soft.state.value, "members": len(soft.members)}
     return classic_group_error(ErrorCode.UNKNOWN_MEMBER_ID, action, member_id, reason, facts)
@@ -86,7 +87,8 @@ def non_empty_group_error(soft: Membership, action: str) -> KafkaError:
     """Return the error for an action that needs a group without members."""
     state, count = soft.state.value, len(soft.members)
     facts = {"rule": "empty-group", "action": action, "state": state, "members": count}
-    reason = f"the group is {state} and has {count} member(s) of type {soft.protocol_type!r}"
+    members = count_text(count, "member")
+    reason = f"the group is {state} and has {members} of type {soft.protocol_type!r}"
     return KafkaError(ErrorCode.NON_EMPTY_GROUP, f"{action} refused: {reason}", facts)
 
 

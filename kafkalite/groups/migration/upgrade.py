@@ -30,6 +30,7 @@ from kafkalite.groups.migration.policy import migration_policy
 from kafkalite.groups.modern.group import NEVER_ASSIGNED_MS
 from kafkalite.groups.modern.offset_commit_fencing import Revocation
 from kafkalite.groups.modern.topics import metadata_hash
+from kafkalite.ports.texts import count_text
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
@@ -193,7 +194,7 @@ def _upgraded_event(group: ClassicGroup) -> Event:
         group.group_id,
         "upgraded",
         f"the classic group became a consumer group at epoch {soft.generation_id} with "
-        f"{len(soft.members)} classic member(s)",
+        f"{count_text(len(soft.members), 'classic member')}",
         {
             "epoch": soft.generation_id,
             "classic_members": len(soft.members),

@@ -11,6 +11,7 @@ from kafkalite.coordinator.contract import Event
 from kafkalite.groups.consumer.member import CurrentAssignment
 from kafkalite.groups.modern import events as modern_events
 from kafkalite.groups.modern.events import Departure
+from kafkalite.ports.texts import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +68,7 @@ def standbys_placed_events(
     if not placed and not placement.missing:
         return []
     text = (
-        f"{placed} standby task(s) placed for group epoch {epoch}: "
+        f"{count_text(placed, 'standby task')} placed for group epoch {epoch}: "
         f"{placement.with_previous_owner} with the previous owner of the active task, "
         f"{placement.with_state} with a member that has state of the task, "
         f"{placement.least_loaded} in the process with the least load"

@@ -59,6 +59,18 @@ class Members:
     def topic_id(self, topic: str = TOPIC) -> bytes:
         return self.cluster.metadata.image.topics[topic].topic_id
 
+    async def request_member_id(self, group: str, client: str) -> None:
+        """Join without a member id, so that the group has a pending one."""
+        protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[protocol],
+        )
+        answer = await answer_of(self.broker, request, self.coordinator_of(group))
+        assert answer.member_id, client
+
     async def join_classic(self, group: str, instance: str | None = None) -> tuple[str, int]:
         """Join as the only member, with all partitions; return member id and generation."""
         subscription = codec.encode_value(ConsumerProtocolSubscription(topics=[TOPIC]), 3)

@@ -40,9 +40,11 @@ from kafkalite.server.broker import Broker
 from kafkalite.server.settings import Settings
 from kafkalite.storage.record_format import NewRecord
 from kafkalite.transactions.intents import WriteMarkers
+from kafkalite.transactions.state import TransactionState
 from tests.unit.control.group_members import CONFIG, TOPIC, Members
 from tests.unit.control.ports import ANY_PORT
 from tests.unit.control.test_transaction_reader import begin
+from tests.unit.control.test_turns import turns_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -199,10 +201,41 @@ async def test_a_reset_waits_for_markers(broker: Broker, monkeypatch: pytest.Mon
     for _ in range(100):  # more turns than the parts of the reset before the wait
         await asyncio.sleep(0)
     assert not waiting.done()
-    (intent,) = intents
+    (intent,) = set(intents)
     shard.write(lambda machine, now_ms: machine.complete_transaction(intent, now_ms))
     assert (await waiting).deleted_transactional_ids == ("shop",)
     assert await list_transactions(broker) == []
+
+
+async def test_a_reset_writes_markers_that_a_fault_has_lost(broker: Broker) -> None:
+    await fill(broker)
+    rule = {"match": {"api": "WriteTxnMarkers"}, "action": {"lost": "request"}}
+    await read_command(AddFault, rule, "a fault").perform(broker)
+    (shop,) = await list_transactions(broker)
+    end = EndTxnRequest(
+        transactional_id="shop",
+        producer_id=shop.producer_id,
+        producer_epoch=shop.producer_epoch,
+        committed=True,
+    )
+    assert await error_of(broker, end) == ErrorCode.NONE
+    (shop,) = await list_transactions(broker)
+    assert shop.state is TransactionState.PREPARE_COMMIT
+    assert (await reset(broker)).deleted_transactional_ids == ("shop",)
+    assert await list_transactions(broker) == []
+    await begin(broker, "shop")
+
+
+@pytest.mark.parametrize("kind", ["classic", "consumer", "share", "streams"])
+async def test_other_tasks_run_while_the_members_of_a_group_are_removed(
+    broker: Broker, kind: str
+) -> None:
+    members = Members(broker)
+    join = members.request_member_id if kind == "classic" else getattr(members, f"join_{kind}")
+    for number in range(120):
+        await join("g", f"m{number}")
+    assert await turns_of(reset(broker, groups="g")) >= 2
+    assert await list_groups(broker) == []
 
 
 async def test_the_history_names_the_reset(broker: Broker) -> None:
@@ -215,7 +248,7 @@ async def test_the_history_names_the_reset(broker: Broker) -> None:
     removed, epoch, deleted = texts("consumer", Entity.GROUP)[-3:]
     assert removed == "member c removed: the broker was reset"
     assert epoch.endswith("member c was removed")
-    assert deleted == "group consumer with 0 offset(s) deleted by a reset"
+    assert deleted == "group consumer with 0 offsets deleted by a reset"
     for group, member in (("share", "s"), ("streams", "p")):
         assert f"member {member} removed: the broker was reset" in texts(group, Entity.GROUP)
     assert "removed: the broker was reset, client kafkalite" in " ".join(
