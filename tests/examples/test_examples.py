@@ -26,15 +26,13 @@ EXAMPLES = ROOT / "examples"
 _TIMEOUT_S = 280
 _PLUGIN = "kafkalite.testing.plugin"
 _NEEDS_SPARK = {"test_audit.py"}
-_CONTAINERS = {
-    f"testcontainers/{name}"
-    for name in (
-        "kafkalite_container.py", "test_orders.py", "KafkaliteContainer.java", "OrdersTest.java"
-    )
-}  # fmt: skip
+_CONTAINERS = {f"testcontainers/{name}" for name in ("kafkalite_container.py", "test_orders.py")}
 """Tested by `test_testcontainers.py`."""
-_JAVA = {"java/pom.xml", "java/src/test/java/shop/OrdersTest.java"}
-"""Tested by `test_java.py`."""
+_JAVA = {
+    "java/pom.xml", "java/src/test/java/shop/OrdersTest.java",
+    "java/src/test/java/shop/ContainerTest.java",
+}  # fmt: skip
+"""Tested by `test_java.py`, and by `test_java_modules.py` of the container tests."""
 _GO = {
     f"go/{name}"
     for name in (

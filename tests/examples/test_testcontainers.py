@@ -1,9 +1,8 @@
-"""The modules of Testcontainers in `examples/`, and the programs of the guide."""
+"""The module of Testcontainers in `examples/`, and the programs of the guide."""
 
 from __future__ import annotations
 
 import importlib
-import os
 import subprocess
 import sys
 import textwrap
@@ -16,7 +15,6 @@ from confluent_kafka import Producer
 from tests.architecture.source import ROOT
 from tests.docs.blocks import all_blocks
 from tests.oracle.build_cache import build_once, run_build
-from tests.oracle.jars import classpath
 from tests.oracle.requirements import program, required
 from tests.oracle.target import free_port
 from tests.unit.docker.test_programs import environment, image_root
@@ -162,7 +160,6 @@ public class Page%d {
 def test_java_programs_compile(tmp_path: Path) -> None:
     with required():
         compiler, maven = program("javac"), program("mvn")
-        kafka = classpath()
         goal = ["dependency:copy-dependencies", "-DincludeScope=runtime"]
         jars = build_once(
             "testcontainers-jars",
@@ -174,15 +171,14 @@ def test_java_programs_compile(tmp_path: Path) -> None:
         )
     blocks = [block for block in all_blocks() if block.page == GUIDE and block.language == "java"]
     assert blocks
-    sources = [str(path) for path in DIRECTORY.glob("*.java")]
+    sources = []
     for number, block in enumerate(blocks):
         source = tmp_path / f"Page{number}.java"
         source.write_text(_PAGE % (number, textwrap.indent(block.text, "        ")), "utf-8")
         sources.append(str(source))
     options = ["-Xlint:all,-processing,-classfile", "-Werror", "-proc:none", "-d", str(tmp_path)]
-    path = os.pathsep.join([f"{jars}/*", kafka])
     done = subprocess.run(
-        [compiler, *options, "-cp", path, *sources],
+        [compiler, *options, "-cp", f"{jars}/*", *sources],
         capture_output=True,
         text=True,
         timeout=300,

@@ -1,5 +1,6 @@
 package io.kafkalite.spring;
 
+import io.kafkalite.KafkaliteContainer;
 import java.util.List;
 import org.springframework.boot.kafka.autoconfigure.KafkaConnectionDetails;
 import org.springframework.boot.ssl.SslBundle;

@@ -2,6 +2,7 @@ package io.kafkalite.spring;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.kafkalite.KafkaliteContainer;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.springframework.beans.factory.annotation.Autowired;
