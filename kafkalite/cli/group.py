@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cli.argument_types import whole_number
@@ -53,7 +54,26 @@ def run(arguments: Namespace) -> None:
 
 def _add_list(parser: ArgumentParser) -> None:
     parser.add_argument("--type", choices=_TYPES, help="list groups of this type only [all]")
-    parser.add_argument("--state", metavar="STATE", help="list groups in this state only [all]")
+    parser.add_argument(
+        "--state",
+        type=_state_of,
+        metavar="STATE",
+        help="list groups in this state only, such as Stable [all]",
+    )
+
+
+def _state_of(text: str) -> str:
+    """Return Kafka's name of a state, in any case; raises ArgumentTypeError for another one."""
+    from kafkalite.control.group_status import STATES  # noqa: PLC0415 - imported if needed
+    from kafkalite.ports.similar_names import similar_names_hint  # noqa: PLC0415 - as above
+
+    by_lower_case = {name.lower(): name for name in STATES}
+    if text.lower() in by_lower_case:
+        return by_lower_case[text.lower()]
+    hint = similar_names_hint(text.capitalize(), STATES)
+    raise ArgumentTypeError(
+        f"{text!r} is no state of a group{hint}; the states are {', '.join(STATES)}"
+    )
 
 
 def _add_ids(parser: ArgumentParser) -> None:
@@ -87,8 +107,7 @@ async def _list(client: KafkaClient, arguments: Namespace) -> None:
     groups = [
         each
         for each in await list_groups(client)
-        if arguments.type in (None, each.type)
-        and (arguments.state is None or each.state.lower() == arguments.state.lower())
+        if arguments.type in (None, each.type) and arguments.state in (None, each.state)
     ]
     if arguments.json:
         print_json([each._asdict() for each in groups])

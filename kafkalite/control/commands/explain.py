@@ -148,7 +148,7 @@ class _EntryFilter:
             raise CommandError(
                 "explain takes one group, one transactional id, one topic or one client"
             )
-        if self.since is not None:
+        if isinstance(self.since, str):
             _read_since(self.since)
 
     def entries(self, broker: Broker) -> Sequence[Entry]:
@@ -210,7 +210,7 @@ class FollowHistory(_EntryFilter):
         with Changes(history.watchers) as changes:
             while True:
                 number = history.last_number
-                for entry in entries:
+                async for entry in in_turns(entries):
                     data = json.dumps(to_json(_described(entry)), ensure_ascii=False)
                     yield f"id: {entry.number}\nevent: entry\ndata: {data}\n\n"
                 if not await changes.next(keep_alive_deadline()):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, cast
 from kafkalite.config.typed_json import About, JsonError, json_text
 from kafkalite.control.command_table import Family, Row
 from kafkalite.control.topic_records import UnknownTopicError, produce, read
+from kafkalite.control.turns import drain
 from kafkalite.control.waiting import MAX_WAIT_MS
 from kafkalite.ports.times import iso_of
 from kafkalite.storage.record_format import NewRecord
@@ -125,7 +126,7 @@ class ReadRecords:
         """Yield the JSON text of the answer, one record at a time."""
         found = await self.found(broker)
         yield '{"records":['
-        for number, record in enumerate(found):
+        for number, record in enumerate(drain(found)):
             text = json_text(_answer(record))
             yield f",{text}" if number else text
         yield "]}"

@@ -51,6 +51,15 @@ def test_groups_are_listed(shell: Shell) -> None:
     assert len(shell.run("group", "list", "--type", "consumer").lines) == 2
 
 
+def test_an_unknown_state_is_an_error_with_the_states(shell: Shell) -> None:
+    result = shell.run("group", "list", "--state", "stabel")
+    assert (result.status, result.output) == (2, "")
+    assert "argument --state: 'stabel' is no state of a group; similar names are Stable" in (
+        result.error
+    )
+    assert "the states are Stable, Empty, PreparingRebalance" in result.error
+
+
 def test_groups_are_described(shell: Shell) -> None:
     described = shell.run("group", "describe", "readers", "shop")
     assert described.lines == [

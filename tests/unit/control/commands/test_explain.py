@@ -14,6 +14,7 @@ from kafkalite.coordinator.contract import Event
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.protocol.acl_operations import Entity
+from tests.unit.control.test_turns import turns_of
 
 if TYPE_CHECKING:
     from kafkalite.server.broker import Broker
@@ -124,6 +125,19 @@ async def test_a_stream_has_the_entries_and_those_that_follow() -> None:
     assert (repeated["number"], repeated["times"]) == (6, 2)
     with pytest.raises(CommandError, match="no end"):
         await FollowHistory().perform(running)
+
+
+async def test_other_tasks_run_between_the_entries_of_a_stream() -> None:
+    running = broker()
+    for number in range(1_000):
+        running.history.add(Event(f"g{number}", "joined", "m joined", {}), 0)
+    events = FollowHistory(limit=1_000).events(running)
+
+    async def consume() -> None:
+        for _ in range(1_001):
+            await anext(events)
+
+    assert await turns_of(consume()) >= 9
 
 
 def _entry(event: str) -> dict[str, object]:
