@@ -132,8 +132,11 @@ class BrokerNodes(Mapping[int, BrokerNode]):
     def __getitem__(self, node_id: int) -> BrokerNode:
         try:
             self._perform(ShowNode(node_id))
-        except (UnknownNodeError, JsonError) as error:
+        except UnknownNodeError as error:
             raise KeyError(str(error)) from error
+        except JsonError as error:
+            known = ", ".join(map(str, self))
+            raise KeyError(f"there is no node {node_id!r}: the nodes are {known}") from error
         return BrokerNode(self._perform, node_id)
 
     def __iter__(self) -> Iterator[int]:
