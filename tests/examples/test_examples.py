@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EXAMPLES = ROOT / "examples"
+KNOWN_BUGS = EXAMPLES / "known_bugs"
+_MAX_LINES_OF_A_BUG = 20
 _TIMEOUT_S = 280
 _PLUGIN = "kafkalite.testing.plugin"
 _NEEDS_SPARK = {"test_audit.py"}
@@ -87,8 +90,19 @@ def run_pytest(paths: list[Path], directory: Path) -> None:
 @pytest.mark.client
 def test_python_examples_pass(tmp_path: Path) -> None:
     # One process for all of them: the start of pytest takes longer than an example.
-    paths = sorted(EXAMPLES.glob("test_*.py"))
+    paths = [*sorted(EXAMPLES.glob("test_*.py")), KNOWN_BUGS]
     run_pytest([path for path in paths if path.name not in _NEEDS_SPARK], tmp_path)
+
+
+def test_known_bugs_are_shown_in_few_lines() -> None:
+    lengths = {
+        f"{path.name}:{each.name}": each.end_lineno - each.lineno + 1
+        for path in KNOWN_BUGS.glob("test_*.py")
+        for each in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(each, ast.FunctionDef) and each.end_lineno is not None
+    }
+    assert lengths
+    assert {name: each for name, each in lengths.items() if each > _MAX_LINES_OF_A_BUG} == {}
 
 
 @pytest.mark.spark
@@ -164,5 +178,6 @@ def test_every_example_is_in_the_index_and_in_a_test() -> None:
     assert listed == existing
     tested = {path.name for path in EXAMPLES.glob("test_*.py")}
     tested |= {"control.sh", "ci/Jenkinsfile", "kafkajs/orders.js"}
+    tested |= {f"known_bugs/{path.name}" for path in KNOWN_BUGS.glob("test_*.py")}
     tested |= {*_SCHEMAS, *_CONTAINERS, *_JAVA, *_GO, *_NODE}
     assert existing == tested

@@ -12,6 +12,7 @@ from tests.reference.configurations import configurations_page
 from tests.reference.control_api import control_api_page, openapi_text
 from tests.reference.error_texts import error_texts_page
 from tests.reference.images import images_page
+from tests.reference.known_bugs import known_bugs_page
 from tests.reference.man_page import man_page
 from tests.reference.page_parts import PARTS
 from tests.reference.python_api import python_api_page
@@ -42,6 +43,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "control-api": control_api_page,
     "error-texts": error_texts_page,
     "images": images_page,
+    "known-bugs": known_bugs_page,
     "python-api": python_api_page,
     "record-tags": record_tags_page,
     "tools-scoreboard": tools_scoreboard_page,
