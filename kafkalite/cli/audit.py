@@ -51,6 +51,8 @@ _COMPRESSED: Final = (".gz", ".zst", ".xz", ".parquet")
 _COMPRESSION_RATIO: Final = 8
 _MIB: Final = 1 << 20
 _MS_PER_S: Final = 1_000
+_MS_PER_DAY: Final = 86_400_000
+_COUNT: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _TABLES_ONLY: Final = "requests"
 _STDERR: Final = 2
 _INSTALL_COMMANDS: Final = (
@@ -513,11 +515,14 @@ def _job(arguments: Namespace) -> Job:
     from kafkalite.lab.spark.audits import AUDITS  # noqa: PLC0415 - see above
     from kafkalite.lab.spark.pipeline import Job  # noqa: PLC0415
 
+    _check_not_empty(arguments)
     if arguments.follow and arguments.audits is not None:
         raise ValueError("--audits cannot be combined with --follow, which runs all audits")
     audits = tuple(AUDITS) if arguments.audits is None else tuple(_split_names(arguments.audits))
     if audits == (_TABLES_ONLY,):
         audits = ()
+    elif _TABLES_ONLY in audits:
+        raise ValueError(f"--audits: {_TABLES_ONLY!r} stands for no audit, so write it alone")
     for name in audits:
         if name not in AUDITS:
             known_names = ", ".join([*AUDITS, _TABLES_ONLY])
@@ -536,15 +541,30 @@ def _job(arguments: Namespace) -> Job:
     )
 
 
+def _check_not_empty(arguments: Namespace) -> None:
+    """Raise ValueError for an empty value, such as that of a variable of a shell that is not set.
+
+    An empty path would be the current directory, and an empty selection would match nothing.
+    """
+    values = {
+        "INPUT": arguments.inputs,
+        "--out": [arguments.out],
+        "--client": [arguments.client],
+        "--api": [None if arguments.api is None else "".join(_split_names(arguments.api))],
+        "--audits": [None if arguments.audits is None else "".join(_split_names(arguments.audits))],
+    }
+    for name, given in values.items():
+        if "" in given:
+            raise ValueError(f"{name} is empty: is a variable of the shell not set?")
+
+
 def _period_ms(arguments: Namespace) -> int | None:
     """Return the length of periods; None if the input is not followed."""
-    from kafkalite.ports.times import duration_ms  # noqa: PLC0415 - see above
-
     if not arguments.follow:
         if arguments.period is not None:
             raise ValueError("--period needs --follow")
         return None
-    period_ms = _parse_option("--period", arguments.period or _DEFAULT_PERIOD, duration_ms)
+    period_ms = _duration_option("--period", arguments.period or _DEFAULT_PERIOD)
     if period_ms < _MS_PER_S or period_ms % _MS_PER_S:
         raise ValueError("--period must be a whole number of seconds, at least 1s")
     return period_ms
@@ -580,18 +600,33 @@ def _instant_ns(flag: str, text: str | None) -> int | None:
 
 
 def _audit_options(arguments: Namespace) -> AuditOptions:
-    from kafkalite.lab.spark.audits import AuditOptions  # noqa: PLC0415
-    from kafkalite.ports.times import duration_ms  # noqa: PLC0415 - see above
+    from kafkalite.lab.spark.audits import AuditOptions  # noqa: PLC0415 - see above
 
     given = {
-        setting.field: _parse_option(setting.flag, getattr(arguments, setting.field), read)
-        for settings, read in ((DURATIONS, duration_ms), (COUNTS, int))
+        setting.field: read(setting.flag, getattr(arguments, setting.field))
+        for settings, read in ((DURATIONS, _duration_option), (COUNTS, _count_option))
         for setting in settings
     }
     for setting in (*DURATIONS, *COUNTS):
         if given[setting.field] < 1:
             raise ValueError(f"{setting.flag} must be greater than 0")
     return AuditOptions(**given)
+
+
+def _duration_option(flag: str, text: str) -> int:
+    from kafkalite.lab.spark.audits.contract import MAX_DURATION_MS  # noqa: PLC0415
+    from kafkalite.ports.times import duration_ms  # noqa: PLC0415 - see above
+
+    value = _parse_option(flag, text, duration_ms)
+    if value > MAX_DURATION_MS:
+        raise ValueError(f"{flag} must be at most {MAX_DURATION_MS // _MS_PER_DAY}d")
+    return value
+
+
+def _count_option(flag: str, text: str) -> int:
+    if not _COUNT.fullmatch(text):
+        raise ValueError(f"{flag}: {text[:40]!r} is not a whole number of at most 9 digits")
+    return int(text)
 
 
 def _parse_option(flag: str, text: str, read: Callable[[str], int]) -> int:

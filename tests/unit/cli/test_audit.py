@@ -88,6 +88,14 @@ def test_defaults_equal_those_of_audit_options() -> None:
         (["--offset-retention", "a week"], "--offset-retention"),
         (["--rebalance-storm-threshold", "0"], "--rebalance-storm-threshold"),
         (["--task-mib", "0"], "--task-mib"),
+        (["--offset-retention", "365001d"], "--offset-retention must be at most 365000d"),
+        (["--follow", "--period", "365001d"], "--period must be at most 365000d"),
+        (["--rebalance-storm-threshold", "1.5"], "'1.5' is not a whole number"),
+        (["--rebalance-storm-threshold", "1000000000"], "of at most 9 digits"),
+        (["--audits", "requests,fencing"], "'requests' stands for no audit, so write it alone"),
+        (["--audits", ""], "--audits is empty"),
+        (["--api", ","], "--api is empty"),
+        (["--client", ""], "--client is empty"),
         (["--master", "spark://elsewhere:7077"], "executors of spark://elsewhere:7077 cannot open"),
     ],
 )
@@ -96,6 +104,15 @@ def test_invalid_arguments_are_rejected_before_spark_starts(
 ) -> None:
     assert word in refused(capsys, str(tmp_path), "--out", str(tmp_path / "out"), *arguments)
     assert not (tmp_path / "out").exists()
+
+
+def test_empty_paths_are_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "--out is empty" in refused(capsys, str(tmp_path), "--out", "")
+    assert "INPUT is empty" in refused(capsys, str(tmp_path), "", "--out", "out")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_period_without_follow_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from kafkalite.lab.spark.state.tables import Table
 
 _MINUTE_MS: Final = 60_000
+MAX_DURATION_MS: Final = 365_000 * 24 * 60 * _MINUTE_MS
+"""The longest duration of an option: the end of a longer one may have no date."""
 
 ALL_APIS: Final = frozenset(map(int, ApiKey))
 """The APIs of a state that reads all requests."""
