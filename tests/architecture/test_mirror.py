@@ -153,7 +153,6 @@ TESTED_ELSEWHERE = {
             "audits/members",
             "audits/metadata",
             "audits/producers",
-            "audits/retained_offsets",
             "state/commits",
             "state/epochs",
             "state/errors",

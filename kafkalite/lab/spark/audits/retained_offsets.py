@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.lab.spark.audits.contract import MAX_DURATION_MS
 from kafkalite.lab.spark.dataframes import functions as f
 from kafkalite.lab.spark.state.tables import table
 
@@ -40,8 +41,12 @@ _KEY: Final = ("group_id", "topic", "partition", "at_us")
 
 
 def retention_us(retention_ms: int) -> str:
-    """Return SQL for the retention of a commit: the client's if set, else the broker's."""
-    return f"if(retention_ms >= 0, retention_ms, {retention_ms}) * 1000"
+    """Return SQL for the retention of a commit: the client's if set, else the broker's.
+
+    Clients send the largest number to retain offsets forever. In microseconds, it would not fit
+    into 64 bits.
+    """
+    return f"least(if(retention_ms >= 0, retention_ms, {retention_ms}), {MAX_DURATION_MS}) * 1000"
 
 
 def retained_offsets(

@@ -33,6 +33,7 @@ from kafkalite.lab.spark.state.commits import (
 )
 from kafkalite.lab.spark.state.tables import table
 from kafkalite.lab.spark.state.topics import with_topic_names
+from kafkalite.ports.units import MICROSECONDS_PER_MILLISECOND
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def accepted_offsets(requests: Requests, topics: DataFrame, bucket_us: int) -> D
     count if the transaction is aborted. A commit whose retention time is shorter than a bucket has
     a separate bucket.
     """
-    is_short = f"retention_ms >= 0 and retention_ms * 1000 < {bucket_us}"
+    bucket_ms = bucket_us // MICROSECONDS_PER_MILLISECOND
+    is_short = f"retention_ms >= 0 and retention_ms < {bucket_ms}"
     bucket = f.expr(f"case when {is_short} then at_us else at_us - at_us % {bucket_us} end")
     fully_accepted = requests.project(
         _projection(partial(last_per_bucket, bucket_us=bucket_us))
@@ -179,7 +181,8 @@ def last_per_bucket(
     accepted = _in_order(rows.filter(pa.array(is_accepted & is_valid(rows["end_us"]))))
     at_us = np.asarray(accepted["end_us"])
     retention_ms = np.asarray(pc.fill_null(accepted["retention_ms"], -1))
-    is_short = (retention_ms >= 0) & (retention_ms * 1000 < (separate_below_us or bucket_us))
+    separate_below_ms = (separate_below_us or bucket_us) // MICROSECONDS_PER_MILLISECOND
+    is_short = (retention_ms >= 0) & (retention_ms < separate_below_ms)
     bucket = np.where(is_short, at_us, at_us - at_us % bucket_us)
     committed = flatten_partitions(accepted["request_topics"], "partitions")
     groups = accepted["group_id"].combine_chunks()

@@ -16,6 +16,7 @@ from kafkalite.lab.spark.state.accepted_offsets import (
 
 OFFSET_COMMIT: Final = 8
 BUCKET: Final = 10_000
+FOREVER_MS: Final = 2**63 - 1
 UNANSWERED, ACCEPTED, REFUSED = None, 0, 25
 
 
@@ -36,7 +37,7 @@ COMMITS: Final = st.builds(
     st.sampled_from("ab"),
     st.lists(st.integers(0, 2), max_size=2, unique=True),
     st.integers(0, 3 * BUCKET),
-    st.sampled_from([-1, 5, 1_000]),
+    st.sampled_from([-1, 5, 1_000, FOREVER_MS]),
     st.sampled_from([UNANSWERED, ACCEPTED, ACCEPTED, REFUSED]),
 )
 
