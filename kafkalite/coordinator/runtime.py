@@ -183,6 +183,17 @@ class CoordinatorRuntime(Generic[M]):
         """Return the result of a query of a partition's machine; see ActiveShard.read."""
         return self._loaded_shard(partition).read(query)
 
+    def reload(self, partition: int) -> None:
+        """Drop the shard of a partition, and load it again from its log.
+
+        Its soft state is lost. Waiting requests get COORDINATOR_LOAD_IN_PROGRESS. Raises KafkaError
+        NOT_COORDINATOR if there is no shard.
+        """
+        shard = self._loaded_shard(partition)
+        shard.flush()
+        if self._shards.get(partition) is shard:  # a refused flush has loaded it again already
+            self._drop_shard(shard, KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+
     def stop(self) -> None:
         """Unload every shard: timers stop, waiting requests are refused."""
         self.set_leaders(())

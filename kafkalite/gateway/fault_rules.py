@@ -246,7 +246,8 @@ class Trigger:
 class Action:
     """The effect on a request: it waits, and then it is refused, disconnected, lost or handled.
 
-    The error is for the rows that match, or for the request if none of the fields selects rows.
+    The error is for the rows that match, or for the request if none of the fields selects rows. It
+    is made true in the broker before, as `gateway.true_errors` says, unless `only_answer`.
     With only a delay, the request is handled as usual afterwards. A request that is held waits
     until the fault is released or removed. A waiting request is dropped when its connection is
     closed. With `late` it is handled nevertheless, as Kafka handles every request that it has
@@ -333,6 +334,13 @@ class Action:
         ),
     ] = 0
 
+    only_answer: Annotated[
+        bool, About("return the error only, and do not make it true in the broker before")
+    ] = False
+    force: Annotated[bool, About("return the error also if Kafka never returns it for the API")] = (
+        False
+    )
+
     def __post_init__(self) -> None:
         ends = {
             "error": self.error is not None,
@@ -345,6 +353,9 @@ class Action:
         given = [name for name, is_given in ends.items() if is_given]
         if len(given) > 1:
             raise FaultError(f"action must not have both {given[0]} and {given[1]}")
+        for name in ("only_answer", "force"):
+            if getattr(self, name) and self.error is None:
+                raise FaultError(f"action.{name} needs error")
         if self.hold and self.delay_ms:
             raise FaultError("action must not have both hold and delay_ms")
         self._check_delay()
@@ -455,6 +466,8 @@ class FaultFields(TypedDict, total=False):
     lost: str | None
     answer: str | None
     throttle_ms: int | None
+    only_answer: bool | None
+    force: bool | None
 
 
 def parse_rule(body: object) -> Rule:

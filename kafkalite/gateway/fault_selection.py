@@ -172,6 +172,32 @@ class Selection:
             if Entity(field) in SUBJECTS
         ]
 
+    def names(self, field: str, request: Any) -> list[str]:
+        """Return the groups, or transactional ids, that a request names and the match selects.
+
+        `field` is that of the match.
+        """
+        required = getattr(self._match, field)
+        (entity,) = ENTITIES[field]
+        found = dict.fromkeys(entities_in_request(self._key, entity, request))
+        return [each for each in found if each and required in {None, each}]
+
+    def partitions(self, call: Call, request: Any) -> list[tuple[str, int]]:
+        """Return the partitions that a request reads or writes and the match selects.
+
+        They have the names of their topics; those of unknown topic ids are omitted.
+        """
+        named = entities_in_request(self._key, Entity.PARTITION, request)
+        found = dict.fromkeys(
+            (_topic_name(call, topic), index)
+            for topic, index in (*named, *self._partitions_of_session(call, request))
+        )
+        return [
+            (topic, index)
+            for topic, index in found
+            if topic is not None and self._is_partition(topic, index)
+        ]
+
     def selects(self, call: Call, request: Any) -> bool:
         """Return whether the match selects a request, or at least one of its rows."""
         for condition in self._conditions:

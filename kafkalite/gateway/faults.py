@@ -40,6 +40,7 @@ from kafkalite.gateway.refusals import (
     report_refusal_of_request,
 )
 from kafkalite.gateway.steps import DisconnectError
+from kafkalite.gateway.true_errors import HANDLED_DESPITE, Refused, is_possible, make_true
 from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.ports.watchers import Watchers
 from kafkalite.protocol.api_keys import ApiKey
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from kafkalite.ports.clock import Timer
     from kafkalite.ports.entropy import Entropy
     from kafkalite.protocol.acl_operations import Entity
+    from kafkalite.protocol.error_codes import ErrorCode
     from kafkalite.protocol.message import Message
 
 MAX_FAULTS: Final = 100
@@ -222,9 +224,15 @@ class Faults:
                 raise FaultError(
                     f"match.{field} selects no request: requests of {api_name(api)} have no {field}"
                 )
-        if rule.action.error is not None and not row(api).errors:
+        code = rule.action.error
+        if code is not None and not row(api).errors:
             raise FaultError(
                 f"action.error: the response of {api_name(api)} has no field for an error"
+            )
+        if code is not None and not (rule.action.force or is_possible(code, api)):
+            raise FaultError(
+                f"action.error: Kafka never answers {api_name(api)} with {code.name}; add force to "
+                "do it all the same"
             )
         if not may_change_answer(rule.action, api):
             field, place = (
@@ -433,23 +441,8 @@ class _FaultyHandler:
     def _apply_action(self, fault: _Fault, selection: Selection, call: Call, request: Any) -> Any:
         """Perform the action of a fault after its delay."""
         action = fault.rule.action
-        name = api_name(self._key)
         if action.error is not None:
-            text = f"{name} refused by fault {fault.id} ({action.error.name})"
-            if selection.has_rows:
-                rows_text = f"{text} for {selection.rows_text}"
-                error = KafkaError(action.error, None, {"rule": RULE, RULE: fault.id}, rows_text)
-                if (answer := self._refuse_rows(error, selection, call, request)) is not _REFUSED:
-                    return answer
-            if self._key is _PRODUCE and not request.acks:
-                # With acks=0 no answer can carry the error, so Kafka closes the connection.
-                self._record_disconnection(fault, call, request, text)
-                raise DisconnectError(text)
-            error = KafkaError(action.error, None, {"rule": RULE, RULE: fault.id}, text)
-            for kind, attribute, subject in self._subjects(request):
-                if subject != getattr(request, attribute, None):  # the gateway reports that id
-                    report_refusal(call, name, subject, error, request, kind=kind)
-            raise error
+            return self._refuse(fault, action.error, selection, call, request)
         if action.throttle_ms or action.answer is not None:
             return self._change_answer(fault, call, request)
         if action.disconnect is None:
@@ -470,6 +463,41 @@ class _FaultyHandler:
         self._record(fault, call, request, REFUSED, text)
         return alter_bytes(action.answer, self._handler, call, request, text)
 
+    def _refuse(
+        self, fault: _Fault, code: ErrorCode, selection: Selection, call: Call, request: Any
+    ) -> Any:
+        """Return the answer with an error in the selected rows, or raise the error of the request.
+
+        The error is made true before, unless the fault only answers.
+        """
+        name = api_name(self._key)
+        text = f"{name} refused by fault {fault.id} ({code.name})"
+        is_true = not fault.rule.action.only_answer
+        is_handled = is_true and self._key in HANDLED_DESPITE.get(code, ())
+        refused = Refused(self._key, call, request, selection, f"{RULE} {fault.id}")
+        establish = partial(make_true, code, refused) if is_true else _do_nothing
+        if selection.has_rows:
+            rows_text = f"{text} for {selection.rows_text}"
+            error = KafkaError(code, None, {"rule": RULE, RULE: fault.id}, rows_text)
+            answer = self._refuse_rows(error, refused, establish, is_handled=is_handled)
+            if answer is not _REFUSED:
+                return answer
+        else:
+            establish()
+        if self._key is _PRODUCE and not request.acks:
+            # With acks=0 no answer can carry the error, so Kafka closes the connection.
+            self._record_disconnection(fault, call, request, text)
+            if is_handled:
+                return self._unanswered(call, request, text)
+            raise DisconnectError(text)
+        error = KafkaError(code, None, {"rule": RULE, RULE: fault.id}, text)
+        for kind, attribute, subject in self._subjects(request):
+            if subject != getattr(request, attribute, None):  # the gateway reports that id
+                report_refusal(call, name, subject, error, request, kind=kind)
+        if is_handled:
+            return chain(self._handler(call, request), partial(_raise, error))
+        raise error
+
     def _handle_or_lose(self, action: Action, call: Call, request: Any) -> Any:
         """Handle a request, once or twice, and return the answer, if it is not lost."""
         if action.lost is Lost.REQUEST:
@@ -488,25 +516,38 @@ class _FaultyHandler:
         return Waiting(on_abandon=answer.abandon if isinstance(answer, Waiting) else None)
 
     def _refuse_rows(
-        self, error: KafkaError, selection: Selection, call: Call, request: Any
+        self,
+        error: KafkaError,
+        refused: Refused,
+        establish: Callable[[], None],
+        *,
+        is_handled: bool,
     ) -> Any:
-        """Return the answer with an error in the selected rows; _REFUSED if it needs no handler."""
-        key = self._key
+        """Return the answer with an error in the selected rows; _REFUSED if it needs no handler.
+
+        Calls `establish` when the rows are known. With `is_handled`, they are handled as well.
+        """
+        key, call, request, selection, _ = refused
         if key in _READ_WITH_SESSIONS:
+            establish()
             self._report_rows(error, selection, call, request)
             return self._handler(call.with_row_fault(selection.row_fault(error.code)), request)
         split = selection.split(call, request, error)
+        establish()
         if not split.has_rows and selection.stands_for_request:
             return _REFUSED
         self._report_rows(error, selection, call, request)
+        handled = request if is_handled else split.request
         if key is _PRODUCE and not request.acks:
             # As in Kafka, the other partitions are written, and the connection is closed.
-            return self._unanswered(call, split.request, error.explanation or "")
+            return self._unanswered(call, handled, error.explanation or "")
+        if is_handled:
+            return chain(self._handler(call, request), split.replace)
         # In the oldest Metadata requests, an empty list means all topics.
-        is_handled = key in _ANSWERED_WITHOUT_ROWS and not getattr(
+        needs_handler = key in _ANSWERED_WITHOUT_ROWS and not getattr(
             call.era, "empty_means_all", False
         )
-        return split.answer(partial(self._handler, call), is_handled_without_rows=is_handled)
+        return split.answer(partial(self._handler, call), is_handled_without_rows=needs_handler)
 
     def _refusal_or_answer(self, call: Call, request: object) -> Any:
         """Return the answer that no client gets, or the KafkaError that refuses the request."""
@@ -559,6 +600,16 @@ class _FaultyHandler:
                 _MAX_EVENTS_PER_REQUEST,
             ):
                 yield kind, attribute, subject
+
+
+def _do_nothing() -> None:
+    """Do nothing: the error is the answer only."""
+
+
+def _raise(error: KafkaError, answer: object) -> Any:
+    """Refuse a request that was handled."""
+    del answer
+    raise error
 
 
 def _with_repetition(answer: Any, repeat: Callable[[], Any]) -> Any:

@@ -30,12 +30,13 @@ from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey,
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinator.contract import CoordinatorRecord
     from kafkalite.groups.classic.member import Caller
-    from kafkalite.groups.group import Group, GroupId
+    from kafkalite.groups.group import Group, GroupId, MemberId
+    from kafkalite.groups.modern.events import Departure
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.ports.entropy import Entropy
     from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
@@ -192,7 +193,7 @@ class GroupShard:
             return self.classic.leave(request, now_ms)
         return self.consumer.leave_group(group, request, now_ms)
 
-    # Reset of the broker
+    # Removal of members by resets, faults and commands
 
     def remove_members(self, group_id: GroupId, now_ms: int, limit: int) -> CoordinatorResult[bool]:
         """Remove at most `limit` members of a group, because the broker is reset.
@@ -207,13 +208,33 @@ class GroupShard:
         self.directory.record_reset(group_id)
         assert isinstance(group, ConsumerGroup | ShareGroup | StreamsGroup)
         member_ids = tuple(islice(group.members, limit))
-        if isinstance(group, ConsumerGroup):
-            removed = self.consumer.remove_members(group, member_ids, RESET, now_ms)
-        elif isinstance(group, ShareGroup):
-            removed = self.share.remove_members(group, member_ids, RESET, now_ms)
-        else:
-            removed = self.streams.remove_members(group, member_ids, RESET, now_ms)
+        removed = self._remove_modern_members(group, member_ids, RESET, now_ms)
         return with_response(removed, response=len(member_ids) < len(group.members))
+
+    def expel_members(
+        self, group_id: GroupId, member_ids: Collection[MemberId], departure: Departure, now_ms: int
+    ) -> CoordinatorResult[Sequence[MemberId]]:
+        """Remove those of these members that a group has; the response has their ids.
+
+        The others rebalance, as after the end of a session.
+        """
+        group = self.directory.groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            return self.classic.expel_members(group, member_ids, *departure, now_ms)
+        known = () if group is None else [each for each in member_ids if each in group.members]
+        if group is None or not known:
+            return CoordinatorResult(())
+        return with_response(self._remove_modern_members(group, known, departure, now_ms), known)
+
+    def _remove_modern_members(
+        self, group: Group, member_ids: Collection[MemberId], departure: Departure, now_ms: int
+    ) -> CoordinatorResult[None]:
+        if isinstance(group, ConsumerGroup):
+            return self.consumer.remove_members(group, member_ids, departure, now_ms)
+        if isinstance(group, ShareGroup):
+            return self.share.remove_members(group, member_ids, departure, now_ms)
+        assert isinstance(group, StreamsGroup)
+        return self.streams.remove_members(group, member_ids, departure, now_ms)
 
     # Queries
 

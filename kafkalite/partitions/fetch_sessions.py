@@ -249,6 +249,13 @@ class FetchSessions:
         session = self._sessions.get(session_id)
         return [] if session is None else list(session.requested)
 
+    def offsets_of(self, session_id: int) -> list[tuple[str | bytes, int, int]]:
+        """Return the partitions of a session as `partitions_of` does, with their offsets."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            return []
+        return [(*key, each.fetch_offset) for key, each in session.requested.items()]
+
     def begin(
         self,
         session_id: int,

@@ -102,6 +102,14 @@ class SplitRequest(NamedTuple):
 
         return chain(handle(self.request), merge)
 
+    def replace(self, response: Any) -> Any:
+        """Return a response to all rows, with the answers to the refused rows in their places."""
+        level = _described(self.key).level
+        assert level is not None
+        answers = level.without(getattr(response, level.answered), self.refused)
+        others = with_fields(response, **{level.answered: answers})
+        return self.merge(others, Position.REQUESTED)
+
     def _empty_response(self) -> Any:
         """Return a response without rows and without an error."""
         described = _described(self.key)
@@ -271,6 +279,21 @@ class _Level(NamedTuple):
             inside = inner.merge(getattr(merged[position], name), getattr(each, name))
             merged[position] = with_fields(merged[position], **{name: inside})
         return merged
+
+    def without(self, answers: Sequence[Any], removed: Sequence[Any]) -> list[Any]:
+        """Return answers without those to the same rows as `removed`, or inside them."""
+        by_identity = {self._identity(each): each for each in removed}
+        inner, remaining = self.inner, []
+        for each in answers:
+            other = by_identity.get(self._identity(each))
+            if other is None:
+                remaining.append(each)
+            elif inner is not None and not self.fields.code:
+                name = inner.answered
+                inside = inner.without(getattr(each, name), getattr(other, name))
+                if inside:
+                    remaining.append(with_fields(each, **{name: inside}))
+        return remaining
 
     def sort(self, answers: Sequence[Any], rows: Sequence[Any]) -> list[Any]:
         """Return answers in the order of the rows, and those inside them in the same way."""

@@ -35,6 +35,7 @@ from kafkalite.testing.client_settings import (
 )
 from kafkalite.testing.data import BrokerData
 from kafkalite.testing.identity_options import identity_options
+from kafkalite.testing.incidents import BrokerIncidents
 from kafkalite.testing.token_providers import OAuthLogin, token_login
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ N = TypeVar("N", int, int | None)
 _SHUTDOWN_GRACE_S = 0.2
 
 
-class Broker(BrokerData):
+class Broker(BrokerData, BrokerIncidents):
     """A Kafka cluster for the duration of a `with` or `async with` block.
 
     It listens on 127.0.0.1. Its data is removed at the end unless `data_directory` is given. An

@@ -118,8 +118,10 @@ class BrokerFaults:
         selected requests the fault fires. `error`, `delay_ms`, `delay_max_ms`,
         `delay_deviation_ms`, `hold`, `late`, `disconnect`, `lost`, `twice`, `answer` and
         `throttle_ms` define the effect. An error of a fault with `group`, `topic`, `partition` or
-        `transactional_id` affects only the rows of a request that match. Raises ValueError, with
-        one sentence, for an invalid fault.
+        `transactional_id` affects only the rows of a request that match. Errors about members,
+        producers, coordinators and leaders are made true in the broker before, unless
+        `only_answer`; `force` admits errors that Kafka never returns for the API. Raises
+        ValueError, with one sentence, for an invalid fault.
         """
         rule = rule_of(fields)
         state = self._perform(AddFault(rule.match, rule.trigger, rule.action))

@@ -7,6 +7,7 @@ transaction.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import Event
@@ -19,7 +20,7 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.transactions.transaction_records import TransactionSerde, written_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinator.active_shard import ActiveShard
@@ -86,10 +87,20 @@ class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
         Intents of loading shards are handed over when all are loaded, because carrying them out
         needs the other shards.
         """
+        with self._intents_after_loading():
+            super().set_leaders(leaders)
+
+    def reload(self, partition: int) -> None:
+        """Drop the shard of a partition and load it again; see CoordinatorRuntime.reload."""
+        with self._intents_after_loading():
+            super().reload(partition)
+
+    @contextmanager
+    def _intents_after_loading(self) -> Iterator[None]:
         pending_intents: list[object] = []
         self._loading_intents = pending_intents
         try:
-            super().set_leaders(leaders)
+            yield
         finally:
             self._loading_intents = None
             for intent in pending_intents:

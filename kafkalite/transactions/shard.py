@@ -203,6 +203,50 @@ class TransactionShard:
             None, [transaction_record(complete_transaction(transaction, now_ms))]
         )
 
+    def fence(
+        self, transactional_id: str, cause: str, now_ms: int
+    ) -> CoordinatorResult[ProducerIdAndEpoch]:
+        """Give an id its next epoch, as for a new producer; an open transaction is aborted.
+
+        The response is the producer with this epoch, which no client has. `cause` names what
+        fences. Raises KafkaError TRANSACTIONAL_ID_NOT_FOUND, and CONCURRENT_TRANSACTIONS while
+        markers are being written.
+        """
+        transaction = self.describe(transactional_id)
+        check_producer(transaction, None)
+        if transaction.state is TransactionState.ONGOING:
+            fenced = self._registry.abort_and_fence(transaction, now_ms)
+            intents, timers = [markers_of(fenced)], []
+        else:
+            fenced = initialize_producer(
+                transaction,
+                transaction.timeout_ms,
+                None,
+                self._registry.generate_producer_id,
+                now_ms,
+            )
+            intents, timers = [], self._expiration.schedule_removal(now_ms)
+        event = Event(
+            transactional_id,
+            "fenced",
+            f"producer {transaction.producer_id} of id {transactional_id} fenced at epoch "
+            f"{transaction.producer_epoch}: by {cause}",
+            {
+                "rule": "incident",
+                "producer_id": transaction.producer_id,
+                "fenced_epoch": transaction.producer_epoch,
+                "epoch": fenced.producer_epoch,
+            },
+            Entity.TRANSACTIONAL_ID,
+        )
+        return CoordinatorResult(
+            fenced.producer,
+            [transaction_record(fenced)],
+            timers=timers,
+            events=[event],
+            intents=intents,
+        )
+
     def reset(self, transactional_id: str, now_ms: int) -> CoordinatorResult[bool]:
         """Remove an id because the broker is reset; an open transaction is aborted before.
 

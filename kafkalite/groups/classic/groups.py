@@ -36,7 +36,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkalite.coordinator.contract import CoordinatorRecord
     from kafkalite.groups.classic.decision import Undo
@@ -238,16 +238,7 @@ class ClassicGroups:
         decision = DecisionBuilder(now_ms)
         soft = group.soft
         removed_ids = list(islice(chain(soft.pending_joins, soft.members), limit))
-        for member_id in removed_ids:
-            member = soft.members.get(member_id)
-            if member is None:
-                soft.remove(member_id)
-                sessions.cancel_timer(decision, group.group_id, member_id)
-                continue
-            rebalance.remove_member(decision, group, member)
-            text = f"member {member_id} removed: {reason}, {member.client}"
-            facts = {"member_id": member_id, **member.client_facts()}
-            decision.add_event(group.group_id, kind, text, **facts)
+        _remove_members(decision, group, removed_ids, kind, reason)
         if soft.pending_joins or soft.members:
             return self._result(decision, response=True)
         if soft.state is ClassicState.PREPARING_REBALANCE:
@@ -256,6 +247,52 @@ class ClassicGroups:
             why = RebalanceReason(kind, reason, removed_ids)
             rebalance.prepare(decision, group, self._directory.config, why)
         return self._result(decision, response=False)
+
+    def expel_members(
+        self,
+        group: ClassicGroup,
+        member_ids: Collection[MemberId],
+        kind: str,
+        reason: str,
+        now_ms: int,
+    ) -> CoordinatorResult[Sequence[MemberId]]:
+        """Remove members and pending member ids that the group has; the response has their ids.
+
+        The others rebalance, as after the end of a session.
+        """
+        decision = DecisionBuilder(now_ms)
+        soft = group.soft
+        known = [each for each in member_ids if each in soft.members or each in soft.pending_joins]
+        _remove_members(decision, group, known, kind, reason)
+        if known and soft.state is ClassicState.PREPARING_REBALANCE:
+            rebalance.complete_join_if_all_joined(decision, group)
+        elif known:
+            self._rebalance_without(decision, group, RebalanceReason(kind, reason, known))
+        return self._result(decision, known)
+
+    def begin_rebalance(
+        self, group: ClassicGroup, reason: RebalanceReason, now_ms: int, *, skips_generation: bool
+    ) -> CoordinatorResult[bool]:
+        """Let the members of a group join again; the response is whether it has members.
+
+        With `skips_generation`, the generation is a later one already, as if all members had joined
+        it, and another rebalance had begun before they learned that.
+        """
+        decision = DecisionBuilder(now_ms)
+        soft = group.soft
+        if not soft.members:
+            return decision.result(response=False)
+        generation_id = soft.generation_id
+        if soft.state is not ClassicState.PREPARING_REBALANCE:
+            rebalance.prepare(decision, group, self._directory.config, reason)
+        if skips_generation and soft.generation_id == generation_id:
+            soft.skip_generation()
+            text = f"generation {soft.generation_id} of group {group.group_id} ends before its "
+            facts = {"generation": soft.generation_id, "rule": reason.rule}
+            decision.add_event(
+                group.group_id, "generation", f"{text}members know it: {reason.text}", **facts
+            )
+        return self._result(decision, response=True)
 
     def _rebalance_without(
         self, decision: DecisionBuilder, group: ClassicGroup, reason: RebalanceReason
@@ -460,6 +497,30 @@ class ClassicGroups:
 
 _MAX_QUOTED_CHARACTERS = 200
 """The maximum length of a client's reason in an event."""
+
+
+def _remove_members(
+    decision: DecisionBuilder,
+    group: ClassicGroup,
+    member_ids: Collection[MemberId],
+    kind: str,
+    reason: str,
+) -> None:
+    """Remove members and pending member ids, and answer their waiting requests.
+
+    The caller rebalances. `kind` and `reason` are those of the events.
+    """
+    soft = group.soft
+    for member_id in member_ids:
+        member = soft.members.get(member_id)
+        if member is None:
+            soft.remove(member_id)
+            sessions.cancel_timer(decision, group.group_id, member_id)
+            continue
+        rebalance.remove_member(decision, group, member)
+        text = f"member {member_id} removed: {reason}, {member.client}"
+        facts = {"member_id": member_id, **member.client_facts()}
+        decision.add_event(group.group_id, kind, text, **facts)
 
 
 def _remove_leaving_member(

@@ -360,6 +360,11 @@ class Membership:
         self.pending_syncs.clear()
         self.subscribed_topics()
 
+    def skip_generation(self) -> None:
+        """Increment the generation during a rebalance: the next one begins after it."""
+        self.generation_id += 1
+        self.subscribed_topics()
+
     def elect_leader(self) -> bool:
         """Ensure that the leader is a member that has joined; False if no member has joined."""
         if self.leader_id is None:

@@ -48,7 +48,13 @@ class Served:
             **row,
         )
         self.gateway = Gateway({api.key: api}.get, lambda _, fault: self.faults.append(fault))
-        node = SimpleNamespace(history=self.history, clock=ManualClock(), image=MetadataImage())
+        image = MetadataImage()
+        node = SimpleNamespace(
+            history=self.history,
+            clock=ManualClock(),
+            image=image,
+            cluster=SimpleNamespace(metadata=SimpleNamespace(image=image)),
+        )
         self.context = ConnectionContext(
             node=cast("Node", node),
             listener="PLAINTEXT",
