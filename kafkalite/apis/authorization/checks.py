@@ -94,9 +94,11 @@ def refusal(
     operation: Operation,
     resource: Resource,
     name: str,
-    decision: Decision,
+    decision: Decision | None = None,
 ) -> KafkaError:
     """Return the error for a refused operation, with the ACL that denied it as a fact."""
+    if decision is None:
+        decision = permissions.decide(operation, resource, name)
     subject = permissions.subject
     facts: dict[str, object] = {
         "rule": ACL_RULE,
@@ -114,6 +116,15 @@ def refusal(
     return KafkaError(ERRORS[resource], facts=facts, explanation=explanation)
 
 
+def refusal_unless_allowed(
+    permissions: Permissions, operation: Operation, resource: Resource, name: str
+) -> KafkaError | None:
+    """Return the error for an operation if it is refused."""
+    if permissions.allows(operation, resource, name):
+        return None
+    return refusal(permissions, operation, resource, name)
+
+
 def check(
     permissions: Permissions,
     operation: Operation,
@@ -122,13 +133,10 @@ def check(
     message: str | None = None,
 ) -> None:
     """Raise the KafkaError of a refused operation."""
-    if permissions.allows(operation, resource, name):
-        return
-    error = refusal(
-        permissions, operation, resource, name, permissions.decide(operation, resource, name)
-    )
-    error.message = message
-    raise error
+    error = refusal_unless_allowed(permissions, operation, resource, name)
+    if error is not None:
+        error.message = message
+        raise error
 
 
 def report_refused_topics(call: Call, api: str, operation: Operation, names: Iterable[str]) -> None:
@@ -136,8 +144,7 @@ def report_refused_topics(call: Call, api: str, operation: Operation, names: Ite
     permissions = call.permissions
     assert permissions is not None
     for name in islice(names, MAX_REPORTED):
-        decision = permissions.decide(operation, Resource.TOPIC, name)
-        error = refusal(permissions, operation, Resource.TOPIC, name, decision)
+        error = refusal(permissions, operation, Resource.TOPIC, name)
         warn_about_denial(call, api, error)
         report_refusal(call, api, name, error, kind=Entity.TOPIC)
 

@@ -12,12 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.apis.authorization.checks import (
-    MAX_REPORTED,
     check,
     cluster_message,
     refusal,
+    refusal_unless_allowed,
 )
-from kafkalite.gateway.refusals import warn_about_denial
 from kafkalite.metadata.image import ResourceType
 from kafkalite.ports.turns import in_steps
 from kafkalite.ports.waiting import chain
@@ -41,14 +40,6 @@ if TYPE_CHECKING:
 _TOPIC_REFUSED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _GROUP_REFUSED: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _TRANSACTIONAL_ID_REFUSED: Final = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-
-
-def _refusal(
-    permissions: Permissions, operation: Operation, resource: Resource, name: str
-) -> KafkaError:
-    return refusal(
-        permissions, operation, resource, name, permissions.decide(operation, resource, name)
-    )
 
 
 # Refused rows
@@ -163,16 +154,10 @@ def find_coordinator(guard: Guard, call: Call, permissions: Permissions, request
     errors: dict[str, KafkaError] = {}
 
     def refusal_of(key: str) -> KafkaError | None:
-        if permissions.allows(Operation.DESCRIBE, resource, key):
-            return None
-        return errors.setdefault(key, _refusal(permissions, Operation.DESCRIBE, resource, key))
+        error = refusal_unless_allowed(permissions, Operation.DESCRIBE, resource, key)
+        return None if error is None else errors.setdefault(key, error)
 
-    return guard.serve_rows(
-        call,
-        request,
-        refusal_of,
-        report=lambda _: guard.report(call, request, list(errors.values()), resource),
-    )
+    return guard.serve_rows(call, request, refusal_of)
 
 
 def subscription(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
@@ -227,9 +212,11 @@ def _serve_offsets(
     groups = []
     for group in request.groups:
         requests_all = group.topics is None
-        if not permissions.allows(Operation.DESCRIBE, Resource.GROUP, group.group_id):
-            error = _refusal(permissions, Operation.DESCRIBE, Resource.GROUP, group.group_id)
-            guard.report(call, None, [error], Resource.GROUP)
+        error = refusal_unless_allowed(
+            permissions, Operation.DESCRIBE, Resource.GROUP, group.group_id
+        )
+        if error is not None:
+            guard.report(call, None, [error])
             split.append(_SplitGroup(requests_all, refused_group=api.refused_group(call, group)))
             continue
         allowed: list[Any] = []
@@ -338,7 +325,7 @@ def delete_topics(guard: Guard, call: Call, permissions: Permissions, request: A
         if is_by_name and may_describe and name not in image.topics:
             return None
         disclosed.append(name if is_by_name or may_describe else None)
-        error = _refusal(permissions, Operation.DELETE, Resource.TOPIC, name)
+        error = refusal(permissions, Operation.DELETE, Resource.TOPIC, name)
         error.message = error.code.message
         return error
 
@@ -346,13 +333,7 @@ def delete_topics(guard: Guard, call: Call, permissions: Permissions, request: A
         for row, name in zip(rows, disclosed, strict=True):
             row.name = name
 
-    return guard.serve_rows(
-        call,
-        request,
-        refusal_of,
-        report=lambda errors: guard.report(call, request, errors, Resource.TOPIC),
-        complete=disclose_names,
-    )
+    return guard.serve_rows(call, request, refusal_of, complete=disclose_names)
 
 
 # Delegation tokens
@@ -390,9 +371,7 @@ def _config_refusal(
 ) -> KafkaError | None:
     """Return the error of a resource whose settings the client may not use."""
     resource = _config_resource(requested.resource_type, requested.resource_name)
-    if resource is None or permissions.allows(operation, *resource):
-        return None
-    return _refusal(permissions, operation, *resource)
+    return None if resource is None else refusal_unless_allowed(permissions, operation, *resource)
 
 
 def describe_configs(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
@@ -403,10 +382,7 @@ def describe_configs(guard: Guard, call: Call, permissions: Permissions, request
     ):
         return guard.handler(call, request)
     return guard.serve_rows(
-        call,
-        request,
-        lambda each: _config_refusal(permissions, Operation.DESCRIBE_CONFIGS, each),
-        report=partial(_report_configs, guard, call, request),
+        call, request, partial(_config_refusal, permissions, Operation.DESCRIBE_CONFIGS)
     )
 
 
@@ -439,13 +415,7 @@ def alter_configs(guard: Guard, call: Call, permissions: Permissions, request: A
             if row.resource_type in without_text:
                 row.error_message = None
 
-    return guard.serve_rows(
-        call,
-        request,
-        refusal_of,
-        report=partial(_report_configs, guard, call, request),
-        complete=remove_texts,
-    )
+    return guard.serve_rows(call, request, refusal_of, complete=remove_texts)
 
 
 def alter_configs_at_controller(
@@ -472,20 +442,11 @@ def alter_configs_at_controller(
             return None
         return _config_refusal(permissions, Operation.ALTER_CONFIGS, each)
 
-    report = partial(_report_configs, guard, call, request)
-
     def serve_others(call: Call, request: Any) -> Any:
-        return guard.serve_rows(
-            call, request, refusal_of_other, position=Position.FIRST, report=report
-        )
+        return guard.serve_rows(call, request, refusal_of_other, position=Position.FIRST)
 
     return guard.serve_rows(
-        call,
-        request,
-        refusal_of_logger,
-        position=Position.LAST,
-        handler=serve_others,
-        report=report,
+        call, request, refusal_of_logger, position=Position.LAST, handler=serve_others
     )
 
 
@@ -498,14 +459,3 @@ def _is_invalid(call: Call, requested: Any) -> bool:
     except KafkaError:
         return True
     return False
-
-
-def _report_configs(guard: Guard, call: Call, request: Any, errors: Sequence[KafkaError]) -> None:
-    """Report refusals; settings of nodes have no history, so they are only logged."""
-    for error in errors[:MAX_REPORTED]:
-        if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            warn_about_denial(call, guard.api.name, error)
-    for resource, code in ((Resource.TOPIC, _TOPIC_REFUSED), (Resource.GROUP, _GROUP_REFUSED)):
-        refused = [error for error in errors if error.code is code]
-        if refused:
-            guard.report(call, request, refused, resource)

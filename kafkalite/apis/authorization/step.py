@@ -10,7 +10,7 @@ checks those that nodes forward to it, and those of its own clients, by the newe
 # ruff: noqa: ANN401 - requests and responses of any API
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -47,7 +47,7 @@ from kafkalite.security.acls import CLUSTER_NAME
 from kafkalite.security.permissions import PermissionsTable, permission_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafkalite.apis.authorization.checks import Check
     from kafkalite.apis.authorization.rules import RowPermission
@@ -59,11 +59,12 @@ if TYPE_CHECKING:
     from kafkalite.security.authorizer import AuthorizerSettings
     from kafkalite.security.permissions import Permissions
 
-_KINDS: Final = {
-    Resource.TOPIC: Entity.TOPIC,
-    Resource.GROUP: Entity.GROUP,
-    Resource.TRANSACTIONAL_ID: Entity.TRANSACTIONAL_ID,
+_KINDS: Final[Mapping[object, Entity]] = {
+    Resource.TOPIC.name: Entity.TOPIC,
+    Resource.GROUP.name: Entity.GROUP,
+    Resource.TRANSACTIONAL_ID.name: Entity.TRANSACTIONAL_ID,
 }
+"""Name of a type of resource → the entities with a history."""
 
 
 _DEFAULT_RULE: Final = Rule()
@@ -303,14 +304,13 @@ class Guard:
         *,
         position: Position | None = None,
         handler: Handler | None = None,
-        report: Callable[[Sequence[KafkaError]], None] | None = None,
         complete: Callable[[list[Any]], None] | None = None,
         is_called_without_rows: bool = True,
     ) -> Any:
         """Return the answer of a handler for some rows of a request, and refusals of the others.
 
-        `refusal_of` returns the refusal of a row, or None. `report` gets the refusals, and
-        `complete` the refused rows of the response.
+        `refusal_of` returns the refusal of a row, or None. `complete` gets the refused rows of the
+        response.
         """
         serve = self.handler if handler is None else handler
         errors: list[KafkaError] = []
@@ -322,10 +322,10 @@ class Guard:
             return error
 
         divided = split(self.api.key, request, 0, error_of)
-        if errors and report is not None:
-            report(errors)
-        if errors and complete is not None:
-            complete(divided.refused)
+        if errors:
+            self.report(call, request, errors)
+            if complete is not None:
+                complete(divided.refused)
         return divided.answer(
             partial(serve, call), position, is_handled_without_rows=is_called_without_rows
         )
@@ -363,21 +363,28 @@ class Guard:
             call,
             request,
             refusal_of,
-            report=lambda errors: self.report(call, request, errors, needed.resource),
             complete=None if self._complete is None else partial(self._complete, call),
             is_called_without_rows=rule.is_called_without_rows,
         )
 
-    def report(
-        self, call: Call, request: object, errors: Sequence[KafkaError], resource: Resource
-    ) -> None:
-        """Report refused elements under their names, and under the group of the request."""
-        kind = _KINDS[resource]
-        for error in errors[:MAX_REPORTED]:
-            name = "" if error.facts is None else str(error.facts["resource"])
-            warn_about_denial(call, self.api.name, error)
-            report_refusal(call, self.api.name, name, error, request, kind=kind)
-        report_refusal_of_request(call, self.api.name, errors[0], request)
+    def report(self, call: Call, request: object, errors: Iterable[KafkaError]) -> None:
+        """Report refused rows under their names, and under the group of the request.
+
+        The cluster has no history, so refusals for it are only logged.
+        """
+        by_resource = defaultdict[object, list[KafkaError]](list)
+        for error in dict.fromkeys(errors):
+            assert error.facts is not None
+            by_resource[error.facts["resource_type"]].append(error)
+        for resource, refused in by_resource.items():
+            kind = _KINDS.get(resource)
+            for error in refused[:MAX_REPORTED]:
+                warn_about_denial(call, self.api.name, error)
+                if kind is not None and error.facts is not None:
+                    name = str(error.facts["resource"])
+                    report_refusal(call, self.api.name, name, error, request, kind=kind)
+            if kind is not None:
+                report_refusal_of_request(call, self.api.name, refused[0], request)
 
 
 def _name_of(needed: RowPermission, call: Call, row: Any) -> str | None:
