@@ -49,6 +49,25 @@ def names_in_request(
     return tuple(names)
 
 
+class Details:
+    """What most exchanges do not have: long messages, and what happened to the request."""
+
+    __slots__ = (
+        "answer_bytes", "closing_reason", "fault", "long_request", "long_response", "refusals",
+        "request_bytes", "was_pending",
+    )  # fmt: skip
+
+    def __init__(self, request_bytes: int) -> None:
+        self.request_bytes = request_bytes
+        self.long_request: Any = None
+        self.answer_bytes = 0
+        self.long_response: Any = None
+        self.was_pending = False
+        self.refusals: list[Refusal] = []
+        self.fault: str | None = None
+        self.closing_reason: str | None = None
+
+
 class Exchange:
     """A request and its answer; it does not change any more when it has ended.
 
@@ -58,43 +77,27 @@ class Exchange:
     """
 
     __slots__ = (
-        "_answer", "_frame", "_long_request", "_long_response", "_observers", "answer_bytes",
-        "answered_ms", "client_id", "closing_reason", "context", "fault", "received_ms", "refusals",
-        "request_bytes", "was_pending",
+        "_observers", "answer", "answered_ms", "client_id", "context", "details", "frame",
+        "received_ms",
     )  # fmt: skip
 
     def __init__(
-        self,
-        observers: Observers,
-        context: ConnectionContext,
-        frame: bytes,
-        request_bytes: int,
-        received_ms: int,
+        self, observers: Observers, context: ConnectionContext, frame: bytes, received_ms: int
     ) -> None:
-        """`frame` has the header of the request, and the body unless the request is long."""
         self._observers = observers
-        self._frame = frame
-        self._long_request: Any = None
-        self._answer = b""
-        self._long_response: Any = None
         self.context = context
         """The connection, with node, listener and client."""
         self.client_id = context.client_id
-        self.request_bytes = request_bytes
+        self.frame = frame
+        """The request as bytes without its length; only the header if the request is long."""
         self.received_ms = received_ms
         """Time by the clock of the broker."""
         self.answered_ms: int | None = None
         """Time of the end by the clock of the broker; None while the answer is pending."""
-        self.answer_bytes = 0
-        """The size of the encoded response; 0 if the client gets none."""
-        self.was_pending = False
-        """Whether observers got this exchange before, without its answer."""
-        self.refusals: Sequence[Refusal] = ()
-        """Refusals of the request, and of parts of it, with explanations."""
-        self.fault: str | None = None
-        """The id of the fault that was applied."""
-        self.closing_reason: str | None = None
-        """The reason why the connection is closed instead of an answer."""
+        self.answer = b""
+        """The answer as bytes with its length; empty if it is long, or if there is none."""
+        self.details: Details | None = None
+        """What few exchanges have; None if this one has none of it."""
 
     @property
     def node(self) -> Node:
@@ -110,6 +113,36 @@ class Exchange:
     def is_long(self) -> bool:
         """Whether a message is longer than LONG_BYTES, so that its fields do not last."""
         return self.request_bytes > LONG_BYTES or self.answer_bytes > LONG_BYTES
+
+    @property
+    def request_bytes(self) -> int:
+        """The size of the request."""
+        return len(self.frame) if self.details is None else self.details.request_bytes
+
+    @property
+    def answer_bytes(self) -> int:
+        """The size of the encoded response; 0 if the client gets none."""
+        return len(self.answer) or (0 if self.details is None else self.details.answer_bytes)
+
+    @property
+    def was_pending(self) -> bool:
+        """Whether observers got this exchange before, without its answer."""
+        return self.details is not None and self.details.was_pending
+
+    @property
+    def refusals(self) -> Sequence[Refusal]:
+        """Refusals of the request, and of parts of it, with explanations."""
+        return () if self.details is None else self.details.refusals
+
+    @property
+    def fault(self) -> str | None:
+        """The id of the fault that was applied."""
+        return None if self.details is None else self.details.fault
+
+    @property
+    def closing_reason(self) -> str | None:
+        """The reason why the connection is closed instead of an answer."""
+        return None if self.details is None else self.details.closing_reason
 
     @property
     def api_key(self) -> int:
@@ -128,25 +161,25 @@ class Exchange:
 
     @property
     def _header(self) -> tuple[int, int, int]:
-        header: tuple[int, int, int] = _unpack_header(self._frame)
+        header: tuple[int, int, int] = _unpack_header(self.frame)
         return header
 
     @property
     def request(self) -> Any:
         """The decoded request in the structure of its version; None if it cannot be decoded."""
-        if self.request_bytes > LONG_BYTES:
-            return self._long_request
+        if self.details is not None and self.details.request_bytes > LONG_BYTES:
+            return self.details.long_request
         key, version, _ = self._header
-        return _decode(codec.request_parser, key, version, self._frame, _start_of_request)
+        return _decode(codec.request_parser, key, version, self.frame, _start_of_request)
 
     @property
     def response(self) -> Any:
         """The decoded response in the structure of `response_version`; None without a response."""
-        if self.answer_bytes > LONG_BYTES:
-            return self._long_response
+        if self.details is not None and self.details.answer_bytes > LONG_BYTES:
+            return self.details.long_response
         from kafkalite.capture.reading.messages import response_start  # noqa: PLC0415 - rarely used
 
-        content = self._answer[LENGTH_BYTES:]
+        content = self.answer[LENGTH_BYTES:]
         return _decode(
             codec.response_parser, self.api_key, self.response_version, content, response_start
         )
@@ -157,7 +190,7 @@ class Exchange:
         from kafkalite.capture.reading.messages import response_version  # noqa: PLC0415 - as above
 
         key, version, _ = self._header
-        return response_version(self._answer[LENGTH_BYTES:], key, version)
+        return response_version(self.answer[LENGTH_BYTES:], key, version)
 
     def names(self, entity: Entity) -> tuple[str, ...]:
         """Return the names of one kind in the request, each once; see `names_in_request`."""
@@ -184,15 +217,21 @@ class Exchange:
 
     def note_refusal(self, refusal: Refusal) -> None:
         """Add the refusal of the request, or of a part of it."""
-        if isinstance(self.refusals, list):
-            self.refusals.append(refusal)
-        else:
-            self.refusals = [refusal]
+        self._own_details().refusals.append(refusal)
+
+    def note_fault(self, fault_id: str) -> None:
+        """Set the fault that was applied."""
+        self._own_details().fault = fault_id
+
+    def note_long_request(self, size_bytes: int, request: Any) -> None:
+        """Set the size of a long request, and the decoded request."""
+        details = self._own_details()
+        details.request_bytes, details.long_request = size_bytes, request
 
     def wait(self) -> None:
         """Give the exchange to the observers without the answer, which is pending."""
         self._publish()
-        self.was_pending = True
+        self._own_details().was_pending = True
 
     def end(self, pieces: Pieces, answer_bytes: int, response: Any = None) -> None:
         """Give the exchange to the observers with the answer, whose bytes are `pieces`.
@@ -202,20 +241,28 @@ class Exchange:
         """
         if self.answered_ms is not None:
             return
-        self.answer_bytes = answer_bytes
         if answer_bytes > LONG_BYTES:
-            self._long_response = response
+            details = self._own_details()
+            details.answer_bytes, details.long_response = answer_bytes, response
         else:
-            self._answer = b"".join(pieces)
-        context = self.context
+            self.answer = b"".join(pieces)
+        context, received_ms = self.context, self.received_ms
         context.exchange = None
-        self.answered_ms = context.node.clock.now_ms()
+        now_ms = context.node.clock.now_ms()
+        # Usually they are equal, and one number needs less memory than two.
+        self.answered_ms = received_ms if now_ms == received_ms else now_ms
         self._publish()
 
     def close(self, reason: str) -> None:
         """Give the exchange to the observers with the reason why there is no answer."""
-        self.closing_reason = reason
-        self.end([], 0)
+        if self.answered_ms is None:
+            self._own_details().closing_reason = reason
+            self.end([], 0)
+
+    def _own_details(self) -> Details:
+        if self.details is None:
+            self.details = Details(len(self.frame))
+        return self.details
 
     def _publish(self) -> None:
         observers = self._observers
@@ -224,7 +271,8 @@ class Exchange:
                 observe(self)
             except Exception as error:  # noqa: BLE001 - a bug must not affect clients
                 observers.report_error(self.api_key, error)
-        self._long_request = self._long_response = None
+        if self.details is not None:
+            self.details.long_request = self.details.long_response = None
 
 
 def _decode(
@@ -277,8 +325,8 @@ class Observers:
         size = end - start
         is_long = size > LONG_BYTES
         frame = bytes(buffer[start : start + HEADER_BYTES if is_long else end])
-        exchange = Exchange(self, context, frame, size, context.node.clock.now_ms())
+        exchange = Exchange(self, context, frame, context.node.clock.now_ms())
         if is_long:
-            exchange._long_request = request  # noqa: SLF001 - a part of its construction
+            exchange.note_long_request(size, request)
         context.exchange = exchange
         return exchange

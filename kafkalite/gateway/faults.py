@@ -365,7 +365,7 @@ class _FaultyHandler:
         self, fault: _Fault, selection: Selection, call: Call, request: Any
     ) -> Any:
         if call.context.exchange is not None:
-            call.context.exchange.fault = fault.id
+            call.context.exchange.note_fault(fault.id)
         if fault.rule.action.waits:
             # The records of a Produce are views of the shared receive buffer.
             copy_views(request)
@@ -379,7 +379,7 @@ class _FaultyHandler:
         if corrupted is response or not fault.fires(self._shared.entropy):
             return response
         if call.context.exchange is not None:
-            call.context.exchange.fault = fault.id
+            call.context.exchange.note_fault(fault.id)
         return corrupted
 
     def _delay(self, fault: _Fault, selection: Selection, call: Call, request: Any) -> Waiting[Any]:

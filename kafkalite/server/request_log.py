@@ -99,22 +99,22 @@ class RequestLog:
 
     def observe(self, exchange: Exchange) -> None:
         """Add an exchange, or the answer to one whose answer was pending."""
-        request_bytes, answer_bytes = exchange.request_bytes, exchange.answer_bytes
         if exchange.answered_ms is None:
             self._pending[exchange] = _Copy(exchange) if exchange.is_long else None
-            self._bytes += request_bytes
-        else:
-            if exchange.was_pending or request_bytes > LONG_BYTES or answer_bytes > LONG_BYTES:
-                self._complete(exchange)
+            self._bytes += exchange.request_bytes
+            self._remove_oldest()
+        elif exchange.details is not None:
+            self._complete(exchange)
             self._ended.append(exchange)
             self.last_number += 1
-            self._bytes += request_bytes + answer_bytes
-        if (
-            len(self._ended) > self.limit
-            or len(self._pending) > self.limit
-            or self._bytes > MAX_LOGGED_BYTES
-        ):
+            self._bytes += exchange.request_bytes + exchange.answer_bytes
             self._remove_oldest()
+        else:  # for speed: as above
+            self._ended.append(exchange)
+            self.last_number += 1
+            self._bytes += len(exchange.frame) + len(exchange.answer)
+            if len(self._ended) > self.limit or self._bytes > MAX_LOGGED_BYTES:
+                self._remove_oldest()
         self.watchers.notify()
 
     def _complete(self, exchange: Exchange) -> None:
@@ -133,8 +133,11 @@ class RequestLog:
         ended, pending = self._ended, self._pending
         while len(ended) > self.limit or (self._bytes > MAX_LOGGED_BYTES and len(ended) > 1):
             oldest = ended.popleft()
-            self._copies.pop(oldest, None)
-            self._bytes -= oldest.request_bytes + oldest.answer_bytes
+            if oldest.details is None:
+                self._bytes -= len(oldest.frame) + len(oldest.answer)
+            else:
+                self._bytes -= oldest.request_bytes + oldest.answer_bytes
+                self._copies.pop(oldest, None)
         while len(pending) > self.limit or (self._bytes > MAX_LOGGED_BYTES and len(pending) > 1):
             oldest, _ = pending.popitem(last=False)
             self._bytes -= oldest.request_bytes

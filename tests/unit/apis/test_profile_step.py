@@ -17,7 +17,7 @@ from kafkalite.config.definitions import value_to_text
 from kafkalite.config.profiles import PROFILES, Kind, Profile, Row
 from kafkalite.config.releases import emulated_release
 from kafkalite.gateway.call import Call, ConnectionContext
-from kafkalite.gateway.exchanges import Exchange, Observers
+from kafkalite.gateway.exchanges import Details, Exchange, Observers
 from kafkalite.gateway.steps import DisconnectError
 from kafkalite.metadata.image import ResourceType
 from kafkalite.protocol._generated.messages.alter_configs import AlterConfigsRequest
@@ -77,8 +77,10 @@ class Service:
             client_host="/10.0.0.1",
             sender=node if self.is_between_nodes else None,
         )
-        exchange = context.exchange = Exchange(Observers((), report_no_error), context, b"", 0, 0)
-        exchange.refusals = self.refusals
+        exchange = Exchange(Observers((), report_no_error), context, b"", 0)
+        exchange.details = Details(0)
+        exchange.details.refusals = self.refusals
+        context.exchange = exchange
         return Call(context)
 
     def pass_to_stub(self, api_name: str, request: Any, node: Node | None = None) -> Any:

@@ -33,7 +33,7 @@ def test_requests_are_numbered_in_the_order_in_which_they_end() -> None:
     log = RequestLog()
     waiting = pending_exchange(HeartbeatRequest(group_id="first"), 4)
     log.observe(waiting)
-    waiting.was_pending = True
+    waiting.wait()
     log.observe(beat("second"))
     assert [(each.number, each.names(Entity.GROUP)) for each in log.after(0)] == [(1, ("second",))]
     (pending,) = log.pending()
@@ -79,7 +79,7 @@ def test_pending_requests_count_and_leave_a_full_log_last(monkeypatch: pytest.Mo
     log.observe(second)
     assert [each.number for each in log.after(0)] == [2]
     assert [each.names(Entity.GROUP) for each in log.pending()] == [("g2",)]
-    pending[2].was_pending = True
+    pending[2].wait()
     log.observe(end(pending[2], HeartbeatResponse()))
     assert [each.number for each in log.after(0)] == [2, 3]
     assert log.pending() == []

@@ -96,7 +96,7 @@ async def test_a_request_has_the_reasons_of_its_refusals() -> None:
     exchange = ended_exchange(HeartbeatRequest(group_id="g"), 4, response)
     error = KafkaError(ErrorCode.ILLEGAL_GENERATION, explanation="generation 1 has ended")
     exchange.note_refusal(Refusal("Heartbeat", "g", error))
-    exchange.fault = "f1"
+    exchange.note_fault("f1")
     running = broker()
     running.request_log.observe(exchange)
     (logged,) = running.request_log.after(0)
@@ -184,7 +184,7 @@ async def test_a_request_that_ends_is_counted_once() -> None:
     running = broker()
     pending = pending_exchange(HeartbeatRequest(group_id="a"), 4)
     running.request_log.observe(pending)
-    pending.was_pending = True
+    pending.wait()
     waiting = asyncio.create_task(
         expectation(group="a", at_least=2, within_ms=60_000).perform(running)
     )
