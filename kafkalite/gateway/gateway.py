@@ -556,6 +556,8 @@ class Gateway:
         out[first_piece] = header = route.pack_header(body_bytes, correlation_id)
         size = len(header) + body_bytes
         if exchange is not None:
+            if size <= _MAX_BYTES_WITHOUT_PAUSES:
+                out[first_piece:] = (b"".join(out[first_piece:]),)  # for the exchange, and to send
             exchange.end(out[first_piece:], size, answer)
         return size
 

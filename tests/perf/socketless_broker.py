@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kafkalite.coordinator.active_shard import ActiveShard
+    from kafkalite.gateway.exchanges import Observer
     from kafkalite.groups.shard import GroupShard
     from kafkalite.protocol.message import Message
     from kafkalite.wire.session import Pieces
@@ -99,6 +100,10 @@ class SocketlessBroker:
             return b"".join(out)
 
         return answer
+
+    def subscribe(self, observer: Observer) -> None:
+        """Give the exchange of each request to an observer."""
+        self._gateway.subscribe(observer)
 
     def reload_groups(self) -> None:
         """Let the group coordinator reload its log, as after a restart."""

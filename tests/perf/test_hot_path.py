@@ -1,4 +1,4 @@
-"""The number of function calls per request without a transaction.
+"""The number of function calls per request without a transaction, and of the log of requests.
 
 CPU time depends on the load of the machine; the number of Python function calls does not.
 Transactions must add no calls, so the limits are slightly above the numbers without them.
@@ -16,12 +16,13 @@ from kafkalite.protocol._generated.messages.create_topics import CreateTopicsReq
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.server.request_log import RequestLog
 from tests.conformance.batches import batch
 from tests.perf.pipeline import frame
 from tests.perf.socketless_broker import SocketlessBroker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 _TOPIC = "plain"
@@ -55,15 +56,8 @@ def commit(number: int) -> bytes:
     )
 
 
-@pytest.mark.parametrize(("make", "budget"), [(produce, 122), (fetch, 132), (commit, 176)])
-def test_a_plain_request_stays_within_its_number_of_calls(
-    make: Callable[[int], bytes], budget: int, tmp_path: Path
-) -> None:
-    broker = SocketlessBroker(str(tmp_path))
-    topic = CreateTopicsRequest.CreatableTopic(name=_TOPIC, num_partitions=1, replication_factor=1)
-    broker.call(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 5)
-    for number in range(_WARM_UP_COUNT + _MEASURED_COUNT):
-        broker.serve(produce(number))
+def calls_per_request(broker: SocketlessBroker, make: Callable[[int], bytes]) -> float:
+    """Return the number of calls of a request after many others."""
     frames = [make(number) for number in range(_WARM_UP_COUNT + _MEASURED_COUNT)]
     for request in frames[:_WARM_UP_COUNT]:
         broker.serve(request)
@@ -72,5 +66,31 @@ def test_a_plain_request_stays_within_its_number_of_calls(
     for request in frames[_WARM_UP_COUNT:]:
         broker.serve(request)
     profile.disable()
+    calls: int = pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
+    return calls / _MEASURED_COUNT
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[SocketlessBroker]:
+    broker = SocketlessBroker(str(tmp_path))
+    topic = CreateTopicsRequest.CreatableTopic(name=_TOPIC, num_partitions=1, replication_factor=1)
+    broker.call(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 5)
+    for number in range(_WARM_UP_COUNT + _MEASURED_COUNT):
+        broker.serve(produce(number))
+    yield broker
     broker.close()
-    assert pstats.Stats(profile).total_calls / _MEASURED_COUNT < budget  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("make", "budget"), [(produce, 122), (fetch, 132), (commit, 176)])
+def test_a_plain_request_stays_within_its_number_of_calls(
+    make: Callable[[int], bytes], budget: int, broker: SocketlessBroker
+) -> None:
+    assert calls_per_request(broker, make) < budget
+
+
+def test_the_log_of_requests_adds_few_calls(broker: SocketlessBroker) -> None:
+    plain = calls_per_request(broker, commit)
+    log = RequestLog(_WARM_UP_COUNT)
+    broker.subscribe(log.observe)
+    assert calls_per_request(broker, commit) < plain + 23
+    assert log.last_number == _WARM_UP_COUNT + _MEASURED_COUNT
