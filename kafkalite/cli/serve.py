@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalite.capture.recording.recorder import Recorder
+    from kafkalite.control.scenario import Scenario
     from kafkalite.control.server import ControlServer
     from kafkalite.lab.replay.standin.preparation import PreparedCapture
     from kafkalite.server.broker import Broker
@@ -69,6 +70,8 @@ def run_broker(
         arguments.topic = [*arguments.topic, *prepared.topic_options]
     stand_in = None if prepared is None else describe_stand_in(arguments)
 
+    scenario = scenario_from(arguments)
+
     def report_ready(broker: Broker, control: ControlServer | None) -> None:
         print_ready(broker, control, stand_in=stand_in)
         if more_ready_lines is not None:
@@ -78,18 +81,32 @@ def run_broker(
         for step in (prepare, None if prepared is None else prepared.prepare):
             if step is not None:
                 step(broker)
+        if scenario is not None:
+            scenario.install(broker)
 
+    settings, clock = process.settings_from(arguments, log), arguments.clock
+    if scenario is not None:
+        settings, clock = scenario.settings(settings), scenario.clock_mode(clock)
     is_clean = process.run(
-        process.settings_from(arguments, log),
+        settings,
         log,
         report_ready,
         control=process.control_options_from(arguments),
-        clock=arguments.clock,
+        clock=clock,
         oidc=process.oidc_from(arguments),
         start_recording=_recording_starter(arguments, log),
         prepare=prepare_broker,
     )
     exit_immediately(0 if is_clean else FAILED_STATUS)
+
+
+def scenario_from(arguments: Namespace) -> Scenario | None:
+    """Return the scenario of `--scenario`, if any; raises SettingsError."""
+    if arguments.scenario is None:
+        return None
+    from kafkalite.control.scenario import read_scenario  # noqa: PLC0415 - rarely used
+
+    return read_scenario(arguments.scenario)
 
 
 def _recording_starter(

@@ -305,6 +305,15 @@ PROPERTIES: Final = Option(
     "FILE",
     variable=Variable("KAFKALITE_PROPERTIES", "/etc/kafkalite.properties"),
 )
+SCENARIO: Final = Option(
+    _DATA_SECTION,
+    "--scenario",
+    "begin with the topics, settings, clock, seed, faults and links of this YAML file; other "
+    "options have precedence",
+    "FILE",
+    keyword=Keyword("scenario", is_for_fixtures=False),
+    variable=Variable("KAFKALITE_SCENARIO", "/etc/scenario.yaml"),
+)
 AS_VERSION: Final = Option(
     _DATA_SECTION,
     "--as-version",
@@ -526,6 +535,7 @@ OPTIONS: Final = (
     CONFIG,
     NODE_CONFIG,
     PROPERTIES,
+    SCENARIO,
     AS_VERSION,
     DEFAULTS,
     USER,

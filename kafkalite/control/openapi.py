@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import MISSING, is_dataclass
 from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 
@@ -19,6 +20,7 @@ Json = dict[str, Any]
 
 _TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _NO_ABOUT: Final = About("")
+_REFERENCE: Final = "#/components/schemas/"
 _ERROR: Final = {
     "description": "The error in one sentence.",
     "content": {
@@ -57,6 +59,19 @@ def openapi_document() -> Json:
         },
         "security": [{"token": []}, {}],
     }
+
+
+def json_schema(kind: type) -> Json:
+    """Return the JSON Schema of a dataclass, whose other dataclasses are in `$defs`."""
+    kinds: dict[str, type] = {}
+    schema = _object_schema(kind, fields_of(kind), kinds)
+    definitions: Json = {}
+    while missing := kinds.keys() - definitions.keys():
+        for name in sorted(missing):
+            definitions[name] = _object_schema(kinds[name], fields_of(kinds[name]), kinds)
+    text = json.dumps({**schema, "$defs": dict(sorted(definitions.items()))})
+    document: Json = json.loads(text.replace(_REFERENCE, "#/$defs/"))
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **document}
 
 
 def _operation(row: Row, kinds: dict[str, type]) -> Json:
@@ -147,7 +162,7 @@ def _schema(kind: Any, about: About, kinds: dict[str, type]) -> Json:  # noqa: A
     if is_dataclass(kind):
         assert isinstance(kind, type)
         kinds[kind.__name__] = kind
-        return {"$ref": f"#/components/schemas/{kind.__name__}"}
+        return {"$ref": f"{_REFERENCE}{kind.__name__}"}
     origin, members = get_origin(kind), get_args(kind)
     if origin is tuple:
         return {"type": "array", "items": _schema(members[0], about, kinds)}

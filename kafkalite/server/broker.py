@@ -90,6 +90,8 @@ class Broker:
         self._maintenance: Maintenance | None = None
         self.cluster: Cluster | None = None
         """None while the broker is not running."""
+        self.scenario: object = None
+        """The scenario with which the broker was started, if any; see `control.scenario`."""
         self.initial_image: MetadataImage | None = None
         """The metadata after the last start, with the topics and users of the settings."""
 
@@ -321,6 +323,11 @@ class Broker:
         if release.profile is None:
             return f"Kafka {release.name}"
         return f"{release.profile.service}, otherwise as Kafka {release.name}"
+
+    @property
+    def settings(self) -> Settings:
+        """The settings with which the broker was started."""
+        return self._settings
 
     @property
     def seed(self) -> int | None:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from kafkalite.control.commands.client_metrics import ClientMetricsStatus
     from kafkalite.control.commands.leaders import LeaderStatus
     from kafkalite.control.commands.report import Report
+    from kafkalite.control.scenario import Scenario
     from kafkalite.control.server import ControlServer
     from kafkalite.coordinator.event_history import Entry
     from kafkalite.identity.clients import OAuthClient
@@ -115,6 +116,8 @@ class Broker(BrokerData, BrokerIncidents):
       capture, and then answers live.
     - `on_miss`: for a request without a response in the capture, "fail" closes the connection and
       "live" lets the live broker answer.
+    - `scenario`: YAML file with topics, settings, clock, seed, faults, links and expectations.
+      Other arguments have precedence. The end of the block checks the expectations.
 
     Raises ValueError for an unknown value, for `match` or `on_miss` without `replay`, and for
     `control_token` or `control_tls` without `control`.
@@ -151,8 +154,10 @@ class Broker(BrokerData, BrokerIncidents):
         replay: str | PathLike[str] | None = None,
         match: str = "strict",
         on_miss: str = "fail",
+        scenario: str | PathLike[str] | None = None,
     ) -> None:
-        self._settings = Settings(
+        self._scenario = _scenario_of(scenario)
+        given = Settings(
             **_listener_settings(_protocol_of(security, oidc), port, config or {}),
             brokers=_checked_number("brokers", brokers),
             topics=partition_counts(topics or {}),
@@ -165,7 +170,8 @@ class Broker(BrokerData, BrokerIncidents):
             defaults=defaults,
             users=_users(users),
         )
-        self._log, self._adjustable_clock = _log_of(log_level), new_clock(clock)
+        self._settings, mode = _with_scenario(self._scenario, given, clock)
+        self._log, self._adjustable_clock = _log_of(log_level), new_clock(mode)
         self._capture = _text_of_path(capture)
         self._replay = _capture_to_replay(replay, match, on_miss)
         self._served = _served(self._log, (control, control_token, control_tls), oidc, oidc_clients)
@@ -317,6 +323,24 @@ class Broker(BrokerData, BrokerIncidents):
 
         return self._perform(ShowReport(after_request, after_entry, limit))
 
+    def scenario_text(self) -> str:
+        """Return YAML with the start, and the faults and links of now, for `scenario`."""
+        from kafkalite.control.commands.scenario import ShowScenario  # noqa: PLC0415 - rarely used
+
+        return self._perform(ShowScenario()).yaml
+
+    def check_scenario(self) -> None:
+        """Raise AssertionError if an expectation of the scenario is not met.
+
+        The end of a block without an exception does the same.
+        """
+        from kafkalite.control.commands.scenario import CheckScenario  # noqa: PLC0415 - as above
+
+        result = self._perform(CheckScenario())
+        __tracebackhide__ = True
+        if not result.met:
+            raise AssertionError("\n".join(result.failures))
+
     def client_metrics(self, client_id: str | None = None) -> Sequence[ClientMetrics]:
         """Return the metrics that clients have pushed, of all or of those with this client id.
 
@@ -415,6 +439,8 @@ class Broker(BrokerData, BrokerIncidents):
             self._adjustable_clock.rate, self._adjustable_clock.now_ms()
         )
         settings, prepare = self._settings_and_preparation()
+        if self._scenario is not None:
+            prepare = _both(prepare, self._scenario.install)
         capture = self._capture
         self._broker = await self._served.start(
             settings,
@@ -489,7 +515,12 @@ class Broker(BrokerData, BrokerIncidents):
         traceback: TracebackType | None,
     ) -> None:
         self._add_report_to(error)
-        self.stop()
+        __tracebackhide__ = True
+        try:
+            if error is None and self._scenario is not None and self._broker is not None:
+                self.check_scenario()
+        finally:
+            self.stop()
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self.start)
@@ -501,8 +532,7 @@ class Broker(BrokerData, BrokerIncidents):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await asyncio.to_thread(self._add_report_to, error)
-        await asyncio.to_thread(self.stop)
+        await asyncio.to_thread(self.__exit__, kind, error, traceback)
 
     def _add_report_to(self, error: BaseException | None) -> None:
         """Add what the broker saw to the exception that leaves its block, for its traceback."""
@@ -580,6 +610,37 @@ def _checked_number(name: str, value: N) -> N:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         raise ValueError(f"{name} must be a number from 1 on, not {value!r}")
     return value
+
+
+def _scenario_of(path: str | PathLike[str] | None) -> Scenario | None:
+    """Return the scenario of a file; raises ValueError for an invalid one."""
+    if path is None:
+        return None
+    from kafkalite.control.scenario import read_scenario  # noqa: PLC0415 - rarely used
+
+    return read_scenario(path)
+
+
+def _with_scenario(
+    scenario: Scenario | None, settings: Settings, clock: str
+) -> tuple[Settings, str]:
+    """Return settings and clock with those of a scenario where they have the default."""
+    if scenario is None:
+        return settings, clock
+    return scenario.settings(settings), scenario.clock_mode(clock)
+
+
+def _both(
+    first: Callable[[ServerBroker], None] | None, second: Callable[[ServerBroker], None]
+) -> Callable[[ServerBroker], None]:
+    """Return a function that calls both."""
+
+    def prepare(broker: ServerBroker) -> None:
+        if first is not None:
+            first(broker)
+        second(broker)
+
+    return prepare
 
 
 def _checked_seed(seed: int | None) -> int | None:

@@ -36,6 +36,7 @@ DISTRIBUTIONS: Final = {
     "opentelemetry": "opentelemetry-proto",
     "prometheus_client": "prometheus-client",
     "re2": "google-re2",
+    "yaml": "pyyaml",
 }
 """Module → the name of its distribution, if the two differ."""
 

@@ -17,6 +17,7 @@ from tests.reference.man_page import man_page
 from tests.reference.page_parts import PARTS
 from tests.reference.python_api import python_api_page
 from tests.reference.record_tags import record_tags_page
+from tests.reference.scenario_schema import scenario_schema_text
 from tests.reference.tools_scoreboard import tools_scoreboard_page
 from tests.reference.vendor_profiles import vendor_profiles_page
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = ROOT / "docs" / "reference"
 MAN_PAGE = "docs/man/kafkalite.1"
+SCENARIO_SCHEMA = "scenario.schema.json"
 
 
 def _audit_tables_page() -> str:
@@ -62,6 +64,7 @@ def write() -> None:
             continue
         (DIRECTORY / f"{name}.md").write_text(text, encoding="utf-8")
     (DIRECTORY / "openapi.json").write_text(openapi_text(), encoding="utf-8")
+    (DIRECTORY / SCENARIO_SCHEMA).write_text(scenario_schema_text(), encoding="utf-8")
     (ROOT / MAN_PAGE).parent.mkdir(parents=True, exist_ok=True)
     (ROOT / MAN_PAGE).write_text(man_page(), encoding="utf-8")
     for path, update_part in PARTS.items():

@@ -15,8 +15,9 @@ from tests.reference import pages
 from tests.reference.control_api import openapi_text
 from tests.reference.man_page import man_page
 from tests.reference.page_parts import PARTS
-from tests.reference.pages import DIRECTORY, MAN_PAGE, PAGES
+from tests.reference.pages import DIRECTORY, MAN_PAGE, PAGES, SCENARIO_SCHEMA
 from tests.reference.python_api import INTERNAL
+from tests.reference.scenario_schema import scenario_schema_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +35,11 @@ NEEDS_SPARK = {"audit-tables"}
 def test_page_is_up_to_date(name: str) -> None:
     text = (DIRECTORY / f"{name}.md").read_text(encoding="utf-8")
     assert text == PAGES[name](), "run `python -m tests.reference`"
+
+
+def test_the_schema_of_scenarios_is_up_to_date() -> None:
+    text = (DIRECTORY / SCENARIO_SCHEMA).read_text(encoding="utf-8")
+    assert text == scenario_schema_text(), "run `python -m tests.reference`"
 
 
 def test_man_page_is_up_to_date() -> None:

@@ -19,8 +19,9 @@ from confluent_kafka.admin import AdminClient
 from kafkalite import __version__
 from kafkalite.cli.broker_options import add_broker_options
 from kafkalite.cli.main import main
-from kafkalite.cli.serve import describe_stand_in, prepared_from, print_ready
-from kafkalite.config.options import STAND_IN_OPTIONS
+from kafkalite.cli.process import settings_from
+from kafkalite.cli.serve import describe_stand_in, prepared_from, print_ready, scenario_from
+from kafkalite.config.options import OPTIONS, STAND_IN_OPTIONS
 from kafkalite.lab.replay.standin.preparation import Match, OnMiss
 from kafkalite.server.broker import Broker
 from kafkalite.server.logging import Level, Log
@@ -169,6 +170,7 @@ def test_topics_and_nodes_exist_when_the_broker_is_ready(serving: Serving) -> No
             "  its clock is stopped; without --control it cannot be advanced\n",
         ),
         (("--as-version", "3.9"), "  it emulates Kafka 3.9\n"),
+        (("--seed", "42"), "  random values follow from the seed 42\n"),
         (
             ("--as-version", "redpanda"),
             "  it emulates Redpanda 24.3, otherwise as Kafka 3.3\n",
@@ -181,6 +183,24 @@ def test_banner_names_a_clock_or_release_that_is_not_the_default(
 ) -> None:
     assert serving.process.stdout is not None
     assert serving.process.stdout.readline() == output
+
+
+def test_a_broker_begins_with_a_scenario(tmp_path: Path) -> None:
+    path = tmp_path / "scenario.yaml"
+    path.write_text("start: {topics: {orders: 3}}\nclock: manual\nseed: 42\n")
+    arguments = parsed("--listen=127.0.0.1:0", "--scenario", str(path), "--topic", "audit:1")
+    scenario = scenario_from(arguments)
+    assert scenario is not None
+    settings = scenario.settings(settings_from(arguments, Log()))
+    assert settings.topics == {"orders": 3, "audit": 1}
+    assert (settings.seed, scenario.clock_mode(arguments.clock)) == (42, "manual")
+    assert scenario_from(parsed()) is None
+
+
+def parsed(*options: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_broker_options(parser, OPTIONS)
+    return parser.parse_args(options)
 
 
 @pytest.mark.parametrize(
@@ -370,6 +390,8 @@ def test_config_option_takes_precedence_over_the_properties_file(tmp_path: Path)
         (("--clock", "accelerated"), "needs a rate"),
         (("--clock", "manual@soon"), "is not a time"),
         (("--as-version", "9.9"), "'3.9', '4.0'"),
+        (("--seed", "-1"), "is not a number from 0 to"),
+        (("--scenario", "/nowhere.yaml"), "/nowhere.yaml: No such file"),
         (("--control", "here"), "[HOST:]PORT"),
         (("--oidc", "here"), "[HOST:]PORT"),
         (("--oidc", "0"), "--oidc needs a listener with SASL"),
