@@ -165,6 +165,7 @@ def test_every_selector_of_a_fault_is_sent(broker: Broker) -> None:
         "topic": "t",
         "partition": 3,
         "transactional_id": "x",
+        "producer_id": 7,
         "node": 1,
         "listener": "PLAINTEXT",
     }
@@ -174,9 +175,9 @@ def test_every_selector_of_a_fault_is_sent(broker: Broker) -> None:
         for text in (f"--{name.replace('_', '-')}", str(value))
     ]
     main(["fault", "add", "--disconnect", *options])
-    main(["fault", "add", "--disconnect", "--group", "g"])
+    main(["fault", "add", "--disconnect", "--group", "g", "--member", "m"])
     (first, second) = (rule_to_json(each.rule)["match"] for each in broker.faults.list())
-    assert first | second == values | {"group": "g"}
+    assert first | second == values | {"group": "g", "member": "m"}
     assert (first | second).keys() == {field.name for field in fields(Match)}
 
 
@@ -210,7 +211,7 @@ def test_control_characters_in_a_fault_are_escaped(
         (["explain", "--limit", "0"], 1, "limit must be a whole number"),
         (["fault"], 2, "ACTION"),
         (["fault", "break"], 2, "invalid choice"),
-        (["fault", "add"], 2, "needs --error, --delay, --disconnect, --hold, "),
+        (["fault", "add"], 2, "needs --error, --delay, --delay-max, "),
         (["fault", "add", "--delay", "soon"], 2, "is not a duration"),
         (["fault", "add", "--disconnect", "now"], 2, "invalid choice"),
         (["fault", "add", "--disconnect", "--times", "many"], 2, "--times"),
