@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from kafkalite.apis.authorization.checks import MAX_REPORTED
 from kafkalite.config import profiles
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
     from kafkalite.gateway.steps import Handler
 
+    # (call, request) → the request as it is passed to the handler.
+    _Check = Callable[[Call, Any], Any]
     # Profile and call → row → the row as it is passed to the handler.
     _RowCheck = Callable[["ProfileGuard", Call], Callable[[Any], Any]]
 
@@ -76,55 +78,49 @@ class ProfileStep(ImmediateStep):
     def wrap(self, api: Api, version: int, handler: Handler) -> Handler:
         """Return a handler that checks the rows and then calls `handler`; see `Step`."""
         del version
-        checked = self._with_checks(ProfileGuard(self._profile, self._settings, api, handler))
-        return handler if checked is handler else _for_clients(checked, handler)
+        guard = ProfileGuard(self._profile, self._settings, api)
+        check = self._check_of(guard)
+        if check is not None:
+            return lambda call, request: handler(
+                call, request if call.sender is not None else check(call, request)
+            )
+        rows_check = _ROW_CHECKS.get(api.name)
+        if rows_check is None:
+            return handler
+        return lambda call, request: (
+            handler(call, request)
+            if call.sender is not None
+            else guard.serve_allowed(call, request, rows_check(guard, call), handler)
+        )
 
-    def _with_checks(self, guard: ProfileGuard) -> Handler:
+    def _check_of(self, guard: ProfileGuard) -> _Check | None:
+        """Return the check of whole requests of an API, if there is one."""
         api = guard.api
         if api.name in self._internal_apis:
-            return _not_served(self._profile, api)
+            reason = f"{not_served_message(api.key)}: {reason_not_served(self._profile, api.key)}"
+            return partial(_raise, partial(DisconnectError, reason))
         row = self._profile.refusal(api.name)
         if row is not None:
-            return guard.refusing(row)
-        row_check = _ROW_CHECKS.get(api.name)
-        if row_check is not None:
-            return guard.checking_rows(row_check)
+            return partial(_raise, partial(guard.error, row))
         check = _CHECKS.get(api.name)
-        return guard.handler if check is None else check(guard)
+        return None if check is None else check(guard)
 
 
-def _for_clients(checked: Handler, handler: Handler) -> Handler:
-    """Return a handler that calls `checked` for clients, and `handler` for nodes."""
-
-    def handle(call: Call, request: Any) -> Any:
-        return (checked if call.sender is None else handler)(call, request)
-
-    return handle
-
-
-def _not_served(profile: Profile, api: Api) -> Handler:
-    """Return a handler that closes the connection, as for an API that is not served."""
-
-    def handle(call: Call, request: Any) -> Any:
-        del call, request
-        message = not_served_message(api.key)
-        raise DisconnectError(f"{message}: {reason_not_served(profile, api.key)}")
-
-    return handle
+def _raise(new_error: Callable[[], Exception], call: Call, request: Any) -> NoReturn:
+    """Raise the error by which each request of an API is refused."""
+    del call, request
+    raise new_error()
 
 
 class ProfileGuard:
-    """The rows for one API, and the handler behind them."""
+    """The rows for one API."""
 
-    __slots__ = ("api", "handler", "profile", "settings")
+    __slots__ = ("api", "profile", "settings")
 
-    def __init__(
-        self, profile: Profile, settings: TopicSettings, api: Api, handler: Handler
-    ) -> None:
+    def __init__(self, profile: Profile, settings: TopicSettings, api: Api) -> None:
         self.profile = profile
         self.settings = settings
         self.api = api
-        self.handler = handler
 
     def error(
         self, row: Row, message: str = "", *, code: ErrorCode | None = None, **values: str
@@ -148,31 +144,10 @@ class ProfileGuard:
             f"{_row_text(self.profile, row)}",
         )
 
-    def refusing(self, row: Row) -> Handler:
-        """Return a handler that refuses every call."""
-
-        def handle(call: Call, request: Any) -> Any:
-            del call, request
-            raise self.error(row)
-
-        return handle
-
-    def checking(self, check: Callable[[Call, Any], None]) -> Handler:
-        """Return a handler that calls `check`, which raises KafkaError, before the API's."""
-        handler = self.handler
-
-        def handle(call: Call, request: Any) -> Any:
-            check(call, request)
-            return handler(call, request)
-
-        return handle
-
-    def checking_rows(self, row_check: _RowCheck) -> Handler:
-        """Return a handler that passes on the rows of a request that the profile allows."""
-        return lambda call, request: self._serve_allowed(call, request, row_check(self, call))
-
-    def _serve_allowed(self, call: Call, request: Any, check: Callable[[Any], Any]) -> Any:
-        """Return the answer of the handler for the allowed rows, and refusals of the others."""
+    def serve_allowed(
+        self, call: Call, request: Any, check: Callable[[Any], Any], handler: Handler
+    ) -> Any:
+        """Return the answer of a handler for the allowed rows, and refusals of the others."""
         properties = catalogue.row(self.api.key).rows
         assert properties is not None
         rows: list[Any] = []
@@ -190,7 +165,7 @@ class ProfileGuard:
         refused = ((row, each) for row, each in zip(rows, refusals, strict=True) if each)
         for row, refusal in islice(refused, MAX_REPORTED):
             self._report(call, request, row, refusal)
-        return divided.answer(partial(self.handler, call))
+        return divided.answer(partial(handler, call))
 
     def _report(self, call: Call, request: Any, entry: Any, refusal: KafkaError) -> None:
         """Report a refusal under the topic of an entry, or under the client for other resources."""
@@ -329,12 +304,12 @@ def _created_topic(guard: ProfileGuard, call: Call) -> Callable[[Any], Any]:
     return check
 
 
-def _metadata(guard: ProfileGuard) -> Handler:
-    """Return the handler of Metadata, which creates no topics beyond the limits."""
+def _metadata(guard: ProfileGuard) -> _Check | None:
+    """Return a function that lets Metadata create no topics beyond the limits."""
     if not any(map(guard.profile.limit, (profiles.TOPICS, profiles.PARTITIONS))):
-        return guard.handler
+        return None
 
-    def handle(call: Call, request: Any) -> Any:
+    def check(call: Call, request: Any) -> Any:
         if request.allow_auto_topic_creation:
             topics = call.node.cluster.metadata.image.topics
             unknown = {
@@ -343,8 +318,8 @@ def _metadata(guard: ProfileGuard) -> Handler:
                 if topic.name and topic.name not in topics
             }
             if unknown:
-                request = without_creation(call, request, unknown)
-        return guard.handler(call, request)
+                return without_creation(call, request, unknown)
+        return request
 
     def without_creation(call: Call, request: Any, unknown: Collection[str]) -> Any:
         limits = _TopicLimits(guard, call)
@@ -359,7 +334,7 @@ def _metadata(guard: ProfileGuard) -> Handler:
                 return with_fields(request, allow_auto_topic_creation=False)
         return request
 
-    return handle
+    return check
 
 
 def _added_partitions(guard: ProfileGuard, call: Call) -> Callable[[Any], Any]:
@@ -396,16 +371,16 @@ def _altered_resource(guard: ProfileGuard, call: Call) -> Callable[[Any], Any]:
     return check
 
 
-def _produce(guard: ProfileGuard) -> Handler:
+def _produce(guard: ProfileGuard) -> _Check | None:
     size_row = guard.profile.limit(profiles.PRODUCED_BYTES)
     types_row = guard.profile.limit(profiles.COMPRESSION_TYPES)
     if size_row is None and types_row is None:
-        return guard.handler
+        return None
     max_bytes = None if size_row is None else int(size_row.value)
     allowed = () if types_row is None else types_row.value.split(", ")
     numbers = frozenset(CODEC_NUMBERS[name] for name in allowed)
 
-    def check(call: Call, request: Any) -> None:
+    def check(call: Call, request: Any) -> Any:
         total_bytes = 0
         for topic in request.topic_data:
             for data in topic.partition_data:
@@ -427,26 +402,28 @@ def _produce(guard: ProfileGuard) -> Handler:
             )
             report_refusal_of_client(call, guard.api.name, error)
             raise DisconnectError(f"a Produce request has more than {max_bytes} bytes of records")
+        return request
 
-    return guard.checking(check)
+    return check
 
 
-def _group(guard: ProfileGuard) -> Handler:
-    """Return the handler of an API that names one group, and may create it."""
+def _group(guard: ProfileGuard) -> _Check | None:
+    """Return the check of an API that names one group, and may create it."""
     length_row = guard.profile.limit(profiles.GROUP_ID_CHARACTERS)
     count_row = guard.profile.limit(profiles.GROUPS)
     if length_row is None and count_row is None:
-        return guard.handler
+        return None
 
-    def check(call: Call, request: Any) -> None:
+    def check(call: Call, request: Any) -> Any:
         if length_row is not None and len(request.group_id) > int(length_row.value):
             raise guard.error(length_row, f"A group id has at most {length_row.value} characters.")
         if count_row is not None and _is_new_group(call, request.group_id):
             count = sum(len(shard.machine.directory.groups) for shard in call.node.groups.shards())
             if count >= int(count_row.value):
                 raise guard.error(count_row, f"There are {count} groups already.")
+        return request
 
-    return guard.checking(check)
+    return check
 
 
 def _is_new_group(call: Call, group_id: str) -> bool:
@@ -469,7 +446,7 @@ _ROW_CHECKS: Final[Mapping[str, _RowCheck]] = {
 The check returns the row as it is passed to the handler, or raises KafkaError.
 """
 
-_CHECKS: Final[Mapping[str, Callable[[ProfileGuard], Handler]]] = {
+_CHECKS: Final[Mapping[str, Callable[[ProfileGuard], _Check | None]]] = {
     "Metadata": _metadata,
     "Produce": _produce,
     "JoinGroup": _group,
@@ -479,4 +456,4 @@ _CHECKS: Final[Mapping[str, Callable[[ProfileGuard], Handler]]] = {
     "StreamsGroupHeartbeat": _group,
     "TxnOffsetCommit": _group,
 }
-"""Kafka's name of an API → the function that returns its handler with checks."""
+"""Kafka's name of an API → the function that returns the check of its requests, if there is one."""
