@@ -524,9 +524,8 @@ class Gateway:
         try:
             if isinstance(answer, Exception):
                 if isinstance(answer, AlteredAnswer):
-                    return self._encode_altered(
-                        call, exchange, route, correlation_id, request, answer, out
-                    )
+                    encode = self._encode_altered
+                    return encode(call, exchange, route, correlation_id, request, answer, out)
                 call.context.exchange = exchange  # a later request may have been read
                 answer = self._refuse(call, route, request, answer)
             if answer is None:
