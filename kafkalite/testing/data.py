@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalite.config.typed_json import JsonError, quote, read
-from kafkalite.control.waiting import milliseconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -156,6 +155,8 @@ class BrokerData:
         """
         from time import monotonic  # noqa: PLC0415 - the test waits in real time
 
+        from kafkalite.control.waiting import milliseconds_of  # noqa: PLC0415 - rarely used
+
         if where is not None and not callable(where):
             raise JsonError(f"where must be a function of a record, not {quote(where)}")
         deadline = monotonic() + milliseconds_of("timeout", timeout) / 1000
@@ -232,6 +233,7 @@ class BrokerData:
         latest history.
         """
         from kafkalite.control.commands.groups import ShowGroup  # noqa: PLC0415 - as above
+        from kafkalite.control.waiting import milliseconds_of  # noqa: PLC0415 - as above
 
         given = {
             "group": group_id,
@@ -257,6 +259,7 @@ class BrokerData:
         history of the group, and ValueError for an unknown topic or partition.
         """
         from kafkalite.control.commands.commits import ExpectCommit  # noqa: PLC0415 - as above
+        from kafkalite.control.waiting import milliseconds_of  # noqa: PLC0415 - as above
 
         given = {
             "group": group_id,

@@ -29,6 +29,7 @@ MAX_EXPLAIN_ENTRIES = 10_000
 _KIND_WIDTH: Final = 12
 _SUBJECT_WIDTH: Final = 20
 _MAX_SUBJECT_WIDTH: Final = 40
+_STREAMED_PER_TURN: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,7 @@ class FollowHistory(_EntryFilter):
         with Changes(history.watchers) as changes:
             while True:
                 number = history.last_number
-                async for entry in in_turns(entries):
+                async for entry in in_turns(entries, _STREAMED_PER_TURN):
                     data = json.dumps(to_json(_described(entry)), ensure_ascii=False)
                     yield f"id: {entry.number}\nevent: entry\ndata: {data}\n\n"
                 if not await changes.next(keep_alive_deadline()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from kafkalite.capture.reading.messages import error_name
@@ -352,18 +353,15 @@ class ExpectRequests(RequestFilter):
 
     async def _nearest(self, log: RequestLog) -> list[NearMiss]:
         """Return the requests with the fewest differences, the latest of them first."""
-        ranked: list[tuple[int, int, LoggedRequest]] = []
+        nearest: list[tuple[int, LoggedRequest]] = []
         async for each in _each(_requests(log, self.since)):
             differences = sum(1 for _ in self.all_differences(each))
             if differences:
                 # A request of another API is further away than any of this API.
                 rank = differences if self.is_candidate(each) else 1000 + differences
-                ranked.append((rank, -len(ranked), each))
-        ranked.sort(key=lambda entry: entry[:2])
-        return [
-            NearMiss(tuple(self.all_differences(each)), recorded(each))
-            for _, _, each in ranked[:_NEAREST]
-        ]
+                # Sorting all of them at the end would take long.
+                nearest = sorted([(rank, each), *nearest], key=itemgetter(0))[:_NEAREST]
+        return [NearMiss(tuple(self.all_differences(each)), recorded(each)) for _, each in nearest]
 
     def _lines(
         self,
