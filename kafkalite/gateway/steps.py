@@ -24,13 +24,14 @@ Raises KafkaError to refuse the request.
 class StepOrder(IntEnum):
     """The order of steps: a step with a lower value is called before, and calls, the others."""
 
-    FAULTS = 0
-    FORWARD = 1
+    HOOKS = 0
+    FAULTS = 1
+    FORWARD = 2
     """Requests for the controller wait while a node does not reach it."""
-    THROTTLE = 2
+    THROTTLE = 3
     """Before AUTHORIZE, because requests without permission count against the quotas, too."""
-    AUTHORIZE = 3
-    POLICY = 4
+    AUTHORIZE = 4
+    POLICY = 5
     """The limits of an emulated service."""
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.exchanges import Observer
     from kafkalite.gateway.faults import Faults
     from kafkalite.gateway.gateway import Gateway
+    from kafkalite.gateway.request_hooks import RequestHooks
     from kafkalite.identity.provider import IdentityProvider
     from kafkalite.metadata.image import MetadataImage
     from kafkalite.ports.clock import Clock
@@ -239,6 +240,11 @@ class Broker:
     def unsubscribe(self, observer: Observer) -> None:
         """Stop calling an observer of exchanges; see `Gateway.unsubscribe`."""
         _running(self._gateways).unsubscribe(observer)
+
+    @property
+    def hooks(self) -> RequestHooks:
+        """The functions of a test that see each request."""
+        return _running(self._gateways).hooks
 
     @property
     def faults(self) -> Faults:

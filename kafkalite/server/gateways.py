@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.gateway.exchanges import Observer
     from kafkalite.gateway.faults import Faults
+    from kafkalite.gateway.request_hooks import RequestHooks
     from kafkalite.gateway.steps import Step
     from kafkalite.gateway.throttling import Throttling
     from kafkalite.metadata.image import MetadataImage
@@ -33,6 +34,10 @@ class StepRow(NamedTuple):
     """When it is installed."""
     step: Callable[[Gateways, int], Step | None]
     """(gateways, index of one) → the step that this gateway needs now; None if it needs none."""
+
+
+def _hook_step(own: Gateways, _: int) -> Step | None:
+    return own.hooks.step
 
 
 def _fault_step(own: Gateways, _: int) -> Step | None:
@@ -64,6 +69,7 @@ def _profile_step(own: Gateways, _: int) -> Step | None:
 
 
 STEPS: Final = (
+    StepRow(StepOrder.HOOKS, "while a test has hooks", _hook_step),
     StepRow(StepOrder.FAULTS, "while there are faults", _fault_step),
     StepRow(StepOrder.FORWARD, "after a node was isolated", _forwarding_step),
     StepRow(StepOrder.THROTTLE, "while clients can have quotas", _throttling_step),
@@ -87,6 +93,7 @@ class Gateways:
         self._cluster = cluster
         self._reports = reports
         self._gateways = self._new_gateways()
+        self._hooks: RequestHooks | None = None
         self._faults: Faults | None = None
         self._request_log: RequestLog | None = None
         self.has_isolated_node = False
@@ -196,6 +203,17 @@ class Gateways:
         return log.clear()
 
     @property
+    def hooks(self) -> RequestHooks:
+        """The functions of a test that see each request."""
+        if self._hooks is None:
+            from kafkalite.gateway.request_hooks import RequestHooks  # noqa: PLC0415 - rarely used
+
+            self._hooks = RequestHooks(
+                self._reports.failed_hook, lambda: self._install(StepOrder.HOOKS)
+            )
+        return self._hooks
+
+    @property
     def faults(self) -> Faults:
         """The injected faults: requests that are delayed, refused or disconnected."""
         if self._faults is None:
@@ -242,6 +260,8 @@ class Gateways:
 
     def close(self) -> None:
         """Drop delayed requests and responders, after the last client has disconnected."""
+        if self._hooks is not None:
+            self._hooks.close()
         if self._faults is not None:
             self._faults.close()
         for gateway in self._gateways:

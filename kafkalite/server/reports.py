@@ -216,6 +216,11 @@ class Reports:
         """Log that a fault was added or removed."""
         self._log.info(event, fault=fault, rule=printable(rule))
 
+    def failed_hook(self, api_name: str, error: BaseException) -> None:
+        """Log that a function of a test failed, and that the request is handled without it."""
+        reason = printable(f"{type(error).__name__}: {error}")
+        self._log.warning("a request hook failed", api=api_name, reason=reason)
+
     def exchange(self, exchange: Exchange) -> None:
         """Write a line at level debug for a request that has an answer, or whose answer is pending.
 

@@ -36,6 +36,7 @@ from kafkalite.testing.client_settings import (
 from kafkalite.testing.data import BrokerData
 from kafkalite.testing.identity_options import identity_options
 from kafkalite.testing.incidents import BrokerIncidents
+from kafkalite.testing.request_hooks import BrokerHooks
 from kafkalite.testing.token_providers import OAuthLogin, token_login
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ N = TypeVar("N", int, int | None)
 _SHUTDOWN_GRACE_S = 0.2
 
 
-class Broker(BrokerData, BrokerIncidents):
+class Broker(BrokerData, BrokerIncidents, BrokerHooks):
     """A Kafka cluster for the duration of a `with` or `async with` block.
 
     It listens on 127.0.0.1. Its data is removed at the end unless `data_directory` is given. An
@@ -177,6 +178,7 @@ class Broker(BrokerData, BrokerIncidents):
         self._served = _served(self._log, (control, control_token, control_tls), oidc, oidc_clients)
         self.clock = BrokerClock(self._perform)
         """The time of the cluster: read it and control it."""
+        self._hooks = []
         self._pending_calls: set[Future[Any]] = set()  # results that other threads wait for
 
     # A start is faster without the imports of these.
@@ -521,6 +523,7 @@ class Broker(BrokerData, BrokerIncidents):
                 self.check_scenario()
         finally:
             self.stop()
+        self._raise_error_of_hooks(error)
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self.start)
