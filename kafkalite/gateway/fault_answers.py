@@ -37,7 +37,7 @@ def may_change_answer(action: Action, key: ApiKey) -> bool:
     return action.answer is not AlteredBytes.CORRUPTED_RECORDS or bool(row(key).response.records)
 
 
-def _refusal_or_answer(handler: Handler, call: Call, request: object) -> Any:
+def refusal_or_answer(handler: Handler, call: Call, request: object) -> Any:
     """Return the answer of a handler, or the KafkaError by which it refuses the request."""
     try:
         return handler(call, request)
@@ -57,7 +57,7 @@ def throttle(api: Api, handler: Handler, call: Call, request: Any, throttle_ms: 
             call.connection.mute(throttle_ms)
         return with_throttle_time(response, throttle_ms)
 
-    return chain(_refusal_or_answer(handler, call, request), answer, _only_refusals(answer))
+    return chain(refusal_or_answer(handler, call, request), answer, _only_refusals(answer))
 
 
 def alter_bytes(
@@ -83,7 +83,7 @@ def alter_bytes(
         )
         return arrived
 
-    return chain(_refusal_or_answer(handler, call, request), answer, _only_refusals(answer))
+    return chain(refusal_or_answer(handler, call, request), answer, _only_refusals(answer))
 
 
 def _only_refusals(answer: Callable[[Any], Any]) -> Callable[[Exception], Any]:

@@ -21,6 +21,7 @@ from kafkalite.gateway.fault_answers import (
     alter_bytes,
     corrupt_records,
     may_change_answer,
+    refusal_or_answer,
     throttle,
 )
 from kafkalite.gateway.fault_rules import (
@@ -551,10 +552,7 @@ class _FaultyHandler:
 
     def _refusal_or_answer(self, call: Call, request: object) -> Any:
         """Return the answer that no client gets, or the KafkaError that refuses the request."""
-        try:
-            return self._without_client(self._handler(call, request))
-        except KafkaError as error:
-            return error.without_traceback()
+        return self._without_client(refusal_or_answer(self._handler, call, request))
 
     def _unanswered(self, call: Call, request: object, reason: str) -> Waiting[Any]:
         """Handle a request and drop its answer; raises DisconnectError, also by the Waiting."""
