@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 T = TypeVar("T")
 
@@ -189,7 +189,7 @@ def location(url: str) -> Location:
     parts = None if _FILE.match(url) else _URL.match(url)
     if parts is None:
         path = str(Path(_FILE.sub("", url)).expanduser().absolute())
-        return Location(fs.LocalFileSystem(), path)
+        return Location(fs.LocalFileSystem(), without_parent_steps(path))
     if _CREDENTIALS.search(url):
         raise LocationError(
             f"{_CREDENTIALS.split(url)[0]}…: pass settings and passwords of a store in the"
@@ -198,6 +198,16 @@ def location(url: str) -> Location:
     root = _root(hadoop_url(f"{parts[1]}://{parts[2]}"))
     # The path is not parsed as a URL's, because it may contain patterns and spaces.
     return root.with_path(f"{root.base}{parts[3]}".rstrip("/") or "/")
+
+
+def without_parent_steps(path: str) -> str:
+    """Return an absolute path without `..`, so that a file has one name from all directories."""
+    parts = Path(path).parts
+    if ".." not in parts:
+        return path
+    last = len(parts) - parts[::-1].index("..")
+    # A step to the parent of a link leads to the parent of its target.
+    return str(Path(os.path.realpath(Path(*parts[:last])), *parts[last:]))
 
 
 def hadoop_url(url: str) -> str:
@@ -224,7 +234,8 @@ def find(
     """List the files that paths, folders and patterns match, without duplicates, sorted by name.
 
     A folder stands for all files below it. Files and folders whose names begin with `.` or `_` are
-    skipped unless `with_hidden`, and so are files below `excluded`.
+    skipped unless `with_hidden`, and so are files below `excluded`, and links to files that are
+    listed as well.
     Raises LocationError for a location that does not exist.
     """
     files: dict[str, InputFile] = {}
@@ -242,7 +253,36 @@ def find(
                 files[name] = InputFile(
                     url=name, size=info.size, modified_ns=int(info.mtime_ns or 0)
                 )
-    return sorted(files.values())
+    return _without_second_names(sorted(files.values()))
+
+
+def _without_second_names(files: Sequence[InputFile]) -> list[InputFile]:
+    """Remove names of local files that are listed under their own name or an earlier one."""
+    real_path = _RealPaths()
+    by_real_path: dict[str, InputFile] = {}
+    for file in files:
+        path = real_path(file.url)
+        if file.url == path or path not in by_real_path:
+            by_real_path[path] = file
+    return sorted(by_real_path.values())
+
+
+class _RealPaths:
+    """Returns the paths of files without links; the links of each folder are followed once."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, str] = {}
+
+    def __call__(self, url: str) -> str:
+        """Return the path of a local file without links, or the URL of another file."""
+        if "://" in url:
+            return url
+        if Path(url).is_symlink():
+            return os.path.realpath(url)
+        folder, slash, name = url.rpartition("/")
+        if folder not in self._folders:
+            self._folders[folder] = os.path.realpath(folder or "/").rstrip("/")
+        return f"{self._folders[folder]}{slash}{name}"
 
 
 def _list_matching(root: Location, *, with_hidden: bool) -> list[fs.FileInfo]:

@@ -21,7 +21,7 @@ from enum import StrEnum
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from kafkalite.lab.spark.locations import InputFile
+from kafkalite.lab.spark.locations import InputFile, without_parent_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -389,9 +389,14 @@ def _split_decoder(fields: dict[str, Any]) -> None:
 
 
 def _parse_split(fields: dict[str, Any]) -> InputSplit:
-    inputs = tuple(InputFile(**file) for file in fields.pop("inputs"))
+    inputs = tuple(_parse_input(**file) for file in fields.pop("inputs"))
     others: dict[str, Any] = {
         _FIELDS.get(name, name): tuple(value) if isinstance(value, list) else value
         for name, value in fields.items()
     }
     return InputSplit(inputs=inputs, **others)
+
+
+def _parse_input(url: str, **fields: int) -> InputFile:
+    # An earlier version stored the paths of files as they were given.
+    return InputFile(url=url if "://" in url else without_parent_steps(url), **fields)

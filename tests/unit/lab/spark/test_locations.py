@@ -75,6 +75,39 @@ def test_file_listed_twice_is_returned_once(tmp_path: Path) -> None:
     assert second.url == f"{tmp_path}/b.pcap"
 
 
+def test_links_to_listed_files_are_skipped(tmp_path: Path) -> None:
+    create_files(tmp_path, "in/b.pcap", "elsewhere/d.pcap", "elsewhere/e.pcap")
+    for name, target in {
+        "in/a.pcap": "in/b.pcap",
+        "in/latest.pcap": "in/b.pcap",
+        "in/d-1.pcap": "elsewhere/d.pcap",
+        "in/d-2.pcap": "in/d-1.pcap",
+        "in/e.pcap": "elsewhere/e.pcap",
+    }.items():
+        (tmp_path / name).symlink_to(tmp_path / target)
+    assert names(tmp_path, "in") == ["in/b.pcap", "in/d-1.pcap", "in/e.pcap"]
+    (tmp_path / "also-in").symlink_to(tmp_path / "in")
+    listed = ["also-in/d-1.pcap", "also-in/e.pcap", "in/b.pcap"]
+    assert names(tmp_path, "also-in", "in/*.pcap") == listed
+
+
+def test_file_has_one_name_from_all_directories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_files(tmp_path, "in/a.pcap", "far/away/b.pcap")
+    monkeypatch.chdir(tmp_path / "far")
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "away")
+    for given, path in {
+        "../in/a.pcap": "in/a.pcap",
+        "away/../../in/*.pcap": "in/*.pcap",
+        "..": "",
+        f"file://{tmp_path}/link/../away": "far/away",
+        f"{tmp_path}/link/b..": "link/b..",
+    }.items():
+        location.cache_clear()
+        assert location(given).path == str(tmp_path / path)
+
+
 def test_files_below_the_output_folder_are_skipped(tmp_path: Path) -> None:
     create_files(tmp_path, "a.pcap", "out/b.parquet", "outer/c.pcap")
     found = find([str(tmp_path)], excluded=location(str(tmp_path / "out")))

@@ -95,6 +95,14 @@ def test_manifest_is_read_back_unchanged() -> None:
     assert parse(None, {}) == StoredManifest()
 
 
+def test_paths_of_an_earlier_version_get_the_names_that_are_listed_now() -> None:
+    names = ("/a/../in/1", "/in/2", "s3a://in/../3")
+    stored = part_to_json([InputSplit(inputs=tuple(map(file, names)))])
+    head = StoredManifest(parts={"part": ()}).head()
+    (split,) = parse(head, {"part": stored}).manifest.splits
+    assert [each.url for each in split.inputs] == ["/in/1", "/in/2", "s3a://in/../3"]
+
+
 def test_manifest_in_one_file_is_read() -> None:
     earlier = json.dumps(former_fields(3))
     assert part_names(earlier) == ()
