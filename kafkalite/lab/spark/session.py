@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from kafkalite.lab.spark import class_archive, memory, tuning
@@ -124,6 +125,7 @@ def start(
         SparkSession.builder.master(master).appName(app).config(map=dict(chosen)).getOrCreate()
     )
     _ignore_lost_connection(session)
+    _print_no_query_contexts()
     return session
 
 
@@ -134,6 +136,12 @@ def _ignore_lost_connection(session: SparkSession) -> None:
     """
     server = session.sparkContext._accumulatorServer  # noqa: SLF001 - no public way
     server.handle_error = lambda *_: None  # type: ignore[method-assign]
+
+
+def _print_no_query_contexts() -> None:
+    """Let PySpark not print each error of a query as JSON, which its exception has already."""
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def _start_java(conf: Mapping[str, str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import ArithmeticException
 
 from kafkalite.lab.spark.memory import heap_mib, machine_bytes
 from kafkalite.lab.spark.session import is_local_machine, settings, start
@@ -98,6 +99,15 @@ def test_worker_uses_the_python_and_the_libraries_of_the_driver(spark: SparkSess
     rows = spark.range(1, numPartitions=1).mapInArrow(inspect, "python string, home string")
     [row] = rows.collect()
     assert (row.python, row.home) == (sys.executable, kafkalite.__file__)
+
+
+@pytest.mark.spark
+def test_failed_query_prints_nothing(
+    spark: SparkSession, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ArithmeticException, match="ARITHMETIC_OVERFLOW"):
+        spark.range(1).selectExpr(f"id + 1 + {2**63 - 1}").collect()
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.spark
