@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.server.link_rules import UNCHANGED
 
@@ -19,6 +19,14 @@ _PIECES_PER_SECOND: Final = 20
 _MILLISECONDS_PER_SECOND: Final = 1000
 
 
+class _Chunk(NamedTuple):
+    """Bytes that were sent together, and of which no piece has a time yet."""
+
+    sent_ms: int
+    shape: Shape
+    data: memoryview
+
+
 class Lane:
     """Bytes on their way, and the times at which they arrive.
 
@@ -27,13 +35,14 @@ class Lane:
     """
 
     __slots__ = (
+        "_chunks",
         "_clock",
         "_deliver",
         "_entropy",
         "_free_ms",
         "_is_blocked",
         "_latest_ms",
-        "_pieces",
+        "_next",
         "_timer",
         "shape",
         "size",
@@ -45,7 +54,9 @@ class Lane:
         self._clock = clock
         self._entropy = entropy
         self._deliver = deliver
-        self._pieces: deque[tuple[int, memoryview]] = deque()
+        self._next: tuple[int, memoryview] | None = None
+        """The next piece, and when it arrives; later pieces are made when it has arrived."""
+        self._chunks: deque[_Chunk] = deque()
         self._timer: Timer | None = None
         self._is_blocked = False
         """Whether bytes that have arrived could not be delivered."""
@@ -59,24 +70,34 @@ class Lane:
 
     def send(self, data: memoryview) -> None:
         """Let bytes begin their way; they are copied unless they arrive at once."""
-        if self.shape == UNCHANGED and not self._pieces:
-            data = self._deliver(data)
-            if data:
+        if self.shape == UNCHANGED and not self.size:
+            rest = self._deliver(data)
+            if rest:
                 self._is_blocked = True
-                self._add(0, memoryview(bytes(data)))
-            return
-        data = memoryview(bytes(data))
-        rate = self.shape.bytes_per_second
-        length = len(data) if rate is None else max(1, rate // _PIECES_PER_SECOND)
-        for start in range(0, len(data), length or 1):
-            piece = data[start : start + length]
-            self._add(self._arrival_ms(len(piece)), piece)
-        self._schedule()
+                self._next = 0, memoryview(bytes(rest))
+                self.size = len(rest)
+        elif data:
+            chunk = _Chunk(self._clock.now_ms(), self.shape, memoryview(bytes(data)))
+            self._chunks.append(chunk)
+            self.size += len(data)
+            self._schedule()
 
-    def _arrival_ms(self, length: int) -> int:
+    def _next_piece(self) -> tuple[int, memoryview] | None:
+        """Return the next piece, and when it arrives."""
+        if self._next is None and self._chunks:
+            chunk = self._chunks.popleft()
+            rate = chunk.shape.bytes_per_second
+            length = len(chunk.data) if rate is None else max(1, rate // _PIECES_PER_SECOND)
+            piece, rest = chunk.data[:length], chunk.data[length:]
+            if rest:
+                self._chunks.appendleft(chunk._replace(data=rest))
+            self._next = self._arrival_ms(chunk, len(piece)), piece
+        return self._next
+
+    def _arrival_ms(self, chunk: _Chunk, length: int) -> int:
         """Return when the next bytes arrive."""
-        shape = self.shape
-        self._free_ms = max(self._free_ms, self._clock.now_ms())
+        shape = chunk.shape
+        self._free_ms = max(self._free_ms, chunk.sent_ms)
         if shape.bytes_per_second is not None:
             self._free_ms += length * _MILLISECONDS_PER_SECOND / shape.bytes_per_second
         jitter_ms = self._entropy.integer(shape.jitter_ms + 1) if shape.jitter_ms else 0
@@ -89,7 +110,9 @@ class Lane:
         self.shape = shape
         if shape == UNCHANGED:
             self._free_ms = self._latest_ms = 0
-            self._pieces = deque((0, piece) for _, piece in self._pieces)
+            if self._next is not None:
+                self._next = 0, self._next[1]
+            self._chunks = deque(_Chunk(0, shape, chunk.data) for chunk in self._chunks)
         self._arrive()
 
     def resume(self) -> None:
@@ -99,13 +122,10 @@ class Lane:
 
     def close(self) -> None:
         """Drop all bytes."""
-        self._pieces.clear()
+        self._next = None
+        self._chunks.clear()
         self.size = 0
         self._cancel()
-
-    def _add(self, arrival_ms: int, piece: memoryview) -> None:
-        self._pieces.append((arrival_ms, piece))
-        self.size += len(piece)
 
     def _cancel(self) -> None:
         timer, self._timer = self._timer, None
@@ -117,19 +137,22 @@ class Lane:
         return self.shape.is_cut or self._is_blocked
 
     def _schedule(self) -> None:
-        if self._timer is None and self._pieces and not self._is_stopped:
-            self._timer = self._clock.call_at(self._pieces[0][0], self._arrive)
+        if self._timer is None and not self._is_stopped and (following := self._next_piece()):
+            self._timer = self._clock.call_at(following[0], self._arrive)
 
     def _arrive(self) -> None:
         """Deliver the bytes whose time has come."""
         self._cancel()
         now_ms = self._clock.now_ms()
-        while self._pieces and not self._is_stopped and self._pieces[0][0] <= now_ms:
-            arrival_ms, piece = self._pieces.popleft()
+        while not self._is_stopped and (following := self._next_piece()):
+            arrival_ms, piece = following
+            if arrival_ms > now_ms:
+                break
+            self._next = None
             self.size -= len(piece)
             rest = self._deliver(piece)
             if rest:
                 self._is_blocked = True
-                self._pieces.appendleft((arrival_ms, rest))
+                self._next = arrival_ms, rest
                 self.size += len(rest)
         self._schedule()

@@ -70,6 +70,28 @@ def test_jitter_does_not_reorder_bytes_and_follows_from_the_seed(seed: int) -> N
     assert all(10 <= time - sent <= 59 for sent, time in enumerate(first))
 
 
+class CountingEntropy(SeededEntropy):
+    """Randomness that counts its numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.draws = 0
+
+    def integer(self, bound: int) -> int:
+        self.draws += 1
+        return super().integer(bound)
+
+
+def test_a_large_message_needs_no_work_and_no_memory_for_pieces_that_arrive_later() -> None:
+    clock, entropy = ManualClock(), CountingEntropy()
+    lane = Lane(clock, entropy, lambda data: data[:0])
+    lane.change(Shape(jitter_ms=1, bytes_per_second=1))
+    lane.send(memoryview(bytes(100_000)))
+    assert (entropy.draws, lane.size) == (1, 100_000)
+    clock.advance(3000)
+    assert (entropy.draws, lane.size) in {(3, 99_998), (4, 99_997)}
+
+
 def test_bytes_arrive_in_pieces_with_a_bandwidth() -> None:
     way = Way(Shape(bytes_per_second=100))
     way.send(b"12345678901")
