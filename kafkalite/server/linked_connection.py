@@ -169,7 +169,7 @@ class LinkedConnection(asyncio.BufferedProtocol):
 
     def _pause_again(self) -> None:
         if not (self._is_reading or self._transport.is_closing()):
-            self._transport.pause_reading()
+            self._pause_transport()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - one size for all reads
         """Return the buffer for received bytes."""
@@ -232,6 +232,7 @@ class LinkedConnection(asyncio.BufferedProtocol):
         if not self._outgoing.size:
             if self._is_closing and not self._is_forgotten:
                 self._transport.close()
+            self.end_if_healed()
             self._update_writing()
         return data[:0]
 
@@ -248,7 +249,15 @@ class LinkedConnection(asyncio.BufferedProtocol):
         if may_read:
             self._transport.resume_reading()
         else:
-            self._transport.pause_reading()
+            self._pause_transport()
+
+    def _pause_transport(self) -> None:
+        transport: Any = self._transport
+        if self._is_inner_reading and getattr(transport, "is_in_handshake", False):
+            # A new connection is accepted, also by TLS.
+            transport.pause_after_handshake()
+        else:
+            transport.pause_reading()
 
     def _update_writing(self) -> None:
         may_write = self._is_socket_writable and self._outgoing.size <= MAX_TRAVELLING_BYTES

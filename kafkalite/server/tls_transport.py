@@ -192,6 +192,8 @@ class TlsTransport(asyncio.BufferedProtocol):
             return
         self._connection.set_principal(principal)
         self._state = _State.ESTABLISHED
+        if not self._is_reading:
+            self._socket.pause_reading()
 
     def _decrypt(self) -> None:
         """Pass decrypted bytes on while the connection reads."""
@@ -316,6 +318,11 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._stop_timer()
         self._socket.abort()
 
+    @property
+    def is_in_handshake(self) -> bool:
+        """Whether the handshake has not been completed yet."""
+        return self._state is _State.HANDSHAKE
+
     def is_closing(self) -> bool:
         """Whether the socket is closed or about to be closed."""
         return self._socket.is_closing()
@@ -324,6 +331,12 @@ class TlsTransport(asyncio.BufferedProtocol):
         """Receive nothing more."""
         self._is_reading = False
         self._socket.pause_reading()
+
+    def pause_after_handshake(self) -> None:
+        """Receive nothing more when the handshake is complete."""
+        if not self._is_reading:
+            self.resume_reading()
+        self._is_reading = False
 
     def resume_reading(self) -> None:
         """Continue with the bytes that were received already."""

@@ -181,6 +181,18 @@ async def test_the_broker_forgets_a_half_open_connection() -> None:
     assert transport.writes == []
 
 
+async def test_a_forgotten_connection_of_a_slow_link_closes_after_its_last_answer() -> None:
+    owner = Owner()
+    transport, linked = owner.client(UNCHANGED, Shape(is_cut=True, latency_ms=100))
+    send(transport, b"one")
+    linked.connection.close()
+    linked.change(UNCHANGED, SLOW)
+    assert not transport.closed
+    owner.clock.advance(100)
+    await run_callbacks()
+    assert (transport.closed, transport.writes, owner.removed) == (True, [b"one"], 1)
+
+
 async def test_a_connection_serves_no_more_while_many_answers_are_on_their_way() -> None:
     owner = Owner()
     transport, linked = owner.client(UNCHANGED, CUT)

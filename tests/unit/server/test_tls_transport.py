@@ -20,6 +20,7 @@ from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.server import tls_transport
 from kafkalite.server.broker import Broker
 from kafkalite.server.connection import Connection
+from kafkalite.server.link_rules import Direction, LinkRule
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings, SettingsError
 from kafkalite.server.tls_transport import TlsTransport
@@ -131,6 +132,18 @@ async def test_requests_are_served(tmp_path: Path) -> None:
             assert (node.host, node.port) == broker.address()
         await connected.close()
     assert broker.reasons == []
+
+
+@pytest.mark.parametrize("direction", Direction)
+async def test_a_handshake_completes_over_a_cut_link(tmp_path: Path, direction: Direction) -> None:
+    async with secured_broker(tmp_path) as broker:
+        links = broker.broker.nodes.links
+        links.add(LinkRule(cut=True, direction=direction))
+        connected = await broker.connect()
+        links.heal_all()
+        answer = await connected.ask(MetadataRequest(topics=None), METADATA_VERSION)
+        assert [topic.name for topic in answer.topics] == ["orders"]
+        await connected.close()
 
 
 async def test_pipelined_and_split_requests_are_served(tmp_path: Path) -> None:
