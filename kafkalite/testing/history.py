@@ -19,11 +19,10 @@ from kafkalite.ports.temporary import LOCK_FILE as TEMPORARY_FILE
 from kafkalite.storage.batch import CRC_END, HEADER_SIZE, split_batches
 from kafkalite.storage.data_directory import BOOT_FILE, LOCK_FILE
 from kafkalite.storage.segment import LOG_SUFFIX
+from kafkalite.testing.broker import Broker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    from kafkalite.testing.broker import Broker
 
 _OF_PROCESSES: Final = frozenset((LOCK_FILE, BOOT_FILE, TEMPORARY_FILE))
 """Files about the process and the machine."""
@@ -58,7 +57,11 @@ class HistoryComparison(NamedTuple):
 
 
 def history_of(broker: Broker) -> History:
-    """Return the history of a broker that is running."""
+    """Return the history of a broker that is running; raises ValueError for anything else."""
+    if not isinstance(broker, Broker):
+        raise ValueError(  # noqa: TRY004 - as for other arguments
+            f"a history is that of a Broker, or the result of history_of, not {broker!r}"
+        )
     ports = _ports(broker.bootstrap_servers)
     requests = [
         _without_ports(to_json(each), ports) for each in broker.requests.list(limit=MAX_LISTED)

@@ -133,3 +133,9 @@ def test_brokers_with_one_seed_run_at_the_same_time() -> None:
 def test_an_invalid_seed_is_refused(seed: object) -> None:
     with pytest.raises(ValueError, match="seed must be a number from 0 to 9223372036854775807"):
         Broker(seed=seed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [None, "broker", Broker])
+def test_only_brokers_and_histories_are_compared(value: object) -> None:
+    with pytest.raises(ValueError, match=r"^a history is that of a Broker, or .*, not "):
+        same_history(value, value)  # type: ignore[arg-type]
