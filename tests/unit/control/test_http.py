@@ -54,6 +54,7 @@ class ControlEndpoint:
             clock=AdjustableClock(rate=0, now_ms=0),
             history=EventHistory(),
             cluster_id="cluster",
+            seed=42,
             bootstrap_servers="localhost:1",
             bootstrap_by_listener=lambda: {"PLAINTEXT": "localhost:1"},
             disk_failures=[],
@@ -354,7 +355,7 @@ async def test_the_index_lists_all_paths_and_health_is_ok() -> None:
     health = await driven.get("/v1/health")
     assert health.body["status"] == "ok"
     assert health.body["bootstrap_servers"] == "localhost:1"
-    assert health.body["disk"] == []
+    assert (health.body["disk"], health.body["seed"]) == ([], 42)
     assert health.status == 200
 
 
