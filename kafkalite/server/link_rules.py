@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, NamedTuple
 
 from kafkalite.config.typed_json import About, JsonError, quote, read, to_json
 from kafkalite.gateway.fault_rules import MAX_DELAY_MS, MAX_NODE, FaultError, name_field
 from kafkalite.ports.times import duration_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MAX_BYTES_PER_SECOND: Final = 1_000_000_000_000
 
@@ -153,15 +156,15 @@ class Shape(NamedTuple):
     jitter_ms: int = 0
     bytes_per_second: int | None = None
 
-    def plus(self, rule: LinkRule) -> Shape:
-        """Return the shape with the effect of a rule as well."""
-        rates = [
-            rate for rate in (self.bytes_per_second, rule.bytes_per_second) if rate is not None
-        ]
-        return Shape(
-            self.is_cut or rule.cut,
-            self.latency_ms + rule.latency_ms,
-            self.jitter_ms + rule.jitter_ms,
+    @classmethod
+    def of(cls, rules: Iterable[LinkRule], direction: Direction) -> Shape:
+        """Return the effects of rules on a direction, `IN` or `OUT`, together."""
+        effective = [rule for rule in rules if rule.affects(direction)]
+        rates = [each.bytes_per_second for each in effective if each.bytes_per_second is not None]
+        return cls(
+            any(rule.cut for rule in effective),
+            sum(rule.latency_ms for rule in effective),
+            sum(rule.jitter_ms for rule in effective),
             min(rates, default=None),
         )
 

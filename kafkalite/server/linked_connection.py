@@ -294,9 +294,12 @@ class LinkedConnection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close immediately; if the link is cut, the client does not notice it."""
+        """Close when the bytes on their way have arrived; the connection ends immediately.
+
+        If the link is cut, the client does not notice it.
+        """
         self._is_closing = True
-        if self._outgoing.shape.is_cut:
+        if self._outgoing.shape.is_cut or self._outgoing.size:
             self.forget()
         elif not self._is_forgotten:
             self._transport.abort()

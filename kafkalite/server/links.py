@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.gateway.fault_selection import name_pattern
 from kafkalite.server.link_rules import (
-    UNCHANGED,
     Direction,
     LinkError,
     LinkState,
+    Shape,
     UnknownLinkError,
     describe_link,
 )
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.server.connection import Connection
-    from kafkalite.server.link_rules import LinkRule, Shape
+    from kafkalite.server.link_rules import LinkRule
     from kafkalite.server.recording import RecordedConnection
 
 MAX_LINKS: Final = 100
@@ -52,6 +52,8 @@ class Links:
         self._report = report
         self._rules: dict[str, _ActiveRule] = {}
         self._linked: dict[LinkedConnection, None] = {}
+        self._shapes: dict[tuple[_ActiveRule, ...], tuple[Shape, Shape]] = {}
+        """The shapes of both directions by the present rules that select a connection."""
         self._number = 0
         self.clock = cluster.clock
         self.entropy = cluster.entropy
@@ -73,6 +75,7 @@ class Links:
         self._number += 1
         active = _ActiveRule(f"l{self._number}", rule)
         self._rules[active.id] = active
+        self._shapes.clear()
         self._report("link disturbed", active.id, describe_link(rule))
         if rule.from_node is not None:
             self._cut_nodes()
@@ -124,6 +127,7 @@ class Links:
         return states
 
     def _remove(self, removed: tuple[_ActiveRule, ...]) -> None:
+        self._shapes.clear()
         for active in removed:
             del self._rules[active.id]
             self._report("link healed", active.id, describe_link(active.rule))
@@ -154,8 +158,13 @@ class Links:
 
     def reshape(self, linked: LinkedConnection) -> None:
         """Set the shapes of a connection by the rules that select it."""
-        rules = [each.rule for each in self._rules.values() if each.selects(linked)]
-        linked.change(_shape(rules, Direction.IN), _shape(rules, Direction.OUT))
+        selecting = tuple(each for each in self._rules.values() if each.selects(linked))
+        shapes = self._shapes.get(selecting)
+        if shapes is None:
+            rules = [each.rule for each in selecting]
+            shapes = Shape.of(rules, Direction.IN), Shape.of(rules, Direction.OUT)
+            self._shapes[selecting] = shapes
+        linked.change(*shapes)
 
     def remove(self, linked: LinkedConnection) -> None:
         """Forget a connection whose socket is closed."""
@@ -204,14 +213,6 @@ class _ActiveRule:
             and rule.node in {None, connection.node_id}
             and (self._is_address is None or self._is_address(connection.host))
         )
-
-
-def _shape(rules: Iterable[LinkRule], direction: Direction) -> Shape:
-    shape = UNCHANGED
-    for rule in rules:
-        if rule.affects(direction):
-            shape = shape.plus(rule)
-    return shape
 
 
 def _cut_pairs(rule: LinkRule, cluster: Cluster) -> Iterator[tuple[int, int]]:

@@ -51,9 +51,11 @@ def test_an_invalid_rule_is_refused_in_one_sentence(body: object, message: str) 
 
 def test_the_effects_of_rules_add_up() -> None:
     slow = LinkRule(latency_ms=5, jitter_ms=1, bytes_per_second=20)
-    shape = UNCHANGED.plus(slow).plus(LinkRule(latency_ms=3)).plus(LinkRule(bytes_per_second=10))
-    assert shape == Shape(False, 8, 1, 10)
-    assert shape.plus(LinkRule(cut=True)).is_cut
+    rules = (slow, LinkRule(latency_ms=3), LinkRule(bytes_per_second=10, direction=Direction.IN))
+    assert Shape.of(rules, Direction.IN) == Shape(False, 8, 1, 10)
+    assert Shape.of(rules, Direction.OUT) == Shape(False, 8, 1, 20)
+    assert Shape.of((*rules, LinkRule(cut=True)), Direction.OUT).is_cut
+    assert Shape.of((), Direction.IN) == UNCHANGED
 
 
 @pytest.mark.parametrize(

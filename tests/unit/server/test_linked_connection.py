@@ -243,3 +243,16 @@ def test_the_client_id_is_in_the_first_frame() -> None:
     assert client_id_of(memoryview(frame)) == "shop"
     assert client_id_of(memoryview(frame[:17])) is client_id_of(memoryview(b"")) is None
     assert client_id_of(memoryview(pack(">i", 99) + header(18, 4, client_id=None))) == ""
+
+
+async def test_a_connection_that_is_aborted_ends_before_its_last_answer_has_arrived() -> None:
+    owner = Owner()
+    transport, linked = owner.client(UNCHANGED, SLOW)
+    send(transport, b"one")
+    linked.connection.close()
+    linked.connection.abort()
+    await run_callbacks()
+    assert owner.node.admission.is_empty.is_set()
+    assert not transport.closed
+    owner.clock.advance(100)
+    assert (transport.writes, transport.closed) == ([b"one"], True)
