@@ -221,8 +221,11 @@ class GroupShard:
         group = self.directory.groups.get(group_id)
         if isinstance(group, ClassicGroup):
             return self.classic.expel_members(group, member_ids, *departure, now_ms)
-        known = () if group is None else [each for each in member_ids if each in group.members]
-        if group is None or not known:
+        if group is None:
+            return CoordinatorResult(())
+        assert isinstance(group, ConsumerGroup | ShareGroup | StreamsGroup)
+        known = [each for each in member_ids if each in group.members]
+        if not known:
             return CoordinatorResult(())
         return with_response(self._remove_modern_members(group, known, departure, now_ms), known)
 

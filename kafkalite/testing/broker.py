@@ -178,7 +178,6 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         self._served = _served(self._log, (control, control_token, control_tls), oidc, oidc_clients)
         self.clock = BrokerClock(self._perform)
         """The time of the cluster: read it and control it."""
-        self._hooks = []
         self._pending_calls: set[Future[Any]] = set()  # results that other threads wait for
 
     # A start is faster without the imports of these.

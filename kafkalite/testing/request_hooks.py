@@ -23,7 +23,7 @@ T = TypeVar("T")
 class BrokerHooks:
     """The method of `Broker` that installs request hooks."""
 
-    _hooks: list[InstalledHook]
+    _hooks: tuple[InstalledHook, ...] = ()
 
     def _running_broker(self) -> Broker:
         raise NotImplementedError
@@ -51,12 +51,12 @@ class BrokerHooks:
         """
         added = self._call(lambda broker: broker.hooks.add(callback, api))
         hook = InstalledHook(self._call, added)
-        self._hooks.append(hook)
+        self._hooks += (hook,)
         return hook
 
     def _raise_error_of_hooks(self, error: BaseException | None) -> None:
         """Raise the first exception of a hook, unless another exception leaves the block."""
-        hooks, self._hooks = self._hooks, []
+        hooks, self._hooks = self._hooks, ()
         if error is None:
             for hook in hooks:
                 hook.raise_error()
