@@ -423,8 +423,8 @@ SEED: Final = Option(
 CLOCK: Final = Option(
     _CLOCK_SECTION,
     "--clock",
-    "clock at startup: real, manual (stopped until advanced) or accelerated by a factor, such as "
-    "accelerated:60; TIME is the time at which it starts",
+    "clock at startup: real, manual (stopped until advanced), accelerated by a factor, such as "
+    "60x, or auto (moved while all clients wait); TIME is the time at which it starts",
     "MODE[@TIME]",
     default="real",
     keyword=Keyword("clock", "real"),

@@ -207,10 +207,15 @@ class AdjustableClock(SteppedClock):
         "_slow_latest_ns",
         "_slow_start_monotonic_ns",
         "_slow_start_ns",
+        "skip_rate",
     )  # fmt: skip
 
-    def __init__(self, rate: float = 1, now_ms: int | None = None) -> None:
-        """Start at `now_ms`, by default the machine's time."""
+    def __init__(self, rate: float = 1, now_ms: int | None = None, skip_rate: float = 0) -> None:
+        """Start at `now_ms`, by default the machine's time.
+
+        A broker moves the clock while all its clients wait, at most at `skip_rate`, unless that
+        is 0.
+        """
         super().__init__(
             time.time_ns() // NANOSECONDS_PER_MILLISECOND if now_ms is None else now_ms
         )
@@ -234,6 +239,8 @@ class AdjustableClock(SteppedClock):
         self._rate: float = 0
         """Equals `rate`, but is 0 while the clock follows the machine's time or is in a jump."""
         self._requested_rate = _validate_rate(rate)
+        self.skip_rate = _validate_rate(skip_rate)
+        """The highest speed while all clients wait; 0 if the clock is not moved then."""
         self._resume()
         if now_ms is None and self._follows_machine:
             self._offset_ns = 0
@@ -277,12 +284,14 @@ class AdjustableClock(SteppedClock):
         """The speed of this clock relative to the machine's clock; 0 when it is paused."""
         return self._requested_rate
 
-    def run(self, rate: float) -> None:
+    def run(self, rate: float, skip_rate: float = 0) -> None:
         """Continue from now, `rate` times as fast as the machine's time.
 
-        0 pauses the clock. Raises ValueError for another rate outside of MIN_RATE to MAX_RATE.
+        0 pauses the clock. `skip_rate` is for brokers that use the clock. Raises ValueError for
+        another rate outside of MIN_RATE to MAX_RATE.
         """
         was_paused = not self._requested_rate
+        self.skip_rate = _validate_rate(skip_rate)
         self._requested_rate = _validate_rate(rate)
         if self._until_ms is None:
             self._pause()

@@ -36,9 +36,9 @@ def duration_ms(text: str) -> int:
 
 
 def parse_rate(text: str) -> float:
-    """Return the rate `text`; raises ValueError for text that is not a number."""
+    """Return the rate `text`, as in "60" and "60x"; raises ValueError for other text."""
     try:
-        return float(text)
+        return float(text.removesuffix("x"))
     except ValueError as error:
         raise ValueError(f"{text[:40]!r} is not a rate: write a number, such as 60") from error
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from kafkalite.server.broker_directory import BrokerDirectory
     from kafkalite.server.request_log import RequestLog
     from kafkalite.server.settings import Settings
+    from kafkalite.server.time_skipping import TimeSkipping
     from kafkalite.storage.disk_health import DiskFailure
 
 T = TypeVar("T")
@@ -89,6 +90,7 @@ class Broker:
         self._nodes: NodeServers | None = None
         self._gateways: Gateways | None = None
         self._maintenance: Maintenance | None = None
+        self._time_skipping: TimeSkipping | None = None
         self.cluster: Cluster | None = None
         """None while the broker is not running."""
         self.scenario: object = None
@@ -112,6 +114,8 @@ class Broker:
                 cluster, cluster.config, self.clock, self._log, executor
             )
             self._maintenance.start()
+            if isinstance(self.clock, AdjustableClock):
+                self.skip_time(self.clock.skip_rate)
             self._remove_abandoned(executor, remove_abandoned())
         except BaseException:
             await self.stop(grace_s=0)
@@ -179,6 +183,8 @@ class Broker:
         Pending answers may take `grace_s` seconds to be sent.
         """
         nodes = self._nodes
+        if self._time_skipping is not None:
+            self.skip_time(0)
         gateways, self._gateways = self._gateways, None
         self._assembly = None
         if nodes is not None:
@@ -213,6 +219,25 @@ class Broker:
             self._reports.failed_close(directory, error)
             return False
         return True
+
+    def skip_time(self, rate: float) -> None:
+        """Move the clock while all clients wait, at most at this rate; 0 ends it."""
+        skipping = self._time_skipping
+        if skipping is not None and rate:
+            skipping.rate = rate
+        elif skipping is not None:
+            self._time_skipping = None
+            skipping.stop()
+            self.unsubscribe(skipping.observe)
+        elif rate:
+            from kafkalite.server.time_skipping import TimeSkipping  # noqa: PLC0415 - rarely used
+
+            clock, nodes = self.clock, self.nodes
+            assert isinstance(clock, AdjustableClock)
+            self._time_skipping = skipping = TimeSkipping(
+                clock, asyncio.get_running_loop(), rate, lambda: nodes.is_busy
+            )
+            self.subscribe(skipping.observe)
 
     def _set_log_level(self, kafka_name: str) -> None:
         self._log.level = Level.of_kafka(kafka_name)

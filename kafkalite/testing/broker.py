@@ -97,7 +97,8 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
     - `oidc_clients`: secrets by client id, for token requests; by default the client "kafkalite"
       has the secret "kafkalite-secret".
     - `log_level`: "debug", "info", "warning" or "error"; log lines go to stderr.
-    - `clock`: "real", "manual" (stopped until advanced) or "accelerated:60". "@TIME" after it, in
+    - `clock`: "real", "manual" (stopped until advanced), "60x", or "auto" (moved while all clients
+      wait, at most five times as fast as real time; "auto:60" sets the limit). "@TIME" after it, in
       ISO 8601, is its initial time. A restart in the same process continues the time.
     - `control`: True serves the control API over HTTP on a free port; text is its `[HOST:]PORT`.
     - `control_token`: bearer token that requests to the control API need: the token, "@FILE" or
@@ -436,9 +437,8 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
 
     async def _start_broker(self) -> None:
         # The time continues; timers of the previous run are dropped.
-        self._adjustable_clock = AdjustableClock(
-            self._adjustable_clock.rate, self._adjustable_clock.now_ms()
-        )
+        clock = self._adjustable_clock
+        self._adjustable_clock = AdjustableClock(clock.rate, clock.now_ms(), clock.skip_rate)
         settings, prepare = self._settings_and_preparation()
         if self._scenario is not None:
             prepare = _both(prepare, self._scenario.install)

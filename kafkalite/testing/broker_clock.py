@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from kafkalite.control.commands.clock import MANUAL, REAL, ChangeClock, ShowClock
+from kafkalite.control.commands.clock import AUTO, MANUAL, REAL, ChangeClock, ShowClock
 from kafkalite.ports.times import datetime_ms, datetime_of, duration_ms, instant_ms
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ class BrokerClock:
 
     @property
     def mode(self) -> str:
-        """The mode of the clock: "real", "manual" or "accelerated"."""
+        """The mode of the clock: "real", "manual", "accelerated" or "auto"."""
         return self._perform(ShowClock()).mode
 
     @property
     def rate(self) -> float:
-        """The speed of the clock relative to the system clock; 0 if it is stopped."""
+        """The speed relative to the system clock; 0 if stopped, the highest one in mode "auto"."""
         return self._perform(ShowClock()).rate
 
     def advance(
@@ -92,3 +92,11 @@ class BrokerClock:
     def accelerate(self, rate: float) -> None:
         """Let time continue from here, `rate` times as fast as the system clock."""
         self._perform(ChangeClock(rate=rate))
+
+    def auto(self, limit: float | None = None) -> None:
+        """Let time continue at the normal rate, and faster while all clients wait.
+
+        `limit` is the highest speed relative to the system clock, by default 5. The clock is moved
+        to the next deadline when requests wait for their answers, and no other request arrives.
+        """
+        self._perform(ChangeClock(mode=AUTO, rate=limit))

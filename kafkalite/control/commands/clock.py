@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from kafkalite.config.typed_json import About
 from kafkalite.control.command_table import CommandError, Family, Row, Words, write_answers
@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 
     from kafkalite.server.broker import Broker
 
-REAL, MANUAL, ACCELERATED = "real", "manual", "accelerated"
+REAL, MANUAL, ACCELERATED, AUTO = "real", "manual", "accelerated", "auto"
 
+DEFAULT_SKIP_RATE: Final = 5
+"""The highest speed of mode auto while all clients wait.
+
+Sessions of members do not expire: they last at least nine times as long as the time between two
+heartbeats by default.
+"""
 _RATES: Mapping[str, float] = {REAL: 1, MANUAL: 0}
 _MODES: Mapping[float, str] = {rate: mode for mode, rate in _RATES.items()}
 
@@ -28,10 +34,18 @@ class ClockState:
     now_ms: Annotated[int, About("The broker's time in milliseconds since the Unix epoch.")]
     iso: Annotated[str, About("The same time in ISO 8601, UTC.")]
     mode: Annotated[
-        str, About("`real`, `manual` (time is stopped until it is advanced) or `accelerated`.")
+        str,
+        About(
+            "`real`, `manual` (time is stopped until it is advanced), `accelerated`, or `auto` "
+            "(time is moved while all clients wait)."
+        ),
     ]
     rate: Annotated[
-        float, About("Speed relative to real time: 1 in mode `real`, 0 in mode `manual`.")
+        float,
+        About(
+            "Speed relative to real time: 1 in mode `real`, 0 in mode `manual`, the highest one in "
+            "mode `auto`."
+        ),
     ]
 
 
@@ -48,8 +62,8 @@ class ShowClock:
 class ChangeClock:
     """Change the clock, and return it.
 
-    Exactly one field is given, or the mode `accelerated` and a rate. Before the response is sent,
-    all timers that are due by the new time have run.
+    Exactly one field is given, or the mode `accelerated` or `auto` and a rate. Before the response
+    is sent, all timers that are due by the new time have run.
     """
 
     advance_ms: Annotated[
@@ -75,7 +89,11 @@ class ChangeClock:
         ),
     ] = None
     mode: Annotated[
-        str | None, About("`manual` stops the clock until it is advanced, `real` lets it run again")
+        str | None,
+        About(
+            "`manual` stops the clock until it is advanced, `real` lets it run again, `auto` also "
+            "moves it while all clients wait"
+        ),
     ] = None
     rate: Annotated[
         float | None,
@@ -91,7 +109,8 @@ class ChangeClock:
     def __post_init__(self) -> None:
         given = [value for value in (self.advance_ms, self.now_ms, self.mode, self.rate)
                  if value is not None]  # fmt: skip
-        is_pair = self.mode == ACCELERATED and self.rate is not None and len(given) == len("ab")
+        has_rate = self.mode in {ACCELERATED, AUTO} and self.rate is not None
+        is_pair = has_rate and len(given) == len("ab")
         if len(given) != 1 and not is_pair:
             raise CommandError(
                 "the body must have exactly one of these fields: advance, advance_ms, now, now_ms, "
@@ -111,19 +130,22 @@ class ChangeClock:
             elif self.now_ms is not None:
                 _set_time(clock, self.now_ms)
             elif self.mode is not None:
-                clock.run(rate_of(self.mode, self.rate))
+                clock.run(*_rates_of(self.mode, self.rate))
             elif self.rate is not None:
                 clock.run(self.rate)
         except ValueError as error:
             raise CommandError(str(error)) from error
+        if self.mode is not None or self.rate is not None:
+            broker.skip_time(clock.skip_rate)
         state = _state(clock)
         await write_answers()
         return state
 
 
 def _state(clock: AdjustableClock) -> ClockState:
-    now_ms, rate = clock.now_ms(), clock.rate
-    return ClockState(now_ms, iso_of(now_ms), _MODES.get(rate, ACCELERATED), rate)
+    now_ms, rate = clock.now_ms(), clock.skip_rate or clock.rate
+    mode = AUTO if clock.skip_rate else _MODES.get(rate, ACCELERATED)
+    return ClockState(now_ms, iso_of(now_ms), mode, rate)
 
 
 def _set_time(clock: AdjustableClock, target_ms: int) -> None:
@@ -133,6 +155,18 @@ def _set_time(clock: AdjustableClock, target_ms: int) -> None:
             f"it is {iso_of(now_ms)}, later than {iso_of(target_ms)}: time only moves forward"
         )
     clock.advance(target_ms - now_ms)
+
+
+def _rates_of(mode: str, rate: float | None) -> tuple[float, float]:
+    """Return the rate of a mode, and the highest one while all clients wait.
+
+    Raises CommandError if the mode or `rate` is invalid.
+    """
+    if mode != AUTO:
+        return rate_of(mode, rate), 0
+    if rate is not None and rate <= 1:
+        raise CommandError(f"an auto clock runs at least at rate 1: a limit of {rate:g} is too low")
+    return rate_of(REAL), DEFAULT_SKIP_RATE if rate is None else rate
 
 
 def rate_of(mode: str, rate: float | None = None) -> float:
@@ -145,7 +179,7 @@ def rate_of(mode: str, rate: float | None = None) -> float:
         return rate
     if mode not in _RATES:
         raise CommandError(
-            f"{mode[:40]!r} is not a mode: the modes are real, manual and accelerated"
+            f"{mode[:40]!r} is not a mode: the modes are real, manual, accelerated and auto"
         )
     if rate is not None and rate != _RATES[mode]:
         raise CommandError(f"a {mode} clock has rate {_RATES[mode]:g}: leave out the rate {rate:g}")
@@ -161,16 +195,19 @@ def adjustable_clock(broker: Broker) -> AdjustableClock:
 
 
 def new_clock(text: str) -> AdjustableClock:
-    """Return the clock that `text` describes: `real`, `manual`, `accelerated:60`, all with `@TIME`.
+    """Return the clock that `text` describes, such as `manual`, `60x` or `auto:30`.
 
-    TIME is the initial time in ISO 8601, by default the current time. Raises CommandError for other
-    text.
+    It may end with `@TIME`. TIME is the initial time in ISO 8601, by default the current time.
+    Raises CommandError for other text.
     """
     mode, at, start = text.partition("@")
     name, colon, rate_text = mode.strip().partition(":")
     try:
-        rate = parse_rate(rate_text) if colon else None
-        return AdjustableClock(rate_of(name, rate), instant_ms(start) if at else None)
+        if not colon and name[:1].isdigit():
+            name, rate_text = ACCELERATED, name
+        rate = parse_rate(rate_text) if rate_text or colon else None
+        own_rate, skip_rate = _rates_of(name, rate)
+        return AdjustableClock(own_rate, instant_ms(start) if at else None, skip_rate)
     except CommandError:
         raise
     except ValueError as error:
@@ -178,7 +215,9 @@ def new_clock(text: str) -> AdjustableClock:
 
 
 def _lines(state: ClockState, _: object) -> tuple[str]:
-    rate = f", {state.rate:g} times as fast" if state.mode == ACCELERATED else ""
+    speeds = {ACCELERATED: ", ", AUTO: ", up to "}
+    speed = speeds.get(state.mode)
+    rate = "" if speed is None else f"{speed}{state.rate:g} times as fast"
     return (f"{state.iso} ({state.mode}{rate})",)
 
 
@@ -213,6 +252,14 @@ COMMANDS = Family(
                     offers=(),
                 ),
                 Words("clock rate", "Let time run at a rate.", ("rate",), offers=()),
+                Words(
+                    "clock auto",
+                    "Move time while all clients wait, at most at the given rate.",
+                    ("rate",),
+                    is_optional=True,
+                    preset={"mode": AUTO},
+                    offers=(),
+                ),
             ),
             _lines,
             {"advance": "7d"},

@@ -51,6 +51,25 @@ def test_a_running_clock_is_advanced_and_continues() -> None:
         assert clock.now() - datetime.now(UTC) > timedelta(days=6)
 
 
+def test_an_auto_clock_moves_while_a_client_waits() -> None:
+    with Broker(topics={"orders": 1}, clock="auto:100000") as broker:
+        assert (broker.clock.mode, broker.clock.rate) == ("auto", 100_000)
+        fault = broker.faults.add(api="OffsetCommit", delay_ms=60_000, times=1)
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "shop"}
+        consumer = Consumer(settings)
+        before = broker.clock.now()
+        consumer.commit(offsets=[TopicPartition("orders", 0, 42)], asynchronous=False)
+        assert broker.clock.now() - before >= timedelta(minutes=1)
+        assert fault.firings == 1
+        broker.clock.resume()
+        assert broker.clock.mode == "real"
+        broker.clock.auto()
+        assert (broker.clock.mode, broker.clock.rate) == ("auto", 5)
+        with pytest.raises(ValueError, match="a limit of 1 is too low"):
+            broker.clock.auto(1)
+        consumer.close()
+
+
 def test_invalid_times_are_rejected() -> None:
     with Broker(clock="manual@2026-03-01") as broker:
         for refused in (

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def broker(clock: Clock | None = None) -> Broker:
     clock = clock or AdjustableClock(rate=0, now_ms=1_000)
-    return cast("Broker", SimpleNamespace(clock=clock))
+    return cast("Broker", SimpleNamespace(clock=clock, skip_time=lambda _: None))
 
 
 async def test_clock_commands_are_carried_out() -> None:
@@ -94,6 +94,27 @@ def test_invalid_text_creates_no_clock(text: str) -> None:
     with pytest.raises(CommandError) as refusal:
         new_clock(text)
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate", "skip_rate"), [("10x", 10, 0), ("auto", 1, 5), ("auto:60@2026-03-01", 1, 60)]
+)
+def test_a_clock_may_be_fast_always_or_while_all_clients_wait(
+    text: str, rate: float, skip_rate: float
+) -> None:
+    clock = new_clock(text)
+    assert (clock.rate, clock.skip_rate) == (rate, skip_rate)
+
+
+async def test_a_clock_that_is_moved_while_all_clients_wait_can_be_changed() -> None:
+    driven = broker()
+    state = await ChangeClock(mode="auto").perform(driven)
+    assert (state.mode, state.rate) == ("auto", 5)
+    state = await ChangeClock(mode="auto", rate=30).perform(driven)
+    assert (state.mode, state.rate) == ("auto", 30)
+    assert (await ChangeClock(mode="manual").perform(driven)).mode == "manual"
+    with pytest.raises(CommandError, match="a limit of 1 is too low"):
+        await ChangeClock(mode="auto", rate=1).perform(driven)
 
 
 def test_the_rate_must_fit_the_mode() -> None:
