@@ -12,7 +12,7 @@ import asyncio
 import re
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from kafkalite.config.typed_json import fields_of
 from kafkalite.control import commands
@@ -88,6 +88,10 @@ class Status(NamedTuple):
     """(broker, answer) → status."""
 
 
+JSON_LINES: Final = "application/x-ndjson"
+"""The media type of lines with a JSON value each."""
+
+
 class Row(NamedTuple):
     """All that is known about a command apart from its fields and its execution."""
 
@@ -110,6 +114,8 @@ class Row(NamedTuple):
     needs_token: bool = True
     pieces: Callable[[Any, Broker], Iterable[str] | AsyncIterator[str]] | None = None
     """Performs the command and returns a large answer as pieces of text, built one by one."""
+    json_lines: Callable[[Any, Broker], AsyncIterator[str]] | None = None
+    """The same for a client that accepts JSON_LINES: each entry of the answer as a line of JSON."""
     media_type: str = "application/json"
     colours: Mapping[str, str] = {}
     """Words and their colours on a terminal; in each line, the first of them has its colour."""

@@ -27,7 +27,7 @@ from starlette.routing import Route
 
 from kafkalite.config.typed_json import fields_of, number_of, quote, read, to_json
 from kafkalite.control.access_checks import AccessChecks
-from kafkalite.control.command_table import CommandError, rows
+from kafkalite.control.command_table import JSON_LINES, CommandError, rows
 from kafkalite.control.request_body import TOO_LARGE_MESSAGE, media_type, read_body
 
 if TYPE_CHECKING:
@@ -97,11 +97,14 @@ class ControlApp:
         row = served["GET" if request.method == "HEAD" else request.method]
         try:
             command = await _command(row, request)
-            if row.pieces is not None:
-                pieces = _in_turns(row.pieces(command, self._broker))
+            build, kind = row.pieces, row.media_type
+            if row.json_lines is not None and JSON_LINES in request.headers.get("accept", ""):
+                build, kind = row.json_lines, JSON_LINES
+            if build is not None:
+                pieces = _in_turns(build(command, self._broker))
                 # An error in the first piece still has a status.
                 first = await anext(pieces, "")
-                return StreamingResponse(_with_first(first, pieces), media_type=row.media_type)
+                return StreamingResponse(_with_first(first, pieces), media_type=kind)
             answer = await command.perform(self._broker)
             status = (
                 row.status if isinstance(row.status, int) else row.status.of(self._broker, answer)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 
 from kafkalite import __version__
 from kafkalite.config.typed_json import About, fields_of, to_json
-from kafkalite.control.command_table import rows
+from kafkalite.control.command_table import JSON_LINES, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,11 +106,14 @@ def _answer(row: Row, kinds: dict[str, type]) -> Json:
     if is_dataclass(row.answer):
         schema = _schema(row.answer, _NO_ABOUT, kinds)
     media_type = row.media_type.partition(";")[0]
+    content: Json = {media_type: {"schema": schema}}
+    if row.json_lines is not None:
+        content[JSON_LINES] = {"schema": {"type": "string"}}
     return {
         "description": " ".join((row.answer.__doc__ or "").split())
         if is_dataclass(row.answer)
         else "The answer.",
-        "content": {media_type: {"schema": schema}},
+        "content": content,
     }
 
 

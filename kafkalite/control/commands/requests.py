@@ -170,6 +170,11 @@ class ListRequests(RequestFilter):
             yield ("," if number else "") + json_text(recorded(each))
         yield "]}"
 
+    async def json_lines(self, broker: Broker) -> AsyncIterator[str]:
+        """Yield each selected request as a line of JSON."""
+        for each in await self._selected(broker.request_log):
+            yield f"{json_text(recorded(each))}\n"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRequests(RequestFilter):
@@ -515,6 +520,7 @@ COMMANDS = Family(
             (Words(_WORD),),
             _lines,
             pieces=lambda command, broker: command.json_pieces(broker),
+            json_lines=lambda command, broker: command.json_lines(broker),
         ),
         Row(
             StreamRequests,

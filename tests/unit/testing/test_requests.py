@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from http.client import HTTPConnection
+
 import pytest
 
+from kafkalite.control.command_table import JSON_LINES
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.testing import Broker
@@ -35,6 +39,23 @@ def test_requests_are_expected_and_listed() -> None:
         broker.requests.clear()
         assert broker.requests.list() == ()
         client.close()
+
+
+def test_requests_are_lines_of_json_for_a_client_that_accepts_them() -> None:
+    with Broker(request_log=10, control=True) as broker:
+        client = RawClient(int(broker.bootstrap_servers.rpartition(":")[2]))
+        for _ in range(2):
+            client.call(MetadataRequest(topics=[]), 9)
+        client.close()
+        control = HTTPConnection(broker.control_url.removeprefix("http://"))
+        control.request("GET", "/v1/requests?api=Metadata", headers={"Accept": JSON_LINES})
+        answer = control.getresponse()
+        assert answer.headers["content-type"] == JSON_LINES
+        lines = answer.read().splitlines()
+        control.close()
+    assert [(json.loads(line)["number"], json.loads(line)["api"]) for line in lines] == [
+        (1, "Metadata"), (2, "Metadata"),
+    ]  # fmt: skip
 
 
 def test_requests_are_logged_from_the_first_use_until_the_stop() -> None:

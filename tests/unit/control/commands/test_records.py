@@ -10,9 +10,12 @@ import pytest
 
 from kafkalite.config.typed_json import JsonError, read, to_json
 from kafkalite.control.commands.records import ProduceRecords, ReadRecords
+from kafkalite.control.topic_records import produce
 from kafkalite.server.broker import Broker
 from kafkalite.server.settings import Settings
+from kafkalite.storage.record_format import NewRecord
 from tests.unit.control.ports import ANY_PORT
+from tests.unit.control.test_turns import turns_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -52,6 +55,12 @@ async def test_records_are_written_and_read(broker: Broker) -> None:
     assert limited.records == (third,)
     pieces = [each async for each in ReadRecords("orders").json_pieces(broker)]
     assert json.loads("".join(pieces)) == to_json(await ReadRecords("orders").perform(broker))
+
+
+async def test_other_tasks_run_while_many_records_are_read(broker: Broker) -> None:
+    for _ in range(2):
+        await produce(broker, "orders", [NewRecord(b"k", b"v", 0)] * 5_000, 0)
+    assert await turns_of(ReadRecords("orders", limit=10_000).found(broker)) >= 20
 
 
 async def test_a_read_waits_for_records(broker: Broker) -> None:

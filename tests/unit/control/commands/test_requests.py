@@ -28,6 +28,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.server.request_log import RequestLog
 from kafkalite.testing.clock import ManualClock
+from tests.unit.control.test_turns import turns_of
 from tests.unit.exchanges import end, ended_exchange, pending_exchange
 
 if TYPE_CHECKING:
@@ -66,6 +67,13 @@ async def test_requests_are_listed() -> None:
     assert json.loads("".join(pieces)) == to_json(await ListRequests().perform(running))
     assert (await ClearRequests().perform(running)).removed == 3
     assert (await ListRequests().perform(running)).logged == 0
+
+
+async def test_other_tasks_run_while_many_requests_are_examined() -> None:
+    running = broker(*["a"] * 400)
+    assert await turns_of(ListRequests(limit=400).perform(running)) >= 40
+    unmet = expectation(group="b", within_ms=0).perform(running)
+    assert await turns_of(unmet) >= 40
 
 
 async def test_a_list_waits_for_the_first_request() -> None:
