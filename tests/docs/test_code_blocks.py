@@ -92,7 +92,7 @@ def test_a_block_has_a_kind_and_one_that_does_not_run_has_a_reason(block: Block)
 
 def test_every_kind_has_a_test() -> None:
     untested = {Kind.OUTPUT, Kind.EXAMPLE}
-    modules = (Path(__file__), *(ROOT / "tests" / "examples").glob("test_*.py"))
+    modules = (Path(__file__), *(ROOT / "tests" / "examples").glob("*.py"))
     source = "".join(module.read_text(encoding="utf-8") for module in modules)
     tested = {Kind[name] for name in re.findall(r"Kind\.([A-Z_]+)", source)}
     assert tested | untested == set(Kind)
