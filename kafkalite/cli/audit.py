@@ -232,7 +232,7 @@ def run(arguments: Namespace) -> None:
     except (NothingToAuditError, LocationError) as error:
         exit_with_error(USAGE_STATUS, str(error))
     except OSError as error:
-        exit_with_error(FAILED_STATUS, _system_failure_text(error, arguments.out))
+        exit_with_error(FAILED_STATUS, system_failure_text(error, arguments.out))
     if outcome is not None:
         _print_outcome(outcome, _selection_text(arguments))
 
@@ -322,16 +322,21 @@ def _failure_text(error: Exception, out: str) -> str:
     if status is not None:
         return f"Spark failed: {failures.java_ended(status)}"
     if isinstance(error, OSError):
-        return _system_failure_text(error, out)
+        return system_failure_text(error, out, failures.DISK_FULL)
     return f"Spark failed: {failures.known_failure(str(error)) or _root_cause(error)}"
 
 
-def _system_failure_text(error: OSError, out: str) -> str:
+def system_failure_text(error: OSError, out: str, disk_full: str | None = None) -> str:
+    """Return one line with the cause of a failed system call, by default of the local engine."""
     from kafkalite.lab.spark import failures  # noqa: PLC0415 - see above
 
     if error.errno == errno.EFBIG:
         return f"{out}: {failures.FILE_TOO_LARGE}"
-    return f"{out}: {failures.DISK_FULL}" if error.errno in _DISK_FULL_ERRORS else str(error)
+    return (
+        f"{out}: {disk_full or failures.LOCAL_DISK_FULL}"
+        if error.errno in _DISK_FULL_ERRORS
+        else str(error)
+    )
 
 
 def _run(  # noqa: PLR0917 - called once

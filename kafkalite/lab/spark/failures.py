@@ -7,6 +7,9 @@ import subprocess
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+LOCAL_DISK_FULL: Final = (
+    "the disk is full: free space in the output directory and in the directory for temporary files"
+)
 DISK_FULL: Final = (
     "the disk is full: free space in the output directory and in /tmp, or choose another directory"
     " for temporary files with --conf spark.local.dir=DIR"

@@ -179,6 +179,7 @@ class _Run:
             self._reporter.step(line)
         if not plan.is_empty or self._manifest.stitched is None:
             self._decode(source, plan)
+        write_descriptions(self._out, self._manifest)
         report = self._audit() if self._job.audits else None
         splits = self._manifest.splits
         return Outcome(
@@ -298,7 +299,6 @@ class _Run:
         # file. Tables of audits are of another input, so they are deleted.
         new = manifest_.outputs - self._manifest.outputs
         self._stored = self._output.commit(self._stored, manifest_, sorted(new))
-        write_descriptions(self._out, manifest_)
 
     def _audit(self) -> str:
         settings = _audit_settings(self._job.audits, self._job.audit_options)
@@ -448,13 +448,17 @@ def reductions_below(out: Location, audits: Iterable[str], options: AuditOptions
 
 
 def write_descriptions(out: Location, manifest_: Manifest) -> None:
-    """Write the descriptions of the tables in an output folder."""
+    """Write the descriptions of the tables in an output folder, unless they are there.
+
+    A run that was killed after its commit may not have written them.
+    """
     apis = {
         name.split("/")[1].removeprefix("api=") for name in manifest_.outputs if "/api=" in name
     }
-    (out / table_descriptions.FILE).write_text(
-        table_descriptions.describe_tables(map(api_key, apis))
-    )
+    text = table_descriptions.describe_tables(map(api_key, apis))
+    file = out / table_descriptions.FILE
+    if file.read_text() != text:
+        file.write_text(text)
 
 
 def _audit_settings(audits: Sequence[str], options: AuditOptions) -> str:

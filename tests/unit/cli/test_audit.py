@@ -26,6 +26,7 @@ from kafkalite.cli.audit import (
     _run_locally,
     _selection_text,
     add_options,
+    system_failure_text,
 )
 from kafkalite.cli.main import main
 from kafkalite.lab.columnar.kernels import Kernel
@@ -358,4 +359,8 @@ def test_connection_refused_by_java_that_was_killed_names_the_cause(
     ],
 )
 def test_failed_write_names_the_output_directory(number: int, cause: str) -> None:
-    assert _failure_text(OSError(number, "Error writing bytes"), "out").startswith(f"out: {cause}")
+    error = OSError(number, "Error writing bytes")
+    assert _failure_text(error, "out").startswith(f"out: {cause}")
+    of_local_engine = system_failure_text(error, "out")
+    assert of_local_engine.startswith(f"out: {cause}")
+    assert "--conf" not in of_local_engine

@@ -355,7 +355,6 @@ class PeriodAudits:
                 replace(self.options, since_us=(index - 1) * self.period_us),
                 _CheckedSteps(check),
             )
-        write_descriptions(period.output.out, period.manifest)
         took_ms = self.now_ms() - started_ms
         self._next_audit_ms = self.now_ms() + max(_MIN_PAUSE_MS, _PAUSE_FACTOR * took_ms)
         self._write_report(period)
@@ -365,6 +364,7 @@ class PeriodAudits:
         run = str(period.manifest.run)
         reported = period.output.out / _REPORTED_RUN
         if reported.read_text() != run:
+            write_descriptions(period.output.out, period.manifest)
             write_report_of_audits(self._engine, period.manifest, period.output.out)
             reported.write_text(run)
             self.reporter.step(f"report: {(period.output.out / REPORT).url}")

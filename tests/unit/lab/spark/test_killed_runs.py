@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import pytest
 from pyarrow import fs
 
-from kafkalite.lab.spark import compaction, locations, manifest, output_journal
+from kafkalite.lab.spark import (
+    compaction,
+    locations,
+    manifest,
+    output_journal,
+    table_descriptions,
+)
 from kafkalite.lab.spark.dataframes import local_engine
 from kafkalite.lab.spark.derived_tables import FOLDERS
 from kafkalite.lab.spark.locations import Location
@@ -164,3 +170,15 @@ def test_run_that_is_killed_at_any_step_leaves_complete_output(
         assert each.contents == expected.contents
         assert each.report in {None, expected.report}
     assert len(killed.found) > 40
+
+
+def test_descriptions_that_a_killed_run_did_not_write_are_written_by_the_next(
+    tmp_path: Path, captures: list[str]
+) -> None:
+    run(str(tmp_path), captures)
+    descriptions = tmp_path / table_descriptions.FILE
+    expected = descriptions.read_text()
+    for change in (descriptions.unlink, lambda: descriptions.write_text("of an earlier run")):
+        change()
+        run(str(tmp_path), captures)
+        assert descriptions.read_text() == expected
