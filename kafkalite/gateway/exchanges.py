@@ -248,7 +248,12 @@ class Exchange:
             self.answer = b"".join(pieces)
         context, received_ms = self.context, self.received_ms
         context.exchange = None
-        now_ms = context.node.clock.now_ms()
+        observers = self._observers
+        now_ms = observers.batch_ms
+        if not now_ms:
+            now_ms = context.node.clock.now_ms()
+            if observers.batch_ms is not None:
+                observers.batch_ms = now_ms
         # Usually they are equal, and one number needs less memory than two.
         self.answered_ms = received_ms if now_ms == received_ms else now_ms
         self._publish()
@@ -307,9 +312,9 @@ An exception is reported as a bug. The client and the other observers do not not
 
 
 class Observers:
-    """Makes the exchanges of requests for some observers; immutable."""
+    """Makes the exchanges of requests for some observers."""
 
-    __slots__ = ("functions", "report_error")
+    __slots__ = ("_received_ms", "batch_ms", "functions", "report_error")
 
     def __init__(
         self, functions: Sequence[Observer], report_error: Callable[[int, Exception], None]
@@ -317,15 +322,32 @@ class Observers:
         """`report_error` is called with an API key and the exception of an observer."""
         self.functions: Final = tuple(functions)
         self.report_error: Final = report_error
+        self._received_ms = 0
+        self.batch_ms: int | None = None
+        """The time of the answers of batched requests, which are encoded together.
 
-    def begin(
-        self, context: ConnectionContext, buffer: bytearray, start: int, end: int, request: Any
+        0 before the first of them; None while there is no batch.
+        """
+
+    def begin(  # noqa: PLR0917 - called for every request
+        self,
+        context: ConnectionContext,
+        buffer: bytearray,
+        start: int,
+        end: int,
+        request: Any,
+        is_in_batch: bool = False,  # noqa: FBT001, FBT002 - as above
     ) -> Exchange:
-        """Return the exchange of the request between `start` and `end`, which was decoded."""
+        """Return the exchange of the request between `start` and `end`, which was decoded.
+
+        With `is_in_batch`, it has arrived together with the previous one.
+        """
         size = end - start
         is_long = size > LONG_BYTES
         frame = bytes(buffer[start : start + HEADER_BYTES if is_long else end])
-        exchange = Exchange(self, context, frame, context.node.clock.now_ms())
+        if not is_in_batch:
+            self._received_ms = context.node.clock.now_ms()
+        exchange = Exchange(self, context, frame, self._received_ms)
         if is_long:
             exchange.note_long_request(size, request)
         context.exchange = exchange

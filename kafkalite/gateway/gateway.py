@@ -218,7 +218,8 @@ class Gateway:
             flushed_bytes = self.flush(out)
         exchange = None
         if self._observers is not None:
-            exchange = self._observers.begin(context, buffer, start, end, request)
+            is_in_batch = bool(self._deferred)
+            exchange = self._observers.begin(context, buffer, start, end, request, is_in_batch)
         try:
             if route.lift is not None and repeated is None:
                 request = route.lift(request, route.version)
@@ -454,10 +455,16 @@ class Gateway:
             return 0
         deferred, self._deferred = self._deferred, []
         window.flush()
-        size = 0
+        size, observers = 0, self._observers
+        if observers is not None:
+            observers.batch_ms = 0
         # No batch is pending from here on: other requests may be served while answers are built.
-        for each in deferred:
-            size += each.encode(each.value, out)
+        try:
+            for each in deferred:
+                size += each.encode(each.value, out)
+        finally:
+            if observers is not None:
+                observers.batch_ms = None
         return size
 
     def _defer(  # noqa: PLR0917 - the parameters of `_encode`

@@ -39,6 +39,8 @@ from tests.unit.server.client import Client
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kafkalite.testing.clock import ManualClock
+
 
 SAMPLE_COUNT = 8
 
@@ -309,6 +311,22 @@ def test_names_are_found_in_requests_of_all_versions(key: int) -> None:
         for kind in (Entity.GROUP, Entity.TOPIC, Entity.TRANSACTIONAL_ID):
             names = set(names_in_request(context.node.image, key, kind, lifted))
             assert set(exchange.names(kind)) == names
+
+
+def test_requests_of_a_batch_have_its_times() -> None:
+    context = Served(alive).context
+    clock = cast("ManualClock", context.node.clock)
+    observers = Observers((), report_no_error)
+    content = bytearray(request_content(BEAT, 4))
+    first = observers.begin(context, content, 0, len(content), BEAT)
+    clock.advance(5)
+    second = observers.begin(context, content, 0, len(content), BEAT, is_in_batch=True)
+    observers.batch_ms = 0
+    end(first, HeartbeatResponse())
+    clock.advance(5)
+    end(second, HeartbeatResponse())
+    assert second.received_ms == first.received_ms
+    assert second.answered_ms == first.answered_ms == first.received_ms + 5
 
 
 async def test_observers_come_and_go_while_a_client_is_connected() -> None:
