@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.architecture.source import ROOT
-from tests.docs.blocks import all_blocks
+from tests.docs.blocks import Kind, all_blocks
 from tests.oracle.build_cache import build_once, run_build
 from tests.oracle.requirements import program, required
 from tests.oracle.target import free_port
@@ -169,7 +169,11 @@ def test_java_programs_compile(tmp_path: Path) -> None:
                 directory,
             ),
         )
-    blocks = [block for block in all_blocks() if block.page == GUIDE and block.language == "java"]
+    blocks = [
+        block
+        for block in all_blocks()
+        if block.page == GUIDE and block.language == "java" and block.kind is not Kind.JAVA_TEST
+    ]
     assert blocks
     sources = []
     for number, block in enumerate(blocks):
