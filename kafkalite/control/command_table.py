@@ -91,6 +91,9 @@ class Status(NamedTuple):
 JSON_LINES: Final = "application/x-ndjson"
 """The media type of lines with a JSON value each."""
 
+_TIME_LIMITS: Final = frozenset(("wait_ms", "within_ms"))
+"""The fields of commands that wait for something, and change nothing."""
+
 
 class Row(NamedTuple):
     """All that is known about a command apart from its fields and its execution."""
@@ -124,6 +127,11 @@ class Row(NamedTuple):
     def is_stream(self) -> bool:
         """Whether the answer is a stream of server-sent events, each with an object of `answer`."""
         return self.media_type == "text/event-stream"
+
+    @property
+    def waits(self) -> bool:
+        """Whether the command has no effect but to wait for something, for a given time."""
+        return any(each.name in _TIME_LIMITS for each in fields_of(self.kind))
 
     @property
     def path_fields(self) -> tuple[str, ...]:

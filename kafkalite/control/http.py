@@ -31,7 +31,7 @@ from kafkalite.control.command_table import JSON_LINES, CommandError, rows
 from kafkalite.control.request_body import TOO_LARGE_MESSAGE, media_type, read_body
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from starlette.requests import Request
 
@@ -96,20 +96,8 @@ class ControlApp:
     async def _answer(self, served: Mapping[str, Row], request: Request) -> Response:
         row = served["GET" if request.method == "HEAD" else request.method]
         try:
-            command = await _command(row, request)
-            build, kind = row.pieces, row.media_type
-            if row.json_lines is not None and JSON_LINES in request.headers.get("accept", ""):
-                build, kind = row.json_lines, JSON_LINES
-            if build is not None:
-                pieces = _in_turns(build(command, self._broker))
-                # An error in the first piece still has a status.
-                first = await anext(pieces, "")
-                return StreamingResponse(_with_first(first, pieces), media_type=kind)
-            answer = await command.perform(self._broker)
-            status = (
-                row.status if isinstance(row.status, int) else row.status.of(self._broker, answer)
-            )
-            return JSONResponse(to_json(answer), status)
+            answer = self._perform(row, await _command(row, request), request)
+            return await (_until_disconnected(answer, request) if row.waits else answer)
         except UnknownIdError as unknown:
             return _not_found(unknown)
         except row.not_found as unknown:
@@ -121,6 +109,39 @@ class ControlApp:
         except Exception as error:  # noqa: BLE001 - the endpoint must stay available
             self._log.error("a control command failed because of a bug", exception=error)
             raise HTTPException(500, _BUG_MESSAGE) from None
+
+    async def _perform(self, row: Row, command: Any, request: Request) -> Response:  # noqa: ANN401 - of any class
+        build, kind = row.pieces, row.media_type
+        if row.json_lines is not None and JSON_LINES in request.headers.get("accept", ""):
+            build, kind = row.json_lines, JSON_LINES
+        if build is not None:
+            pieces = _in_turns(build(command, self._broker))
+            # An error in the first piece still has a status.
+            first = await anext(pieces, "")
+            return StreamingResponse(_with_first(first, pieces), media_type=kind)
+        answer = await command.perform(self._broker)
+        status = row.status if isinstance(row.status, int) else row.status.of(self._broker, answer)
+        return JSONResponse(to_json(answer), status)
+
+
+async def _until_disconnected(
+    answer: Coroutine[None, None, Response], request: Request
+) -> Response:
+    """Return an answer; if the client disconnects before, end the command: nobody waits for it."""
+    performing = asyncio.ensure_future(answer)
+    disconnecting = asyncio.ensure_future(_disconnection(request))
+    try:
+        await asyncio.wait((performing, disconnecting), return_when=asyncio.FIRST_COMPLETED)
+        return await performing if performing.done() else Response()
+    finally:
+        performing.cancel()
+        disconnecting.cancel()
+
+
+async def _disconnection(request: Request) -> None:
+    """Return when the client has disconnected."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _command(row: Row, request: Request) -> Any:  # noqa: ANN401 - a command of any class

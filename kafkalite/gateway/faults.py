@@ -114,7 +114,7 @@ class Faults:
         self._faults: dict[str, _Fault] = {}
         self._shared = _Shared(entropy, WaitingBudget(MAX_LATE_BYTES), report_bug)
         self.watchers = Watchers()
-        """Are notified of each firing of any fault."""
+        """Are notified of each firing of any fault, and when faults are removed."""
         self.step: FaultStep | None = None
         """Applies the faults to the requests of all gateways; None without faults."""
         self._number = 0
@@ -194,6 +194,7 @@ class Faults:
             self._report("fault removed", fault.id, describe_rule(fault.rule))
             for delayed in tuple(fault.delayed):
                 fault.end(delayed)
+        self.watchers.notify()
 
     def _install(self) -> None:
         """Replace the installed step by one with the current faults."""

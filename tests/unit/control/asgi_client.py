@@ -27,13 +27,16 @@ async def ask(
     method: str = "GET",
     body: bytes = b"",
     headers: dict[str, str] | None = None,
+    disconnects: bool = False,
 ) -> Answer:
-    """Return the response to one request."""
+    """Return the response to one request, after which the client disconnects if it shall."""
     sent: list[MutableMapping[str, Any]] = []
     path, _, query = path.partition("?")
     pieces = [body[start : start + 10_000] for start in range(0, len(body), 10_000)] or [b""]
 
     async def receive() -> dict[str, object]:
+        if not pieces and disconnects:
+            return {"type": "http.disconnect"}
         if not pieces:
             await asyncio.get_running_loop().create_future()  # the client does not disconnect
         piece = pieces.pop(0)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from kafkalite.apis.table import find_api
 from kafkalite.config.typed_json import read
+from kafkalite.control.command_table import rows
 from kafkalite.control.commands.clock import ChangeClock
 from kafkalite.control.http import ControlApp
 from kafkalite.control.request_body import MAX_BODY_BYTES
@@ -460,6 +461,7 @@ class ServedControl:
     """The endpoint of a broker of three nodes."""
 
     def __init__(self, broker: Broker) -> None:
+        self.broker = broker
         self.app = ControlApp(broker, Log(Level.ERROR, "json", io.StringIO()), None).app
 
     async def get(self, path: str) -> Answer:
@@ -474,6 +476,43 @@ class ServedControl:
         nodes = (await self.get("/v1/nodes")).body["nodes"]
         (leader,) = (node["id"] for node in nodes if node["led_partitions"])
         return int(leader)
+
+
+WAITING: dict[str, tuple[str, object]] = {
+    "ExpectCommit": (
+        "/v1/groups/shop/expect-commit",
+        {"topic": "t", "partition": 0, "offset": 7, "within_ms": 600_000},
+    ),
+    "ExpectRequests": ("/v1/requests/expect", {"api": "Fetch", "within_ms": 600_000}),
+    "ListRequests": ("/v1/requests?api=Fetch&wait_ms=600000", None),
+    "ReadRecords": ("/v1/topics/t/records?count=1&wait_ms=600000", None),
+    "ShowFault": ("/v1/faults/f1?firings=1&wait_ms=600000", None),
+    "ShowGroup": ("/v1/groups/shop?members=1&wait_ms=600000", None),
+}
+"""Commands that wait for something that does not happen."""
+
+
+def test_all_waiting_commands_are_listed() -> None:
+    assert {row.kind.__name__ for row in rows() if row.waits} == WAITING.keys()
+
+
+@pytest.mark.parametrize("name", WAITING)
+async def test_a_waiting_command_ends_when_its_client_disconnects(
+    served: ServedControl, name: str
+) -> None:
+    path, body = WAITING[name]
+    await served.post("/v1/faults", {"action": {"lost": "answer"}})
+    answer = await ask(
+        served.app,
+        path,
+        method="GET" if body is None else "POST",
+        body=b"" if body is None else json.dumps(body).encode(),
+        headers=JSON,
+        disconnects=True,
+    )
+    assert (answer.status, answer.body) == (200, None)
+    await asyncio.sleep(0)
+    assert len(served.broker.request_log.watchers) == len(served.broker.faults.watchers) == 0
 
 
 async def test_nodes_are_listed_and_shown(served: ServedControl) -> None:

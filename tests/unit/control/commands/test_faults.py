@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from kafkalite.apis.table import find_api
-from kafkalite.control.commands.faults import AddFault, ClearFaults, ListFaults, RemoveFault
+from kafkalite.control.commands.faults import (
+    AddFault,
+    ClearFaults,
+    ListFaults,
+    RemoveFault,
+    ShowFault,
+)
 from kafkalite.gateway.fault_rules import Action, Match, Trigger, UnknownFaultError
 from kafkalite.gateway.faults import Faults
 from kafkalite.gateway.gateway import Gateway
@@ -18,7 +25,7 @@ if TYPE_CHECKING:
     from kafkalite.server.broker import Broker
 
 
-async def test_commands_return_the_affected_faults() -> None:
+def served_broker() -> Broker:
     gateway = Gateway(find_api, lambda _, __: None)
     faults = Faults(
         (1,),
@@ -28,7 +35,11 @@ async def test_commands_return_the_affected_faults() -> None:
         report_bug=lambda *_: None,
         install=lambda _: None,
     )
-    broker = cast("Broker", SimpleNamespace(faults=faults))
+    return cast("Broker", SimpleNamespace(faults=faults))
+
+
+async def test_commands_return_the_affected_faults() -> None:
+    broker = served_broker()
     add = AddFault(Match(group="g"), Trigger(nth=2), Action(delay_ms=5))
     first = await add.perform(broker)
     second = await add.perform(broker)
@@ -38,3 +49,14 @@ async def test_commands_return_the_affected_faults() -> None:
     with pytest.raises(UnknownFaultError):
         await RemoveFault("f1").perform(broker)
     assert (await ClearFaults().perform(broker)).faults == (second,)
+
+
+async def test_a_wait_for_a_fault_ends_when_the_fault_is_removed() -> None:
+    broker = served_broker()
+    await AddFault(Match(), Trigger(), Action(twice=True)).perform(broker)
+    waiting = asyncio.create_task(ShowFault("f1", firings=1, wait_ms=600_000).perform(broker))
+    await asyncio.sleep(0)
+    assert len(broker.faults.watchers) == 1
+    await RemoveFault("f1").perform(broker)
+    with pytest.raises(UnknownFaultError, match="^there is no fault 'f1'; there is none$"):
+        await waiting
