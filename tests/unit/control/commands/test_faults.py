@@ -58,5 +58,5 @@ async def test_a_wait_for_a_fault_ends_when_the_fault_is_removed() -> None:
     await asyncio.sleep(0)
     assert len(broker.faults.watchers) == 1
     await RemoveFault("f1").perform(broker)
-    with pytest.raises(UnknownFaultError, match="^there is no fault 'f1'; there is none$"):
+    with pytest.raises(UnknownFaultError, match=r"^there is no fault 'f1'; there is none$"):
         await waiting
