@@ -127,7 +127,7 @@ class ControlApp:
 async def _until_disconnected(
     answer: Coroutine[None, None, Response], request: Request
 ) -> Response:
-    """Return an answer; if the client disconnects before, end the command: nobody waits for it."""
+    """Return an answer; if the client disconnects before, end the command, whose answer is lost."""
     performing = asyncio.ensure_future(answer)
     disconnecting = asyncio.ensure_future(_disconnection(request))
     try:

@@ -388,6 +388,9 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         from kafkalite.client.access import Access  # noqa: PLC0415 - rarely used
         from kafkalite.client.fencing import fence_producers  # noqa: PLC0415 - as above
 
+        invalid = [each for each in transactional_ids if not isinstance(each, str)]
+        if invalid:
+            raise ValueError(f"a transactional id must be text, not {invalid[0]!r}")
         addresses = [Address.parse(each) for each in self.bootstrap_servers.split(",")]
         own = self._client_access()
         login = own.login if own.oauth is None else token_login(own.oauth)

@@ -9,6 +9,8 @@ from kafkalite.control.commands.clock import AUTO, MANUAL, REAL, ChangeClock, Sh
 from kafkalite.ports.times import datetime_ms, datetime_of, duration_ms, instant_ms
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kafkalite.control.command_table import Perform
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -59,21 +61,21 @@ class BrokerClock:
         connected clients were silent during this time: their sessions expire, and connections are
         closed if the time exceeds connections.max.idle.ms.
         """
-        duration = timedelta(
-            weeks=weeks,
-            days=days,
-            hours=hours,
-            minutes=minutes,
-            seconds=seconds,
-            milliseconds=milliseconds,
-        )
-        if isinstance(by, str):
-            by = duration_ms(by) * _MILLISECOND
-        duration += by or timedelta()
+        parts = {
+            "weeks": weeks,
+            "days": days,
+            "hours": hours,
+            "minutes": minutes,
+            "seconds": seconds,
+            "milliseconds": milliseconds,
+        }
+        duration = _duration(by) + _duration_of_parts(parts)
         return datetime_of(self._perform(ChangeClock(advance_ms=duration // _MILLISECOND)).now_ms)
 
     def set(self, time: datetime | str) -> datetime:
         """Move time forward to `time` as `advance` does; the default time zone is UTC."""
+        if not isinstance(time, str | datetime):
+            raise ValueError(f"time must be a datetime, or text in ISO 8601, not {time!r}")  # noqa: TRY004 - as for other arguments
         now_ms = instant_ms(time) if isinstance(time, str) else datetime_ms(time)
         return datetime_of(self._perform(ChangeClock(now_ms=now_ms)).now_ms)
 
@@ -100,3 +102,24 @@ class BrokerClock:
         to the next deadline when requests wait for their answers, and no other request arrives.
         """
         self._perform(ChangeClock(mode=AUTO, rate=limit))
+
+
+def _duration(by: timedelta | str | None) -> timedelta:
+    """Return a duration; raises ValueError for a value of another type."""
+    if isinstance(by, str):
+        return duration_ms(by) * _MILLISECOND
+    if by is not None and not isinstance(by, timedelta):
+        raise ValueError(f"a duration must be a timedelta, or text such as '1h30m', not {by!r}")
+    return by or timedelta()
+
+
+def _duration_of_parts(parts: Mapping[str, float]) -> timedelta:
+    """Return the sum of these parts; raises ValueError for one that is no number, or too large."""
+    for name, value in parts.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{name} must be a number, not {value!r}")  # noqa: TRY004 - as above
+    try:
+        return timedelta(**parts)
+    except (OverflowError, ValueError) as error:
+        given = ", ".join(f"{name}={value}" for name, value in parts.items() if value)
+        raise ValueError(f"a duration has at most 999999999 days: {given}") from error

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from kafkalite.config.typed_json import About, quote
+from kafkalite.config.typed_json import About, check_types, quote
 from kafkalite.control.command_table import (
     CommandError,
     Family,
@@ -63,6 +63,7 @@ class MoveLeader:
     ] = False
 
     def __post_init__(self) -> None:
+        check_types(self)
         if invalid_name_reason(self.topic) is not None:
             raise CommandError(f"topic must be the name of a topic, not {quote(self.topic)}")
 

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from kafkalite.capture.reading.messages import error_name
-from kafkalite.config.typed_json import About, JsonError, json_text
+from kafkalite.config.typed_json import About, JsonError, check_types, json_text
 from kafkalite.control.command_table import CommandError, Family, Row, Status, Words
 from kafkalite.control.commands import explain
 from kafkalite.control.request_filter import RequestFilter, check_fields, field_differences
@@ -283,6 +283,7 @@ class ExpectRequests(RequestFilter):
     ] = None
 
     def __post_init__(self) -> None:
+        check_types(self)
         counts = (self.times is not None, self.at_least is not None, self.never)
         if sum(counts) > 1:
             raise JsonError("an expectation takes one of times, at_least and never")

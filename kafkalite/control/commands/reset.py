@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
-from kafkalite.config.typed_json import About
+from kafkalite.config.typed_json import About, check_types
 from kafkalite.control.command_table import CommandError, Family, Row, Words
 from kafkalite.control.turns import answer_pieces
 from kafkalite.ports.texts import count_text
@@ -52,6 +52,7 @@ class ResetBroker:
     )
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name in ("topics", "groups"):
             if len(getattr(self, name) or "") > _MAX_PATTERN_LENGTH:
                 raise CommandError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
-from kafkalite.config.typed_json import About, quote
+from kafkalite.config.typed_json import About, check_types, quote
 from kafkalite.control.command_table import CommandError, Family, Row, running_cluster, sentence
 from kafkalite.control.internal_requests import answer_of
 from kafkalite.control.topic_records import UnknownTopicError, topic_of
@@ -114,6 +114,7 @@ class CreateTopic:
     ] = None
 
     def __post_init__(self) -> None:
+        check_types(self)
         if invalid_name_reason(self.name) is not None:
             raise CommandError(f"name must be the name of a topic, not {quote(self.name)}")
 

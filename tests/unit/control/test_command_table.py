@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import is_dataclass
+from contextlib import suppress
+from dataclasses import MISSING, fields, is_dataclass
+
+import pytest
 
 from kafkalite.config.typed_json import fields_of, read, to_json
 from kafkalite.control.command_table import families, row_of, rows, sentence
@@ -25,6 +28,15 @@ def test_every_field_is_described_and_can_be_sent() -> None:
         for kind in kinds:
             assert [each.name for each in fields_of(kind) if not each.about.text] == [], kind
         assert {each.name for each in fields_of(row.kind)} >= set(row.path_fields)
+
+
+@pytest.mark.parametrize("value", [None, 5, True, 1.5, b"x", [], {}, "x"])
+def test_a_value_of_any_type_is_accepted_or_raises_value_error(value: object) -> None:
+    for kind in {row.kind for row in rows()}:
+        required = {each.name: "x" for each in fields(kind) if each.default is MISSING}
+        for each in fields(kind):
+            with suppress(ValueError):
+                kind(**{**required, each.name: value})
 
 
 def test_every_example_is_a_body() -> None:

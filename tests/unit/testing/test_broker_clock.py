@@ -78,6 +78,10 @@ def test_invalid_times_are_rejected() -> None:
             lambda: broker.clock.set("2026-02-28"),
             lambda: broker.clock.set("soon"),
             lambda: broker.clock.accelerate(-1),
+            lambda: broker.clock.advance(5),  # type: ignore[arg-type]
+            lambda: broker.clock.advance(days=float("inf")),
+            lambda: broker.clock.advance(days="a time"),  # type: ignore[arg-type]
+            lambda: broker.clock.set(5),  # type: ignore[arg-type]
         ):
             with pytest.raises(ValueError, match=r"time|rate|duration"):
                 refused()
