@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
-from kafkalite.config.typed_json import About
+from kafkalite.config.typed_json import About, check_types
 from kafkalite.control.command_table import CommandError, Family, Row, Words, write_answers
 from kafkalite.ports.clock import LATEST_MS, MAX_RATE, AdjustableClock
 from kafkalite.ports.times import duration_ms, instant_ms, iso_of, parse_rate
@@ -107,6 +107,7 @@ class ChangeClock:
     ] = None
 
     def __post_init__(self) -> None:
+        check_types(self)
         given = [value for value in (self.advance_ms, self.now_ms, self.mode, self.rate)
                  if value is not None]  # fmt: skip
         has_rate = self.mode in {ACCELERATED, AUTO} and self.rate is not None

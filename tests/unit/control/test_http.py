@@ -59,6 +59,7 @@ class ControlEndpoint:
             bootstrap_servers="localhost:1",
             bootstrap_by_listener=lambda: {"PLAINTEXT": "localhost:1"},
             disk_failures=[],
+            skip_time=lambda _: None,
             faults=Faults(
                 (1,),
                 {"PLAINTEXT": gateway},
