@@ -95,6 +95,17 @@ _BATCH: Final = "batch-"
 _DESCRIPTION: Final = "_kafkalite/followed.json"
 _STATE_VERSION: Final = 4
 """Version of the stored state and findings; if they have another one, all input is read again."""
+_OTHER_VERSION: Final = "version of kafkalite"
+_OPTIONS: Final = {
+    "layout": _OTHER_VERSION,
+    "inputs": "INPUT",
+    "api_keys": "--api",
+    "from_ns": "--from",
+    "until_ns": "--until",
+    "clients": "--client",
+    "period_us": "--period",
+}
+"""Field of the description of a stream → the option that sets it."""
 _TRIGGER_INTERVAL: Final = "1 second"
 _POLL_INTERVAL_S: Final = 1
 _STOP_INTERVAL_S: Final = 0.2
@@ -279,12 +290,17 @@ def _store_description(capture: FollowedCapture) -> None:
         _delete_output(capture.out)
         file.write_text(json.dumps(description))
     elif stored != description:
-        differing = next(
-            (name for name in description if stored_values.get(name) != description[name]), "layout"
+        option = next(
+            (
+                option
+                for name, option in _OPTIONS.items()
+                if stored_values.get(name) != description[name]
+            ),
+            _OTHER_VERSION,
         )
         raise LocationError(
-            f"{capture.out.url}: was used with other {differing} ({stored_values.get(differing)});"
-            " choose another --out, or delete it"
+            f"{capture.out.url}: was written with another {option}; repeat that one, or choose"
+            " another --out"
         )
 
 

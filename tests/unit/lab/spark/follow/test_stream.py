@@ -258,14 +258,20 @@ def test_other_input_or_options_in_the_same_folder_are_refused(tmp_path: Path) -
     capture = FollowedCapture(inputs=[str(tmp_path / "in")], out=out)
     with pytest.raises(AttributeError):  # without a session, it fails when it uses Spark
         follow(no_session, capture, lambda *_: None)
-    assert "inputs" in refused(replace(capture, inputs=[str(tmp_path / "other")]))
-    assert "clients" in refused(replace(capture, options=Options(clients="a*")))
+    assert "another INPUT;" in refused(replace(capture, inputs=[str(tmp_path / "other")]))
+    for option, changed in {
+        "--client": Options(clients="a*"),
+        "--api": Options(api_keys=frozenset({8})),
+        "--from": Options(from_ns=1),
+        "--until": Options(until_ns=1),
+    }.items():
+        assert f"another {option};" in refused(replace(capture, options=changed))
     description = out / "_kafkalite/followed.json"
     description.write_text("{")
     assert "followed.json" in refused(capture)
     description.delete()
     (out / "_kafkalite/checkpoint/metadata").write_text("{}")
-    assert "layout" in refused(capture)
+    assert "another version of kafkalite;" in refused(capture)
 
 
 def test_state_of_another_version_is_deleted_and_all_input_is_read_again(tmp_path: Path) -> None:
