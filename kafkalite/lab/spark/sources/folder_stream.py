@@ -34,6 +34,7 @@ class FileState(Enum):
     COMPLETE = "it does not grow"
     GROWING = "it may grow; its current content is read"
     DEFERRED = "it may grow; it is read when it is complete"
+    OTHER = "it is empty or of another kind, so the file before it may still grow"
 
 
 class FileRange(NamedTuple):
@@ -108,11 +109,12 @@ class FolderStream:
     ) -> list[tuple[InputFile, int | None]]:
         """Return files with new data, each with the position to read up to; None for its end."""
         files = sorted(file for file in self._find() if not _is_within(file, start))
-        last = {_folder_and_name(file)[0]: file for file in files}
+        states = self._last_states(files)
         new: list[tuple[InputFile, int | None]] = []
         for file in files:
-            is_last = last[_folder_and_name(file)[0]] == file
-            file_state = self._file_state(file) if is_last else FileState.COMPLETE
+            file_state = states.get(file.url, FileState.COMPLETE)
+            if file_state is FileState.OTHER:
+                continue
             stop = None if file_state is FileState.COMPLETE else file.size
             if self._frozen_end is not None and not _is_within(file, self._frozen_end):
                 stop = int(self._frozen_end.get(file.url, 0))
@@ -120,6 +122,18 @@ class FolderStream:
             if stop is None or (file_state is not FileState.DEFERRED and stop > consumed):
                 new.append((file, stop))
         return new
+
+    def _last_states(self, files: Sequence[InputFile]) -> dict[str, FileState]:
+        """Return the states of the last file of each folder, and of others that follow it."""
+        states: dict[str, FileState] = {}
+        with_last: set[str] = set()
+        for file in reversed(files):
+            folder = _folder_and_name(file)[0]
+            if folder not in with_last:
+                states[file.url] = self._file_state(file)
+                if states[file.url] is not FileState.OTHER:
+                    with_last.add(folder)
+        return states
 
 
 def read_limit(files: int | None, size: int | None) -> ReadLimit:

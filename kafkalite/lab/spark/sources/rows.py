@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkalite.capture.formats import compressed_files
 from kafkalite.capture.formats.pcapng import STATISTICS
 from kafkalite.capture.model import Direction
 from kafkalite.lab.columnar import tables
@@ -141,10 +142,13 @@ class CaptureReader:
                 if _ends_with_statistics(stream):
                     return FileState.COMPLETE
                 stream.seek(0)
-                grows = self._reads_growing_files and can_grow(stream.read(MAGIC_BYTES))
+                first_bytes = stream.read(compressed_files.MAGIC_BYTES)
         except (OSError, LocationError, pa.ArrowException):
-            grows = False
-        return FileState.GROWING if grows else FileState.DEFERRED
+            return FileState.OTHER
+        if can_grow(first_bytes[:MAGIC_BYTES]):
+            return FileState.GROWING if self._reads_growing_files else FileState.DEFERRED
+        is_compressed = compressed_files.decompressor_of(first_bytes) is not None
+        return FileState.DEFERRED if is_compressed else FileState.OTHER
 
     def parts(self, file: InputFile, size: int) -> list[FilePart]:
         """Return the parts of a file for several tasks, if the option parts is set.

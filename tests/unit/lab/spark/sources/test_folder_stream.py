@@ -22,6 +22,7 @@ class Folder:
         self.open: set[str] = set()
         self.sizes: dict[str, int] = {}
         self.packed: set[str] = set()
+        self.others: set[str] = set()
         self.stream = FolderStream(self.find, self.file_state)
 
     def find(self) -> list[InputFile]:
@@ -30,6 +31,8 @@ class Folder:
         ]
 
     def file_state(self, file: InputFile) -> FileState:
+        if file.url in self.others:
+            return FileState.OTHER
         if file.url not in self.open:
             return FileState.COMPLETE
         return FileState.DEFERRED if file.url in self.packed else FileState.GROWING
@@ -92,6 +95,24 @@ def test_growing_file_is_read_piece_by_piece() -> None:
         FileRange("d/3", 0, 10, 10),
     ]
     assert third == {"d": "2", "d/3": 10}
+
+
+def test_file_grows_until_one_of_its_kind_follows() -> None:
+    folder = Folder("d/1", "d/note", "d/recorder.log", "other/note")
+    folder.others = {"d/note", "d/recorder.log", "other/note"}
+    folder.open = {"d/1", "d/2"}
+    first = folder.stream.end_offset({}, ALL)
+    assert folder.ranges({}, first) == [FileRange("d/1", 0, 10, 10)]
+    folder.sizes["d/1"] = 30
+    folder.names += ["d/2"]
+    second = folder.stream.end_offset(first, ALL)
+    assert second == {"d": "1", "d/2": 10}
+    assert folder.names_in(first, second) == ["d/1", "d/2"]
+    folder.open = set()
+    third = folder.stream.end_offset(second, ALL)
+    assert third == {"d": "2"}
+    folder.names += ["d/3"]
+    assert folder.names_in(third, folder.stream.end_offset(third, ALL)) == ["d/3"]
 
 
 def test_growing_file_that_ends_without_new_bytes_is_completed() -> None:

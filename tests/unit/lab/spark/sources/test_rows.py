@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from kafkalite.capture.formats import pcapng
+from kafkalite.capture.formats import pcapng, pcapng_reader
 from kafkalite.capture.model import ProblemKind
 from kafkalite.lab.columnar import tables
 from kafkalite.lab.spark.locations import InputFile
@@ -147,7 +148,7 @@ def test_file_that_ends_with_statistics_is_complete(tmp_path: Path) -> None:
         path.write_bytes(data)
         return InputFile(url=str(path), size=len(data), modified_ns=0)
 
-    packets = b"anything before" * 9 + b"x"
+    packets = pcapng_reader.MAGIC + b"anything before" * 9 + b"x"
     assert (
         CaptureReader({}).file_state(file(packets + pcapng.statistics(0, 1))) is FileState.COMPLETE
     )
@@ -156,8 +157,18 @@ def test_file_that_ends_with_statistics_is_complete(tmp_path: Path) -> None:
         is FileState.DEFERRED
     )
     assert CaptureReader({}).file_state(file(packets)) is FileState.DEFERRED
-    assert CaptureReader({}).file_state(file(b"")) is FileState.DEFERRED
-    assert CaptureReader({}).file_state(file(b"\xff" * 40)) is FileState.DEFERRED
+    assert CaptureReader({}).file_state(file(gzip.compress(packets))) is FileState.DEFERRED
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\x0a", b"a note", b"\xff" * 40])
+def test_file_that_is_no_capture_shows_nothing_about_the_one_before_it(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    path = tmp_path / "file"
+    if content is not None:
+        path.write_bytes(content)
+    listed = InputFile(url=str(path), size=0, modified_ns=0)
+    assert CaptureReader({"open": "read"}).file_state(listed) is FileState.OTHER
 
 
 def test_pieces_of_a_growing_file_have_the_rows_of_the_whole(capture: str) -> None:
