@@ -53,6 +53,7 @@ class Connection(asyncio.BufferedProtocol):
         "_is_reading",
         "_is_waiting_for_memory",
         "_is_writable",
+        "_mute_end_ms",
         "_mute_timer",
         "_unread_answer_bytes",
         "_unsent_bytes_at_idle_check",
@@ -75,6 +76,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_writable = True
         self._mute_timer: Timer | None = None
         """Set while the client is throttled."""
+        self._mute_end_ms = 0
         self._is_queued = False
         """Whether this connection is in the scheduler's queue."""
         self._is_waiting_for_memory = False
@@ -339,13 +341,20 @@ class Connection(asyncio.BufferedProtocol):
         self._update_pause()
 
     def mute(self, duration_ms: int) -> None:
-        """Serve no further request for this time by the broker's clock; answers are still sent."""
+        """Serve no further request for this time by the broker's clock; answers are still sent.
+
+        The longest of several times counts.
+        """
         if self.transport.is_closing():
             return
-        if self._mute_timer is not None:
-            self._mute_timer.cancel()
         clock = self._context.node.clock
-        self._mute_timer = clock.call_at(clock.now_ms() + duration_ms, self._unmute)
+        end_ms = clock.now_ms() + duration_ms
+        if self._mute_timer is not None:
+            if end_ms <= self._mute_end_ms:
+                return
+            self._mute_timer.cancel()
+        self._mute_end_ms = end_ms
+        self._mute_timer = clock.call_at(end_ms, self._unmute)
         self._update_pause()
 
     def _unmute(self) -> None:

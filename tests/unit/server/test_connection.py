@@ -395,6 +395,19 @@ async def test_a_muted_connection_sends_its_answer_and_serves_later() -> None:
     assert client.writes == [b"much", b"nextlastmore"]
 
 
+async def test_the_longest_of_several_times_mutes_a_connection() -> None:
+    node = ListeningNode()
+    client = node.client()
+    connection = cast("Connection", client.connection)
+    for duration_ms in (500, 2000, 100):
+        connection.mute(duration_ms)
+    send(client, b"next")
+    node.clock.advance(1999)
+    assert node.served == []
+    node.clock.advance(1)
+    assert node.served == [b"next"]
+
+
 async def test_a_muted_connection_that_closes_serves_nothing() -> None:
     node = ListeningNode()
     client = node.client()
