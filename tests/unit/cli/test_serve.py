@@ -386,7 +386,7 @@ def test_config_option_takes_precedence_over_the_properties_file(tmp_path: Path)
         (("--topic",), "--topic"),
         (("--topic", "t:1", "--topic", "t:2"), "t has 1 already"),
         (("--data-dir", ""), "--data-dir is empty"),
-        (("--clock", "fast"), "real, manual and accelerated"),
+        (("--clock", "fast"), "real, manual, accelerated and auto"),
         (("--clock", "accelerated"), "needs a rate"),
         (("--clock", "manual@soon"), "is not a time"),
         (("--as-version", "9.9"), "'3.9', '4.0'"),
