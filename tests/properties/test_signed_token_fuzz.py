@@ -104,8 +104,8 @@ def test_no_mutated_token_is_accepted(seed: int) -> None:
 
 @pytest.mark.endurance
 @pytest.mark.parametrize("seed", range(100, 110))
-def test_no_token_of_a_million_is_accepted(seed: int) -> None:
-    attack(100_000, seed)
+def test_no_token_of_many_is_accepted(seed: int) -> None:
+    attack(examples(10_000), seed)
 
 
 def test_a_mutated_key_set_causes_no_other_exception() -> None:

@@ -190,4 +190,4 @@ async def test_no_mutated_connection_is_served(tmp_path: Path, seed: int) -> Non
 @pytest.mark.endurance
 @pytest.mark.parametrize("seed", range(100, 104))
 async def test_no_connection_of_many_is_served(tmp_path: Path, seed: int) -> None:
-    await attack(tmp_path, 2_500, seed)
+    await attack(tmp_path, examples(1_250), seed)
