@@ -555,12 +555,12 @@ def _check_not_empty(arguments: Namespace) -> None:
         "INPUT": arguments.inputs,
         "--out": [arguments.out],
         "--client": [arguments.client],
-        "--api": [None if arguments.api is None else "".join(_split_names(arguments.api))],
-        "--audits": [None if arguments.audits is None else "".join(_split_names(arguments.audits))],
     }
-    for name, given in values.items():
-        if "" in given:
-            raise ValueError(f"{name} is empty: is a variable of the shell not set?")
+    lists = {"--api": arguments.api, "--audits": arguments.audits}
+    empty = [name for name, given in values.items() if "" in given]
+    empty += [name for name, text in lists.items() if text is not None and not _split_names(text)]
+    if empty:
+        raise ValueError(f"{empty[0]} is empty: is a variable of the shell not set?")
 
 
 def _period_ms(arguments: Namespace) -> int | None:

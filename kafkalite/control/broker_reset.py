@@ -10,8 +10,8 @@ from kafkalite.apis.groups.admin import delete_group
 from kafkalite.cluster.cluster import TopicError
 from kafkalite.control.command_table import (
     CommandError,
+    refusals_as_errors,
     running_cluster,
-    sentence,
     write_answers,
 )
 from kafkalite.control.internal_requests import result_of
@@ -72,7 +72,7 @@ async def reset(
     Raises CommandError if a part cannot be reset, such as a node whose port is taken.
     """
     cluster = running_cluster(broker)
-    try:
+    with refusals_as_errors():
         if topics is None and groups is None:
             return await _reset_all(broker, cluster)
         if groups is not None:
@@ -80,8 +80,6 @@ async def reset(
         deleted_groups = () if groups is None else await _delete_groups(cluster, groups)
         deleted = () if topics is None else await _delete_topics(cluster, topics)
         created = () if topics is None else await _create_topics(broker, cluster, topics)
-    except KafkaError as error:
-        raise CommandError(sentence(error)) from error
     await write_answers()
     return ResetResult(deleted, created, deleted_groups, ())
 

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from kafkalite.config.typed_json import fields_of
 from kafkalite.control import commands
+from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.config.typed_json import Field
-    from kafkalite.protocol.errors import KafkaError
     from kafkalite.server.broker import Broker
 
 Answer = TypeVar("Answer")
@@ -168,10 +168,7 @@ class Family(NamedTuple):
 
 def families() -> list[Family]:
     """Return the commands of all modules, by the name of the module."""
-    from pkgutil import iter_modules  # noqa: PLC0415 - a broker in a test needs no table
-
-    names = sorted(each.name for each in iter_modules(commands.__path__))
-    return [import_module(f"{commands.__name__}.{name}").COMMANDS for name in names]
+    return [_import_family(name) for name in _module_names()]
 
 
 def family_of(word: str) -> Family | None:
@@ -180,14 +177,19 @@ def family_of(word: str) -> Family | None:
     The word is the name of the module, in the singular. No other module is imported.
     """
     name = word.replace("-", "_")
-    for each in (name, f"{name}s"):
-        if not each.isidentifier():
-            return None
-        module = f"{commands.__name__}.{each}"
-        if find_spec(module) is not None:
-            family: Family = import_module(module).COMMANDS
-            return family
-    return None
+    found = [each for each in _module_names() if each in {name, f"{name}s"}]
+    return _import_family(found[0]) if found else None
+
+
+def _module_names() -> list[str]:
+    from pkgutil import iter_modules  # noqa: PLC0415 - a broker in a test needs no table
+
+    return sorted(each.name for each in iter_modules(commands.__path__))
+
+
+def _import_family(name: str) -> Family:
+    family: Family = import_module(f"{commands.__name__}.{name}").COMMANDS
+    return family
 
 
 def rows() -> list[Row]:
@@ -214,6 +216,16 @@ async def write_answers() -> None:
     """Return when the answers that a command triggered have been written."""
     for _ in range(_LOOP_ITERATIONS):
         await asyncio.sleep(0)
+
+
+@contextmanager
+def refusals_as_errors(failure: str | None = None) -> Iterator[None]:
+    """Raise CommandError for a KafkaError; its text begins with `failure`, such as "no change"."""
+    try:
+        yield
+    except KafkaError as error:
+        reason = sentence(error)
+        raise CommandError(reason if failure is None else f"{failure}: {reason}") from error
 
 
 def sentence(error: KafkaError) -> str:

@@ -6,11 +6,10 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.control.command_table import CommandError, running_cluster, sentence
+from kafkalite.control.command_table import CommandError, refusals_as_errors, running_cluster
 from kafkalite.gateway.call import ConnectionContext
 from kafkalite.ports import turns
 from kafkalite.ports.waiting import Waiting
-from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from kafkalite.cluster.node import Node
@@ -39,11 +38,9 @@ async def answer_of(broker: Broker, request: Any, node: Node | None = None) -> A
     )
     era = None if api.eras is None else api.eras.at(version)
     call = context.call(version, era, 0)
-    try:
+    with refusals_as_errors():
         answer = turns.without_pauses(partial(api.handler, call, request))
         return await result_of(answer) if isinstance(answer, Waiting) else answer
-    except KafkaError as error:
-        raise CommandError(sentence(error)) from error
 
 
 async def result_of(answer: Waiting[Any]) -> Any:  # noqa: ANN401 - as above

@@ -12,8 +12,8 @@ from kafkalite.control.command_table import (
     Family,
     Row,
     Words,
+    refusals_as_errors,
     running_cluster,
-    sentence,
     write_answers,
 )
 from kafkalite.control.group_reader import find_group
@@ -21,7 +21,6 @@ from kafkalite.control.turns import in_turns
 from kafkalite.ports.similar_names import similar_names_hint
 from kafkalite.ports.texts import count_text
 from kafkalite.protocol.acl_operations import Entity
-from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from kafkalite.cluster.cluster import Cluster
@@ -58,10 +57,8 @@ class ExpelMember:
         """Remove the member; raises CommandError if no group has it."""
         cluster = running_cluster(broker)
         group_id = await self._group_of_member(cluster)
-        try:
+        with refusals_as_errors():
             incidents.expel(cluster, group_id, (self.member,), _CAUSE)
-        except KafkaError as error:
-            raise CommandError(sentence(error)) from error
         await write_answers()
         return ExpelledMember(group_id, self.member)
 
@@ -105,12 +102,8 @@ class FenceProducer:
     async def perform(self, broker: Broker) -> FencedProducer:
         """Fence the producer; raises CommandError for an unknown id."""
         cluster = running_cluster(broker)
-        try:
+        with refusals_as_errors(f"{self.transactional_id[:_MAX_QUOTED]!r} cannot be fenced"):
             producer = incidents.fence(cluster, self.transactional_id, _CAUSE)
-        except KafkaError as error:
-            raise CommandError(
-                f"{self.transactional_id[:_MAX_QUOTED]!r} cannot be fenced: {sentence(error)}"
-            ) from error
         await write_answers()
         return FencedProducer(self.transactional_id, *producer)
 
@@ -133,10 +126,8 @@ class RebalanceGroup:
         """Begin it; raises CommandError for an unknown group, and for one without members."""
         cluster = running_cluster(broker)
         members = len(find_group(cluster, self.group).members)
-        try:
+        with refusals_as_errors():
             has_begun = incidents.begin_rebalance(cluster, self.group, _CAUSE)
-        except KafkaError as error:
-            raise CommandError(sentence(error)) from error
         if not has_begun:
             raise CommandError(f"group {self.group[:_MAX_QUOTED]!r} has no members")
         await write_answers()
@@ -178,8 +169,7 @@ class ReloadCoordinator:
     async def perform(self, broker: Broker) -> ReloadedCoordinator:
         """Load it; raises CommandError if no node coordinates the id."""
         cluster = running_cluster(broker)
-        coordinator: CoordinatorRuntime[Any]
-        coordinator = cluster.shares
+        coordinator: CoordinatorRuntime[Any] = cluster.shares
         if self.coordinator in _KINDS:
             coordinator = incidents.coordinator_of(cluster, _KINDS[self.coordinator])
         partitions = (
@@ -187,13 +177,9 @@ class ReloadCoordinator:
             if self.id is None
             else [coordinator.partition_for(self.id)]
         )
-        try:
+        with refusals_as_errors(f"the {self.coordinator} coordinator cannot be loaded again"):
             for partition in partitions:
                 coordinator.reload(partition)
-        except KafkaError as error:
-            raise CommandError(
-                f"the {self.coordinator} coordinator cannot be loaded again: {sentence(error)}"
-            ) from error
         await write_answers()
         return ReloadedCoordinator(self.coordinator, tuple(partitions))
 

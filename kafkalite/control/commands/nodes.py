@@ -16,12 +16,11 @@ from kafkalite.control.command_table import (
     Family,
     Row,
     Words,
+    refusals_as_errors,
     running_cluster,
-    sentence,
     write_answers,
 )
 from kafkalite.ports.texts import count_text
-from kafkalite.protocol.errors import KafkaError
 from kafkalite.server.addresses import AddressError
 
 if TYPE_CHECKING:
@@ -217,15 +216,14 @@ class ChangeNode:
 def _refusals(problem_with_address: str) -> Iterator[None]:
     """Raise CommandError for the errors of a change of nodes."""
     try:
-        yield
+        with refusals_as_errors():
+            yield
     except UnknownNodeError:
         raise
     except (NodeError, ConfigError) as error:
         raise CommandError(str(error)) from error
     except AddressError as error:
         raise CommandError(f"{problem_with_address}: {error}") from error
-    except KafkaError as error:
-        raise CommandError(sentence(error)) from error
 
 
 def _status(cluster: Cluster, node: Node) -> NodeStatus:

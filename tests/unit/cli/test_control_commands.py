@@ -201,6 +201,7 @@ def test_control_characters_in_a_fault_are_escaped(
         (["clock", "show", "7d"], 2, "unrecognized arguments: 7d"),
         (["clock", "pause", "7d"], 2, "unrecognized arguments: 7d"),
         (["clock", "stop"], 2, "invalid choice"),
+        (["__init__"], 2, "invalid choice: '__init__'"),
         (["clock", "--control", "ftp://h:1"], 2, "http://HOST:PORT"),
         (["clock", "--control-token", "short"], 2, "the control token has an invalid length"),
         (["clock", "--control-token", "@/nowhere"], 2, "no such file"),
