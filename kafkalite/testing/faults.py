@@ -17,8 +17,6 @@ from kafkalite.control.waiting import milliseconds_of
 from kafkalite.gateway.fault_rules import UnknownFaultError, describe_rule, rule_of
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from kafkalite.control.command_table import Perform
     from kafkalite.gateway.fault_rules import FaultFields, FaultState, Rule
 
@@ -90,12 +88,7 @@ class InjectedFault:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.remove()
 
     def __repr__(self) -> str:

@@ -20,7 +20,6 @@ from kafkalite.identity.errors import UnknownIdentityError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
 
     from kafkalite.control.command_table import Perform
     from kafkalite.control.commands.identity import FailureStatus
@@ -54,12 +53,7 @@ class IdentityFailure:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.remove()
 
 

@@ -10,8 +10,6 @@ from kafkalite.control.commands.links import DisturbLink, HealLink, HealLinks, L
 from kafkalite.server.link_rules import UnknownLinkError, describe_link
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from kafkalite.control.command_table import Perform
     from kafkalite.server.link_rules import LinkRule, LinkState
 
@@ -49,12 +47,7 @@ class DisturbedLink:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.heal()
 
     def __repr__(self) -> str:

@@ -200,7 +200,7 @@ TYPES_ONLY = {
 }
 """Modules with types and constants only, which mypy checks."""
 
-TEST_DOUBLES = {"testing/clock.py", "testing/coordinator_log.py", "testing/entropy.py"}
+TEST_DOUBLES = {"testing/clock.py", "testing/coordinator_log.py"}
 """Test doubles, which most tests use."""
 
 

@@ -13,10 +13,10 @@ from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.gateway.steps import StepOrder
 from kafkalite.metadata.creation import NewTopic
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.security.authorizer import AuthorizerSettings
 from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.testing.clock import ManualClock
-from kafkalite.testing.entropy import SeededEntropy
 from kafkalite.wire.session import PendingAnswer
 from tests.cluster.responses import PendingResponse, frame_of, parsed
 from tests.unit.open_files import new_files

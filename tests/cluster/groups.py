@@ -12,9 +12,9 @@ from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.groups.coordinator import GroupCoordinator
 from kafkalite.metadata.controller import MetadataController
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
-from kafkalite.testing.entropy import SeededEntropy
 from kafkalite.transactions.coordinator import TransactionCoordinator
 from tests.cluster.cluster import Clients, raise_fault
 from tests.unit.nodes import nodes_of

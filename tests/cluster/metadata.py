@@ -9,10 +9,10 @@ from kafkalite.config.broker import BrokerConfig
 from kafkalite.gateway.call import ConnectionContext
 from kafkalite.metadata.brokers import no_directory
 from kafkalite.metadata.controller import MetadataController
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
-from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.nodes import node_of
 
 if TYPE_CHECKING:

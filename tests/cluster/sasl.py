@@ -11,6 +11,7 @@ from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.ports.executors import InlineExecutor
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
@@ -23,7 +24,6 @@ from kafkalite.server.scram_users import store_users
 from kafkalite.server.token_validator import TokenValidator, read_signed_token_settings
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
-from kafkalite.testing.entropy import SeededEntropy
 from kafkalite.wire.frames import ReceiveBuffers
 from kafkalite.wire.session import Session, SessionSettings
 from tests.unit.frames import framed, request_frame

@@ -16,10 +16,10 @@ from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.metadata.internal_topics import offsets_topic
 from kafkalite.ports.files import OsFiles
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol import codec
 from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.testing.clock import ManualClock
-from kafkalite.testing.entropy import SeededEntropy
 from kafkalite.wire.session import PendingAnswer
 from tests.perf.pipeline import frame
 

@@ -21,10 +21,10 @@ from kafkalite.metadata.shard import MetadataShard
 from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.partitions.former_leader import FormerLeader
 from kafkalite.partitions.replicas import ReplicaView
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.testing.clock import ManualClock
-from kafkalite.testing.entropy import SeededEntropy
 from kafkalite.testing.files import MemoryFiles
 from tests.effort import examples
 from tests.unit.storage.logs import batch, values_of

@@ -25,6 +25,7 @@ from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.ports.files import OsFiles
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol.schema import message_tree
 from kafkalite.server.broker import Broker
@@ -32,7 +33,6 @@ from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings
 from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.testing.clock import ManualClock
-from kafkalite.testing.entropy import SeededEntropy
 from kafkalite.wire.frames import ReceiveBuffers
 from kafkalite.wire.session import Session, SessionSettings
 from tests.properties.codec_samples import Samples, all_specs

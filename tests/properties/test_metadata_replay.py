@@ -36,10 +36,10 @@ from kafkalite.metadata.partition_creation import NewPartitions
 from kafkalite.metadata.reassignment import RequestedReassignment
 from kafkalite.metadata.scram_credentials import ScramDeletion, ScramUpsertion
 from kafkalite.metadata.shard import MetadataShard
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.security.acls import Acl, AclFilter
 from kafkalite.security.delegation_tokens import token_hmac
-from kafkalite.testing.entropy import SeededEntropy
 from tests.cluster.metadata import MetadataCluster
 from tests.effort import examples
 

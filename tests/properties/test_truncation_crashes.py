@@ -12,12 +12,12 @@ from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.log_config import LogConfig
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.ports.background import run_steps
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.compaction import plan_log_compaction
 from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.storage.log_cleaner import clean
 from kafkalite.testing.clock import ManualClock
-from kafkalite.testing.entropy import SeededEntropy
 from kafkalite.testing.files import CrashedError, FaultyFiles, MemoryFiles
 from tests.unit.storage.logs import batch, values_of
 

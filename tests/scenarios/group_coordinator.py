@@ -15,6 +15,7 @@ from kafkalite.groups.offsets import OffsetToCommit
 from kafkalite.groups.offsets_topic_records import written_version
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -32,7 +33,6 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.storage.transaction_marker import TransactionMarker
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
-from kafkalite.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from kafkalite.coordinator.contract import CoordinatorRecord
     from kafkalite.metadata.image import TopicImage
+    from kafkalite.ports.seeded_entropy import SeededEntropy
     from kafkalite.protocol._generated.messages.join_group import JoinGroupResponse
     from kafkalite.protocol._generated.messages.sync_group import SyncGroupResponse
-    from kafkalite.testing.entropy import SeededEntropy
 
 CLIENT = Client("client", "/127.0.0.1")
 AT_ONCE = {"group.initial.rebalance.delay.ms": "0", "group.consumer.assignment.interval.ms": "0"}

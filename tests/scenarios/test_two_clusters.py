@@ -28,6 +28,7 @@ from kafkalite.gateway.fault_rules import Action, Match, Trigger
 from kafkalite.gateway.steps import StepOrder
 from kafkalite.metadata.client_quotas import QuotaAlteration
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -49,7 +50,6 @@ from kafkalite.security.sasl.users import User
 from kafkalite.server.broker import Broker
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings
-from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.data_plane import batch_of
 from tests.unit.server.client import Client
 

@@ -19,11 +19,11 @@ from kafkalite.metadata.image import (
     TopicImage,
 )
 from kafkalite.partitions.table import PartitionTable
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.storage.batch import NO_PRODUCER, BatchProducer, BatchView, build_batch
 from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.storage.record_format import NewRecord
 from kafkalite.testing.clock import ManualClock
-from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.nodes import node_of
 from tests.unit.open_files import new_files
 

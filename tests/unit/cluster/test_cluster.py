@@ -11,13 +11,13 @@ from kafkalite.config.broker import BrokerConfig
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.storage.batch import BatchView, build_batch
 from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.storage.record_format import NewRecord
 from kafkalite.testing.clock import ManualClock
-from kafkalite.testing.entropy import SeededEntropy
 from tests.cluster.cluster import TestCluster
 from tests.unit.open_files import new_files
 

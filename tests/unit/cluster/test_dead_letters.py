@@ -14,6 +14,7 @@ from kafkalite.gateway.steps import StepOrder
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import ConfigResource, ResourceType
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -22,7 +23,6 @@ from kafkalite.shares.state import ShareKey
 from kafkalite.storage.batch import NO_PRODUCER, BatchView, assemble, build_batch, split_batches
 from kafkalite.storage.compression import CODEC_NUMBERS
 from kafkalite.storage.record_format import NewRecord
-from kafkalite.testing.entropy import SeededEntropy
 from tests.cluster.shares import ACCEPT, FIRST, REJECT, ShareCluster
 
 if TYPE_CHECKING:

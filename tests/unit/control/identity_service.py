@@ -11,9 +11,9 @@ from kafkalite.control.http import ControlApp
 from kafkalite.control.identity_endpoints import IdentityApp
 from kafkalite.identity.provider import IdentityProvider
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.server.client_warnings import ClientWarnings
 from kafkalite.server.logging import Level, Log
-from kafkalite.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,11 +26,11 @@ from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.gateway.faults import Faults
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.server.logging import Level, Log
 from kafkalite.storage.disk_health import DiskFailure, DiskProblem
 from kafkalite.telemetry.metrics import PushedMetrics
-from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.control.asgi_client import Answer, ask
 from tests.unit.control.three_nodes import three_nodes
 

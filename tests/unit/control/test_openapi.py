@@ -16,10 +16,10 @@ from kafkalite.control.http import ControlApp
 from kafkalite.control.openapi import openapi_document
 from kafkalite.identity.provider import IdentityProvider
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.server.broker import Broker
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings
-from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.control.asgi_client import ask
 from tests.unit.control.group_members import Members
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.control.token import TOKEN_FILE, ControlToken, TokenError, given_token, stored_token
-from kafkalite.testing.entropy import SeededEntropy
+from kafkalite.ports.seeded_entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,9 +24,9 @@ from kafkalite.gateway.fault_rules import (
     rule_of,
     rule_to_json,
 )
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.testing.entropy import SeededEntropy
 
 REFUSE = {"error": "NOT_ENOUGH_REPLICAS"}
 

@@ -14,11 +14,11 @@ from kafkalite.gateway.fault_rules import FaultError, UnknownFaultError, parse_r
 from kafkalite.gateway.faults import Faults
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.steps import DisconnectError, StepOrder
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
-from kafkalite.testing.entropy import SeededEntropy
 from kafkalite.wire.session import PendingAnswer
 from tests.unit.frames import request_frame
 from tests.unit.gateway.served import BEAT, Served, alive

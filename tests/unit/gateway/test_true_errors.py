@@ -12,6 +12,7 @@ from kafkalite.gateway.faults import Faults
 from kafkalite.gateway.steps import StepOrder
 from kafkalite.gateway.true_errors import HANDLED_DESPITE, TRUE_ERRORS
 from kafkalite.metadata.creation import NewTopic
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -29,7 +30,6 @@ from kafkalite.protocol.catalogue import AnsweringNode, entities_in_request, val
 from kafkalite.protocol.catalogue import row as row_of
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.storage.batch import TRANSACTIONAL, BatchProducer
-from kafkalite.testing.entropy import SeededEntropy
 from tests.architecture.source import ROOT
 from tests.cluster.cluster import raise_fault
 from tests.cluster.transactions import ID, TransactionCluster, topics

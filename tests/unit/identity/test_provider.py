@@ -16,7 +16,7 @@ from kafkalite.identity.errors import IdentityError, UnknownIdentityError
 from kafkalite.identity.failures import failure_of
 from kafkalite.identity.provider import MAX_CLIENTS, IdentityProvider, Reply
 from kafkalite.ports.clock import SteppedClock
-from kafkalite.testing.entropy import SeededEntropy
+from kafkalite.ports.seeded_entropy import SeededEntropy
 
 ISSUER = "http://127.0.0.1:9098"
 NOW_MS = 1_772_323_200_500

@@ -9,7 +9,7 @@ from joserfc.jwk import KeySet
 
 from kafkalite.identity.errors import IdentityError, UnknownIdentityError
 from kafkalite.identity.signing_keys import MAX_KEYS, SigningKeys
-from kafkalite.testing.entropy import SeededEntropy
+from kafkalite.ports.seeded_entropy import SeededEntropy
 
 ALGORITHMS = ["RS256", "ES256"]
 

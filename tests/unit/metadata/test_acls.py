@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.metadata.acls import MAX_ACLS_PER_REQUEST, Acls
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol._generated.records.access_control_entry import AccessControlEntryRecord
 from kafkalite.protocol._generated.records.remove_access_control_entry import (
     RemoveAccessControlEntryRecord,
@@ -19,7 +20,6 @@ from kafkalite.security.acls import (
     PatternType,
     PermissionType,
 )
-from kafkalite.testing.entropy import SeededEntropy
 from tests.cluster.metadata import MetadataCluster
 
 READ_A = Acl(

@@ -13,6 +13,7 @@ from kafkalite.metadata.creation import NewTopic, TopicCreation
 from kafkalite.metadata.image import MetadataDelta, MetadataImage
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.metadata.shard import MetadataShard
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.ports.turns import Worker
 from kafkalite.protocol._generated.records.abort_transaction import AbortTransactionRecord
 from kafkalite.protocol._generated.records.begin_transaction import BeginTransactionRecord
@@ -27,7 +28,6 @@ from kafkalite.protocol._generated.records.unregister_controller import Unregist
 from kafkalite.protocol._generated.records.zk_migration_state import ZkMigrationStateRecord
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.testing.entropy import SeededEntropy
 from tests.cluster.metadata import MetadataCluster
 
 

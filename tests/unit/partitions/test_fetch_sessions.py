@@ -22,12 +22,12 @@ from kafkalite.partitions.fetch_sessions import (
     SessionlessFetch,
     next_epoch,
 )
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, Worker
 from kafkalite.protocol._generated.messages.fetch import FetchResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.clock import ManualClock
-from kafkalite.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.ports.backoff import ExponentialBackoff
-from kafkalite.testing.entropy import SeededEntropy
+from kafkalite.ports.seeded_entropy import SeededEntropy
 
 BACKOFF = ExponentialBackoff(1_000, 30_000)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kafkalite.ports.files import OsFiles
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.server.broker_directory import BrokerDirectory, BrokerDirectoryError
-from kafkalite.testing.entropy import SeededEntropy
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 

@@ -6,10 +6,10 @@ import pytest
 
 from kafkalite.identity.provider import IdentityProvider
 from kafkalite.ports.clock import SteppedClock
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.security.sasl.users import User
 from kafkalite.server.identity_settings import settings_with_identity
 from kafkalite.server.settings import Settings, SettingsError
-from kafkalite.testing.entropy import SeededEntropy
 
 ISSUER = "http://127.0.0.1:9098"
 

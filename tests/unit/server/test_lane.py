@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.server.lane import Lane
 from kafkalite.server.link_rules import UNCHANGED, Shape
 from kafkalite.testing.clock import ManualClock
-from kafkalite.testing.entropy import SeededEntropy
 
 CUT = Shape(is_cut=True)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.server.connection import Connection
 from kafkalite.server.link_rules import UNCHANGED, Shape
 from kafkalite.server.linked_connection import (
@@ -15,7 +16,6 @@ from kafkalite.server.linked_connection import (
     client_id_of,
 )
 from kafkalite.server.recording import RecordedConnection
-from kafkalite.testing.entropy import SeededEntropy
 from kafkalite.wire.frames import SHARED_BUFFER_BYTES
 from tests.unit.frames import header
 from tests.unit.server.test_connection import FakeTransport, ListeningNode, run_callbacks, send

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.server.connection import Connection
 from kafkalite.server.link_rules import LinkError, UnknownLinkError, parse_link
 from kafkalite.server.linked_connection import LinkedConnection
 from kafkalite.server.links import MAX_LINKS, Links
-from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.frames import header
 from tests.unit.server.test_connection import FakeTransport, ListeningNode, run_callbacks, send
 

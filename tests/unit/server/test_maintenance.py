@@ -13,6 +13,7 @@ from kafkalite.config.broker import BrokerConfig
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.ports.executors import InlineExecutor
 from kafkalite.ports.files import OsFiles
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.maintenance import Maintenance
 from kafkalite.storage.batch import BatchProducer, BatchView, build_batch
@@ -20,7 +21,6 @@ from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.storage.disk_health import DiskProblem
 from kafkalite.storage.record_format import NewRecord
 from kafkalite.testing.clock import ManualClock
-from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.ports.workers import HeldWorker
 
 if TYPE_CHECKING:

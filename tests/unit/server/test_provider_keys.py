@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kafkalite.identity.provider import IdentityProvider
 from kafkalite.ports.clock import SteppedClock
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.server.provider_keys import ProviderKeys
-from kafkalite.testing.entropy import SeededEntropy
 
 
 def test_the_keys_are_those_that_are_published() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.security.sasl.scram_credentials import SCRAM_BY_NUMBER, is_password_of
 from kafkalite.security.sasl.users import User, users_of
 from kafkalite.server.scram_users import store_users
-from kafkalite.testing.entropy import SeededEntropy
 from tests.cluster.metadata import MetadataCluster
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.metadata.image import ConfigResource, ResourceType
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import ONE_UUID, ZERO_UUID, uuid_to_text
 from kafkalite.telemetry import instances as module
 from kafkalite.telemetry.instances import ClientAttributes, Instances, Push, check_instance_id
-from kafkalite.testing.entropy import SeededEntropy
 
 MINUTE_MS = 60_000
 START_MS = 1_000_000_000

@@ -13,6 +13,7 @@ from kafkalite.apis.data.produce import APIS
 from kafkalite.gateway.steps import DisconnectError
 from kafkalite.partitions.former_leader import FormerLeader
 from kafkalite.partitions.replicas import Leader
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.ports.turns import ThreadCall, Worker
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
@@ -23,7 +24,6 @@ from kafkalite.protocol.rows import refusal
 from kafkalite.storage.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL, BatchProducer, BatchView
 from kafkalite.storage.compression import CODEC_NUMBERS
 from kafkalite.storage.transaction_marker import TransactionMarker
-from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.data_plane import DataPlane, batch_of, batches_in, values_in
 
 if TYPE_CHECKING:

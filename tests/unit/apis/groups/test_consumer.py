@@ -18,6 +18,7 @@ from kafkalite.metadata.image import (
     TopicImage,
 )
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol._generated.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -30,7 +31,6 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
-from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.nodes import node_of
 
 HEARTBEAT, DESCRIBE = APIS

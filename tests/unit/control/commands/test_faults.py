@@ -19,7 +19,7 @@ from kafkalite.control.commands.faults import (
 from kafkalite.gateway.fault_rules import Action, Match, Trigger, UnknownFaultError
 from kafkalite.gateway.faults import Faults
 from kafkalite.gateway.gateway import Gateway
-from kafkalite.testing.entropy import SeededEntropy
+from kafkalite.ports.seeded_entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from kafkalite.server.broker import Broker

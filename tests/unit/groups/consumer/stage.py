@@ -13,13 +13,13 @@ from kafkalite.groups.consumer.groups import ConsumerGroups
 from kafkalite.groups.directory import GroupDirectory
 from kafkalite.groups.modern.member import Client
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
 from kafkalite.protocol.codec import decode_key, decode_value, encode_key, encode_value
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from kafkalite.groups.group import Group, Record

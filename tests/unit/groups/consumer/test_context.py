@@ -7,7 +7,7 @@ from kafkalite.groups.consumer.context import MAX_CHANGED_TOPICS, ConsumerContex
 from kafkalite.groups.consumer.group import ConsumerGroup
 from kafkalite.groups.directory import GroupDirectory
 from kafkalite.metadata.image import MetadataDelta
-from kafkalite.testing.entropy import SeededEntropy
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from tests.unit.groups.consumer.stage import image_of, topic
 
 

@@ -23,9 +23,9 @@ from kafkalite.groups.modern.admission import (
 from kafkalite.groups.share.group import ShareGroup
 from kafkalite.groups.streams.group import StreamsGroup
 from kafkalite.metadata.image import MetadataImage
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from kafkalite.groups.group import Group

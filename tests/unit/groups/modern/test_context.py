@@ -9,7 +9,7 @@ from kafkalite.groups.directory import GroupDirectory
 from kafkalite.groups.modern.context import GroupContext
 from kafkalite.groups.share.group import ShareSoftState
 from kafkalite.metadata.image import MetadataDelta
-from kafkalite.testing.entropy import SeededEntropy
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from tests.unit.groups.consumer.stage import image_of, topic
 
 

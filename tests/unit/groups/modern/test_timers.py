@@ -16,7 +16,7 @@ from kafkalite.groups.modern.events import LEFT, SESSION_TIMED_OUT
 from kafkalite.groups.modern.sessions import RebalanceExpiry, SessionExpiry, Sessions
 from kafkalite.groups.modern.timers import MemberTimers, remove_members_result, with_response
 from kafkalite.groups.share.group import ShareGroup
-from kafkalite.testing.entropy import SeededEntropy
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from tests.unit.groups.consumer.stage import image_of
 
 if TYPE_CHECKING:

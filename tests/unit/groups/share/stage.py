@@ -12,13 +12,13 @@ from kafkalite.groups.share.group import ShareGroup
 from kafkalite.groups.share.groups import ShareGroups
 from kafkalite.groups.share.intents import InitializeShareState
 from kafkalite.metadata.image import MetadataDelta
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol._generated.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
 from kafkalite.protocol.codec import decode_key, decode_value, encode_key, encode_value
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.groups.consumer.stage import CLIENT, START_MS, G, hard_fields, image_of
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from kafkalite.groups.streams.descriptions import (
     check_description_size,
     description_of,
 )
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol._generated.messages.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateRequest,
 )
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.testing.entropy import SeededEntropy
 
 Update = StreamsGroupTopologyDescriptionUpdateRequest
 Node = Update.TopologyDescriptionNode

@@ -7,7 +7,7 @@ from kafkalite.groups.directory import GroupDirectory
 from kafkalite.groups.streams.group import StreamsGroup
 from kafkalite.groups.streams.settings import StreamsSettingsCache
 from kafkalite.metadata.image import MetadataImage
-from kafkalite.testing.entropy import SeededEntropy
+from kafkalite.ports.seeded_entropy import SeededEntropy
 
 
 def cache_and_group(**own: str) -> tuple[StreamsSettingsCache, StreamsGroup, BrokerConfig]:
