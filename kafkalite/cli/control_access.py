@@ -9,17 +9,19 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 
-def add_token_options(parser: ArgumentParser) -> None:
+def add_token_options(parser: ArgumentParser, default: str | None = None) -> None:
     """Add the options for the token and the certificate of a control API."""
     parser.add_argument(
         "--control-token",
         metavar="TOKEN|@FILE",
+        default=default,
         help="token of the control API [KAFKALITE_CONTROL_TOKEN, else the file of a broker of this "
         "user on this machine]",
     )
     parser.add_argument(
         "--control-ca",
         metavar="FILE",
+        default=default,
         help="trusted certificate authorities of the control API, PEM [those of --tls auto of a "
         "broker of this user on this machine, else the system's]",
     )

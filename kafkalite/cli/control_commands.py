@@ -80,6 +80,7 @@ def add_options(parser: ArgumentParser, command: ControlCommand) -> None:
     own = by_words.pop(word, [])
     if own:
         _add_arguments(parser, own)
+    _add_common_options(parser)
     if not by_words:
         return
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=not own)
@@ -95,6 +96,8 @@ def add_options(parser: ArgumentParser, command: ControlCommand) -> None:
             argument_default=SUPPRESS if own else None,
         )
         _add_arguments(action, choices)
+        # After the action, common options that are missing leave those before it as they are.
+        _add_common_options(action, default=SUPPRESS)
         action.set_defaults(parser=action)
 
 
@@ -119,7 +122,6 @@ def _add_arguments(parser: ArgumentParser, choices: Sequence[Choice]) -> None:
     for choice in flagged:
         flag = f"--{choice.words.flag}"
         parser.add_argument(flag, action="store_true", help=choice.words.about)
-    _add_common_options(parser)
     parser.set_defaults(choices=choices)
 
 
@@ -183,17 +185,21 @@ def _value_settings(field: Field) -> Mapping[str, Any]:
     return {"metavar": about.metavar or field.name.upper(), **kind}
 
 
-def _add_common_options(parser: ArgumentParser) -> None:
+def _add_common_options(parser: ArgumentParser, default: str | None = None) -> None:
     parser.add_argument(
-        "--json", action="store_true", help="print the response of the broker as JSON"
+        "--json",
+        action="store_true",
+        default=default or False,
+        help="print the response of the broker as JSON",
     )
     parser.add_argument(
         "--control",
         metavar="URL",
+        default=default,
         help="address of the control API, which `kafkalite serve --control` prints "
         "[KAFKALITE_CONTROL, else http://127.0.0.1:9097]",
     )
-    add_token_options(parser)
+    add_token_options(parser, default)
 
 
 def run(arguments: Namespace) -> None:

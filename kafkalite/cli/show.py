@@ -1,7 +1,7 @@
 """`kafkalite show`: print the exchanges in captures, one per line, or the problems of captures.
 
 The exit status is 0 if the captures were read, also if they have problems, and 2 for invalid
-arguments.
+arguments, such as a file that is not a capture.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from kafkalite.cli.streams import open_closed_streams
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Sequence
+
+    from kafkalite.capture.reading.problems import Problems
 
 _MAX_PORT = 65_535
 
@@ -98,13 +101,24 @@ def run(arguments: Namespace) -> None:
     if arguments.problems:
         for problem in problems:
             print_output(problem_line(problem, as_json=arguments.json))
-    elif counts := problems.by_kind():
+        return
+    _check_captures(arguments.paths, problems)
+    if counts := problems.by_kind():
         kinds = ", ".join(f"{kind}: {count}" for kind, count in counts.items())
         print_to_stderr(f"the captures have problems (see --problems): {kinds}")
     elif not count:
         print_to_stderr(f"no requests in {', '.join(arguments.paths)}")
     elif not printed:
         print_to_stderr(f"none of {count} requests matches the options")
+
+
+def _check_captures(paths: Sequence[str], problems: Problems) -> None:
+    """Exit with an error if a named file is not a capture. Directories may have other files."""
+    from kafkalite.capture.model import ProblemKind  # noqa: PLC0415 - as in run
+
+    for problem in problems:
+        if problem.kind is ProblemKind.NOT_A_CAPTURE and problem.file in paths:
+            exit_with_error(USAGE_STATUS, f"{problem.file} is not a capture: {problem.detail}")
 
 
 def _check_arguments(arguments: Namespace) -> None:

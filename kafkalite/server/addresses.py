@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 9092
 DEFAULT_LISTENER = "PLAINTEXT"
 _MAX_PORT = 65_535
-_SECURITY_WORDS = ("SSL", "TLS", "SASL")
+_SECURITY_WORDS = ("SSL", "TLS", "SASL", "SCRAM", "OAUTH", "KERBEROS", "SECURE")
 _WILDCARD_HOSTS = frozenset(("", "0.0.0.0", "::", "*"))  # noqa: S104 - recognised, not bound to
 
 
@@ -84,6 +84,12 @@ class ListenerSpec(NamedTuple):
         """Whether the name of a listener without security contains that of a security protocol."""
         is_plain = self.protocol is SecurityProtocol.PLAINTEXT
         return is_plain and any(word in self.name for word in _SECURITY_WORDS)
+
+    @property
+    def advertises_localhost_to_others(self) -> bool:
+        """Whether other machines can connect, but are given the address `localhost`."""
+        is_open = self.listen_address.host in _WILDCARD_HOSTS and self.advertised is None
+        return is_open and not self.is_for_controllers
 
     def advertised_address(self, bound_port: int, node_index: int) -> Address:
         """Return the address that a node advertises for this listener.

@@ -69,7 +69,12 @@ class NodeListeners:
             listeners = self._by_node[node_id] = []
             for spec in specs:
                 # One by one: if a port is taken, `stop` closes those bound before.
-                listeners.append(Listener(spec, index))  # noqa: PERF401
+                try:
+                    listeners.append(Listener(spec, index))
+                except AddressError as error:
+                    if len(node_ids) == 1:
+                        raise
+                    raise type(error)(f"node {node_id}: {error}") from error
 
     def update(self, nodes: Mapping[int, AddedNode | None]) -> bool:
         """Release the ports of removed nodes, and bind those of added nodes.

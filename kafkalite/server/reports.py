@@ -98,6 +98,7 @@ class Reports:
         directory.directory.end_loading()
         self._missing_nodes(assembly, cluster.metadata.image)
         self._missing_decoder(assembly.config)
+        self._addresses(assembly)
         self._security(assembly, cluster.metadata.image)
         self._registered = cluster.metadata.image.brokers.keys()
         cluster.metadata.subscribe(self._unregistered_nodes)
@@ -173,6 +174,16 @@ class Reports:
         reason = reason_not_decoded()
         if reason is not None:
             self._log.warning(reason)
+
+    def _addresses(self, assembly: ClusterAssembly) -> None:
+        """Warn about listeners that others can reach, but whose advertised address they cannot."""
+        for spec in assembly.listeners:
+            if spec.advertises_localhost_to_others:
+                self._log.warning(
+                    "other machines can connect to a listener, but it advertises localhost to "
+                    "them: set --advertise HOST:PORT",
+                    listener=spec.name,
+                )
 
     def _security(self, assembly: ClusterAssembly, image: MetadataImage) -> None:
         """Warn about listeners that are not secured as expected, and about the authorizer."""

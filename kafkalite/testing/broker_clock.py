@@ -48,20 +48,20 @@ class BrokerClock:
         self,
         by: timedelta | str | None = None,
         *,
-        weeks: float = 0,
-        days: float = 0,
-        hours: float = 0,
-        minutes: float = 0,
-        seconds: float = 0,
-        milliseconds: float = 0,
+        weeks: float | None = None,
+        days: float | None = None,
+        hours: float | None = None,
+        minutes: float | None = None,
+        seconds: float | None = None,
+        milliseconds: float | None = None,
     ) -> datetime:
         """Move time forward and return the new time. All timers due on the way run, in order.
 
         Give a timedelta, or the arguments of one, or text such as "7d" or "1h30m". To the broker,
         connected clients were silent during this time: their sessions expire, and connections are
-        closed if the time exceeds connections.max.idle.ms.
+        closed if the time exceeds connections.max.idle.ms. Raises ValueError without an amount.
         """
-        parts = {
+        given = {
             "weeks": weeks,
             "days": days,
             "hours": hours,
@@ -69,6 +69,9 @@ class BrokerClock:
             "seconds": seconds,
             "milliseconds": milliseconds,
         }
+        parts = {unit: value for unit, value in given.items() if value is not None}
+        if by is None and not parts:
+            raise ValueError('advance needs an amount of time, such as "7d" or hours=1')
         duration = _duration(by) + _duration_of_parts(parts)
         return datetime_of(self._perform(ChangeClock(advance_ms=duration // _MILLISECOND)).now_ms)
 

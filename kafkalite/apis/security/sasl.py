@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.gateway.api import Api, Eras
+from kafkalite.gateway.error_messages import printable
 from kafkalite.protocol._generated.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -53,6 +54,20 @@ def _authenticator_of(call: Call, message: str | None = None) -> Authenticator:
     return authenticator
 
 
+def _warn_about_listener(call: Call) -> None:
+    """Log that a client authenticates by SASL on a listener that has no SASL."""
+    host = call.client_host.removeprefix("/")
+    call.node.warn_about_client(
+        host,
+        "SASL on a listener without SASL",
+        "a client authenticates by SASL on a listener without SASL: use another listener, or set "
+        "security.protocol of the client to PLAINTEXT, or to SSL if the listener has TLS",
+        client=host,
+        client_id=printable(call.client_id or ""),
+        listener=call.listener,
+    )
+
+
 def handle_sasl_handshake(
     call: Call, request: SaslHandshakeRequest
 ) -> SaslHandshakeResponse | Waiting[SaslHandshakeResponse]:
@@ -60,6 +75,8 @@ def handle_sasl_handshake(
 
     The response may have to wait for the first keys of signed tokens.
     """
+    if call.authenticator is None:
+        _warn_about_listener(call)
     authenticator = _authenticator_of(call)
     era: SaslHandshakeEra = call.era
     mechanisms = list(authenticator.mechanisms)

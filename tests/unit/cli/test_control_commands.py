@@ -35,6 +35,16 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
         yield running
 
 
+def test_the_control_address_is_accepted_before_and_after_the_action(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Broker(control=True) as running:
+        address = ["--control", running.control_url]
+        for command in (["node", *address, "list", "--json"], ["node", "--json", "list", *address]):
+            main(command)
+            assert json.loads(output(capsys))["nodes"]
+
+
 @pytest.mark.usefixtures("broker")
 def test_clock_is_shown_and_changed(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (

@@ -498,10 +498,11 @@ def test_properties_file_of_a_real_kafka_is_accepted(tmp_path: Path, log_format:
         _, output = broker.stop()
     finally:
         broker.kill()
-    unknown, unmet, without_effect = output.splitlines()
+    unknown, unmet, without_effect, address = output.splitlines()
     assert "zookeeper.connect" in unknown
     assert "remote.log.storage.system.enable" in unmet
     assert "controller.quorum.bootstrap.servers, process.roles" in without_effect
+    assert "advertises localhost" in address
 
 
 def test_plugin_class_of_the_jvm_is_rejected_in_one_line() -> None:

@@ -123,6 +123,18 @@ def test_usage_error_is_one_line(
     assert capsys.readouterr().err == f"kafkalite: {reason}\n"
 
 
+def test_a_named_file_that_is_not_a_capture_is_a_usage_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(b"no capture at all")
+    with pytest.raises(SystemExit) as ended:
+        main(["show", str(path)])
+    assert ended.value.code == 2
+    reason = "neither pcap nor pcapng: begins with 6e6f2063"
+    assert capsys.readouterr().err == f"kafkalite: {path} is not a capture: {reason}\n"
+
+
 def test_closed_output_ends_the_command(capture: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reads, writes = os.pipe()
     os.close(reads)

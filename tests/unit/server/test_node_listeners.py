@@ -176,6 +176,19 @@ def test_ports_of_removed_nodes_are_released() -> None:
         socket.create_server((HOST, port)).close()
 
 
+def test_a_taken_port_of_one_of_several_nodes_names_the_node() -> None:
+    port = free_port(2)
+    with socket.create_server((HOST, port + 1)):
+        listeners = NodeListeners(Log(Level.INFO, "json", io.StringIO()))
+        reason = f"cannot listen on {HOST}:{port + 1}: address already in use"
+        with pytest.raises(AddressError, match=f"^node 2: {reason}$"):
+            listeners.bind([spec(port)], (1, 2))
+        listeners.stop()
+        with pytest.raises(AddressError, match=f"^{reason}$"):
+            listeners.bind([spec(port + 1)], (1,))
+        listeners.stop()
+
+
 def test_an_error_names_the_node_and_leaves_no_port_bound() -> None:
     port = free_port(3)
     with bound(spec(port)) as nodes:

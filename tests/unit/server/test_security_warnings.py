@@ -23,6 +23,9 @@ JAAS_KEY = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
 ALICE = User("alice", "secret", ("PLAIN",))
 NO_USERS = "no client can authenticate on a listener with SASL"
+OTHERS_GET_LOCALHOST = (
+    "other machines can connect to a listener, but it advertises localhost to them"
+)
 NO_SECURITY = "a listener has no security, because its name is not a security protocol"
 REFUSES_ALL = "the authorizer refuses all clients"
 WITHOUT_EFFECT = "super users have no effect without an authorizer"
@@ -111,6 +114,10 @@ async def test_a_broker_logs_the_warnings_at_its_start() -> None:
     assert await warnings_at_start(Settings(listen=("TLS://127.0.0.1:0",), config=config)) == []
     assert await warnings_at_start(Settings(listen=("TLS://127.0.0.1:0",))) == [NO_SECURITY]
     assert await warnings_at_start(Settings(listen=("OUTSIDE://127.0.0.1:0",))) == []
+    everywhere = "0.0.0.0:0"
+    assert await warnings_at_start(Settings(listen=(everywhere,))) == [OTHERS_GET_LOCALHOST]
+    advertised = Settings(listen=(everywhere,), advertise=("example.org:9092",))
+    assert await warnings_at_start(advertised) == []
     config = {"super.users": "User:alice"}
     assert await warnings_at_start(Settings(listen=listen, config=config)) == [WITHOUT_EFFECT]
     config = {"authorizer.class.name": AUTHORIZER}

@@ -73,6 +73,7 @@ def test_an_auto_clock_moves_while_a_client_waits() -> None:
 def test_invalid_times_are_rejected() -> None:
     with Broker(clock="manual@2026-03-01") as broker:
         for refused in (
+            broker.clock.advance,
             lambda: broker.clock.advance(seconds=-1),
             lambda: broker.clock.advance("7days"),
             lambda: broker.clock.set("2026-02-28"),
@@ -85,7 +86,7 @@ def test_invalid_times_are_rejected() -> None:
         ):
             with pytest.raises(ValueError, match=r"time|rate|duration"):
                 refused()
-        assert broker.clock.now() == MARCH
+        assert broker.clock.advance(seconds=0) == broker.clock.now() == MARCH
     with pytest.raises(RuntimeError, match="not running"):
         broker.clock.now()
     with pytest.raises(ValueError, match="not a mode"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkalite.apis.security.sasl import handle_sasl_handshake
 from kafkalite.apis.table import find_api
 from kafkalite.gateway.call import Call, ConnectionContext
 from kafkalite.protocol._generated.messages.sasl_authenticate import (
@@ -43,6 +44,24 @@ def test_authentication_is_illegal_on_a_listener_without_sasl(
         api.handler(Call(context), request_class())
     assert refusal.value.code is ErrorCode.ILLEGAL_SASL_STATE
     assert refusal.value.message == message
+
+
+def test_sasl_on_a_listener_without_sasl_is_logged() -> None:
+    warnings: list[tuple[str, str, dict[str, object]]] = []
+
+    def warn(host: str, kind: str, event: str, **fields: object) -> None:
+        assert event.startswith("a client authenticates by SASL on a listener without SASL: ")
+        warnings.append((host, kind, fields))
+
+    node = SaslCluster().node
+    node.warn_about_client = warn
+    context = ConnectionContext(
+        node=node, listener="PLAINTEXT", client_host="/127.0.0.1", client_id="shop"
+    )
+    with pytest.raises(KafkaError):
+        handle_sasl_handshake(Call(context), SaslHandshakeRequest())
+    fields = {"client": "127.0.0.1", "client_id": "shop", "listener": "PLAINTEXT"}
+    assert warnings == [("127.0.0.1", "SASL on a listener without SASL", fields)]
 
 
 def test_refusals_have_the_fields_of_the_api() -> None:
