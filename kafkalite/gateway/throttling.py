@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.coordinator.contract import Event
-from kafkalite.gateway.api import Eras
 from kafkalite.gateway.error_messages import truncate_message
 from kafkalite.gateway.exchanges import names_in_request
 from kafkalite.gateway.refusals import client_address, report_refusal_of_request
@@ -53,13 +52,6 @@ _MAX_EXPLAINED_SUBJECTS: Final = 10
 
 _MAX_THROTTLE_MS: Final = (1 << 31) - 1
 """The largest value of `throttle_time_ms`."""
-
-_IS_STRICT: Final[Mapping[int, Eras[bool]]] = {
-    ApiKey.CREATE_TOPICS: Eras((0, False), (6, True)),
-    ApiKey.DELETE_TOPICS: Eras((0, False), (5, True)),
-    ApiKey.CREATE_PARTITIONS: Eras((0, False), (3, True)),
-}
-"""Whether mutations beyond the quota are refused, or only throttled, by version (KIP-599)."""
 
 _NAMED: Final = (Entity.TOPIC, Entity.GROUP, Entity.TRANSACTIONAL_ID)
 """The entities of a request whose histories say that the client was throttled."""
@@ -193,8 +185,7 @@ class _MeasuredRequest:
         bucket = self._meters.mutation.find(*self._client, now_ms)
         if not isinstance(bucket, TokenBucket):
             return None
-        eras = _IS_STRICT.get(self._api.key)
-        is_strict = eras is not None and eras.at(self._version)
+        is_strict = catalogue.row(self._api.key).refuses_beyond_quota(self._version)
         return MutationQuota(bucket, now_ms, is_strict=is_strict)
 
     def _measure_request_time(self, now_ms: int, code: ErrorCode | None = None) -> None:

@@ -22,7 +22,7 @@ from kafkalite.protocol.acl_operations import Entity, Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kafkalite.protocol.message import Message
 
@@ -57,6 +57,11 @@ class Fields(NamedTuple):
     """Values that a capture must not contain."""
     setting: str = ""
     """Lists of settings with a `name` and a `value`, some of them secret."""
+
+    def names_of(self, resource: Resource) -> Sequence[str]:
+        """Return the places of the names of a type of resources."""
+        places: str = getattr(self, resource.name.lower(), "")
+        return places.split()
 
 
 class AnsweringNode(Enum):
@@ -214,6 +219,11 @@ class Row(NamedTuple):
     words are an `Operation`, a `Resource` and, after "if", a name of `When`.
     """
     quota: Quota = Quota.REQUEST
+    quota_refusals_since: int | None = None
+    """The first version whose rows are refused with THROTTLING_QUOTA_EXCEEDED beyond the quota.
+
+    Rows of earlier versions only count, and the client is throttled (KIP-599).
+    """
     request: Fields = Fields()
     response: Fields = Fields()
     rows: Rows | None = None
@@ -245,6 +255,11 @@ class Row(NamedTuple):
     def access(self) -> tuple[tuple[Permission, ...], ...]:
         """The permissions: every element is required, and has alternatives."""
         return _parse_permissions(self.permissions)
+
+    def refuses_beyond_quota(self, version: int) -> bool:
+        """Return whether rows of a version are refused beyond the quota."""
+        since = self.quota_refusals_since
+        return since is not None and version >= since
 
     @property
     def is_write(self) -> bool:
@@ -530,6 +545,7 @@ ROWS: Final[Mapping[int, Row]] = {
         ChangedState.TOPICS,
         "CREATE TOPIC | CREATE CLUSTER, DESCRIBE_CONFIGS TOPIC if SHOWS_CONFIGS",
         quota=Quota.CONTROLLER_MUTATION,
+        quota_refusals_since=6,
         request=Fields(
             topic="topics.name",
             partition="topics.assignments.partition_index",
@@ -547,6 +563,7 @@ ROWS: Final[Mapping[int, Row]] = {
         ChangedState.TOPICS,
         "DELETE TOPIC | DELETE CLUSTER, DESCRIBE TOPIC if BY_TOPIC_ID",
         quota=Quota.CONTROLLER_MUTATION,
+        quota_refusals_since=5,
         request=Fields(topic="topics.name topic_names", topic_id="topics.topic_id"),
         response=Fields(topic="responses.name", topic_id="responses.topic_id"),
         rows=Rows("topics", "responses", ("name topic_id",)),
@@ -784,6 +801,7 @@ ROWS: Final[Mapping[int, Row]] = {
         ChangedState.TOPICS,
         "ALTER TOPIC",
         quota=Quota.CONTROLLER_MUTATION,
+        quota_refusals_since=3,
         request=Fields(topic="topics.name", broker="topics.assignments.broker_ids"),
         response=Fields(topic="results.name"),
         rows=Rows("topics", "results", ("name",)),
@@ -1348,9 +1366,9 @@ ROWS: Final[Mapping[int, Row]] = {
             instance="instance_id",
             topic=(
                 "topology.subtopologies.source_topics "
-                "topology.subtopologies.state_changelog_topics.name "
                 "topology.subtopologies.repartition_sink_topics "
-                "topology.subtopologies.repartition_source_topics.name"
+                "topology.subtopologies.repartition_source_topics.name "
+                "topology.subtopologies.state_changelog_topics.name"
             ),
         ),
         response=Fields(

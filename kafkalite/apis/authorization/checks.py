@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkalite.gateway.refusals import ACL_RULE, report_refusal, warn_about_denial
+from kafkalite.gateway.refusals import ACL_RULE, ID_FIELDS, report_refusal, warn_about_denial
 from kafkalite.protocol.acl_operations import Entity, Operation, Resource
 from kafkalite.protocol.catalogue import When
 from kafkalite.protocol.error_codes import ErrorCode
@@ -37,7 +37,7 @@ ERRORS: Final = {
 MAX_REPORTED: Final = 100
 """The maximum number of refused resources of one request that are reported as events."""
 
-_FIELDS: Final = {Resource.GROUP: "group_id", Resource.TRANSACTIONAL_ID: "transactional_id"}
+_FIELDS: Final = {Resource[kind.name]: field for kind, field in ID_FIELDS.items()}
 
 
 class Check(NamedTuple):
@@ -74,12 +74,7 @@ def _is_for_whole_request(row: Row, permission: Permission) -> bool:
         return False
     if permission.resource is Resource.CLUSTER:
         return True
-    field = _FIELDS.get(permission.resource)
-    place = {
-        Resource.GROUP: row.request.group,
-        Resource.TRANSACTIONAL_ID: row.request.transactional_id,
-    }.get(permission.resource)
-    return field is not None and place == field
+    return row.request.names_of(permission.resource) == [_FIELDS.get(permission.resource)]
 
 
 def _checks(alternatives: tuple[Permission, ...]) -> Iterator[Check]:

@@ -1,9 +1,9 @@
 """The rules of APIs: how their requests are checked beyond the permissions of the catalogue.
 
 An API without a rule needs the permissions of its row in the catalogue: those for the whole
-request, and that of each row in its requests. Refused rows are removed from the request, and get an
-error in the response. A request of an API with other permissions is refused: such an API needs a
-rule, whose functions are in `special`.
+request, that for all names in it, and that of each row in its requests. Refused rows are removed
+from the request, and get an error in the response. A request of an API with other permissions is
+refused: such an API needs a rule, whose functions are in `special`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.apis.authorization.checks import is_for_whole_request
+from kafkalite.metadata.image import INTERNAL_TOPICS
 from kafkalite.metadata.topic_names import METADATA_TOPIC, invalid_name_reason
-from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import When, row
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kafkalite.protocol.acl_operations import Operation, Resource
 
 
 class ClusterMessage(Enum):
@@ -41,7 +43,7 @@ class Rule(NamedTuple):
     omits_repeated: bool = False
     """Whether rows that occur several times are left to the handler, which refuses them."""
     refuses: Callable[[str], object] | None = None
-    """Says whether the handler refuses the topic of a row anyway, by its name."""
+    """Says whether the handler refuses a topic anyway, by its name."""
     complete: str = ""
     """The name of a function in `special` that completes refused rows."""
     function: str = ""
@@ -80,13 +82,6 @@ class RowPermission(NamedTuple):
     """An operation on the cluster that is sufficient for all rows."""
 
 
-_PLACES: Final = {
-    Resource.TOPIC: "topic",
-    Resource.GROUP: "group",
-    Resource.TRANSACTIONAL_ID: "transactional_id",
-}
-
-
 @cache
 def row_permission(key: int) -> RowPermission | None:
     """Return the permission that each row in the outermost list of a request needs, if any."""
@@ -95,12 +90,11 @@ def row_permission(key: int) -> RowPermission | None:
         return None
     rows = properties.rows.requested.split(".")[0]
     for first, *others in properties.access:
-        if first.when is not When.ALWAYS or first.resource not in _PLACES:
+        if first.when is not When.ALWAYS:
             continue
-        places = getattr(properties.request, _PLACES[first.resource]).split()
         named = [
             each
-            for each in places
+            for each in properties.request.names_of(first.resource)
             if (each == rows or each.rpartition(".")[0] == rows) and "?" not in each
         ]
         if named:
@@ -116,11 +110,45 @@ def row_permission(key: int) -> RowPermission | None:
     return None
 
 
+class NamesPermission(NamedTuple):
+    """The permission that a request needs for all names at some places, which are not in rows."""
+
+    operation: Operation
+    resource: Resource
+    places: Sequence[str]
+
+    @property
+    def field(self) -> str:
+        """The field of requests with the names; without it, a request has no names."""
+        return self.places[0].split(".")[0]
+
+
+@cache
+def names_permission(key: int) -> NamesPermission | None:
+    """Return the permission that a request needs for all names in its lists, if any.
+
+    The first name that is refused fails the request: the API has no rows for the names.
+    """
+    properties = row(key)
+    for alternatives in properties.access if properties.rows is None else ():
+        (operation, resource, when), *others = alternatives
+        places = properties.request.names_of(resource)
+        if (
+            when is When.ALWAYS
+            and places
+            and not others
+            and not is_for_whole_request(properties, alternatives)
+        ):
+            return NamesPermission(operation, resource, places)
+    return None
+
+
 def has_all_permissions(key: int) -> bool:
     """Return whether a rule without functions checks all permissions of an API."""
-    properties, of_rows = row(key), row_permission(key)
+    properties, of_rows, of_names = row(key), row_permission(key), names_permission(key)
     return all(
         is_for_whole_request(properties, alternatives)
+        or (of_names is not None and (*of_names[:2], When.ALWAYS) == alternatives[0])
         or (
             of_rows is not None
             and (of_rows.operation, of_rows.resource) == alternatives[0][:2]
@@ -169,10 +197,8 @@ RULES: Final[Mapping[int, Rule]] = {
     ),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _WITHOUT_MESSAGE,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _WITHOUT_MESSAGE,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: Rule(function="subscription"),
     ApiKey.CONSUMER_GROUP_DESCRIBE: _DESCRIBED_GROUPS,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Rule(is_in_handler=True),
-    ApiKey.SHARE_GROUP_HEARTBEAT: Rule(function="subscription"),
     ApiKey.SHARE_GROUP_DESCRIBE: _DESCRIBED_GROUPS,
     ApiKey.SHARE_FETCH: Rule(is_in_handler=True),
     ApiKey.SHARE_ACKNOWLEDGE: Rule(is_in_handler=True),
@@ -181,7 +207,10 @@ RULES: Final[Mapping[int, Rule]] = {
     ApiKey.WRITE_SHARE_GROUP_STATE: _NODES_ONLY,
     ApiKey.DELETE_SHARE_GROUP_STATE: _NODES_ONLY,
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: _NODES_ONLY,
-    ApiKey.STREAMS_GROUP_HEARTBEAT: Rule(function="streams_topology"),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: Rule(
+        is_in_handler=True,
+        refuses=lambda name: name in INTERNAL_TOPICS or invalid_name_reason(name),
+    ),
     ApiKey.STREAMS_GROUP_DESCRIBE: _DESCRIBED_GROUPS._replace(
         hidden="The described group uses topics that the client is not authorized to describe."
     ),

@@ -151,35 +151,11 @@ def find_coordinator(guard: Guard, call: Call, permissions: Permissions, request
             message = cluster_message(guard.api.name, Operation.CLUSTER_ACTION)
             check(permissions, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME, message)
         return guard.handler(call, request)
-    errors: dict[str, KafkaError] = {}
-
-    def refusal_of(key: str) -> KafkaError | None:
-        error = refusal_unless_allowed(permissions, Operation.DESCRIBE, resource, key)
-        return None if error is None else errors.setdefault(key, error)
-
-    return guard.serve_rows(call, request, refusal_of)
-
-
-def subscription(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
-    """Serve a heartbeat, whose member must be allowed to describe all subscribed topics."""
-    for topic in request.subscribed_topic_names or ():
-        if not permissions.allows(Operation.DESCRIBE, Resource.TOPIC, topic):
-            guard.check_first(call, request)
-            check(permissions, Operation.DESCRIBE, Resource.TOPIC, topic)
-    return guard.handler(call, request)
-
-
-def streams_topology(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
-    """Serve a heartbeat, whose member must be allowed to describe the topics of its topology."""
-    if request.topology is not None:
-        from kafkalite.apis.groups.streams import check_topic_names, topics_of
-
-        for topic in topics_of(request.topology):
-            if not permissions.allows(Operation.DESCRIBE, Resource.TOPIC, topic):
-                guard.check_first(call, request)
-                check_topic_names(request.topology)
-                check(permissions, Operation.DESCRIBE, Resource.TOPIC, topic)
-    return guard.handler(call, request)
+    return guard.serve_rows(
+        call,
+        request,
+        partial(refusal_unless_allowed, permissions, Operation.DESCRIBE, resource),
+    )
 
 
 class _OffsetsApi(NamedTuple):

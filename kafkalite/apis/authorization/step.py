@@ -29,6 +29,7 @@ from kafkalite.apis.authorization.rules import (
     ClusterMessage,
     Rule,
     has_all_permissions,
+    names_permission,
     row_permission,
 )
 from kafkalite.gateway.refusals import (
@@ -39,7 +40,7 @@ from kafkalite.gateway.refusals import (
 from kafkalite.gateway.steps import ImmediateStep
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol.acl_operations import Entity, Resource
-from kafkalite.protocol.catalogue import AnsweringNode, Position, row
+from kafkalite.protocol.catalogue import AnsweringNode, Position, row, values_at
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.rows import split
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafkalite.apis.authorization.checks import Check
-    from kafkalite.apis.authorization.rules import RowPermission
+    from kafkalite.apis.authorization.rules import NamesPermission, RowPermission
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.call import Call
     from kafkalite.gateway.steps import Handler
@@ -60,9 +61,7 @@ if TYPE_CHECKING:
     from kafkalite.security.permissions import Permissions
 
 _KINDS: Final[Mapping[object, Entity]] = {
-    Resource.TOPIC.name: Entity.TOPIC,
-    Resource.GROUP.name: Entity.GROUP,
-    Resource.TRANSACTIONAL_ID.name: Entity.TRANSACTIONAL_ID,
+    each.name: each for each in (Entity.TOPIC, Entity.GROUP, Entity.TRANSACTIONAL_ID)
 }
 """Name of a type of resource → the entities with a history."""
 
@@ -105,7 +104,7 @@ class Guard:
     """The checks of one API, and the handler behind them."""
 
     __slots__ = (
-        "_after", "_checks", "_complete", "_is_at_controller", "_needed", "_row_key",
+        "_after", "_checks", "_complete", "_is_at_controller", "_names", "_needed", "_row_key",
         "_rule", "_table", "api", "function", "handler",
     )  # fmt: skip
 
@@ -126,6 +125,7 @@ class Guard:
         self._rule = rule
         self._needed = needed = None if rule.is_in_handler else row_permission(api.key)
         """The permission that each row needs."""
+        self._names = names_permission(api.key)
         self._row_key = 0 if needed is None else permission_key(needed.operation, needed.resource)
         self.function: Callable[[Guard, Call, Permissions, Any], Any] | None = getattr(
             special, rule.function, None
@@ -140,11 +140,8 @@ class Guard:
     def checking_handler(self) -> Handler:
         """Return the handler that clients' requests are passed to."""
         if len(self._checks) == 1 and self._checks[0][0].field == "group_id":
-            is_heartbeat = self.function is special.subscription
-            if is_heartbeat or (
-                self.function is None and self._needed is None and self._after is None
-            ):
-                return self._heartbeat_handler(self._checks[0][0], may_subscribe=is_heartbeat)
+            if self.function is None and self._needed is None and self._after is None:
+                return self._heartbeat_handler(self._checks[0][0])
             if self._needed is not None and self._needed.has_ids:
                 return self._commit_handler(self._checks[0][0])
         return self._serve
@@ -174,13 +171,13 @@ class Guard:
 
         return handle
 
-    def _heartbeat_handler(self, only_check: Check, *, may_subscribe: bool) -> Handler:
+    def _heartbeat_handler(self, only_check: Check) -> Handler:
         """Return a handler for frequent requests that need one permission on a group.
 
-        With `may_subscribe`, requests that name subscribed topics need more permissions.
+        Requests that name topics need more permissions.
         """
-        handler, key = self.handler, only_check.key
-        serve = self._serve
+        handler, key, serve = self.handler, only_check.key, self._serve
+        names_field = "" if self._names is None else self._names.field
 
         def check_and_handle(call: Call, request: Any) -> Any:
             image, context = call.node.image, call.context
@@ -190,7 +187,7 @@ class Guard:
                 or request.group_id not in permissions.permitted[key]
                 or permissions.acls is not image.acls
                 or permissions.principal is not context.principal
-                or (may_subscribe and request.subscribed_topic_names)
+                or (names_field and getattr(request, names_field))
             ):
                 return serve(call, request)
             context.checked_request, context.checked_image = request, image
@@ -248,6 +245,8 @@ class Guard:
                 self.check_alternatives(call, permissions, alternatives, request)
         if self.function is not None:
             return self.function(self, call, permissions, request)
+        if self._names is not None:
+            self._check_names(self._names, call, permissions, request)
         return self.serve_listed(call, permissions, request)
 
     def check_alternatives(
@@ -262,6 +261,19 @@ class Guard:
         operation, resource = alternatives[0].operation, alternatives[0].resource
         message = self._message(operation) if resource is Resource.CLUSTER else None
         check(permissions, operation, resource, alternatives[0].name_in(request), message)
+
+    def _check_names(
+        self, needed: NamesPermission, call: Call, permissions: Permissions, request: Any
+    ) -> None:
+        """Raise the KafkaError of the first name that is refused."""
+        operation, resource, places = needed
+        names = dict.fromkeys(name for place in places for name in values_at(request, place))
+        refused = next((n for n in names if not permissions.allows(operation, resource, n)), None)
+        refuses = self._rule.refuses
+        if refused is None or (refuses is not None and any(map(refuses, names))):
+            return
+        self.check_first(call, request)
+        check(permissions, operation, resource, refused)
 
     def _message(self, operation: Operation) -> str | None:
         """Return the message of a refusal for the cluster."""
@@ -313,17 +325,22 @@ class Guard:
         response.
         """
         serve = self.handler if handler is None else handler
-        errors: list[KafkaError] = []
+        # Rows with the same resource share one error: a request may name it a million times.
+        errors: dict[object, KafkaError] = {}
 
         def error_of(path: Sequence[Any]) -> KafkaError | None:
             error = refusal_of(path[0])
-            if error is not None:
-                errors.append(error)
-            return error
+            if error is None:
+                return None
+            assert error.facts is not None
+            facts = error.facts
+            return errors.setdefault(
+                (facts["operation"], facts["resource_type"], facts["resource"]), error
+            )
 
         divided = split(self.api.key, request, 0, error_of)
         if errors:
-            self.report(call, request, errors)
+            self.report(call, request, errors.values())
             if complete is not None:
                 complete(divided.refused)
         return divided.answer(
@@ -373,7 +390,7 @@ class Guard:
         The cluster has no history, so refusals for it are only logged.
         """
         by_resource = defaultdict[object, list[KafkaError]](list)
-        for error in dict.fromkeys(errors):
+        for error in errors:
             assert error.facts is not None
             by_resource[error.facts["resource_type"]].append(error)
         for resource, refused in by_resource.items():

@@ -29,6 +29,7 @@ from kafkalite.protocol.catalogue import (
     AnsweringNode,
     ChangedState,
     Fields,
+    Quota,
     Row,
     Rows,
     TopicPartition,
@@ -40,6 +41,7 @@ from kafkalite.protocol.catalogue import (
     row,
     values_at,
 )
+from kafkalite.protocol.rows import depth_of_refusal
 from kafkalite.protocol.schema import module_of
 from kafkalite.protocol.spec import load_spec, snake_case
 
@@ -353,6 +355,23 @@ def test_rows_are_selected_by_a_condition() -> None:
     assert not row(ApiKey.FETCH).is_write
     with pytest.raises(KeyError):
         row(4)
+
+
+def test_apis_with_a_quota_of_mutations_refuse_rows_since_a_version() -> None:
+    counted = {
+        key: entry for key, entry in ROWS.items() if entry.quota is Quota.CONTROLLER_MUTATION
+    }
+    assert counted == {
+        key: entry for key, entry in ROWS.items() if entry.quota_refusals_since is not None
+    }
+    for key, entry in counted.items():
+        versions = codec.api_versions(key)
+        refusing = [
+            version for version in versions.within(versions) if entry.refuses_beyond_quota(version)
+        ]
+        assert refusing == list(range(entry.quota_refusals_since or 0, versions.highest + 1))
+        assert 0 < len(refusing) <= versions.highest - versions.lowest
+        assert depth_of_refusal(key) == 0
 
 
 @pytest.mark.parametrize("key", ApiKey, ids=lambda key: key.name)

@@ -19,7 +19,11 @@ from kafkalite.protocol._generated.messages.describe_client_quotas import (
 from kafkalite.protocol._generated.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
 )
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+)
 from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersRequest
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
@@ -103,6 +107,38 @@ def test_subscribed_topics_are_checked_with_every_heartbeat_that_names_them(
         group_id="g", member_id="m", member_epoch=0, subscribed_topic_names=["t"]
     )
     assert wire.ask(joining, 1).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        (["t", "u"], ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        # The handler refuses the other name, which has precedence.
+        (["t", "__consumer_offsets"], ErrorCode.STREAMS_INVALID_TOPOLOGY),
+        (["t", "no/topic"], ErrorCode.STREAMS_INVALID_TOPOLOGY),
+    ],
+)
+def test_all_topics_of_a_topology_are_checked(
+    wire: TestCluster, names: list[str], code: ErrorCode
+) -> None:
+    wire.cluster.metadata.create_acls([READ_G])
+    subtopology = StreamsGroupHeartbeatRequest.Subtopology(
+        subtopology_id="0", source_topics=names[:1], repartition_sink_topics=names[1:]
+    )
+    topology = StreamsGroupHeartbeatRequest.Topology(epoch=0, subtopologies=[subtopology])
+    joining = StreamsGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=0, topology=topology
+    )
+    assert wire.ask(joining, 0).error_code == code
+    steady = StreamsGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1)
+    assert wire.ask(steady, 0).error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_name_that_is_refused_many_times_is_reported_once(wire: TestCluster) -> None:
+    request = FindCoordinatorRequest(coordinator_keys=["a"] * 300 + ["b"])
+    assert {each.error_code for each in wire.ask(request, 6).coordinators} == {REFUSED}
+    history = wire.cluster.history
+    assert [len(history.about(name)) for name in ("a", "b")] == [1, 1]
 
 
 @pytest.mark.parametrize(
