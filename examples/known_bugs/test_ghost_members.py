@@ -4,7 +4,7 @@ from confluent_kafka import Consumer
 
 from kafkalite.testing import Broker
 
-OUTCOMES = {"librdkafka": "safe"}
+OUTCOMES = {"4.4": {"librdkafka": "safe"}}
 
 
 def members_after_a_lost_answer(api, protocol):

@@ -19,6 +19,7 @@ from tests.architecture.source import ROOT
 from tests.clients.client_libraries import kafkajs_program
 from tests.docs.schemas import validate
 from tests.oracle.requirements import program, required
+from tests.reference.known_bugs import RELEASES, read_example
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,7 +75,7 @@ def run(command: list[str], directory: Path, **variables: str) -> str:
     return completed.stdout
 
 
-def run_pytest(paths: list[Path], directory: Path) -> None:
+def run_pytest(paths: list[Path], directory: Path, *options: str) -> None:
     """Run examples as a user does, without the settings of this project."""
     # Where kafkalite is installed, pytest loads its plugin by itself.
     is_installed = any(
@@ -83,7 +84,7 @@ def run_pytest(paths: list[Path], directory: Path) -> None:
     load = [] if is_installed else ["-p", _PLUGIN]
     own_settings = ["-c", os.devnull, "--rootdir", str(directory), "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-q", *load, *own_settings]
-    output = run([*command, *map(str, paths)], directory)
+    output = run([*command, *options, *map(str, paths)], directory)
     assert re.search(r"\d+ passed", output), output
 
 
@@ -92,6 +93,14 @@ def test_python_examples_pass(tmp_path: Path) -> None:
     # One process for all of them: the start of pytest takes longer than an example.
     paths = [*sorted(EXAMPLES.glob("test_*.py")), KNOWN_BUGS]
     run_pytest([path for path in paths if path.name not in _NEEDS_SPARK], tmp_path)
+
+
+@pytest.mark.client
+@pytest.mark.endurance
+def test_known_bugs_have_the_same_outcomes_with_an_earlier_release(tmp_path: Path) -> None:
+    paths = sorted(KNOWN_BUGS.glob("test_*.py"))
+    shown = [path for path in paths if RELEASES[0] in read_example(path)[1]]
+    run_pytest(shown, tmp_path, "-p", "tests.examples.earlier_release")
 
 
 def test_known_bugs_are_shown_in_few_lines() -> None:
