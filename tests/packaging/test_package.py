@@ -18,6 +18,7 @@ from tests.packaging.interpreters import PYTHONS, VERSIONS, interpreter
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
+REPOSITORY = "https://example.org/kafkalite"
 READY = "kafkalite is ready at "
 
 pytestmark = pytest.mark.endurance
@@ -42,7 +43,9 @@ def run(*arguments: str | Path) -> str:
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel and the source distribution once."""
     directory = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--outdir", directory, ROOT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KAFKALITE_REPOSITORY_URL", REPOSITORY)
+        run(sys.executable, "-m", "build", "--outdir", directory, ROOT)
     return directory
 
 
@@ -82,6 +85,20 @@ def test_package_indexes_accept_the_files(distributions: Path, wheel: Path) -> N
     run(BIN / "check-wheel-contents", wheel)
 
 
+def test_the_links_of_the_package_lead_to_the_repository(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        metadata = archive.read(name).decode()
+    assert f"Project-URL: Repository, {REPOSITORY}\n" in metadata
+    links = re.findall(r"\]\(([^)]+)\)", metadata)
+    in_repository = [link for link in links if link.startswith(f"{REPOSITORY}/blob/main/")]
+    assert len(in_repository) > len(links) / 2
+    assert all(link.startswith(("https://", "#")) for link in links)
+    for link in in_repository:
+        path = link.removeprefix(f"{REPOSITORY}/blob/main/").partition("#")[0]
+        assert (ROOT / path).exists(), link
+
+
 def test_files_are_complete(distributions: Path, wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -96,7 +113,7 @@ def test_files_are_complete(distributions: Path, wheel: Path) -> None:
     # A clone may have environments, data directories and captures, whose names are not known.
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     included = settings["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
-    always = {"", ".gitignore", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
+    always = {"", ".gitignore", "LICENSE", "PKG-INFO", "pyproject.toml"}
     assert {name.partition("/")[0] for name in sources} - always == {name[1:] for name in included}
 
 
