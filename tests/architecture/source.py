@@ -25,6 +25,20 @@ def hand_written_modules() -> tuple[Path, ...]:
     )
 
 
+def changed_files(copy: Path) -> list[str]:
+    """Return the files of the package and of its specs that a copy adds or changes."""
+    return sorted(
+        str(path.relative_to(copy))
+        for folder in ("kafkalite", "protocol-specs")
+        for path in (copy / folder).rglob("*")
+        if path.is_file() and not _has_content(ROOT / path.relative_to(copy), path.read_bytes())
+    )
+
+
+def _has_content(path: Path, content: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == content
+
+
 @cache
 def tree_of(path: Path) -> ast.Module:
     """Return the syntax tree of one module.

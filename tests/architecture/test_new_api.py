@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.architecture.source import PACKAGE, ROOT
+from tests.architecture.source import PACKAGE, ROOT, changed_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,5 +124,12 @@ def _run(copy: Path, *arguments: str) -> None:
 
 def test_new_api_needs_only_spec_handler_and_rows(copy: Path) -> None:
     """Broker, recorder, replay, diff and proxy use the new API without other changes."""
+    assert changed_files(copy) == [
+        "kafkalite/apis/greetings.py",
+        "kafkalite/apis/table.py",
+        "kafkalite/protocol/catalogue.py",
+        "protocol-specs/apis/greet_group_request.ksp",
+        "protocol-specs/apis/greet_group_response.ksp",
+    ]
     _run(copy, "-m", "kafkalite.protocol.generator")
     _run(copy, str(ROOT / "tests" / "architecture" / "new_api_probe.py"), str(copy))

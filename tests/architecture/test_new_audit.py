@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.architecture.source import PACKAGE, ROOT
+from tests.architecture.source import PACKAGE, ROOT, changed_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,6 +62,10 @@ def test_a_module_and_a_name_reach_the_tables_their_description_and_the_pages(
         assert listed.count(before) == 1
         listed = listed.replace(before, after.format(before=before))
     (audits / "__init__.py").write_text(listed, encoding="utf-8")
+    assert changed_files(tmp_path) == [
+        "kafkalite/lab/spark/audits/__init__.py",
+        "kafkalite/lab/spark/audits/greetings.py",
+    ]
     completed = subprocess.run(
         [sys.executable, ROOT / "tests" / "architecture" / "new_audit_probe.py", tmp_path, CAPTURE],
         cwd=tmp_path,

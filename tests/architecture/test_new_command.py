@@ -8,7 +8,7 @@ import sys
 from shutil import copytree, ignore_patterns
 from typing import TYPE_CHECKING
 
-from tests.architecture.source import PACKAGE, ROOT
+from tests.architecture.source import PACKAGE, ROOT, changed_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,6 +79,10 @@ def test_a_module_and_a_field_reach_route_client_shell_and_description(tmp_path:
     before = "".join(lines_after).lstrip("\n")
     assert source.count(before) == 1
     rules.write_text(source.replace(before, FIELD), encoding="utf-8")
+    assert changed_files(tmp_path) == [
+        "kafkalite/control/commands/greetings.py",
+        "kafkalite/gateway/fault_rules.py",
+    ]
     completed = subprocess.run(
         [sys.executable, ROOT / "tests" / "architecture" / "new_command_probe.py", tmp_path],
         cwd=tmp_path,
