@@ -24,6 +24,7 @@ from kafkalite.gateway.api import Eras
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterResponse
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.catalogue import AnsweringNode, keys_where
 from kafkalite.protocol.codec import api_name
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText
@@ -50,41 +51,6 @@ if TYPE_CHECKING:
 
 _BROKERS, _CONTROLLERS = 1, 2
 """Endpoint types of DescribeCluster."""
-
-CONTROLLER_APIS: Final = frozenset(
-    (
-        ApiKey.SASL_HANDSHAKE,
-        ApiKey.API_VERSIONS,
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.DESCRIBE_ACLS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.DESCRIBE_CONFIGS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.SASL_AUTHENTICATE,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.CREATE_DELEGATION_TOKEN,
-        ApiKey.RENEW_DELEGATION_TOKEN,
-        ApiKey.EXPIRE_DELEGATION_TOKEN,
-        ApiKey.DESCRIBE_DELEGATION_TOKEN,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        ApiKey.DESCRIBE_QUORUM,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.DESCRIBE_CLUSTER,
-        ApiKey.UNREGISTER_BROKER,
-        ApiKey.ADD_RAFT_VOTER,
-        ApiKey.REMOVE_RAFT_VOTER,
-        ApiKey.UNREGISTER_CONTROLLER,
-    )
-)
-"""The APIs of Kafka's controllers, except those that only brokers and controllers use."""
 
 
 def controller_api_finder(
@@ -195,3 +161,10 @@ _HANDLERS: Final[Mapping[int, Callable[..., Any]]] = {
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: refuse_at_controller,
 }
 """API key → handler, where it differs from that of brokers."""
+
+CONTROLLER_APIS: Final = (
+    keys_where(lambda each: each.node is AnsweringNode.CONTROLLER or each.is_authentication)
+    | _HANDLERS.keys()
+    | {ApiKey.API_VERSIONS}
+)
+"""The APIs of Kafka's controllers, except those that only brokers and controllers use."""

@@ -379,21 +379,18 @@ def _produce(guard: ProfileGuard) -> _Check | None:
     max_bytes = None if size_row is None else int(size_row.value)
     allowed = () if types_row is None else types_row.value.split(", ")
     numbers = frozenset(CODEC_NUMBERS[name] for name in allowed)
+    place = catalogue.row(guard.api.key).request.records
 
     def check(call: Call, request: Any) -> Any:
         total_bytes = 0
-        for topic in request.topic_data:
-            for data in topic.partition_data:
-                records = data.records
-                if not records:
-                    continue
-                total_bytes += len(records)
-                if (
-                    types_row is not None
-                    and len(records) >= HEADER_SIZE
-                    and records[_CODEC_POSITION] & COMPRESSION_MASK not in numbers
-                ):
-                    raise guard.error(types_row)
+        for records in catalogue.values_at(request, place):
+            total_bytes += len(records)
+            if (
+                types_row is not None
+                and len(records) >= HEADER_SIZE
+                and records[_CODEC_POSITION] & COMPRESSION_MASK not in numbers
+            ):
+                raise guard.error(types_row)
         if size_row is not None and max_bytes is not None and total_bytes > max_bytes:
             error = guard.error(
                 size_row,

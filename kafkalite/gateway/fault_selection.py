@@ -269,10 +269,7 @@ class Selection:
 
 def _topic_name(call: Call, topic: str | bytes) -> str | None:
     """Return the name of a topic, which may be given by its id; None for an unknown id."""
-    if isinstance(topic, str):
-        return topic
-    found = call.node.image.topics_by_id.get(topic)
-    return None if found is None else found.name
+    return topic if isinstance(topic, str) else call.node.image.topic_name(topic)
 
 
 def _fields_of_rows(key: ApiKey, field: str) -> Iterator[_RowField]:

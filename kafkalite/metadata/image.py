@@ -171,6 +171,11 @@ class MetadataImage(NamedTuple):
         """Return the group's own settings."""
         return self.config_of(ResourceType.GROUP, group_id)
 
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return the name of the topic with an id, or None."""
+        topic = self.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
     def partition(self, topic: str, index: int) -> PartitionImage | None:
         """Return a partition by its topic's name and index, or None."""
         topic_image = self.topics.get(topic)

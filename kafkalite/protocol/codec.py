@@ -66,11 +66,6 @@ def is_flexible(api_key: int, version: int) -> bool:
     return 0 <= first_flexible <= version
 
 
-def request_header_version(api_key: int, version: int) -> int:
-    """Return the version of the header before a request."""
-    return 2 if is_flexible(api_key, version) else 1
-
-
 def response_header_version(api_key: int, version: int) -> int:
     """Return the version of the header before a response.
 

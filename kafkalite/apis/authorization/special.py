@@ -248,8 +248,7 @@ def offset_fetch(guard: Guard, call: Call, permissions: Permissions, request: An
     def requested_name(call: Call, topic: Any) -> str | None:
         if topic.name or not call.era.uses_topic_ids:
             return str(topic.name)
-        known = call.node.image.topics_by_id.get(topic.topic_id)
-        return None if known is None else known.name
+        return call.node.image.topic_name(topic.topic_id)
 
     def refused_group(call: Call, group: Any) -> Any:
         return group_error(group, _GROUP_REFUSED, call.era)
@@ -293,8 +292,7 @@ def delete_topics(guard: Guard, call: Call, permissions: Permissions, request: A
             return None  # invalid: the handler refuses it
         if not is_by_name:
             check_timeout(request.timeout_ms)  # the controller looks ids up first
-            topic = image.topics_by_id.get(topic_id)
-            name = None if topic is None else topic.name
+            name = image.topic_name(topic_id)
         if name is None or permissions.allows(Operation.DELETE, Resource.TOPIC, name):
             return None
         may_describe = permissions.allows(Operation.DESCRIBE, Resource.TOPIC, name)

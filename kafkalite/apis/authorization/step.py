@@ -409,10 +409,7 @@ def _name_of(needed: RowPermission, call: Call, row: Any) -> str | None:
     if not needed.name:
         return str(row)
     name: str = getattr(row, needed.name)
-    if name or not needed.has_ids:
-        return name
-    topic = call.node.image.topics_by_id.get(row.topic_id)
-    return None if topic is None else topic.name
+    return name if name or not needed.has_ids else call.node.image.topic_name(row.topic_id)
 
 
 def _refuse_all(call: Call, request: Any) -> NoReturn:

@@ -36,9 +36,7 @@ CALL = cast(
         context=SimpleNamespace(client_software=("librdkafka", "2.16.0")),
         listener="PLAINTEXT",
         principal="User:alice",
-        node=SimpleNamespace(
-            id=0, image=SimpleNamespace(topics_by_id={ORDERS: SimpleNamespace(name="orders")})
-        ),
+        node=SimpleNamespace(id=0, image=SimpleNamespace(topic_name={ORDERS: "orders"}.get)),
     ),
 )
 
