@@ -63,6 +63,17 @@ def _chain(count: int) -> tuple[tuple[int, int], ...]:
 
 
 PICTURES = {
+    "start": Picture(
+        "Clients connect to kafkalite as to Kafka, and tests control it",
+        (
+            Box(0, 0, "Your program", "Java, Go, Python, …", "with any Kafka client"),
+            Box(0, 1, "Your test", "pytest, JUnit, HTTP", "controls and asserts"),
+            Box(1, 0.5, "kafkalite", "localhost:9092", "answers as Kafka does"),
+            Box(2, 0, "Logs", "Kafka's file formats", "survive restarts"),
+            Box(2, 1, "Captures", "*.pcapng", "replay, compare, audit"),
+        ),
+        ((0, 2), (1, 2), (2, 3), (2, 4)),
+    ),
     "request-path": Picture(
         "The path of a request through kafkalite; the response returns the same way",
         (
