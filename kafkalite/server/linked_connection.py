@@ -71,6 +71,7 @@ class LinkedConnection(asyncio.BufferedProtocol):
         "client_id",
         "connection",
         "half_open_links",
+        "is_connected",
     )
 
     def __init__(
@@ -84,6 +85,8 @@ class LinkedConnection(asyncio.BufferedProtocol):
         self.connection = connection
         self._inner: Any = inner
         self._transport: asyncio.Transport
+        self.is_connected = False
+        """Whether the event loop has announced the connection, which it does after its creation."""
         self.client_id: str | None = None
         """The client id of the first request; None while it is unknown."""
         self.half_open_links: set[str] = set()
@@ -111,12 +114,13 @@ class LinkedConnection(asyncio.BufferedProtocol):
         linked._is_reading = linked._is_inner_reading = connection.is_reading
         linked._is_socket_writable = linked._is_writable = connection.is_writable
         linked._transport = inner.replace_transport(linked)
+        linked.is_connected = True
         transport.set_protocol(linked)
         return linked
 
     def detach(self) -> bool:
         """Connect transport and connection directly, if no byte is on its way; return whether."""
-        is_idle = not (self._incoming.size or self._outgoing.size)
+        is_idle = self.is_connected and not (self._incoming.size or self._outgoing.size)
         if not is_idle or self.is_closing() or self._has_ended:
             return False
         self._inner.replace_transport(self._transport)
@@ -124,7 +128,9 @@ class LinkedConnection(asyncio.BufferedProtocol):
         return True
 
     def change(self, incoming: Shape, outgoing: Shape) -> None:
-        """Use these shapes from now on."""
+        """Use these shapes from now on, as soon as there is a connection."""
+        if not self.is_connected:
+            return
         self._outgoing.change(outgoing)
         self._incoming.change(incoming)
         self._update_reading()
@@ -162,6 +168,7 @@ class LinkedConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to serve a new connection."""
         self._transport = cast("asyncio.Transport", transport)
+        self.is_connected = True
         self._inner.connection_made(self)
         self._owner.reshape(self)
         # uvloop begins to read when `connection_made` returns, even if reading was paused in it.

@@ -104,7 +104,7 @@ class Links:
 
     def _apply(self, active: _ActiveRule, connections: Iterable[LinkedConnection]) -> None:
         for linked in connections:
-            if active.selects(linked):
+            if linked.is_connected and active.selects(linked):
                 if active.rule.half_open:
                     linked.half_open_links.add(active.id)
                     linked.forget()
@@ -143,7 +143,7 @@ class Links:
         """Close the sockets of all disturbed links: the broker stops."""
         self._rules.clear()
         for linked in tuple(self._linked):
-            if linked.is_changed:
+            if linked.is_connected and linked.is_changed:
                 linked.abort_socket()
 
     def protocol_of(

@@ -118,6 +118,32 @@ async def test_a_rule_applies_to_a_connection_that_is_being_accepted() -> None:
     assert (network.node.served, transport.writes) == ([b"one"], [])
 
 
+async def test_rules_come_and_go_while_a_connection_is_being_accepted() -> None:
+    network = Network()
+    network.add(latency_ms=5)
+    connection = Connection(network.node.context)
+    linked = network.links.protocol_of(connection, connection)
+    assert isinstance(linked, LinkedConnection)
+    network.add(half_open=True)
+    network.add(cut=True)
+    network.links.heal_all()
+    transport = FakeTransport(cast("Connection", linked), "10.0.0.1", 40_000)
+    linked.connection_made(transport)
+    await run_callbacks()
+    send(transport, b"one")
+    assert (network.node.served, transport.writes) == ([b"one"], [b"one"])
+
+
+async def test_a_stop_while_a_connection_is_being_accepted_closes_the_others() -> None:
+    network = Network()
+    disturbed = network.node.client()
+    network.add(cut=True)
+    connection = Connection(network.node.context)
+    network.links.protocol_of(connection, connection)
+    network.links.close()
+    assert disturbed.aborted
+
+
 async def test_the_effects_of_rules_end_one_by_one() -> None:
     network = Network()
     client = network.node.client()
