@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import random
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +18,7 @@ from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.storage.flushing import sync
 from kafkalite.storage.log_cleaner import clean
 from kafkalite.testing.files import CrashedError, FaultyFiles, MemoryFiles
+from tests.properties.crash_points import crashes, different_disks
 from tests.unit.storage.logs import append, batch, records_of, values_of
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ class Acknowledged:
     requested_start: int = 0
     start_checkpointed: int = 0
     sequence: int = 0
+
+
+def expectation(acked: Acknowledged) -> tuple[object, ...]:
+    """Return all that `check` compares with the log."""
+    return tuple(acked.attempted), *astuple(acked)[1:]
 
 
 def work(
@@ -141,6 +147,11 @@ def check(files: MemoryFiles, acked: Acknowledged, durable: int, config: LogConf
     assert records_of(log)[-1].value == b"after"
 
 
+def after_power_loss(disk: MemoryFiles, share: float) -> MemoryFiles:
+    """Return the disk with `share` of the bytes of each file that were not synced."""
+    return disk.after_power_loss(lambda size: int(size * share))
+
+
 def steps_of(seed: int, config: LogConfig) -> int:
     files = FaultyFiles(MemoryFiles())
     work(files, Acknowledged(), seed, config)
@@ -152,29 +163,24 @@ each_policy = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 
 @each_policy
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
-def test_crash_at_any_step_loses_no_acknowledged_record(
-    seed: int, part: float, config: LogConfig
-) -> None:
-    for fail_at in range(steps_of(seed, config)):
-        files, acked = FaultyFiles(MemoryFiles(), fail_at=fail_at, part=part), Acknowledged()
-        with pytest.raises(CrashedError):
-            work(files, acked, seed, config)
-        check(files.disk, acked, acked.acknowledged, config)
+def test_crash_at_any_step_loses_no_acknowledged_record(seed: int, config: LogConfig) -> None:
+    points = crashes(
+        lambda files, acked: work(files, acked, seed, config), Acknowledged(), parts=(0.0, 0.5, 1.0)
+    )
+    assert len(points) > steps_of(seed, config)
+    for disk, acked in different_disks(points, expectation):
+        check(disk, acked, acked.acknowledged, config)
 
 
 @each_policy
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("share", [0.0, 0.7])
-def test_loss_of_power_at_any_step_loses_no_flushed_record(
-    seed: int, share: float, config: LogConfig
-) -> None:
-    for fail_at in range(steps_of(seed, config)):
-        files, acked = FaultyFiles(MemoryFiles(), fail_at=fail_at), Acknowledged()
-        with pytest.raises(CrashedError):
-            work(files, acked, seed, config)
-        after = files.disk.after_power_loss(lambda size: int(size * share))
-        check(after, acked, acked.flushed, config)
+def test_loss_of_power_at_any_step_loses_no_flushed_record(seed: int, config: LogConfig) -> None:
+    points = crashes(lambda files, acked: work(files, acked, seed, config), Acknowledged())
+    assert len(points) == steps_of(seed, config)
+    for share in (0.0, 0.7):
+        after = [(after_power_loss(disk, share), acked) for disk, acked in points]
+        for disk, acked in different_disks(after, expectation):
+            check(disk, acked, acked.flushed, config)
 
 
 @each_policy

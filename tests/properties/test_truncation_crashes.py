@@ -19,6 +19,7 @@ from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.storage.log_cleaner import clean
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.files import CrashedError, FaultyFiles, MemoryFiles
+from tests.properties.crash_points import content_of, crashes, different_disks
 from tests.unit.storage.logs import batch, values_of
 
 if TYPE_CHECKING:
@@ -69,6 +70,10 @@ class History:
         self.truncation: int | None = None
         """The offset of a truncation that has begun and not yet ended."""
         self.epoch = 0
+
+    def expectation(self, durable: int) -> tuple[object, ...]:
+        """Return all that `check` compares with the log."""
+        return durable, self.truncation, self.epoch, tuple(self.values)
 
     def append(self, log: Log, value: bytes) -> None:
         self.values.append(value)
@@ -157,28 +162,24 @@ each_policy = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 @at_every_step
 @each_policy
 @pytest.mark.parametrize("seed", range(2))
-def test_crash_at_any_step_loses_no_record_before_a_truncation(
+def test_crash_or_loss_of_power_at_any_step_loses_no_record_before_a_truncation(
     seed: int, config: LogConfig
 ) -> None:
-    for fail_at in range(steps_of(seed, config)):
-        files, history = FaultyFiles(MemoryFiles(), fail_at=fail_at), History()
+    points = crashes(lambda files, history: truncate_often(files, history, seed, config), History())
+    assert len(points) == steps_of(seed, config)
+    for fail_at in range(5, len(points), 101):
+        files, expected = FaultyFiles(MemoryFiles(), fail_at=fail_at), History()
         with pytest.raises(CrashedError):
-            truncate_often(files, history, seed, config)
-        check(files.disk, history, history.acknowledged, config)
-
-
-@at_every_step
-@each_policy
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("loss", POWER_LOSSES)
-def test_loss_of_power_at_any_step_loses_no_flushed_record_before_a_truncation(
-    seed: int, config: LogConfig, loss: PowerLoss
-) -> None:
-    for fail_at in range(steps_of(seed, config)):
-        files, history = FaultyFiles(MemoryFiles(), fail_at=fail_at), History()
-        with pytest.raises(CrashedError):
-            truncate_often(files, history, seed, config)
-        check(loss.after(files.disk), history, history.flushed, config)
+            truncate_often(files, expected, seed, config)
+        disk, observed = points[fail_at]
+        assert content_of(disk) == content_of(files.disk)
+        assert vars(observed) == vars(expected)
+    for loss in POWER_LOSSES:
+        after = [(loss.after(disk), history) for disk, history in points]
+        for disk, history in different_disks(after, lambda each: each.expectation(each.flushed)):
+            check(disk, history, history.flushed, config)
+    for disk, history in different_disks(points, lambda each: each.expectation(each.acknowledged)):
+        check(disk, history, history.acknowledged, config)
 
 
 @at_every_step
@@ -216,6 +217,10 @@ class Changes:
         """The number of changes of the leader that have returned."""
         self.acknowledged = 0
         self.flushed = 0
+
+    def expectation(self, durable: int) -> tuple[object, ...]:
+        """Return all that `check_changes` compares with the log."""
+        return durable, self.completed, tuple(map(tuple, self.logs))
 
 
 def new_cluster(files: FaultyFiles | MemoryFiles) -> Cluster:
@@ -328,23 +333,13 @@ LEADER_CHANGES = 3
 """Number of leader changes in `change_leaders`."""
 
 
-def crashes() -> range:
-    return range(*steps_of_changes())
-
-
-def crashed(fail_at: int, *, crash: bool = True) -> tuple[FaultyFiles, Changes]:
-    files, changes = FaultyFiles(MemoryFiles(), crash=crash), Changes()
-    files.fail_from(fail_at)
+def refused(fail_at: int) -> tuple[FaultyFiles, Changes]:
+    files, changes = FaultyFiles(MemoryFiles(), fail_at=fail_at, crash=False), Changes()
     try:
         change_leaders(files, changes, begin=lambda: None)
-    except CrashedError:
-        assert crash
-        return files, changes
     except (OSError, KafkaError):
-        assert not crash
         return files, changes
     # A refused change of an ISR raises nothing: it is requested again later. All leaders change.
-    assert not crash
     assert changes.completed == LEADER_CHANGES
     return files, changes
 
@@ -360,15 +355,23 @@ def test_leader_changes_cover_several_segments() -> None:
 
 @pytest.mark.endurance
 def test_crash_or_loss_of_power_at_any_step_of_a_leader_change_is_completed_or_undone() -> None:
-    for fail_at in crashes():
-        files, changes = crashed(fail_at)
-        for loss in POWER_LOSSES[1:3]:
-            check_changes(loss.after(files.disk), changes, changes.flushed)
-        check_changes(files.disk, changes, changes.acknowledged)
+    points = crashes(
+        lambda files, changes: change_leaders(files, changes, begin=lambda: None), Changes()
+    )
+    first, end = steps_of_changes()
+    assert len(points) == end
+    for loss in POWER_LOSSES[1:3]:
+        after = [(loss.after(disk), changes) for disk, changes in points[first:]]
+        for disk, changes in different_disks(after, lambda each: each.expectation(each.flushed)):
+            check_changes(disk, changes, changes.flushed)
+    for disk, changes in different_disks(
+        points[first:], lambda each: each.expectation(each.acknowledged)
+    ):
+        check_changes(disk, changes, changes.acknowledged)
 
 
 @pytest.mark.endurance
 def test_refused_step_of_a_leader_change_is_completed_or_undone_by_the_next_start() -> None:
-    for fail_at in crashes():
-        files, changes = crashed(fail_at, crash=False)
+    for fail_at in range(*steps_of_changes()):
+        files, changes = refused(fail_at)
         check_changes(files.disk, changes, changes.acknowledged)
