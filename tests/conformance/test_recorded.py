@@ -18,6 +18,7 @@ from tests.conformance import (
     test_scenarios,
     test_transactions,
 )
+from tests.conformance.compared_releases import RELEASES
 from tests.conformance.node_comparison import emulated_nodes
 from tests.conformance.node_comparison import play as play_on_nodes
 from tests.conformance.recordings import RECORDED, Recording, recording_of
@@ -72,20 +73,30 @@ def test_an_earlier_release_answers_as_recorded(release: str) -> None:
             assert_recorded(scenario, play(scenario, at(broker)), release)
 
 
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedNodes]:
-    """Start three nodes as of the default release."""
-    cluster = emulated_nodes(tmp_path_factory.mktemp("nodes"), DEFAULT)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(release, marks=() if release == DEFAULT else pytest.mark.endurance)
+        for release in RELEASES
+    ],
+)
+def nodes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, EmulatedNodes]]:
+    """Start three nodes as of each release."""
+    cluster = emulated_nodes(tmp_path_factory.mktemp("nodes"), request.param)
     cluster.start()
-    yield cluster
+    yield request.param, cluster
     cluster.close()
 
 
 @pytest.mark.parametrize("scenario", test_nodes.SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_nodes_answer_as_recorded(
-    scenario: Callable[[ScenarioNodes], None], nodes: EmulatedNodes
+    scenario: Callable[[ScenarioNodes], None], nodes: tuple[str, EmulatedNodes]
 ) -> None:
-    assert_recorded(scenario, play_on_nodes(nodes, scenario, scenario.__name__))
+    release, cluster = nodes
+    answers = play_on_nodes(cluster, scenario, scenario.__name__)
+    assert_recorded(scenario, answers, release)
 
 
 def test_every_recording_is_of_a_scenario() -> None:
