@@ -20,7 +20,11 @@ from kafkalite.cli.argument_types import whole_number
 from kafkalite.cli.broker_options import add_former_flag
 from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, exit_with_error
 from kafkalite.cli.streams import open_closed_streams, try_print
-from kafkalite.ports.units import MICROSECONDS_PER_MILLISECOND, NANOSECONDS_PER_MILLISECOND
+from kafkalite.ports.units import (
+    MICROSECONDS_PER_MILLISECOND,
+    MILLISECONDS_PER_SECOND,
+    NANOSECONDS_PER_MILLISECOND,
+)
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -50,7 +54,6 @@ _LOCAL_MASTER: Final = "local[*]"
 _COMPRESSED: Final = (".gz", ".zst", ".xz", ".parquet")
 _COMPRESSION_RATIO: Final = 8
 _MIB: Final = 1 << 20
-_MS_PER_S: Final = 1_000
 _MS_PER_DAY: Final = 86_400_000
 _COUNT: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _TABLES_ONLY: Final = "requests"
@@ -570,7 +573,7 @@ def _period_ms(arguments: Namespace) -> int | None:
             raise ValueError("--period needs --follow")
         return None
     period_ms = _duration_option("--period", arguments.period or _DEFAULT_PERIOD)
-    if period_ms < _MS_PER_S or period_ms % _MS_PER_S:
+    if period_ms < MILLISECONDS_PER_SECOND or period_ms % MILLISECONDS_PER_SECOND:
         raise ValueError("--period must be a whole number of seconds, at least 1s")
     return period_ms
 

@@ -88,6 +88,11 @@ class Status(NamedTuple):
     """(broker, answer) → status."""
 
 
+def one_line(line_of: Callable[[Any], str]) -> Callable[[Any, object], list[str]]:
+    """Return the function for `Row.lines` of answers that are printed as one line."""
+    return lambda answer, _: [line_of(answer)]
+
+
 JSON_LINES: Final = "application/x-ndjson"
 """The media type of lines with a JSON value each."""
 

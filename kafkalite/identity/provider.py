@@ -22,6 +22,7 @@ from kafkalite.identity.token_requests import (
     grant,
     parse_token_request,
 )
+from kafkalite.ports.units import MILLISECONDS_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,7 +44,6 @@ WRONG_ISSUER: Final = "http://another-issuer.invalid"
 MAX_CLIENTS: Final = 1000
 
 _EXPIRED_SINCE_S: Final = 3600
-_MS_PER_S: Final = 1000
 _MALFORMED: Final = b'{"access_token": "'
 
 
@@ -186,7 +186,7 @@ class IdentityProvider:
 
     def _new_token(self, granted: Grant, lifetime_ms: int, failures: set[FailureKind]) -> str:
         lifetime_s = _whole_seconds(lifetime_ms)
-        issued_s = self._clock.now_ms() // _MS_PER_S
+        issued_s = self._clock.now_ms() // MILLISECONDS_PER_SECOND
         if FailureKind.EXPIRED in failures:
             issued_s -= lifetime_s + _EXPIRED_SINCE_S
         client = granted.client
@@ -219,7 +219,7 @@ def _with_outages(reply: Reply, outages: list[Failure]) -> Reply:
 
 def _whole_seconds(ms: int) -> int:
     """Return a duration in seconds, rounded up: tokens have times in seconds."""
-    return -(-ms // _MS_PER_S)
+    return -(-ms // MILLISECONDS_PER_SECOND)
 
 
 def _json(fields: Mapping[str, Any]) -> bytes:

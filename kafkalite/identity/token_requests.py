@@ -16,6 +16,7 @@ from kafkalite.identity.errors import (
     UNSUPPORTED_GRANT_TYPE,
     OAuthError,
 )
+from kafkalite.ports.units import MILLISECONDS_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -36,7 +37,6 @@ _BASIC: Final = "basic"
 _UNKNOWN_CLIENT: Final = "the client is unknown, or its secret or signature is wrong"
 _ABSENT_SECRET: Final = "the secret of a client that does not exist"  # noqa: S105 - compared only
 _CLOCK_SKEW_MS: Final = 30_000
-_MS_PER_S: Final = 1000
 
 
 class TokenRequest(NamedTuple):
@@ -232,9 +232,9 @@ def _verify(
     expiry, not_before = claims.get("exp"), claims.get("nbf", 0)
     if not isinstance(expiry, int | float) or not isinstance(not_before, int | float):
         raise OAuthError(code, "the assertion needs exp, and exp and nbf must be numbers")
-    if expiry * _MS_PER_S <= now_ms - _CLOCK_SKEW_MS:
+    if expiry * MILLISECONDS_PER_SECOND <= now_ms - _CLOCK_SKEW_MS:
         raise OAuthError(code, "the assertion has expired")
-    if not_before * _MS_PER_S > now_ms + _CLOCK_SKEW_MS:
+    if not_before * MILLISECONDS_PER_SECOND > now_ms + _CLOCK_SKEW_MS:
         raise OAuthError(code, "the assertion is not valid yet")
     subject = claims.get("sub")
     if not isinstance(subject, str) or not subject:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kafkalite.ports.units import MILLISECONDS_PER_SECOND
 from kafkalite.server.link_rules import UNCHANGED
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 _PIECES_PER_SECOND: Final = 20
 """The number of pieces in which the bytes of one second arrive with a bandwidth."""
-_MILLISECONDS_PER_SECOND: Final = 1000
 
 
 class _Chunk(NamedTuple):
@@ -99,7 +99,7 @@ class Lane:
         shape = chunk.shape
         self._free_ms = max(self._free_ms, chunk.sent_ms)
         if shape.bytes_per_second is not None:
-            self._free_ms += length * _MILLISECONDS_PER_SECOND / shape.bytes_per_second
+            self._free_ms += length * MILLISECONDS_PER_SECOND / shape.bytes_per_second
         jitter_ms = self._entropy.integer(shape.jitter_ms + 1) if shape.jitter_ms else 0
         arrival_ms = round(self._free_ms) + shape.latency_ms + jitter_ms
         self._latest_ms = max(self._latest_ms, arrival_ms)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from kafkalite.config.typed_json import About
-from kafkalite.control.command_table import Family, Row, Words, write_answers
+from kafkalite.control.command_table import Family, Row, Words, one_line, write_answers
 from kafkalite.control.waiting import MAX_WAIT_MS, becomes_true
 from kafkalite.gateway.fault_rules import FaultState, Rule, UnknownFaultError, describe_rule
 
@@ -110,10 +110,6 @@ def line_of(state: FaultState) -> str:
     return f"{state.id}: {describe_rule(state.rule)} ({counts})"
 
 
-def _lines_of_one(state: FaultState, _: object) -> list[str]:
-    return [line_of(state)]
-
-
 def _lines(listed: FaultList, _: object) -> list[str]:
     return list(map(line_of, listed.faults)) or ["no faults"]
 
@@ -141,7 +137,7 @@ COMMANDS = Family(
             "POST",
             _PATH,
             (Words("fault add", "Add a fault that delays, refuses or disconnects requests."),),
-            _lines_of_one,
+            one_line(line_of),
             {
                 "match": {"api": "Produce", "topic": "orders"},
                 "trigger": {"times": 1},
@@ -156,7 +152,7 @@ COMMANDS = Family(
             "DELETE",
             _PATH_OF_ONE,
             (Words("fault remove", "Remove one fault or all faults.", ("fault_id",)),),
-            _lines_of_one,
+            one_line(line_of),
             not_found=UnknownFaultError,
         ),
         Row(
@@ -165,7 +161,7 @@ COMMANDS = Family(
             "POST",
             f"{_PATH_OF_ONE}/release",
             (Words("fault release", "Handle the requests that a fault holds.", ("fault_id",)),),
-            _lines_of_one,
+            one_line(line_of),
             example={},
             not_found=UnknownFaultError,
         ),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from kafkalite.config.typed_json import About, to_json
-from kafkalite.control.command_table import CommandError, Family, Row, Words
+from kafkalite.control.command_table import CommandError, Family, Row, Words, one_line
 from kafkalite.identity.errors import UnknownIdentityError
 from kafkalite.ports.times import duration_ms
 
@@ -385,18 +385,6 @@ def _failure_line(failure: FailureStatus) -> str:
     return f"failure {failure.id}: {', '.join(parts)} ({failure.firings} fired)"
 
 
-def _client_lines(client: ClientStatus, _: object) -> list[str]:
-    return [_client_line(client)]
-
-
-def _key_lines(key: KeyStatus, _: object) -> list[str]:
-    return [_key_line(key)]
-
-
-def _failure_lines(failure: FailureStatus, _: object) -> list[str]:
-    return [_failure_line(failure)]
-
-
 _PATH = "/v1/identity"
 
 COMMANDS = Family(
@@ -424,7 +412,7 @@ COMMANDS = Family(
             "POST",
             f"{_PATH}/clients",
             (Words("identity add-client", "Add or replace a client.", ("id",)),),
-            _client_lines,
+            one_line(_client_line),
             {"id": "a", "secret": "s"},
             201,
         ),
@@ -434,7 +422,7 @@ COMMANDS = Family(
             "DELETE",
             f"{_PATH}/clients/{{client_id}}",
             (Words("identity remove-client", "Remove a client.", ("client_id",)),),
-            _client_lines,
+            one_line(_client_line),
             not_found=UnknownIdentityError,
         ),
         Row(
@@ -443,7 +431,7 @@ COMMANDS = Family(
             "POST",
             f"{_PATH}/keys",
             (Words("identity add-key", "Make a signing key, which signs the tokens from now on."),),
-            _key_lines,
+            one_line(_key_line),
             {"algorithm": "ES256"},
             201,
         ),
@@ -459,7 +447,7 @@ COMMANDS = Family(
                     ("key_id",),
                 ),
             ),
-            _key_lines,
+            one_line(_key_line),
             not_found=UnknownIdentityError,
         ),
         Row(
@@ -468,7 +456,7 @@ COMMANDS = Family(
             "POST",
             f"{_PATH}/failures",
             (Words("identity fail", "Let token requests fail.", ("failure",)),),
-            _failure_lines,
+            one_line(_failure_line),
             {"failure": "expired"},
             201,
         ),
@@ -478,7 +466,7 @@ COMMANDS = Family(
             "DELETE",
             f"{_PATH}/failures/{{failure_id}}",
             (Words("identity repair", "Remove one failure or all failures.", ("failure_id",)),),
-            _failure_lines,
+            one_line(_failure_line),
             not_found=UnknownIdentityError,
         ),
         Row(

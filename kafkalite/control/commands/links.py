@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 from kafkalite.config.typed_json import About, fields_of
-from kafkalite.control.command_table import Family, Row, Words, write_answers
+from kafkalite.control.command_table import Family, Row, Words, one_line, write_answers
 from kafkalite.server.link_rules import LinkRule, LinkState, UnknownLinkError, describe_link
 
 if TYPE_CHECKING:
@@ -75,10 +75,6 @@ def line_of(state: LinkState) -> str:
     return f"{state.id}: {describe_link(state.rule)} ({state.connections} connections)"
 
 
-def _lines_of_one(state: LinkState, _: object) -> list[str]:
-    return [line_of(state)]
-
-
 def _lines(listed: LinkList, _: object) -> list[str]:
     return list(map(line_of, listed.links)) or ["no links are disturbed"]
 
@@ -119,7 +115,7 @@ COMMANDS = Family(
                     offers=("client_id", "address", "node"),
                 ),
             ),
-            _lines_of_one,
+            one_line(line_of),
             {"client_id": "shop", "cut": True},
             201,
         ),
@@ -129,7 +125,7 @@ COMMANDS = Family(
             "DELETE",
             _PATH_OF_ONE,
             (Words("link heal", "Heal one link or all links.", ("link_id",)),),
-            _lines_of_one,
+            one_line(line_of),
             not_found=UnknownLinkError,
         ),
         Row(

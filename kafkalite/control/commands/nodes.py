@@ -16,6 +16,7 @@ from kafkalite.control.command_table import (
     Family,
     Row,
     Words,
+    one_line,
     refusals_as_errors,
     running_cluster,
     write_answers,
@@ -265,10 +266,6 @@ def _line(node: NodeStatus) -> str:
     return f"node {node.id}: {', '.join(parts)}"
 
 
-def _lines_of_one(node: NodeStatus, _: object) -> list[str]:
-    return [_line(node)]
-
-
 def _change(action: str, about: str, **preset: str) -> Words:
     """Return the words of a change; only a stop has an option."""
     return Words(
@@ -305,7 +302,7 @@ COMMANDS = Family(
                     is_optional=True,
                 ),
             ),
-            _lines_of_one,
+            one_line(_line),
             {"id": 4, "config": {"broker.rack": "b"}},
             201,
         ),
@@ -352,7 +349,7 @@ COMMANDS = Family(
                     replication="running",
                 ),
             ),
-            _lines_of_one,
+            one_line(_line),
             {"state": "stopped"},
             not_found=UnknownNodeError,
         ),
@@ -368,7 +365,7 @@ COMMANDS = Family(
                     ("node_id",),
                 ),
             ),
-            _lines_of_one,
+            one_line(_line),
             not_found=UnknownNodeError,
         ),
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from kafkalite.capture.reading.messages import error_name
 from kafkalite.config.typed_json import About, JsonError, check_types, json_text
-from kafkalite.control.command_table import CommandError, Family, Row, Status, Words
+from kafkalite.control.command_table import CommandError, Family, Row, Status, Words, one_line
 from kafkalite.control.commands import explain
 from kafkalite.control.request_filter import RequestFilter, check_fields, field_differences
 from kafkalite.control.turns import REQUESTS_PER_TURN, in_turns
@@ -529,7 +529,7 @@ COMMANDS = Family(
             "GET",
             f"{_PATH}/stream",
             (Words(_WORD, "print each request when it ends, until Ctrl-C", flag="follow"),),
-            lambda request, _: [line_of(request)],
+            one_line(line_of),
             pieces=lambda command, broker: command.events(broker),
             media_type="text/event-stream",
         ),
