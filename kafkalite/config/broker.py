@@ -22,6 +22,7 @@ from kafkalite.config.definitions import (
     ConfigError,
     ConfigType,
     Value,
+    typed,
     value_to_text,
 )
 from kafkalite.config.group import STICKY_TASK_ASSIGNOR, check_rack_tags, clamp_to_bounds
@@ -306,17 +307,12 @@ class BrokerConfig:
 
     def node_int(self, node_id: builtins.int, key: builtins.str) -> builtins.int:
         """Return a node's value of an integer key; raises TypeError for another type or null."""
-        value = self.node_get(node_id, key)
-        if not isinstance(value, builtins.int):
-            raise TypeError(f"{key} is not an integer")
-        return value
+        return typed(key, self.node_get(node_id, key), builtins.int, "an integer")
 
     def node_str_or_none(self, node_id: builtins.int, key: builtins.str) -> builtins.str | None:
         """Return a node's value of a string key, None if it is null; raises TypeError otherwise."""
         value = self.node_get(node_id, key)
-        if value is not None and not isinstance(value, builtins.str):
-            raise TypeError(f"{key} is not a string")
-        return value
+        return None if value is None else typed(key, value, builtins.str, "a string")
 
     def int(self, key: builtins.str) -> builtins.int:
         """Return the value of an integer key; raises TypeError for another type or null."""
@@ -338,17 +334,11 @@ class BrokerConfig:
 
     def bool(self, key: builtins.str) -> builtins.bool:
         """Return the value of a boolean key; raises TypeError if it has another type."""
-        value = self.get(key)
-        if not isinstance(value, builtins.bool):
-            raise TypeError(f"{key} is not a boolean")
-        return value
+        return typed(key, self.get(key), builtins.bool, "a boolean")
 
     def float(self, key: builtins.str) -> builtins.float:
         """Return the value of a double key; raises TypeError if it has another type."""
-        value = self.get(key)
-        if not isinstance(value, builtins.float):
-            raise TypeError(f"{key} is not a double")
-        return value
+        return typed(key, self.get(key), builtins.float, "a double")
 
     def list(self, key: builtins.str) -> tuple[builtins.str, ...]:
         """Return the items of a list key, none if it is null; raises TypeError for another type."""
@@ -369,17 +359,11 @@ class BrokerConfig:
 
     def group_int(self, group_id: builtins.str, key: builtins.str) -> builtins.int:
         """Return an integer setting of a group, such as `consumer.session.timeout.ms`."""
-        value = self.group_get(group_id, key)
-        if not isinstance(value, builtins.int):
-            raise TypeError(f"{key} is not an integer")
-        return value
+        return typed(key, self.group_get(group_id, key), builtins.int, "an integer")
 
     def group_list(self, group_id: builtins.str, key: builtins.str) -> tuple[builtins.str, ...]:
         """Return a list setting of a group, such as `streams.rack.aware.assignment.tags`."""
-        value = self.group_get(group_id, key)
-        if not isinstance(value, tuple):
-            raise TypeError(f"{key} is not a list")
-        return value
+        return typed(key, self.group_get(group_id, key), tuple, "a list")
 
     def own_group_setting(self, group_id: builtins.str, key: builtins.str) -> Value:
         """Return the group's own setting; None if it has none."""

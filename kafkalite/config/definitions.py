@@ -11,13 +11,15 @@ import math
 import re
 from collections.abc import Mapping
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from kafkalite.config.sasl_classes import SASL_CLASSES
 from kafkalite.config.validators import Validator, check_throttled_replicas, parse_validator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+T = TypeVar("T")
 
 KNOWN_CLASSES: Final[Mapping[str, frozenset[str]]] = {
     **SASL_CLASSES,
@@ -29,6 +31,13 @@ KNOWN_CLASSES: Final[Mapping[str, frozenset[str]]] = {
 
 Value = bool | int | float | str | tuple[str, ...] | None
 """A parsed configuration value; lists are tuples, passwords and class names are strings."""
+
+
+def typed(key: str, value: Value, kind: type[T], noun: str) -> T:
+    """Return the value of a key; raises TypeError if it has another type."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{key} is not {noun}")
+    return value
 
 
 class ConfigError(Exception):

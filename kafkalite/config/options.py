@@ -9,6 +9,7 @@ would be slower to import.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.security_protocols import SecurityProtocol
@@ -110,21 +111,9 @@ class Option(NamedTuple):
         return "" if default is None else str(default)
 
 
-def _parse_broker_count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MAX_BROKERS:
-        raise ValueError(f"{text!r} is not a number from 1 to {_MAX_BROKERS}")
-    return int(text)
-
-
-def _parse_request_count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MAX_LOGGED_REQUESTS:
-        raise ValueError(f"{text!r} is not a number from 1 to {_MAX_LOGGED_REQUESTS}")
-    return int(text)
-
-
-def _parse_seed(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > MAX_SEED:
-        raise ValueError(f"{text!r} is not a number from 0 to {MAX_SEED}")
+def _parse_number(minimum: int, maximum: int, text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not minimum <= int(text) <= maximum:
+        raise ValueError(f"{text!r} is not a number from {minimum} to {maximum}")
     return int(text)
 
 
@@ -244,7 +233,7 @@ BROKERS: Final = Option(
     "--brokers",
     "number of nodes; each node listens on the port after that of the previous node",
     "NUMBER",
-    _parse_broker_count,
+    partial(_parse_number, 1, _MAX_BROKERS),
     default=1,
     keyword=Keyword("brokers", 1),
     variable=Variable("KAFKALITE_BROKERS", "3"),
@@ -405,7 +394,7 @@ REQUEST_LOG: Final = Option(
     "--request-log",
     "log the latest requests from the start, this many, for `kafkalite requests`",
     "NUMBER",
-    _parse_request_count,
+    partial(_parse_number, 1, _MAX_LOGGED_REQUESTS),
     shown_default="10000, from the first command about requests on",
     keyword=Keyword("request_log"),
     variable=Variable("KAFKALITE_REQUEST_LOG", "10000"),
@@ -415,7 +404,7 @@ SEED: Final = Option(
     "--seed",
     "number from which all random values follow, such as ids, so that a history repeats",
     "NUMBER",
-    _parse_seed,
+    partial(_parse_number, 0, MAX_SEED),
     shown_default="other values in each run",
     keyword=Keyword("seed"),
     variable=Variable("KAFKALITE_SEED", "42"),

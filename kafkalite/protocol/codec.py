@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kafkalite.protocol._generated.codecs.index import ALIASES, APIS, METADATA_RECORDS, RECORD_TYPES
-from kafkalite.protocol.codec_helpers import encode_varint, rest_of_varint
+from kafkalite.protocol.codec_helpers import decode_varint, encode_varint
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.protocol.versions import Versions
 
@@ -240,9 +240,9 @@ def _metadata_builder(record_class: Any, version: int) -> tuple[bytes, Builder]:
 
 def decode_metadata_record(data: bytes) -> Any:
     """Decode a metadata log record; raises `ProtocolViolation` if its type is unknown."""
-    frame, pos = _varint(data, 0)
-    api_key, pos = _varint(data, pos)
-    version, pos = _varint(data, pos)
+    frame, pos = decode_varint(data, 0)
+    api_key, pos = decode_varint(data, pos)
+    version, pos = decode_varint(data, pos)
     name = METADATA_RECORDS.get(api_key)
     if frame != _METADATA_FRAME_VERSION or name is None:
         raise ProtocolViolation(f"a metadata record of frame {frame} and type {api_key}")
@@ -251,11 +251,6 @@ def decode_metadata_record(data: bytes) -> Any:
     except KeyError:
         raise ProtocolViolation(f"{name} of version {version}") from None
     return _parse_message(parse, data, pos)
-
-
-def _varint(data: bytes, pos: int) -> tuple[int, int]:
-    first = data[pos]
-    return (first, pos + 1) if first < 0x80 else rest_of_varint(data, pos + 1, first)  # noqa: PLR2004
 
 
 def _parse_message(parse: Parser, data: bytes, pos: int) -> Message:

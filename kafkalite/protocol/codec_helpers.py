@@ -135,8 +135,8 @@ def read_unknown_tags(
         count, pos = rest_of_tag_count(buf, pos, count)
     tags: dict[int, bytes] = {}
     for _ in range(count):
-        tag, pos = _varint(buf, pos)
-        size, pos = _varint(buf, pos)
+        tag, pos = decode_varint(buf, pos)
+        size, pos = decode_varint(buf, pos)
         stop = pos + size
         if stop > end:
             refuse_length()
@@ -146,7 +146,8 @@ def read_unknown_tags(
     return pos
 
 
-def _varint(buf: bytes | bytearray, pos: int) -> tuple[int, int]:
+def decode_varint(buf: bytes | bytearray, pos: int) -> tuple[int, int]:
+    """Read a varint; return value and position."""
     first = buf[pos]
     return (first, pos + 1) if first < 0x80 else rest_of_varint(buf, pos + 1, first)  # noqa: PLR2004
 

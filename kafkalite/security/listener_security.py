@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from kafkalite.config.definitions import typed
 from kafkalite.config.keys import broker_keys
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class ListenerSecurity(NamedTuple):
 
         Raises TypeError for another type or null.
         """
-        return _as_int(key, self.mechanism_get(mechanism, key))
+        return typed(key, self.mechanism_get(mechanism, key), builtins.int, "an integer")
 
     def jaas_config(self, mechanism: builtins.str) -> builtins.str | None:
         """Return the JAAS text of a SASL mechanism; None without one.
@@ -100,9 +101,7 @@ class ListenerSecurity(NamedTuple):
     def str_or_none(self, key: builtins.str) -> builtins.str | None:
         """Return the value of a string key; None if it is null. Raises TypeError otherwise."""
         value = self.get(key)
-        if value is not None and not isinstance(value, builtins.str):
-            raise TypeError(f"{key} is not a string")
-        return value
+        return None if value is None else typed(key, value, builtins.str, "a string")
 
     def str(self, key: builtins.str) -> builtins.str:
         """Return the value of a string key; raises TypeError for another type or null."""
@@ -113,19 +112,9 @@ class ListenerSecurity(NamedTuple):
 
     def int(self, key: builtins.str) -> builtins.int:
         """Return the value of an integer key; raises TypeError for another type or null."""
-        return _as_int(key, self.get(key))
+        return typed(key, self.get(key), builtins.int, "an integer")
 
     def list(self, key: builtins.str) -> tuple[builtins.str, ...]:
         """Return the items of a list key, none if it is null; raises TypeError for another type."""
         value = self.get(key)
-        if value is None:
-            return ()
-        if not isinstance(value, tuple):
-            raise TypeError(f"{key} is not a list")
-        return value
-
-
-def _as_int(key: str, value: Value) -> int:
-    if not isinstance(value, int):
-        raise TypeError(f"{key} is not an integer")
-    return value
+        return () if value is None else typed(key, value, tuple, "a list")

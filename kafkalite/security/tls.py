@@ -233,7 +233,7 @@ def load_key(context: ssl.SSLContext, key: KeyMaterial, security: ListenerSecuri
         place = security.str_or_none("ssl.keystore.location") or "ssl.keystore.key"
         raise TlsError(
             f"cannot use key and certificate in {place}: "
-            f"{_missing_part(key.pem) or _openssl_reason(error)}"
+            f"{_missing_part(key.pem) or openssl_reason(error)}"
         ) from error
 
 
@@ -253,8 +253,7 @@ def _load_trusted(context: ssl.SSLContext, trusted: str | None, security: Listen
     except (OSError, ValueError) as error:
         place = security.str_or_none("ssl.truststore.location") or "ssl.truststore.certificates"
         raise TlsError(
-            f"listener {security.name}: cannot use certificates in {place}: "
-            f"{_openssl_reason(error)}"
+            f"listener {security.name}: cannot use certificates in {place}: {openssl_reason(error)}"
         ) from error
 
 
@@ -370,10 +369,11 @@ def handshake_failure_reason(error: Exception) -> str:
         return f"the certificate of the client is not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason in _REASONS:
         return _REASONS[error.reason]
-    return f"TLS failed: {_openssl_reason(error)}"
+    return f"TLS failed: {openssl_reason(error)}"
 
 
-def _openssl_reason(error: Exception) -> str:
+def openssl_reason(error: Exception) -> str:
+    """Return the reason for which OpenSSL or the system refuses a file or a connection."""
     if isinstance(error, ssl.SSLError):
         return (error.reason or "not in PEM format").lower().replace("_", " ")
     if isinstance(error, OSError):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, MAX_ELEMENTS_WITH_PARTITIONS, Api, Eras
 from kafkalite.gateway.overdue_calls import sees_ended_sessions
@@ -66,6 +67,8 @@ _MAX_PARTITIONS_IN_MESSAGE = 5
 # Bound once: enum attribute access is slow in a per-partition loop.
 _UNKNOWN_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _Answer = OffsetCommitResponse.OffsetCommitResponsePartition
+_Coded = _Answer | OffsetDeleteResponse.OffsetDeleteResponsePartition
+R = TypeVar("R", OffsetCommitResponse, OffsetDeleteResponse)
 
 
 # OffsetCommit
@@ -167,11 +170,6 @@ def _commit(
     )
     retention_ms = None if request.retention_time_ms == _UNSPECIFIED else request.retention_time_ms
 
-    def set_error_codes(codes: Sequence[ErrorCode]) -> OffsetCommitResponse:
-        for answer, code in zip(answers, codes, strict=True):
-            answer.error_code = code
-        return response
-
     try:
         node = call.node
         shard = node.groups.locate(request.group_id, node.id)
@@ -187,8 +185,15 @@ def _commit(
         )
     except KafkaError as refusal:
         report_refusal(call, "OffsetCommit", request.group_id, refusal, request)
-        return set_error_codes([refusal.code] * len(answers))
-    return when(result, set_error_codes)
+        return _with_codes(response, answers, [refusal.code] * len(answers))
+    return when(result, partial(_with_codes, response, answers))
+
+
+def _with_codes(response: R, answers: Sequence[_Coded], codes: Sequence[ErrorCode]) -> R:
+    """Set the error codes of partitions in a response, and return it."""
+    for answer, code in zip(answers, codes, strict=True):
+        answer.error_code = code
+    return response
 
 
 # OffsetDelete
@@ -220,15 +225,10 @@ def handle_offset_delete(
             OffsetDeleteResponse.OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
         )
 
-    def set_error_codes(codes: Sequence[ErrorCode]) -> OffsetDeleteResponse:
-        for answer, code in zip(answers, codes, strict=True):
-            answer.error_code = code
-        return response
-
     node = call.node
     shard = node.groups.locate(request.group_id, node.id)
     result = shard.write(lambda machine, _: machine.offsets.delete(request.group_id, requested))
-    return when(result, set_error_codes)
+    return when(result, partial(_with_codes, response, answers))
 
 
 APIS = (

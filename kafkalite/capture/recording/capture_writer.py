@@ -91,21 +91,24 @@ class CaptureWriter:
 
     def write_received(self, number: int, at_ns: int, data: Buffer) -> None:
         """Write bytes that a client sent; they must not change until `flush`."""
-        connection = self._connections.get(number)
-        if connection is not None:
-            self._rotation.rotate_if_due(at_ns)
-            try:
-                connection.write_received(at_ns, data)
-            except Exception as error:  # noqa: BLE001 - other connections are still recorded
-                self._abandon(number, error)
+        self._write(number, at_ns, data, ConnectionWriter.write_received)
 
     def write_sent(self, number: int, at_ns: int, data: Buffer) -> None:
         """Write bytes that are sent to a client; they must not change until `flush`."""
+        self._write(number, at_ns, data, ConnectionWriter.write_sent)
+
+    def _write(
+        self,
+        number: int,
+        at_ns: int,
+        data: Buffer,
+        write: Callable[[ConnectionWriter, int, Buffer], None],
+    ) -> None:
         connection = self._connections.get(number)
         if connection is not None:
             self._rotation.rotate_if_due(at_ns)
             try:
-                connection.write_sent(at_ns, data)
+                write(connection, at_ns, data)
             except Exception as error:  # noqa: BLE001 - other connections are still recorded
                 self._abandon(number, error)
 

@@ -53,33 +53,16 @@ class ConnectionWriter:
 
     def write_received(self, at_ns: int, data: Buffer) -> None:
         """Write bytes from the client."""
-        side = self._requests
-        payloads: list[PacketPayload] = []
-        remaining_frame_bytes = side.splitter.remaining_frame_bytes
-        side.splitter.feed(data, payloads)
-        if payloads:
-            self._write(at_ns, side, self._responses, payloads, remaining_frame_bytes)
+        self._write(at_ns, self._requests, self._responses, data)
 
     def write_sent(self, at_ns: int, data: Buffer) -> None:
         """Write bytes to the client."""
-        side = self._responses
-        payloads: list[PacketPayload] = []
-        remaining_frame_bytes = side.splitter.remaining_frame_bytes
-        side.splitter.feed(data, payloads)
-        if payloads:
-            self._write(at_ns, side, self._requests, payloads, remaining_frame_bytes)
+        self._write(at_ns, self._responses, self._requests, data)
 
     def finish(self, at_ns: int, *, is_closed: bool) -> None:
         """Write the remaining bytes of both directions, and the close if `is_closed`."""
-        for side, opposite in (
-            (self._requests, self._responses),
-            (self._responses, self._requests),
-        ):
-            payloads: list[PacketPayload] = []
-            remaining_frame_bytes = side.splitter.remaining_frame_bytes
-            side.splitter.finish(payloads)
-            if payloads:
-                self._write(at_ns, side, opposite, payloads, remaining_frame_bytes)
+        self._write(at_ns, self._requests, self._responses, None)
+        self._write(at_ns, self._responses, self._requests, None)
         if is_closed:
             note = None
             if self._requests.file_number != self._rotation.file_number:
@@ -87,14 +70,16 @@ class ConnectionWriter:
             for block in self._tcp.close(at_ns, note):
                 self._rotation.add(block)
 
-    def _write(
-        self,
-        at_ns: int,
-        side: _Side,
-        opposite: _Side,
-        payloads: list[PacketPayload],
-        remaining_frame_bytes: int,
-    ) -> None:
+    def _write(self, at_ns: int, side: _Side, opposite: _Side, data: Buffer | None) -> None:
+        """Write bytes of one direction; None ends it."""
+        payloads: list[PacketPayload] = []
+        remaining_frame_bytes = side.splitter.remaining_frame_bytes
+        if data is None:
+            side.splitter.finish(payloads)
+        else:
+            side.splitter.feed(data, payloads)
+        if not payloads:
+            return
         rotation, block = self._rotation, side.stream.block
         interface, acknowledged = self._tcp.interface, opposite.stream.sequence
         if side.file_number != rotation.file_number:
@@ -105,9 +90,9 @@ class ConnectionWriter:
                 first_payload,
                 self._add_connection_fields(note or PacketNote(), remaining_frame_bytes),
             )
-        for data, note in payloads:
+        for payload, note in payloads:
             comment = None if note is None else encode_packet_note(note)
-            rotation.add(block(interface, at_ns, acknowledged, data, comment=comment))
+            rotation.add(block(interface, at_ns, acknowledged, payload, comment=comment))
 
     def _add_connection_fields(self, note: PacketNote, remaining_frame_bytes: int) -> PacketNote:
         software, version = self._policy.software or (None, None)

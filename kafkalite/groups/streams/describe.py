@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kafkalite.groups.modern import describe as modern
 from kafkalite.groups.streams.descriptions import NOT_STORED, PRESENT
 from kafkalite.groups.streams.member import NO_TASK_OFFSETS
+from kafkalite.groups.streams.tasks import to_structs
 from kafkalite.protocol._generated.messages.streams_group_describe import (
     StreamsGroupDescribeResponse,
 )
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from kafkalite.groups.group import MemberId
     from kafkalite.groups.streams.configured_topology import ConfiguredSubtopology
     from kafkalite.groups.streams.group import StreamsGroup
-    from kafkalite.groups.streams.tasks import OwnedTasks, TaskEpochs, TaskIds, Tasks
+    from kafkalite.groups.streams.tasks import OwnedTasks, Tasks
     from kafkalite.groups.streams.topology import InternalTopic, SubtopologySpec
 
 Described = StreamsGroupDescribeResponse
@@ -119,17 +120,10 @@ def describe_member(group: StreamsGroup, member_id: MemberId) -> Described.Membe
 
 def _assignment(tasks: Tasks | OwnedTasks) -> Described.Assignment:
     return Described.Assignment(
-        active_tasks=_task_ids(tasks.active),
-        standby_tasks=_task_ids(tasks.standby),
-        warmup_tasks=_task_ids(tasks.warmup),
+        active_tasks=to_structs(Described.TaskIds, tasks.active),
+        standby_tasks=to_structs(Described.TaskIds, tasks.standby),
+        warmup_tasks=to_structs(Described.TaskIds, tasks.warmup),
     )
-
-
-def _task_ids(tasks: TaskIds | TaskEpochs) -> list[Described.TaskIds]:
-    return [
-        Described.TaskIds(subtopology_id=name, partitions=sorted(partitions))
-        for name, partitions in sorted(tasks.items())
-    ]
 
 
 def _task_offsets(offsets: Mapping[str, Mapping[int, int]]) -> list[Described.TaskOffset]:

@@ -26,7 +26,7 @@ from kafkalite.groups.streams.sessions import StreamsRebalanceExpiry
 from kafkalite.groups.streams.settings import StreamsSettings, StreamsSettingsCache
 from kafkalite.groups.streams.status import Status, StatusCode
 from kafkalite.groups.streams.target import RACK_TAGS, AssignmentInput, compute_target
-from kafkalite.groups.streams.tasks import NO_TASKS, Tasks
+from kafkalite.groups.streams.tasks import NO_TASKS, Tasks, to_structs
 from kafkalite.groups.streams.topology import topology_of
 from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatResponse,
@@ -343,9 +343,9 @@ class StreamsHeartbeat(
         has_changed = self.current.assigned != self._initial_current.assigned
         if self.is_join or has_changed:
             assigned = self.current.assigned
-            response.active_tasks = _task_ids(assigned.active)
-            response.standby_tasks = _task_ids(assigned.standby)
-            response.warmup_tasks = _task_ids(assigned.warmup)
+            response.active_tasks = to_structs(_TaskIds, assigned.active)
+            response.standby_tasks = to_structs(_TaskIds, assigned.standby)
+            response.warmup_tasks = to_structs(_TaskIds, assigned.warmup)
         self._answer_endpoints(response, has_changed=has_changed)
         self._add_group_status()
         response.status = [
@@ -565,13 +565,7 @@ def updated_member(
     )
 
 
-def _task_ids(tasks: TaskIds | TaskEpochs) -> list[StreamsGroupHeartbeatResponse.TaskIds]:
-    return [
-        StreamsGroupHeartbeatResponse.TaskIds(subtopology_id=name, partitions=sorted(partitions))
-        for name, partitions in sorted(tasks.items())
-    ]
-
-
+_TaskIds = StreamsGroupHeartbeatResponse.TaskIds
 _TopicPartition = StreamsGroupHeartbeatResponse.TopicPartition
 
 

@@ -12,7 +12,7 @@ from kafkalite.coordinator.contract import CoordinatorRecord
 from kafkalite.groups.modern.offset_commit_fencing import revocation_of
 from kafkalite.groups.modern.record_types import RecordTypes
 from kafkalite.groups.streams.member import CurrentTasks, Endpoint, MemberMetadata, MemberState
-from kafkalite.groups.streams.tasks import OwnedTasks, Tasks
+from kafkalite.groups.streams.tasks import OwnedTasks, Tasks, to_structs
 from kafkalite.protocol._generated.records.streams_group_current_member_assignment import (
     StreamsGroupCurrentMemberAssignmentKey,
     StreamsGroupCurrentMemberAssignmentValue,
@@ -182,18 +182,11 @@ def target_tasks_record(group_id: GroupId, member_id: MemberId, target: Tasks) -
     return CoordinatorRecord(
         StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
         StreamsGroupTargetAssignmentMemberValue(
-            active_tasks=_target_task_ids(target.active),
-            standby_tasks=_target_task_ids(target.standby),
-            warmup_tasks=_target_task_ids(target.warmup),
+            active_tasks=to_structs(_TargetTaskIds, target.active),
+            standby_tasks=to_structs(_TargetTaskIds, target.standby),
+            warmup_tasks=to_structs(_TargetTaskIds, target.warmup),
         ),
     )
-
-
-def _target_task_ids(tasks: TaskIds) -> list[_TargetTaskIds]:
-    return [
-        _TargetTaskIds(subtopology_id=name, partitions=sorted(partitions))
-        for name, partitions in sorted(tasks.items())
-    ]
 
 
 def target_tasks_of(value: StreamsGroupTargetAssignmentMemberValue) -> Tasks:
@@ -219,11 +212,11 @@ def current_tasks_record(group_id: GroupId, member_id: MemberId, current: Curren
             previous_member_epoch=current.previous_member_epoch,
             state=int(current.state),
             active_tasks=_current_task_ids_with_epochs(assigned.active),
-            standby_tasks=_current_task_ids(assigned.standby),
-            warmup_tasks=_current_task_ids(assigned.warmup),
+            standby_tasks=to_structs(_CurrentTaskIds, assigned.standby),
+            warmup_tasks=to_structs(_CurrentTaskIds, assigned.warmup),
             active_tasks_pending_revocation=_current_task_ids_with_epochs(pending.active),
-            standby_tasks_pending_revocation=_current_task_ids(pending.standby),
-            warmup_tasks_pending_revocation=_current_task_ids(pending.warmup),
+            standby_tasks_pending_revocation=to_structs(_CurrentTaskIds, pending.standby),
+            warmup_tasks_pending_revocation=to_structs(_CurrentTaskIds, pending.warmup),
             active_task_revocation_epoch=current.revocation.epoch,
             is_active_task_revocation_under_way=current.revocation.is_under_way,
         ),
@@ -238,13 +231,6 @@ def _current_task_ids_with_epochs(tasks: TaskEpochs) -> list[_CurrentTaskIds]:
             assignment_epochs=[epochs[partition] for partition in sorted(epochs)],
         )
         for name, epochs in sorted(tasks.items())
-    ]
-
-
-def _current_task_ids(tasks: TaskIds) -> list[_CurrentTaskIds]:
-    return [
-        _CurrentTaskIds(subtopology_id=name, partitions=sorted(partitions))
-        for name, partitions in sorted(tasks.items())
     ]
 
 

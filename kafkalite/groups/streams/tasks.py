@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+S = TypeVar("S")
 
 Subtopology: TypeAlias = str
 TaskIds: TypeAlias = Mapping[Subtopology, AbstractSet[int]]
@@ -79,6 +84,14 @@ class OwnedTasks:
 
 NO_TASKS = Tasks()
 NO_OWNED_TASKS = OwnedTasks()
+
+
+def to_structs(struct: Callable[..., S], tasks: TaskIds | TaskEpochs) -> list[S]:
+    """Return tasks as structs of a message or a record, with `subtopology_id` and `partitions`."""
+    return [
+        struct(subtopology_id=name, partitions=sorted(partitions))
+        for name, partitions in sorted(tasks.items())
+    ]
 
 
 def _overlaps(tasks: TaskIds, owned: TaskIds | TaskEpochs) -> bool:

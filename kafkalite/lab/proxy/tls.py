@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ssl
 
+from kafkalite.security.tls import openssl_reason
+
 
 class TlsError(ValueError):
     """Unusable certificate or key files; the text is one line for users."""
@@ -27,7 +29,9 @@ def client_context(
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except (OSError, ssl.SSLError) as error:
-        raise TlsError(f"cannot read CA certificates from {ca_file}: {_reason(error)}") from error
+        raise TlsError(
+            f"cannot read CA certificates from {ca_file}: {openssl_reason(error)}"
+        ) from error
     if not verify_server:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -41,17 +45,11 @@ def _load_chain(context: ssl.SSLContext, certificate: str, key: str | None) -> N
         context.load_cert_chain(certificate, key, password=_refuse_password)
     except (OSError, ssl.SSLError, ValueError) as error:
         files = certificate if key is None else f"{certificate} and {key}"
-        raise TlsError(f"cannot read certificate and key from {files}: {_reason(error)}") from error
+        raise TlsError(
+            f"cannot read certificate and key from {files}: {openssl_reason(error)}"
+        ) from error
 
 
 def _refuse_password() -> str:
     """Raise ValueError; without this function, OpenSSL asks for the password on the terminal."""
     raise ValueError("the key has a password; use a key without a password")
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, ssl.SSLError):
-        return (error.reason or "not in PEM format").lower().replace("_", " ")
-    if isinstance(error, OSError):
-        return (error.strerror or str(error)).lower()
-    return str(error)
