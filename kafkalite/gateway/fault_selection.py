@@ -9,11 +9,13 @@ fields of a match, and all fields for other APIs, select whole requests.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from fnmatch import translate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.coordinator.contract import SUBJECTS
 from kafkalite.gateway.fault_rules import MAX_VERSION
+from kafkalite.gateway.selection_filter import request_filter
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import entities_in_request, row
@@ -126,12 +128,23 @@ def name_pattern(text: str) -> Callable[[str], bool]:
 class Selection:
     """The requests and rows of one API that a match selects; `may_select` must be true."""
 
-    __slots__ = ("_conditions", "_key", "_match", "_request_fields", "_row_fields", "depth")
+    __slots__ = (
+        "_conditions",
+        "_key",
+        "_match",
+        "_request_fields",
+        "_row_fields",
+        "depth",
+        "may_select",
+    )
 
     def __init__(self, key: ApiKey, match: Match) -> None:
         self._key = key
         self._match = match
         self._conditions = tuple(_conditions(match))
+        # The software of a client may become known, so the filter does not compare it.
+        self.may_select = request_filter(key, match, _conditions(replace(match, software=None)))
+        """(call, request) → False if the match never selects an equal request of the connection."""
         fields = {
             field: value for field in ENTITIES if (value := getattr(match, field)) is not None
         }

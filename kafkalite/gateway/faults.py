@@ -40,7 +40,7 @@ from kafkalite.gateway.refusals import (
     report_refusal,
     report_refusal_of_request,
 )
-from kafkalite.gateway.steps import DisconnectError
+from kafkalite.gateway.steps import ConditionalStep, DisconnectError
 from kafkalite.gateway.true_errors import HANDLED_DESPITE, Refused, is_possible, make_true
 from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.ports.watchers import Watchers
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
     from kafkalite.gateway.fault_rules import Action, Rule
     from kafkalite.gateway.gateway import Gateway
-    from kafkalite.gateway.steps import Handler
+    from kafkalite.gateway.steps import Condition, Handler
     from kafkalite.ports.clock import Timer
     from kafkalite.ports.entropy import Entropy
     from kafkalite.protocol.acl_operations import Entity
@@ -247,7 +247,7 @@ class Faults:
             )
 
 
-class FaultStep:
+class FaultStep(ConditionalStep):
     """The step that applies faults; see `gateway.steps.Step`."""
 
     __slots__ = ("_faults", "_shared")
@@ -258,13 +258,24 @@ class FaultStep:
 
     def wrap(self, api: Api, version: int, handler: Handler) -> Handler:  # noqa: ARG002 - see Step
         """Return a handler that applies the faults for this API and then calls `handler`."""
-        key = ApiKey(api.key)
-        faults = tuple(
+        faults = self._faults_of(ApiKey(api.key))
+        return _FaultyHandler(api, faults, handler, self._shared).handle if faults else handler
+
+    def condition(self, api: Api) -> Condition:
+        """Return whether a fault may select a request of this API."""
+        may_select = tuple(
+            selection.may_select for _, selection in self._faults_of(ApiKey(api.key))
+        )
+        if len(may_select) == 1:
+            return may_select[0]
+        return lambda call, request: any(each(call, request) for each in may_select)
+
+    def _faults_of(self, key: ApiKey) -> tuple[tuple[_Fault, Selection], ...]:
+        return tuple(
             (each, Selection(key, each.rule.match))
             for each in self._faults
             if may_select(each.rule.match, key) and may_change_answer(each.rule.action, key)
         )
-        return _FaultyHandler(api, faults, handler, self._shared).handle if faults else handler
 
 
 class _Shared(NamedTuple):

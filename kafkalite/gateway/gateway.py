@@ -514,6 +514,10 @@ class Gateway:
             call = context.call(route.version, route.era, end - start)
         if route.may_take_long is not None and route.may_take_long(call, request):
             raise turns.NeedsWorkerError
+        if route.undisturbed_route is not None:
+            assert route.is_disturbed is not None
+            if not route.is_disturbed(call, request):
+                route = route.undisturbed_route
         return route, call, request
 
     def _encode(  # noqa: C901, PLR0917 - called for every request, with the variables of `serve`

@@ -7,7 +7,7 @@ from struct import error as StructError  # noqa: N812 - struct names its excepti
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.gateway.steps import wrap_handler
+from kafkalite.gateway.steps import ConditionalStep, wrap_handler
 from kafkalite.ports import turns
 from kafkalite.protocol import codec
 from kafkalite.protocol.error_codes import ErrorCode
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.call import Call, ConnectionContext
-    from kafkalite.gateway.steps import Handler, Step
+    from kafkalite.gateway.steps import Condition, Handler, Step
     from kafkalite.wire.session import Pieces
 
 MALFORMED = (StructError, IndexError, UnicodeDecodeError, ProtocolViolation)
@@ -69,6 +69,10 @@ class Route:
     Empty while a responder, or a step that is not immediate, is installed, and for APIs whose
     requests are not repeated.
     """
+    undisturbed_route: Route | None = None
+    """The same route without conditional steps; only for APIs that are repeated or batched."""
+    is_disturbed: Condition | None = None
+    """Whether a request needs the conditional steps, and not `undisturbed_route`."""
     long_message_route: Route | None = None
     """The same route with a codec that pauses; created when first needed."""
     short_list_route: Route | None = None
@@ -78,21 +82,42 @@ class Route:
         """Use these steps around the handler from now on; the first step is the outermost.
 
         Without `may_repeat`, or with a step for this version that is not immediate, every request
-        is decoded. The route is changed in place, because connections and requests that are being
-        read refer to it.
+        is decoded, except those that need no conditional step. The route is changed in place,
+        because connections and requests that are being read refer to it.
         """
-        handler, is_immediate = wrap_handler(self.api, self.version, steps)
-        prefix = b""
+        undisturbed, self.undisturbed_route = self.undisturbed_route, None
+        if undisturbed is not None:
+            undisturbed.repeated_prefix = b""  # connections may refer to it
+        conditional = [
+            step
+            for step in steps
+            if isinstance(step, ConditionalStep)
+            and step.wrap(self.api, self.version, self.api.handler) is not self.api.handler
+        ]
+        self.set_steps(steps, may_repeat=may_repeat)
+        if conditional and (self.api.is_repeated or self.api.is_batched) and self.lift is None:
+            others = [step for step in steps if step not in conditional]
+            self.undisturbed_route = replace(self)
+            self.undisturbed_route.set_steps(others, may_repeat=may_repeat)
+            conditions = [step.condition(self.api) for step in conditional]
+            self.is_disturbed = _any_of(conditions)
+        for route in (self.long_message_route, self.short_list_route):
+            if route is not None:
+                route.handler = self.handler
+                route.is_batched = self.is_batched
+                route.repeated_prefix = self.repeated_prefix
+                route.undisturbed_route = self.undisturbed_route
+                route.is_disturbed = self.is_disturbed
+
+    def set_steps(self, steps: Sequence[Step], *, may_repeat: bool) -> None:
+        """Use these steps in this route only, and not in those that are derived from it."""
+        self.handler, is_immediate = wrap_handler(self.api, self.version, steps)
+        self.repeated_prefix = b""
         if may_repeat and self.api.is_repeated and is_immediate:
             key_and_version = (self.api.key & 0xFFFF) << 16 | self.version & 0xFFFF
-            prefix = key_and_version.to_bytes(CORRELATION_START)
+            self.repeated_prefix = key_and_version.to_bytes(CORRELATION_START)
         # Other steps may pause or wait, which a batched request must not do.
-        is_batched = self.api.is_batched and is_immediate
-        for route in (self, self.long_message_route, self.short_list_route):
-            if route is not None:
-                route.handler = handler
-                route.is_batched = is_batched
-                route.repeated_prefix = prefix
+        self.is_batched = self.api.is_batched and is_immediate
 
     def for_short_lists(self) -> Route:
         """Return the route that serves long requests with short lists immediately.
@@ -171,6 +196,13 @@ class Route:
     def title(self) -> str:
         """The API and version for error messages."""
         return f"{self.api.name} v{self.version}"
+
+
+def _any_of(conditions: Sequence[Condition]) -> Condition:
+    """Return whether any of some conditions applies."""
+    if len(conditions) == 1:
+        return conditions[0]
+    return lambda call, request: any(each(call, request) for each in conditions)
 
 
 def create_route(api: Api, version: int) -> Route:

@@ -21,6 +21,10 @@ Raises KafkaError to refuse the request.
 """
 
 
+Condition = Callable[["Call", Any], bool]
+"""(call, request) → whether something applies to a request."""
+
+
 class StepOrder(IntEnum):
     """The order of steps: a step with a lower value is called before, and calls, the others."""
 
@@ -54,6 +58,22 @@ class ImmediateStep:
     """
 
     __slots__ = ()
+
+
+class ConditionalStep:
+    """Base class of a step that has nothing to do for most requests, and can tell which.
+
+    These requests are served as if the step was not installed, so they can be repeated and batched.
+    """
+
+    __slots__ = ()
+
+    def condition(self, api: Api) -> Condition:
+        """Return whether a request needs the handler of `wrap`, by its call and fields.
+
+        It must also return True for a request that is equal to one that needs it later.
+        """
+        raise NotImplementedError
 
 
 class DisconnectError(ProtocolViolation):

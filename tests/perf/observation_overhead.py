@@ -73,11 +73,11 @@ class Served:
             self._places.append((position + LENGTH_BYTES, position + len(each)))
             position += len(each)
 
-    def turn(self) -> int:
+    def turn(self, flushes: int = _FLUSHES_PER_TURN) -> int:
         """Serve the requests several times; return the nanoseconds of CPU time."""
         gateway, context, buffer = self._gateway, self._context, self._buffer
         started = time.thread_time_ns()
-        for _ in range(_FLUSHES_PER_TURN):
+        for _ in range(flushes):
             out: list[bytes | memoryview] = []
             for start, end in self._places:
                 gateway.serve(context, buffer, start, end, out)
@@ -86,24 +86,29 @@ class Served:
         return time.thread_time_ns() - started
 
 
+async def frames_of_members(broker: Broker) -> dict[str, list[bytes]]:
+    """Let members join, and return the requests that they repeat, by kind."""
+    members = Members(broker)
+    classic = await members.join_classic("classic")
+    consumer = "m", await members.join_consumer("consumer", "m")
+    beat = HeartbeatRequest(group_id="classic", member_id=classic[0], generation_id=classic[1])
+    consumer_beat = ConsumerGroupHeartbeatRequest(
+        group_id="consumer", member_id=consumer[0], member_epoch=consumer[1]
+    )
+    return {
+        f"{_COMMITS}, classic member": commits("classic", classic),
+        f"{_COMMITS}, consumer member": commits("consumer", consumer),
+        "heartbeats, classic": [frame(beat, 4)] * _REQUESTS_PER_FLUSH,
+        "heartbeats, consumer": [frame(consumer_beat, 1)] * _REQUESTS_PER_FLUSH,
+    }
+
+
 async def overheads(pairs: int) -> dict[str, float]:
     """Return the overhead of each kind of request."""
     broker = Broker(Settings(listen=("127.0.0.1:0",), topics={TOPIC: 2}, config=CONFIG))
     await broker.start()
     try:
-        members = Members(broker)
-        classic = await members.join_classic("classic")
-        consumer = "m", await members.join_consumer("consumer", "m")
-        beat = HeartbeatRequest(group_id="classic", member_id=classic[0], generation_id=classic[1])
-        consumer_beat = ConsumerGroupHeartbeatRequest(
-            group_id="consumer", member_id=consumer[0], member_epoch=consumer[1]
-        )
-        frames = {
-            f"{_COMMITS}, classic member": commits("classic", classic),
-            f"{_COMMITS}, consumer member": commits("consumer", consumer),
-            "heartbeats, classic": [frame(beat, 4)] * _REQUESTS_PER_FLUSH,
-            "heartbeats, consumer": [frame(consumer_beat, 1)] * _REQUESTS_PER_FLUSH,
-        }
+        frames = await frames_of_members(broker)
         return {
             name: _overhead(broker, Served(broker, each), pairs) for name, each in frames.items()
         }

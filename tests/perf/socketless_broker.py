@@ -6,14 +6,17 @@ the broker and control its virtual time.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.apis.table import find_api
 from kafkalite.cluster.cluster import Cluster
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.gateway.call import ConnectionContext
+from kafkalite.gateway.faults import Faults
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
+from kafkalite.gateway.steps import StepOrder
 from kafkalite.metadata.internal_topics import offsets_topic
 from kafkalite.ports.files import OsFiles
 from kafkalite.ports.seeded_entropy import SeededEntropy
@@ -104,6 +107,17 @@ class SocketlessBroker:
     def subscribe(self, observer: Observer) -> None:
         """Give the exchange of each request to an observer."""
         self._gateway.subscribe(observer)
+
+    def faults(self) -> Faults:
+        """Return the faults of its requests."""
+        return Faults(
+            self.cluster.nodes,
+            {"PLAINTEXT": self._gateway},
+            SeededEntropy(),
+            report=lambda *_: None,
+            report_bug=_raise,
+            install=partial(self._gateway.set_step, StepOrder.FAULTS),
+        )
 
     def reload_groups(self) -> None:
         """Let the group coordinator reload its log, as after a restart."""

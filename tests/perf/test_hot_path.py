@@ -1,4 +1,4 @@
-"""The number of function calls per request without a transaction, and of the log of requests.
+"""The number of function calls per request without a transaction, of the log, and of faults.
 
 CPU time depends on the load of the machine; the number of Python function calls does not.
 Transactions must add no calls, so the limits are slightly above the numbers without them.
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.gateway.fault_rules import parse_rule
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
@@ -94,3 +95,22 @@ def test_the_log_of_requests_adds_few_calls(broker: SocketlessBroker) -> None:
     broker.subscribe(log.observe)
     assert calls_per_request(broker, commit) < plain + 23
     assert log.last_number == _WARM_UP_COUNT + _MEASURED_COUNT
+
+
+@pytest.mark.parametrize(
+    "match",
+    [
+        {"api": "Produce"},
+        {"group": "other"},
+        {"client_id": "other"},
+        {"topic": "other"},
+        {"topic": _TOPIC, "partition": 1},
+    ],
+    ids=str,
+)
+def test_a_fault_that_selects_nothing_adds_hardly_any_calls(
+    match: dict[str, object], broker: SocketlessBroker
+) -> None:
+    plain = calls_per_request(broker, commit)
+    broker.faults().add(parse_rule({"match": match, "action": {"hold": True}}))
+    assert calls_per_request(broker, commit) <= plain + 7

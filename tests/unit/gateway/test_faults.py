@@ -480,6 +480,21 @@ def test_a_refusal_can_be_lost() -> None:
     assert not pending.waiting.is_resolved
 
 
+def test_a_fault_of_another_group_lets_requests_be_repeated() -> None:
+    answer = HeartbeatResponse()
+    faulty = ServedWithFaults(lambda *_: answer, is_repeated=True)
+    frame = request_frame(BEAT, 4)
+    fault = faulty.add(match={"group": "other"}, error="NOT_COORDINATOR")
+    for _ in range(3):
+        faulty.send(frame)
+    assert faulty.requests[0] is faulty.requests[2]  # decoded once
+    faulty.injected.remove(fault.id)
+    own = faulty.add(match={"group": "g"}, error="NOT_COORDINATOR")
+    faulty.send(frame)
+    assert len(faulty.requests) == 3
+    assert faulty.injected.state(own.id).firings == 1
+
+
 def test_the_answer_to_a_repeated_request_is_the_first_one() -> None:
     answers: list[Waiting[HeartbeatResponse]] = []
 
