@@ -117,7 +117,7 @@ async def _consume(client: KafkaClient, cluster: ClusterAccess, arguments: Names
     partitions = await _partitions(client, arguments)
     async with TopicReader.open(
         client,
-        arguments.topic,
+        [arguments.topic],
         group_id=arguments.group,
         start=start,
         isolation=arguments.isolation,

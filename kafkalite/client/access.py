@@ -50,10 +50,11 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Settings of a connection to a broker: TLS and login, both optional."""
+    """Settings of a connection to a broker: TLS and login, both optional, and the client id."""
 
     tls: ssl.SSLContext | None = None
     login: Login | None = None
+    client_id: str = "kafkalite"
 
     @property
     def tls_question(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.client.access import Access, Login
+from kafkalite.client.access import PLAINTEXT, Access, Login
 from kafkalite.config.keys import broker_keys
 from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.security.listener_security import ListenerSecurity
@@ -36,7 +36,7 @@ def access_of_text(text: str) -> Access:
 def access_of(values: Mapping[str, str]) -> Access:
     """Return the access in the properties of a client; raises AccessPropertiesError.
 
-    Properties with other meanings, such as `client.id`, are ignored.
+    Properties with other meanings, such as `acks`, are ignored.
     """
     name = values.get("security.protocol", "PLAINTEXT").strip().upper()
     protocol = SecurityProtocol.__members__.get(name)
@@ -45,7 +45,8 @@ def access_of(values: Mapping[str, str]) -> Access:
             f"security.protocol is one of {', '.join(SecurityProtocol.__members__)}, not {name!r}"
         )
     tls = _tls_context(values, protocol) if protocol.uses_tls else None
-    return Access(tls, _login(values) if protocol.uses_sasl else None)
+    login = _login(values) if protocol.uses_sasl else None
+    return Access(tls, login, values.get("client.id", "").strip() or PLAINTEXT.client_id)
 
 
 class _ClientProperties:

@@ -180,7 +180,7 @@ class Connection(asyncio.Protocol):
         if self.is_lost:
             raise self._no_answer_error(request, version)
         self._correlation_id += 1
-        self.send(encode_request(request, version, self._correlation_id), self._correlation_id)
+        self.send(self._encoded(request, version), self._correlation_id)
         self.flush()
 
     def _common_version(self, request: Message, client_versions: Versions) -> int:
@@ -197,7 +197,7 @@ class Connection(asyncio.Protocol):
     async def call(self, request: Message, version: int) -> Any:  # noqa: ANN401 - see ask
         """Return the response to a request; raises UnreachableError if there is none."""
         self._correlation_id += 1
-        frame = encode_request(request, version, self._correlation_id)
+        frame = self._encoded(request, version)
         pending = self.send(frame, self._correlation_id)
         self.flush()
         try:
@@ -216,6 +216,9 @@ class Connection(asyncio.Protocol):
         self._has_answered = True
         self.is_admitted |= api_key_of(request) not in _APIS_BEFORE_LOGIN
         return response
+
+    def _encoded(self, request: Message, version: int) -> bytes:
+        return encode_request(request, version, self._correlation_id, self._access.client_id)
 
     def _no_answer_error(self, request: Message, version: int) -> UnreachableError:
         match self._error:

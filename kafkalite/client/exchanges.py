@@ -19,7 +19,6 @@ from kafkalite.protocol.versions import Versions
 if TYPE_CHECKING:
     from kafkalite.protocol.message import Message
 
-_CLIENT_ID: Final = b"kafkalite"
 _LENGTH: Final = Struct(">i")
 _CORRELATION_ID: Final = Struct(">i")
 _REQUEST_HEADER: Final = Struct(">hhih")
@@ -140,14 +139,17 @@ class Exchanges:
             self._pending.popleft().resolve(None)
 
 
-def encode_request(request: Message, version: int, correlation_id: int) -> bytes:
+def encode_request(
+    request: Message, version: int, correlation_id: int, client_id: str = "kafkalite"
+) -> bytes:
     """Return a request frame without its length field."""
     key = api_key_of(request)
     out: list[bytes | memoryview] = []
     codec.request_builder(key, version)(request, out)
     tags = b"\0" if codec.is_flexible(key, version) else b""
-    header = _REQUEST_HEADER.pack(key, version, correlation_id, len(_CLIENT_ID))
-    return b"".join((header, _CLIENT_ID, tags, *out))
+    client = client_id.encode()
+    header = _REQUEST_HEADER.pack(key, version, correlation_id, len(client))
+    return b"".join((header, client, tags, *out))
 
 
 def parse_response(frame: bytes, key: int, version: int) -> Any:  # noqa: ANN401 - any response class

@@ -28,7 +28,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kafkalite.client.client import KafkaClient
     from kafkalite.ports.clock import Clock
@@ -55,13 +55,15 @@ REJOIN_ERRORS: Final = frozenset((
 
 
 class GroupMember:
-    """A member of a group that reads one topic."""
+    """A member of a group that reads topics."""
 
-    def __init__(self, client: KafkaClient, group_id: str, topic: str, clock: Clock) -> None:
+    def __init__(
+        self, client: KafkaClient, group_id: str, topics: Sequence[str], clock: Clock
+    ) -> None:
         """Create a member; `client` must not limit the time of a response."""
         self._client = client
         self._group_id = group_id
-        self._topic = topic
+        self._topics = list(topics)
         self._clock = clock
         self._requests = CoordinatorRequests(client, group_id, GROUP)
         self._heartbeat_ms = 0
@@ -130,7 +132,7 @@ class GroupMember:
 
     async def _ask_to_join(self, retries: Retries) -> Any:  # noqa: ANN401 - a JoinGroupResponse
         protocol = JoinGroupRequest.JoinGroupRequestProtocol(
-            name=_ASSIGNOR, metadata=encode_subscription([self._topic], _PROTOCOL_VERSION)
+            name=_ASSIGNOR, metadata=encode_subscription(self._topics, _PROTOCOL_VERSION)
         )
         request = JoinGroupRequest(
             group_id=self._group_id,

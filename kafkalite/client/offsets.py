@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.client.epochs import TopicPartition
 from kafkalite.client.fetches import READ_UNCOMMITTED
+from kafkalite.client.partition_requests import by_leader
 from kafkalite.ports.times import instant_ms
 from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.versions import Versions
-from kafkalite.server.addresses import Address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kafkalite.client.client import KafkaClient
+    from kafkalite.server.addresses import Address
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -71,27 +72,11 @@ async def list_offsets(
     """
     if not timestamps:
         return {}
-    leaders = await _leaders(client, timestamps)
+    leaders = await by_leader(client, timestamps)
     answers = await asyncio.gather(
         *(_ask(client, address, rows, isolation_level) for address, rows in leaders.items())
     )
     return {partition: found for answer in answers for partition, found in answer.items()}
-
-
-async def _leaders(
-    client: KafkaClient, timestamps: Mapping[TopicPartition, int]
-) -> dict[Address, dict[TopicPartition, int]]:
-    """Return the leaders of partitions, with the timestamps of their partitions."""
-    metadata = await client.metadata(sorted({topic for topic, _ in timestamps}))
-    addresses = {each.node_id: Address(each.host, each.port) for each in metadata.brokers}
-    leaders: dict[Address, dict[TopicPartition, int]] = {}
-    for topic in metadata.topics:
-        for row in topic.partitions:
-            partition = TopicPartition(topic.name, row.partition_index)
-            if partition in timestamps and row.leader_id in addresses:
-                of_leader = leaders.setdefault(addresses[row.leader_id], {})
-                of_leader[partition] = timestamps[partition]
-    return leaders
 
 
 async def _ask(

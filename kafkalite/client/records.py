@@ -40,6 +40,8 @@ class ConsumerRecord(NamedTuple):
     """Milliseconds since the Unix epoch."""
     leader_epoch: int
     """The epoch of the leader that wrote the record; -1 if it is unknown."""
+    is_log_append_time: bool = False
+    """Whether the timestamp is the time at which the broker wrote the record."""
 
 
 def encode_batch(
@@ -132,6 +134,7 @@ def _records_of(
             record.headers,
             record.timestamp,
             batch.leader_epoch,
+            batch.is_log_append_time,
         )
         for record in batch.records()
         if record.offset >= first_offset

@@ -1,4 +1,4 @@
-"""TopicReader: reads a topic from a start to its end or on and on, alone or in a group."""
+"""TopicReader: reads topics from a start to its end or on and on, alone or in a group."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from kafkalite.client.access import Access
     from kafkalite.client.consumer import Isolation
+    from kafkalite.client.consumer_group_member import ConsumerGroupMember
     from kafkalite.client.records import ConsumerRecord
     from kafkalite.ports.clock import Clock
 
@@ -28,7 +29,7 @@ _COMMIT_INTERVAL_MS: Final = 5_000
 
 
 class TopicReader:
-    """Reads the records of a topic from a start on.
+    """Reads the records of topics from a start on.
 
     A member of a group begins at its committed offsets, and at the start where it has none. What it
     has read is committed every five seconds and at the end.
@@ -43,7 +44,8 @@ class TopicReader:
         isolation: Isolation,
         follows: bool,
         clock: Clock,
-        member: GroupMember | None = None,
+        member: GroupMember | ConsumerGroupMember | None = None,
+        commits: bool = True,
     ) -> None:
         self._client = client
         self._consumer = consumer
@@ -51,19 +53,21 @@ class TopicReader:
         self._isolation_level = ISOLATION_LEVELS[isolation]
         self._follows = follows
         self._member = member
+        self._commits = commits
         self._clock = clock
         self._ends: dict[TopicPartition, int] = {}
         """Partition → the end up to which it is read, unless the reader follows."""
         self._read: dict[TopicPartition, OffsetAndEpochs] = {}
         """Partition → the offset that will be committed."""
         self._committed_ms = self._clock.now_ms()
+        self.commit_interval_ms = _COMMIT_INTERVAL_MS
 
     @classmethod
     @asynccontextmanager
     async def open(
         cls,
         client: KafkaClient,
-        topic: str,
+        topics: Sequence[str],
         *,
         group_id: str | None,
         start: OffsetTarget,
@@ -71,10 +75,12 @@ class TopicReader:
         follows: bool,
         access: Access = PLAINTEXT,
         clock: Clock | None = None,
+        commits: bool = True,
+        member_class: type[GroupMember | ConsumerGroupMember] = GroupMember,
     ) -> AsyncIterator[TopicReader]:
         """Open a reader of a cluster; it commits, and leaves the group, when it is closed.
 
-        `clock` is that of heartbeats and commits; None for the system's.
+        `member_class` is that of the group's protocol, `clock` that of heartbeats and commits.
         """
         used_clock = AdjustableClock() if clock is None else clock
         servers = ",".join(map(str, client.bootstrap))
@@ -92,7 +98,7 @@ class TopicReader:
             member = (
                 None
                 if group_id is None
-                else GroupMember(member_client, group_id, topic, used_clock)
+                else member_class(member_client, group_id, topics, used_clock)
             )
             reader = cls(
                 client,
@@ -102,6 +108,7 @@ class TopicReader:
                 follows=follows,
                 clock=used_clock,
                 member=member,
+                commits=commits,
             )
             try:
                 yield reader
@@ -150,7 +157,7 @@ class TopicReader:
             await wait_until(self._clock, self._clock.now_ms() + timeout_ms)
             return []
         records = await self._consumer.poll(timeout_ms)
-        if self._clock.now_ms() - self._committed_ms >= _COMMIT_INTERVAL_MS:
+        if self._clock.now_ms() - self._committed_ms >= self.commit_interval_ms:
             await self.commit()
         return records
 
@@ -167,7 +174,8 @@ class TopicReader:
     async def commit(self) -> None:
         """Commit what was read, if this is a member of a group; raises ClientError."""
         self._committed_ms = self._clock.now_ms()
-        if self._member is not None and self._read:
+        if self._member is not None and self._commits and self._read:
+            self._consumer.set_membership(self._member.membership)
             await self._consumer.commit(self._read)
             self._read = {}
 

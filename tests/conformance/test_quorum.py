@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from tests.conformance.scenario_cluster import Entry
     from tests.conformance.scenario_runs import Scenario
-    from tests.kafka_tools.sides import Side
+    from tests.kafka_tools.sides import JavaSide
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
 
@@ -200,7 +200,7 @@ def test_kafka_with_fixed_voters_starts_on_the_directory(tmp_path: Path) -> None
 
 
 @pytest.fixture(scope="module")
-def sides(quorums: tuple[Quorum, Quorum]) -> Iterator[list[Side]]:
+def sides(quorums: tuple[Quorum, Quorum]) -> Iterator[list[JavaSide]]:
     """Start the Java processes in which Kafka's tools run."""
     with required(), tool_sides(quorums) as sides:
         yield sides
@@ -230,14 +230,14 @@ _REMOVAL: Final = (
     ],
     ids=lambda case: case.title[:60].replace(" ", "-"),
 )
-def test_the_tools_of_kafka_print_the_same(sides: list[Side], case: Case) -> None:
+def test_the_tools_of_kafka_print_the_same(sides: list[JavaSide], case: Case) -> None:
     real, emulated = run_with_each(sides, case)
     assert real is not None
     assert real.output or real.errors
     assert emulated == real
 
 
-def test_a_controller_is_not_added(sides: list[Side], tmp_path: Path) -> None:
+def test_a_controller_is_not_added(sides: list[JavaSide], tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text(
         f"version=1\ncluster.id={CLUSTER_ID}\nnode.id=9\ndirectory.id=AAECAwQFBgcICQoLDA0ODw\n"
     )

@@ -204,7 +204,7 @@ TOPICS: Final = [
     Case("kafka-topics", "--list --topic ma.*"),
     Case("kafka-topics", "--describe --topic made"),
     Case("kafka-topics", "--describe --topic made --partition-size-limit-per-response 1"),
-    Case("kafka-topics", "--describe --topics-with-overrides --exclude-internal"),
+    Case("kafka-topics", "--describe --topics-with-overrides --exclude-internal", unordered=True),
     Case("kafka-topics", "--describe --unavailable-partitions"),
     Case("kafka-topics", "--describe --under-replicated-partitions"),
     Case("kafka-topics", "--describe --under-min-isr-partitions"),

@@ -1,4 +1,4 @@
-"""A broker, and a Java process in which tools run against it."""
+"""A broker, and the tools that run against it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _RUNNER: Final = Path(__file__).parent / "java"
 _OPEN_HOOKS: Final = "--add-opens=java.base/java.lang=ALL-UNNAMED"
 _TIMEOUT_MS: Final = 40_000
-_STATE_TIMEOUT_S: Final = 40.0
 _POLL_S: Final = 0.1
 
 
@@ -44,35 +44,24 @@ class Result(NamedTuple):
     errors: list[str]
 
 
-class Side:
-    """Run tools in one Java process; `names` are the placeholders of commands, with values."""
+class Side(ABC):
+    """Runs tools at a broker; `names` are the placeholders of commands, with values."""
+
+    state_timeout_s = 40.0
+    """How long a case may take until its output has the expected state."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
         self._masks = {value: f"<{name}>" for name, value in reversed(list(names.items()))}
-        command = java_command(
-            "ToolRunner",
-            classes=compiled(_RUNNER),
-            heap="512m",
-            log_level="off",
-            flags=(*SHORT_LIVED, _OPEN_HOOKS),
-        )
-        self._java = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
 
     @property
     def bootstrap(self) -> str:
         """The address of the broker."""
         return self._names["bootstrap"]
 
+    @abstractmethod
     def close(self) -> None:
-        """End the Java process."""
-        self._java.kill()
-        self._java.wait()
-        for stream in (self._java.stdin, self._java.stdout):
-            if stream is not None:
-                stream.close()
+        """End the processes of tools."""
 
     def perform(self, case: Case) -> Result | None:
         """Run a case, until its output has the expected state; None if the tool keeps running."""
@@ -87,7 +76,7 @@ class Side:
         return self.result(case, answer)
 
     def _await(self, case: Case, command: str, name: str, **fields: object) -> dict[str, object]:
-        deadline = time.monotonic() + _STATE_TIMEOUT_S
+        deadline = time.monotonic() + self.state_timeout_s
         while True:
             answer = self._ask(command, name, **fields)
             is_reached = re.search(case.until, str(answer["stdout"]), re.MULTILINE)
@@ -125,6 +114,35 @@ class Side:
             "arguments": words,
             "input": case.text,
         }
+
+    @abstractmethod
+    def _ask(self, command: str, name: str, **fields: object) -> dict[str, object]:
+        """Carry out a command of `ToolRunner.java`, and return its answer."""
+
+
+class JavaSide(Side):
+    """Runs Kafka's tools, in one Java process."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        super().__init__(names)
+        command = java_command(
+            "ToolRunner",
+            classes=compiled(_RUNNER),
+            heap="512m",
+            log_level="off",
+            flags=(*SHORT_LIVED, _OPEN_HOOKS),
+        )
+        self._java = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def close(self) -> None:
+        """End the Java process."""
+        self._java.kill()
+        self._java.wait()
+        for stream in (self._java.stdin, self._java.stdout):
+            if stream is not None:
+                stream.close()
 
     def _ask(self, command: str, name: str, **fields: object) -> dict[str, object]:
         assert self._java.stdin is not None

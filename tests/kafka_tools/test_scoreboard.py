@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from difflib import unified_diff
@@ -10,9 +11,17 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.kafka_tools.brokers import kafka_side, kafkalite_side
-from tests.kafka_tools.cases import CASES
 from tests.kafka_tools.differences import DIFFERENCES
+from tests.kafka_tools.own_differences import UNSUPPORTED_TOOLS
+from tests.kafka_tools.recordings import (
+    COMMAND,
+    RENEW,
+    numbered_cases,
+    record,
+    recorded_results,
+)
 from tests.kafka_tools.shell import shell_differences
+from tests.kafka_tools.sides import JavaSide
 from tests.oracle.requirements import required
 
 if TYPE_CHECKING:
@@ -32,8 +41,10 @@ class Comparison:
     def __init__(self, kafka: Side, kafkalite: Side, pool: ThreadPoolExecutor) -> None:
         self._sides = (kafka, kafkalite)
         self._pool = pool
+        self.results: dict[str, Result] = {}
+        """The results with Kafka, by the keys of recordings."""
 
-    def difference(self, case: Case) -> str:
+    def difference(self, key: str, case: Case) -> str:
         """Return the difference of the results, empty if they are equal.
 
         The nodes of Kafka learn changes of metadata with a delay, so reading is repeated.
@@ -43,7 +54,10 @@ class Comparison:
             expected, actual = self._pool.map(lambda side: side.perform(case), self._sides)
             is_repeated = case.reads and case.title not in DIFFERENCES
             if expected == actual or not is_repeated or time.monotonic() > deadline:
-                return "" if expected == actual else _shown(case, expected, actual)
+                break
+        if expected is not None and case.is_shown:
+            self.results[key] = expected
+        return "" if expected == actual else _shown(case, expected, actual)
 
 
 def _shown(case: Case, expected: Result | None, actual: Result | None) -> str:
@@ -62,12 +76,12 @@ def test_every_command_line_has_the_output_of_kafka(tmp_path: Path) -> None:
         ThreadPoolExecutor(2) as pool,
         required(),
         kafka_side(tmp_path / "kafka") as kafka,
-        kafkalite_side(tmp_path / "kafkalite") as kafkalite,
+        kafkalite_side(tmp_path / "kafkalite", JavaSide) as kafkalite,
     ):
         comparison = Comparison(kafka, kafkalite, pool)
         differences: dict[str, str] = {}
-        for case in CASES:
-            difference = comparison.difference(case)
+        for key, case in numbered_cases():
+            difference = comparison.difference(key, case)
             if case.is_shown and difference:
                 differences[case.title] = difference
         # These share the brokers, and come last because the cases list all topics and groups.
@@ -77,3 +91,15 @@ def test_every_command_line_has_the_output_of_kafka(tmp_path: Path) -> None:
     outdated = DIFFERENCES.keys() - differences.keys()
     assert not outdated, f"these are equal now; remove them from DIFFERENCES: {sorted(outdated)}"
     assert not differences_of_shell, "\n\n".join(differences_of_shell)
+    _check_recording(comparison.results)
+
+
+def _check_recording(results: dict[str, Result]) -> None:
+    """Compare the results with the recorded ones, or record them."""
+    compared = {
+        key: result for key, result in results.items() if key.split()[0] not in UNSUPPORTED_TOOLS
+    }
+    if os.environ.get(RENEW):
+        record(compared)
+    changed = [key for key, result in compared.items() if recorded_results().get(key) != result]
+    assert not changed, f"the recording differs; {COMMAND} renews it: {changed}"

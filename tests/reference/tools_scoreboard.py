@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tests.kafka_tools.cases import CASES
 from tests.kafka_tools.differences import DIFFERENCES
+from tests.kafka_tools.own_differences import UNSUPPORTED_TOOLS, is_compared
 from tests.kafka_tools.scripts import CLASSES_WITHOUT_SCRIPT, OTHER_SCRIPTS, SCRIPTS
 from tests.reference.markdown import code, page, sentence, table
 
@@ -18,6 +19,9 @@ kafkalite. A test compares exit status, output and error output, without ids, ti
 paths and measured figures. The address of the broker is added to a command line. `{bootstrap}` is
 this address, `{controller}` that of a controller, `{sasl}` that of a listener with SASL, `{data}`
 the data directory, `{files}` a directory with files for the tools and `{id}` an unknown id.
+
+The column *Image* is about the tools of kafkalite's [image](images.md#tools), which need no Java.
+It counts the command lines with which they print what Kafka's tools print at a real Kafka.
 
 `kafka-metadata-shell` and `trogdor` are those of Kafka 4.3.1, because Maven Central does not have
 them for 4.4.0. They run with the libraries of 4.4.0."""
@@ -34,9 +38,14 @@ def tools_scoreboard_page() -> str:
         "Kafka's tools",
         _INTRODUCTION,
         table(
-            ("Script", "Command lines", "Equal"),
+            ("Script", "Command lines", "Equal", "Image"),
             [
-                (f"[{name}](#{name})", str(len(titles)), str(_count_equal(titles)))
+                (
+                    f"[{name}](#{name})",
+                    str(len(titles)),
+                    str(_count_equal(titles)),
+                    _count_of_image(name, titles),
+                )
                 for name, titles in commands.items()
             ],
         ),
@@ -69,6 +78,13 @@ def _commands() -> Mapping[str, list[str]]:
     """Return the titles of the cases of each script, each once."""
     shown = dict.fromkeys((case.tool, case.title) for case in CASES if case.is_shown)
     return {name: [title for tool, title in shown if tool == name] for name in SCRIPTS}
+
+
+def _count_of_image(name: str, titles: list[str]) -> str:
+    """Return how many command lines of a tool of the image are equal; `-` without the tool."""
+    if name in UNSUPPORTED_TOOLS:
+        return "-"
+    return str(sum(is_compared(name, title) for title in titles))
 
 
 def _count_equal(titles: list[str]) -> int:

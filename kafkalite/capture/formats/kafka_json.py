@@ -60,6 +60,17 @@ def as_json(
     return _to_dict(message, _fields(api_key, direction, version), records)
 
 
+def record_as_json(record: Any, version: int) -> dict[str, Any]:
+    """Return a key or a value of a log of coordinators as a dict for `json.dumps`."""
+    return _to_dict(record, _record_fields(record.CODEC, version), records_as_size)
+
+
+@cache
+def _record_fields(name: str, version: int) -> tuple[_Field, ...]:
+    spec = load_spec("records", name)
+    return _fields_of_version(spec.fields, spec.structs, version)
+
+
 @cache
 def _fields(api_key: int, direction: Direction, version: int) -> tuple[_Field, ...]:
     spec_name = snake_case(codec.api_name(api_key))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from kafkalite import __version__
 from kafkalite.client.access import PLAINTEXT, Access
-from kafkalite.client.access_properties import AccessPropertiesError, access_of_text
+from kafkalite.client.access_properties import AccessPropertiesError, access_of
 from kafkalite.client.bootstrap import bootstrap_addresses
 from kafkalite.config.releases import DEFAULT
 from kafkalite.docker.files import ImageFiles
@@ -23,6 +23,14 @@ FAILED_STATUS: Final = 1
 
 class ToolError(Exception):
     """The reason why a tool failed; the text is one line."""
+
+
+class KafkaToolError(ToolError):
+    """The reason why a tool failed, as Kafka's tool prints it to the error output."""
+
+
+class UsageError(KafkaToolError):
+    """A command line that Kafka's tool refuses; the text ends with the list of options."""
 
 
 class ToolParser(argparse.ArgumentParser):
@@ -42,22 +50,60 @@ class ToolParser(argparse.ArgumentParser):
                 "address of the broker"
             )
         if unknown:
-            self.error(f"{' '.join(unknown)} is not supported here")
+            self.error(f"{unknown[0]} is not a recognized option")
         return parsed
 
     def error(self, message: str) -> NoReturn:
-        """Raise ToolError with the supported options."""
-        options = sorted(
-            action.option_strings[-1] for action in self._actions if action.option_strings
-        )
-        raise ToolError(f"{message}; supported options: {', '.join(options)}")
+        """Raise UsageError with a message and the options."""
+        raise UsageError(f"{message}\n{self._option_table()}")
+
+    def add_switches(self, *names: str) -> None:
+        """Add options without values, by their names without `--`."""
+        for name in names:
+            self.add_argument(f"--{name}", action="store_true")
+
+    def add_values(self, *names: str, many: bool = False, **settings: Any) -> None:  # noqa: ANN401 - of argparse
+        """Add options with a value, or with `many` values, by their names without `--`."""
+        if many:
+            settings = {"action": "append", "default": [], **settings}
+        for name in names:
+            self.add_argument(f"--{name}", **{"metavar": "VALUE", **settings})
+
+    def single(self, parsed: argparse.Namespace, names: Sequence[str], message: str) -> str:
+        """Return the only option of `names` that is given; raises UsageError with the message."""
+        given = [name for name in names if is_given(parsed, name)]
+        if len(given) != 1:
+            self.error(message)
+        return given[0]
+
+    def _option_table(self) -> str:
+        """Return the options in the form of Kafka's tools."""
+        rows = [("Option", "Description"), ("------", "-----------")]
+        for action in self._actions:
+            names = ", ".join(action.option_strings)
+            if names:
+                value = f" <{action.metavar or 'value'}>" if action.nargs != 0 else ""
+                rows.append((f"{names}{value}", action.help or ""))
+        return "\n".join(f"{names:40} {text}".rstrip() for names, text in rows)
 
 
-def add_bootstrap_options(parser: ToolParser, *more_names: str, config: str | None = None) -> None:
-    """Add the option for addresses of brokers, with more names, and that of a properties file."""
+def is_given(parsed: argparse.Namespace, name: str) -> bool:
+    """Return whether an option was given, by its name without `--`."""
+    return getattr(parsed, name.replace("-", "_")) not in (None, False, [])
+
+
+def add_bootstrap_options(
+    parser: ToolParser, *more_names: str, config: str | None = None, has_controller: bool = False
+) -> None:
+    """Add the option for addresses of brokers, with more names, and that of a properties file.
+
+    With `has_controller`, there is an option for addresses of controllers, too.
+    """
     parser.add_argument("--bootstrap-server", *more_names, dest="bootstrap_server", metavar="LIST")
-    names = ("--command-config",) if config is None else (config,)
-    parser.add_argument(*names, dest="client_config", metavar="FILE")
+    if has_controller:
+        parser.add_argument("--bootstrap-controller", metavar="LIST")
+    names = [config] if config and config != "--command-config" else []
+    parser.add_argument(*names, "--command-config", dest="client_config", metavar="FILE")
 
 
 def addresses_of(text: str | None) -> list[Address]:
@@ -70,26 +116,52 @@ def addresses_of(text: str | None) -> list[Address]:
         raise ToolError(f"--bootstrap-server: {error}") from None
 
 
+def client_properties(
+    path: str | None, environment: Mapping[str, str], texts: Sequence[str] = ()
+) -> dict[str, str]:
+    """Return the properties of a client: those of a file, then those of options; ToolError."""
+    properties = {} if path is None else parsed_properties(file_text(path, environment), path)
+    return {**properties, **dict(key_values(texts, "--command-property"))}
+
+
+def parsed_properties(text: str, title: str) -> dict[str, str]:
+    """Return the properties in a text; raises ToolError."""
+    import javaproperties  # noqa: PLC0415 - rarely used
+
+    try:
+        found: dict[str, str] = javaproperties.loads(text)
+    except (ValueError, javaproperties.InvalidUEscapeError) as error:
+        raise ToolError(f"{title}: {error}") from None
+    return found
+
+
 def access_from(path: str | None, environment: Mapping[str, str]) -> Access:
     """Return the access in a properties file of a client, PLAINTEXT without a file; ToolError."""
-    if path is None:
+    return access_in(client_properties(path, environment), path)
+
+
+def access_in(properties: Mapping[str, str], path: str | None = None) -> Access:
+    """Return the access in the properties of a client, PLAINTEXT without one; raises ToolError.
+
+    `path` is that of a file with these properties.
+    """
+    if not properties:
         return PLAINTEXT
-    text = ImageFiles.of(environment).read_argument(path)
-    if text is None:
-        raise ToolError(f"cannot read {path}")
     try:
-        return access_of_text(text)
+        return access_of(properties)
     except AccessPropertiesError as error:
-        raise ToolError(f"{path}: {error}") from error
+        raise ToolError(str(error) if path is None else f"{path}: {error}") from error
 
 
-def key_values(texts: Sequence[str] | None, option: str) -> Iterator[tuple[str, str]]:
+def key_values(
+    texts: Sequence[str] | None, option: str, *, strips: bool = True
+) -> Iterator[tuple[str, str]]:
     """Yield keys and values of repeated options such as `retention.ms=1000`; ToolError."""
     for text in texts or ():
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise ToolError(f"{option} {text!r}: write NAME=VALUE")
-        yield key.strip(), value.strip()
+        yield key.strip(), value.strip() if strips else value
 
 
 def bracketed_items(text: str) -> list[str]:
@@ -120,3 +192,19 @@ def error_reason(row: Any) -> str:  # noqa: ANN401 - rows of many responses
     from kafkalite.protocol.error_codes import ErrorCode  # noqa: PLC0415 - as above
 
     return f"{error_message(row)} ({ErrorCode(row.error_code).name})"
+
+
+def file_text(path: str, environment: Mapping[str, str]) -> str:
+    """Return the content of a file that an option names; raises ToolError."""
+    text = ImageFiles.of(environment).read_argument(path)
+    if text is None:
+        raise ToolError(f"cannot read {path}")
+    return text
+
+
+def integers(text: str, option: str) -> list[int]:
+    """Return the numbers in a list such as `1,2`; raises ToolError."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        raise ToolError(f"{option} {text!r}: write numbers, such as 1,2")
+    return [int(part) for part in parts]

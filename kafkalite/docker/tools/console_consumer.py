@@ -1,191 +1,251 @@
-"""`kafka-console-consumer`: print the records of a topic."""
+"""`kafka-console-consumer`: print the records of topics."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from kafkalite.client.client import KafkaClient
 from kafkalite.client.consumer import ISOLATION_LEVELS
 from kafkalite.client.epochs import TopicPartition
 from kafkalite.client.offsets import OffsetTarget
+from kafkalite.client.retries import wait_until
 from kafkalite.client.topic_reader import TopicReader
-from kafkalite.client.topics import created_partition_count
+from kafkalite.client.topics import created_partition_count, list_topics
 from kafkalite.docker.tools.arguments import (
     ToolError,
     ToolParser,
-    access_from,
+    access_in,
     add_bootstrap_options,
     addresses_of,
+    client_properties,
+    file_text,
     key_values,
+    parsed_properties,
 )
-from kafkalite.docker.tools.running import run_tool
+from kafkalite.docker.tools.formatters import formatter_of
+from kafkalite.docker.tools.running import run_tool, write_error, write_line, write_log
+from kafkalite.docker.tools.termination import ends_by_sigterm
+from kafkalite.ports.clock import AdjustableClock
+from kafkalite.ports.entropy import SystemEntropy
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Mapping, Sequence
 
     from kafkalite.client.consumer import Isolation
+    from kafkalite.client.consumer_group_member import ConsumerGroupMember
+    from kafkalite.client.group_member import GroupMember
     from kafkalite.client.records import ConsumerRecord
+    from kafkalite.docker.tools.formatters import Formatter
 
-_PRINTS: Final = (
-    *("print.timestamp", "print.partition", "print.offset", "print.headers"),
-    *("print.key", "print.value"),
-)
-"""Properties that print a part of a record, in the order of the parts."""
-_SEPARATORS: Final = {"key.separator": "\t", "line.separator": "\n", "headers.separator": ","}
-_NULL: Final = "null.literal"
-_PROPERTIES: Final = (*_PRINTS, *_SEPARATORS, _NULL)
-_CONSUMER_PROPERTIES: Final = ("group.id", "auto.offset.reset", "isolation.level")
-"""Properties of a consumer that have an effect; others, such as client.id, are ignored."""
 _RESETS: Final = ("earliest", "latest")
-_NO_HEADERS: Final = b"NO_HEADERS"
+_PROTOCOLS: Final = ("classic", "consumer")
 _POLL_MS: Final = 500
+_MAX_GROUP_NUMBER: Final = 100_000
+_NEW_PROTOCOL: Final = (
+    "The consumer rebalance protocol (KIP-848) is production-ready! Set group.protocol=consumer to "
+    "try it out. See https://kafka.apache.org/documentation/#consumer_rebalance_protocol"
+)
 
 
 def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run the tool; return its exit status."""
-
-    def command() -> int:
-        parsed = _parse(name, arguments)
-        output = _Output(dict(key_values(parsed.property, "--property")))
-        try:
-            asyncio.run(_consume(parsed, environment, output))
-        finally:
-            _report(output.count)
-        return 0
-
-    return run_tool(name, command)
+    return run_tool(name, lambda: _run(name, arguments, environment))
 
 
-def _report(count: int) -> None:
-    text = f"Processed a total of {count} messages"
-    print(text, file=sys.stderr)  # noqa: T201 - the output of a program
+def _run(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    parsed = _parse(name, arguments)
+    settings = _Settings.of(parsed, environment)
+    printed = Printed(formatter_of(parsed.formatter, _formatter_properties(parsed, environment)))
+    if parsed.partition is None and settings.protocol is None:
+        write_error(_NEW_PROTOCOL)
+    try:
+        asyncio.run(ends_by_sigterm(_consume(parsed, settings, printed)))
+    finally:
+        if parsed.enable_systest_events:
+            write_line("shutdown_complete")
+        printed.report()
+    return 0
 
 
 def _parse(name: str, arguments: Sequence[str]) -> Namespace:
-    parser = ToolParser(name, "Print the records of a topic.")
+    parser = ToolParser(name, "Print the records of topics.")
     add_bootstrap_options(parser, config="--consumer.config")
-    parser.add_argument("--command-config", dest="client_config", metavar="FILE")
-    parser.add_argument("--topic")
-    parser.add_argument("--group")
-    parser.add_argument("--from-beginning", action="store_true")
-    parser.add_argument("--partition", type=int)
-    parser.add_argument("--offset")
-    parser.add_argument("--max-messages", type=int)
-    parser.add_argument("--timeout-ms", type=int)
-    parser.add_argument("--isolation-level")
-    parser.add_argument("--property", "--formatter-property", action="append", metavar="NAME=VALUE")
-    parser.add_argument(
-        "--consumer-property", "--command-property", action="append", metavar="NAME=VALUE"
-    )
+    parser.add_argument("--include", "--whitelist", metavar="EXPRESSION")
+    parser.add_values("topic", "group", "offset", "isolation-level", "formatter")
+    parser.add_values("formatter-config", "key-deserializer", "value-deserializer")
+    parser.add_values("partition", "max-messages", "timeout-ms", type=int)
+    parser.add_switches("from-beginning", "enable-systest-events", "skip-message-on-error")
+    for names in (
+        ("--property", "--formatter-property"),
+        ("--consumer-property", "--command-property"),
+    ):
+        parser.add_argument(*names, action="append", default=[], metavar="NAME=VALUE")
     parsed = parser.parse(arguments)
-    if not parsed.topic:
-        parser.error("--topic is missing")
-    _apply_consumer_properties(parsed)
-    if parsed.isolation_level not in ISOLATION_LEVELS:
-        parser.error(f"--isolation-level is one of {', '.join(ISOLATION_LEVELS)}")
-    if parsed.offset not in (None, *_RESETS):
-        if not parsed.offset.isascii() or not parsed.offset.isdigit():
-            parser.error(f"--offset is earliest, latest or a number, not {parsed.offset!r}")
-        if parsed.partition is None:
-            parser.error("--offset needs --partition")
+    if (parsed.topic is None) is (parsed.include is None):
+        parser.error("Exactly one of --include/--topic is required. ")
+    if parsed.partition is not None and parsed.topic is None:
+        parser.error("The topic is required when partition is specified.")
+    if parsed.offset is not None and parsed.partition is None:
+        parser.error("The partition is required when offset is specified.")
+    if parsed.offset is not None and parsed.from_beginning:
+        parser.error("Options from-beginning and offset cannot be specified together.")
     if parsed.group is not None and parsed.partition is not None:
-        parser.error("--group and --partition cannot be combined")
+        parser.error("Options group and partition cannot be specified together.")
+    if parsed.offset not in (None, *_RESETS) and not (
+        parsed.offset.isascii() and parsed.offset.isdigit()
+    ):
+        parser.error(
+            f"The provided offset value '{parsed.offset}' is incorrect. Valid values are "
+            "'earliest', 'latest', or a non-negative long."
+        )
     return parsed
 
 
-def _apply_consumer_properties(parsed: Namespace) -> None:
-    """Let the properties of the consumer be options, unless these are given; raises ToolError."""
-    properties = dict(key_values(parsed.consumer_property, "--consumer-property"))
-    group_id, reset, isolation = map(properties.get, _CONSUMER_PROPERTIES)
-    parsed.group = parsed.group or group_id
-    parsed.isolation_level = parsed.isolation_level or isolation or "read_uncommitted"
-    if reset not in (None, *_RESETS):
-        raise ToolError(f"auto.offset.reset is one of {', '.join(_RESETS)}, not {reset!r}")
-    if parsed.offset is None:
-        parsed.offset = "earliest" if parsed.from_beginning else reset or "latest"
+def _formatter_properties(parsed: Namespace, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of the formatter, those of its file first; raises ToolError."""
+    values: dict[str, str] = {}
+    if parsed.formatter_config is not None:
+        path = parsed.formatter_config
+        values |= parsed_properties(file_text(path, environment), path)
+    for name in ("key-deserializer", "value-deserializer"):
+        if text := getattr(parsed, name.replace("-", "_")):
+            values[name.replace("-", ".")] = text
+    return {**values, **dict(key_values(parsed.property, "--property", strips=False))}
 
 
-class _Output:
-    """Writes records to the standard output, in the form that properties select."""
+class _Settings(NamedTuple):
+    """The properties of the consumer that have an effect."""
 
-    def __init__(self, properties: Mapping[str, str]) -> None:
-        if unknown := properties.keys() - set(_PROPERTIES):
-            raise ToolError(
-                f"--property {', '.join(sorted(unknown))} is not supported here; supported are "
-                f"{', '.join(_PROPERTIES)}"
-            )
-        defaults = {"print.value": "true"}
-        self._prints = {
-            name
-            for name in _PRINTS
-            if properties.get(name, defaults.get(name, "false")).lower() == "true"
+    properties: Mapping[str, str]
+    group_id: str | None
+    start: str
+    isolation: Isolation
+    protocol: str | None
+
+    @classmethod
+    def of(cls, parsed: Namespace, environment: Mapping[str, str]) -> _Settings:
+        """Return the settings of options and of properties; raises ToolError."""
+        properties = {
+            "client.id": "console-consumer",
+            **client_properties(parsed.client_config, environment, parsed.consumer_property),
         }
-        self._key_separator, self._line_separator, self._headers_separator = (
-            (properties.get(name) or default).encode() for name, default in _SEPARATORS.items()
+        reset = properties.get("auto.offset.reset")
+        protocol = properties.get("group.protocol")
+        isolation = (
+            parsed.isolation_level or properties.get("isolation.level") or "read_uncommitted"
         )
-        self._null = properties.get(_NULL, "null").encode()
+        for name, value, valid in (
+            ("auto.offset.reset", reset, _RESETS),
+            ("group.protocol", protocol and protocol.lower(), _PROTOCOLS),
+            ("--isolation-level", isolation, tuple(ISOLATION_LEVELS)),
+        ):
+            if value not in (None, *valid):
+                raise ToolError(f"{name} is one of {', '.join(valid)}, not {value!r}")
+        start = parsed.offset or ("earliest" if parsed.from_beginning else reset or "latest")
+        group_id = parsed.group or properties.get("group.id")
+        return cls(properties, group_id, start, cast("Isolation", isolation), protocol)
+
+    @property
+    def member_class(self) -> type[GroupMember | ConsumerGroupMember]:
+        """The class of members of the group."""
+        if (self.protocol or "").lower() == "consumer":
+            from kafkalite.client.consumer_group_member import (  # noqa: PLC0415 - rarely used
+                ConsumerGroupMember,
+            )
+
+            return ConsumerGroupMember
+        from kafkalite.client.group_member import GroupMember  # noqa: PLC0415 - as above
+
+        return GroupMember
+
+
+class Printed:
+    """Prints records to the standard output, and counts them."""
+
+    def __init__(self, formatter: Formatter) -> None:
+        self._formatter = formatter
         self.count = 0
-        """The number of records that were written."""
+        """The number of records that were printed."""
 
-    def write(self, record: ConsumerRecord) -> None:
-        """Write a record."""
-        parts = {
-            "print.timestamp": f"CreateTime:{record.timestamp_ms}".encode(),
-            "print.partition": f"Partition:{record.partition.partition}".encode(),
-            "print.offset": f"Offset:{record.offset}".encode(),
-            "print.headers": self._headers(record),
-            "print.key": self._content(record.key),
-            "print.value": self._content(record.value),
-        }
-        line = self._key_separator.join(parts[name] for name in _PRINTS if name in self._prints)
-        sys.stdout.buffer.write(line + self._line_separator)
-        sys.stdout.buffer.flush()
+    def write(self, record: ConsumerRecord, delivery_count: int | None = None) -> None:
+        """Print a record."""
         self.count += 1
+        sys.stdout.buffer.write(self._formatter(record, delivery_count))
+        sys.stdout.buffer.flush()
 
-    def _headers(self, record: ConsumerRecord) -> bytes:
-        headers = [key.encode() + b":" + self._content(value) for key, value in record.headers]
-        return self._headers_separator.join(headers) or _NO_HEADERS
-
-    def _content(self, content: bytes | None) -> bytes:
-        return self._null if content is None else content
+    def report(self) -> None:
+        """Print the number of records to the error output."""
+        write_error(f"Processed a total of {self.count} messages")
 
 
-async def _consume(parsed: Namespace, environment: Mapping[str, str], output: _Output) -> None:
+async def _consume(parsed: Namespace, settings: _Settings, printed: Printed) -> None:
     """Write records until the requested number is reached, or none arrives in time."""
-    access = access_from(parsed.client_config, environment)
+    access = access_in(settings.properties, parsed.client_config)
     async with KafkaClient(addresses_of(parsed.bootstrap_server), access) as client:
-        count = await created_partition_count(client, parsed.topic)
+        topics, count = await _topics(client, parsed)
+        if parsed.partition is not None and parsed.partition >= count:
+            await _wait_in_vain(f"{parsed.topic}-{parsed.partition}", parsed.timeout_ms)
+            return
+        # Without a group, Kafka's tool joins one of its own.
+        number = int.from_bytes(SystemEntropy().uuid()[:4]) % _MAX_GROUP_NUMBER
+        own_group = None if parsed.partition is not None else f"console-consumer-{number}"
         async with TopicReader.open(
             client,
-            parsed.topic,
-            group_id=parsed.group,
-            start=OffsetTarget.parse(parsed.offset),
-            isolation=cast("Isolation", parsed.isolation_level),
+            topics,
+            group_id=settings.group_id or own_group,
+            start=OffsetTarget.parse(settings.start),
+            isolation=settings.isolation,
             follows=True,
             access=access,
+            commits=settings.group_id is not None and parsed.partition is None,
+            member_class=settings.member_class,
         ) as reader:
-            if parsed.group is not None:
+            if "auto.commit.interval.ms" in settings.properties:
+                reader.commit_interval_ms = int(settings.properties["auto.commit.interval.ms"])
+            if parsed.partition is None:
                 await reader.join()
             else:
-                indexes = range(count) if parsed.partition is None else (parsed.partition,)
-                await reader.assign([TopicPartition(parsed.topic, index) for index in indexes])
-            await _write_records(reader, parsed, output)
+                await reader.assign([TopicPartition(parsed.topic, parsed.partition)])
+            await _write_records(reader, parsed, printed)
 
 
-async def _write_records(reader: TopicReader, parsed: Namespace, output: _Output) -> None:
+async def _topics(client: KafkaClient, parsed: Namespace) -> tuple[list[str], int]:
+    """Return the topics that options select, and the number of partitions of the only one."""
+    if parsed.include is None:
+        return [parsed.topic], await created_partition_count(client, parsed.topic)
+    try:
+        expression = re.compile(parsed.include.replace(",", "|"))
+    except re.error as error:
+        raise ToolError(f"{parsed.include} is an invalid regex: {error}") from None
+    names = [each.name for each in await list_topics(client) if expression.fullmatch(each.name)]
+    return names, 0
+
+
+async def _wait_in_vain(partition: str, timeout_ms: int | None) -> None:
+    """Wait for records of a partition that does not exist, as Java's consumer does."""
+    write_log("WARN", f"The partition {partition} does not exist")
+    if timeout_ms is None:
+        await asyncio.Event().wait()
+    else:
+        clock = AdjustableClock()
+        await wait_until(clock, clock.now_ms() + timeout_ms)
+
+
+async def _write_records(reader: TopicReader, parsed: Namespace, printed: Printed) -> None:
     loop = asyncio.get_running_loop()
     timeout_ms = parsed.timeout_ms
     latest_s = loop.time()
-    while parsed.max_messages is None or output.count < parsed.max_messages:
+    while parsed.max_messages is None or printed.count < parsed.max_messages:
         poll_ms = _POLL_MS if timeout_ms is None else min(_POLL_MS, timeout_ms)
         records = await reader.poll(poll_ms) or []
-        remaining = None if parsed.max_messages is None else parsed.max_messages - output.count
+        remaining = None if parsed.max_messages is None else parsed.max_messages - printed.count
         written = records[:remaining]
         for record in written:
-            output.write(record)
+            printed.write(record)
         reader.set_read(written)
         if written:
             latest_s = loop.time()

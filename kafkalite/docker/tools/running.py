@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kafkalite.cli.streams import discard_output, end_output
@@ -12,6 +13,7 @@ from kafkalite.client.connection import UnreachableError
 from kafkalite.client.errors import ClientError
 from kafkalite.docker.tools.arguments import (
     FAILED_STATUS,
+    KafkaToolError,
     ToolError,
     access_from,
     addresses_of,
@@ -37,6 +39,9 @@ def run_tool(name: str, command: Callable[[], int]) -> int:
 def _run(name: str, command: Callable[[], int]) -> int:
     try:
         return command()
+    except KafkaToolError as error:
+        write_error(str(error))
+        return FAILED_STATUS
     except (ToolError, ClientError, UnreachableError) as error:
         print(f"{name}: {error}", file=sys.stderr)  # noqa: T201 - the output of a program
         return FAILED_STATUS
@@ -55,7 +60,9 @@ def _run(name: str, command: Callable[[], int]) -> int:
 
 def run_with_client(parsed: Namespace, environment: Mapping[str, str], command: Command) -> int:
     """Run a command with a client of the cluster that the options name; return its status."""
-    addresses = addresses_of(parsed.bootstrap_server)
+    addresses = addresses_of(
+        parsed.bootstrap_server or getattr(parsed, "bootstrap_controller", None)
+    )
     access = access_from(parsed.client_config, environment)
 
     async def run() -> int:
@@ -73,3 +80,9 @@ def write_line(text: str) -> None:
 def write_error(text: str) -> None:
     """Print a line of the error output."""
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - the output of a program
+
+
+def write_log(level: str, text: str) -> None:
+    """Print a line to the error output in the form of Kafka's logs."""
+    now = datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
+    write_error(f"[{now}] {level} {text}")

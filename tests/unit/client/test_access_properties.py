@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalite.client.access import PLAINTEXT, Login
+from kafkalite.client.access import Access, Login
 from kafkalite.client.access_properties import AccessPropertiesError, access_of, access_of_text
 from kafkalite.client.bootstrap import bootstrap_addresses
 from kafkalite.client.client import KafkaClient
@@ -18,7 +18,7 @@ _MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 
 def test_without_a_protocol_there_is_neither_tls_nor_a_login() -> None:
-    assert access_of({"client.id": "any"}) == PLAINTEXT
+    assert access_of({"client.id": "any", "acks": "1"}) == Access(client_id="any")
 
 
 def test_properties_have_a_login() -> None:

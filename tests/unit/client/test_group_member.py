@@ -29,7 +29,7 @@ async def member_of(
     broker: Broker, clock: ManualClock, group_id: str = "shop"
 ) -> AsyncIterator[GroupMember]:
     async with KafkaClient(bootstrap_addresses(broker.bootstrap_servers)) as client:
-        yield GroupMember(client, group_id, "orders", clock)
+        yield GroupMember(client, group_id, ["orders"], clock)
 
 
 def partitions(*indexes: int) -> list[TopicPartition]:

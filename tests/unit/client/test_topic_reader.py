@@ -37,7 +37,7 @@ async def reader_of(
         KafkaClient(bootstrap_addresses(broker.bootstrap_servers)) as client,
         TopicReader.open(
             client,
-            "orders",
+            ["orders"],
             group_id=group_id,
             start=OffsetTarget(),
             isolation="read_committed",

@@ -15,7 +15,7 @@ def test_id_of_the_cluster_is_printed(tools: ToolRunner) -> None:
     assert re.fullmatch(r"Cluster ID: \S{22}", result.lines[0])
 
 
-def test_other_commands_are_not_supported(tools: ToolRunner) -> None:
+def test_a_broker_to_unregister_is_named(tools: ToolRunner) -> None:
     result = tools.ask("kafka-cluster", "unregister")
     assert result.status == 1
-    assert "cluster-id" in result.error
+    assert result.error.startswith("argument --id/-i is required\n")

@@ -44,12 +44,13 @@ def test_topic_is_created(tools: ToolRunner) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ([], "--topic is missing"),
-        (["--topic", "orders", "--property", "parse.headers=true"], ("parse.headers is not "
-         "supported here; supported are parse.key, key.separator")),
+        ([], 'Missing required argument "[topic]"'),
+        (["--topic", "orders", "--property", "parse.all=true"], ("parse.all is not supported "
+         "here; supported are parse.key, parse.headers")),
         (["--topic", "orders", "--property", "parse.key=true"], ("No key separator found on line "
          "number 1")),
-        (["--topic", "orders", "--compression-codec", "gzip"], "is not supported here"),
+        (["--topic", "orders", "--compression-codec", "zip"], "compression is one of none, gzip"),
+        (["--topic", "orders", "--line-reader", "my.Reader"], "only LineMessageReader is"),
     ],
 )  # fmt: skip
 def test_unsupported_options_are_named(tools: ToolRunner, arguments: list[str], error: str) -> None:

@@ -130,7 +130,7 @@ def test_groups_are_deleted(broker: Broker, tools: ToolRunner) -> None:
         (["--describe"], "Option [describe] takes one of these options: [group], [all-groups]"),
         (["--delete"], "Option [delete] takes one of these options: [group], [all-groups]"),
         (["--describe", "--group", "g", "--state", "--members"], "at most one of --members"),
-        (["--delete-offsets"], "--delete-offsets is not supported here"),
+        (["--delete-offsets"], "--delete-offsets is not a recognized option"),
     ],
 )
 def test_unsupported_options_are_named(tools: ToolRunner, arguments: list[str], error: str) -> None:

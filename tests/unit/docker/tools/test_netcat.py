@@ -76,7 +76,7 @@ def test_unknown_host_is_status_1(
     ("arguments", "reason"),
     [
         (("localhost", "9092"), "without -z, which sends no data, is not supported here"),
-        (("-z", "-u", "localhost", "9092"), "-u is not supported here"),
+        (("-z", "-u", "localhost", "9092"), "-u is not a recognized option"),
         (("-l", "9092"), "required: PORT"),
         (("-z", "localhost"), "required: PORT"),
         (("-z", "-w", "soon", "localhost", "9092"), "invalid float value: 'soon'"),
@@ -91,7 +91,7 @@ def test_other_uses_are_an_error_with_the_options(
     result = offline_tools.run("nc", *arguments)
     assert (result.status, result.lines) == (1, [])
     assert reason in result.error
-    assert result.error.endswith("; supported options: --help, --version, -v, -w, -z\n")
+    assert "\n-w <SECONDS>\n" in result.error
 
 
 @pytest.mark.parametrize("port", ["kafka", "0", "65536", "9094-9092", "9092-", "²"])

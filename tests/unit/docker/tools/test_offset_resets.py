@@ -92,7 +92,7 @@ def test_unknown_groups_and_topics_are_reported(committed: ToolRunner) -> None:
         (["--all-topics", "--by-duration", "1h"], "--by-duration '1h' is not a duration"),
         (["--all-topics", "--by-duration", "P"], "--by-duration 'P' is not a duration"),
         (["--topic", "a:x", "--to-latest"], "Invalid topic arg 'a:x'"),
-        (["--from-file", "f"], "--from-file f is not supported here"),
+        (["--from-file", "f"], "--from-file is not a recognized option"),
     ],
 )
 def test_invalid_options_are_errors(

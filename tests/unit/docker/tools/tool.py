@@ -54,6 +54,12 @@ class ToolRunner:
         servers = self._broker.bootstrap_servers
         return self.run(name, "--bootstrap-server", servers, *arguments)
 
+    def ask_last(self, name: str, *arguments: str) -> Result:
+        """Run a tool with the address of the broker as its last argument."""
+        assert self._broker is not None
+        servers = self._broker.bootstrap_servers
+        return self.run(name, *arguments, "--bootstrap-server", servers)
+
     def send(self, text: str, *arguments: str) -> Result:
         """Run the producer with this standard input."""
         stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode())))

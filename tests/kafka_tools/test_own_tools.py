@@ -1,0 +1,63 @@
+"""The tools of the image print what Kafka's tools printed at a real Kafka."""
+
+from __future__ import annotations
+
+from difflib import unified_diff
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.docker.programs import TOOLS
+from tests.kafka_tools.brokers import kafkalite_side
+from tests.kafka_tools.own_differences import OPEN, UNSUPPORTED_TOOLS, is_compared
+from tests.kafka_tools.own_side import OwnSide
+from tests.kafka_tools.recordings import numbered_cases, recorded_results
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.kafka_tools.case import Case
+    from tests.kafka_tools.sides import Result
+
+pytestmark = [pytest.mark.endurance, pytest.mark.timeout(120)]
+
+
+def shown_difference(key: str, case: Case, recorded: Result, own: Result) -> str:
+    """Return the difference of two results; empty if they are equal."""
+    lines = unified_diff(
+        _lines(recorded, case), _lines(own, case), "kafka", "own", lineterm="", n=1
+    )
+    found = "\n".join(lines)
+    return f"{key}\n{found}" if found else ""
+
+
+def _lines(result: Result, case: Case) -> list[str]:
+    # A tool that SIGTERM ends has no status of its own in the process of all Java tools.
+    status = [] if case.stops else [f"status {result.status}"]
+    return [*status, *result.output, "stderr:", *result.errors]
+
+
+def test_the_tools_of_the_image_print_what_those_of_kafka_print(tmp_path: Path) -> None:
+    recorded = recorded_results()
+    unexpected: list[str] = []
+    equal: set[str] = set()
+    differing: set[str] = set()
+    with kafkalite_side(tmp_path, OwnSide) as side:
+        for key, case in numbered_cases():
+            if not side.supports(case):
+                continue
+            result = side.perform(case)
+            if result is None or not case.is_shown:
+                continue
+            difference = shown_difference(key, case, recorded[key], result)
+            (differing if difference else equal).add(case.title)
+            if difference and is_compared(case.tool, case.title):
+                unexpected.append(difference)
+    assert not unexpected, "\n\n".join(unexpected)
+    outdated = OPEN & (equal - differing)
+    assert not outdated, f"these are equal now; remove them from OPEN: {sorted(outdated)}"
+
+
+def test_every_tool_of_kafka_is_in_the_image_or_listed() -> None:
+    shown = {case.tool for _, case in numbered_cases() if case.is_shown}
+    assert shown - set(TOOLS) == UNSUPPORTED_TOOLS
