@@ -61,7 +61,7 @@ class ImmediateStep:
 
 
 class ConditionalStep:
-    """Base class of a step that has nothing to do for most requests, and can tell which.
+    """Base class of a step that has nothing to do for most requests, and knows which.
 
     These requests are served as if the step was not installed, so they can be repeated and batched.
     """
