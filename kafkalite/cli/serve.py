@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kafkalite.lab.replay.standin.preparation import PreparedCapture
     from kafkalite.server.broker import Broker
     from kafkalite.server.logging import Log
+    from kafkalite.server.settings import Settings
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -51,14 +52,14 @@ def run(arguments: Namespace) -> None:
 def run_broker(
     arguments: Namespace,
     *,
+    adapt: Callable[[Settings], Settings] | None = None,
     prepare: Callable[[Broker], None] | None = None,
     more_ready_lines: Callable[[Broker], str] | None = None,
 ) -> NoReturn:
     """Run a broker until a signal stops it, then end the process.
 
-    `prepare` is called before clients can connect; `more_ready_lines` returns a text that is
-    printed after that of `print_ready`. Raises one of `process.START_ERRORS` if the broker cannot
-    start.
+    `adapt` changes the settings of the arguments. `prepare` is called before clients can connect;
+    `more_ready_lines` returns what is printed after `print_ready`. Raises `process.START_ERRORS`.
     """
     from kafkalite.cli import process  # noqa: PLC0415 - `--help` needs no broker
 
@@ -69,22 +70,22 @@ def run_broker(
         arguments.brokers = max(arguments.brokers, len(prepared.nodes))
         arguments.topic = [*arguments.topic, *prepared.topic_options]
     stand_in = None if prepared is None else describe_stand_in(arguments)
-
     scenario = scenario_from(arguments)
 
     def report_ready(broker: Broker, control: ControlServer | None) -> None:
         print_ready(broker, control, stand_in=stand_in)
-        if more_ready_lines is not None:
-            try_print(more_ready_lines(broker))
+        try_print("" if more_ready_lines is None else more_ready_lines(broker))
+
+    steps = (prepare, None if prepared is None else prepared.prepare)
 
     def prepare_broker(broker: Broker) -> None:
-        for step in (prepare, None if prepared is None else prepared.prepare):
-            if step is not None:
-                step(broker)
+        for step in filter(None, steps):
+            step(broker)
         if scenario is not None:
             scenario.install(broker)
 
     settings, clock = process.settings_from(arguments, log), arguments.clock
+    settings = settings if adapt is None else adapt(settings)
     if scenario is not None:
         settings, clock = scenario.settings(settings), scenario.clock_mode(clock)
     is_clean = process.run(

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.options import ADVERTISE, LISTEN, OPTIONS, VARIABLE_PREFIX
+from kafkalite.docker.membership import PRIMARY, SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -70,7 +71,8 @@ def find_misspelt_variables(environment: Mapping[str, str]) -> dict[str, str]:
     Other names with the same prefix are not reported: Kubernetes adds KAFKALITE_PORT and similar
     variables to every container of a namespace that has a service named kafkalite.
     """
-    known = {name.removeprefix(VARIABLE_PREFIX): name for name in variables()}
+    names = (*variables(), PRIMARY, SECRET)
+    known = {name.removeprefix(VARIABLE_PREFIX): name for name in names}
     suggestions = {}
     for name in environment:
         if name.startswith(VARIABLE_PREFIX) and name.removeprefix(VARIABLE_PREFIX) not in known:

@@ -36,6 +36,8 @@ _HANDLED: Final = frozenset(
         "KAFKA_TLS_TRUSTSTORE_FILE",
     )
 )
+ALONE: Final = "; this container is a cluster of its own"
+"""The end of the notice about ZooKeeper."""
 _MAX_SUGGESTIONS: Final = 3
 _MAX_NAME_LENGTH: Final = 200
 
@@ -82,9 +84,7 @@ def read_properties(environment: Mapping[str, str], mounted: Mapping[str, str]) 
     notices: list[str] = []
     zookeeper = sorted(name for name in environment if _matches(name, ZOOKEEPER))
     if zookeeper:
-        notices.append(
-            f"{', '.join(zookeeper)}: there is no ZooKeeper; this container is a cluster of its own"
-        )
+        notices.append(f"{', '.join(zookeeper)}: there is no ZooKeeper{ALONE}")
     for name, value in sorted(environment.items()):
         if not name.startswith(PREFIX) or name in _HANDLED or not value.strip():
             continue

@@ -21,13 +21,14 @@ _LINES: Final = (
 
 def ready_lines(broker: Broker) -> str:
     """Return the lines for a broker that accepts clients."""
+    assert broker.cluster is not None
+    cluster = broker.cluster
+    return ready_lines_of(min(cluster.nodes), cluster.config.release.name, broker.clock.now_ms())
+
+
+def ready_lines_of(node_id: int, release: str, now_ms: int) -> str:
+    """Return the lines for a node that accepts clients."""
     from kafkalite import __version__  # noqa: PLC0415 - used once
 
-    assert broker.cluster is not None
-    values = {
-        "node": min(broker.cluster.nodes),
-        "release": broker.cluster.config.release.name,
-        "version": __version__,
-        "now_ms": broker.clock.now_ms(),
-    }
+    values = {"node": node_id, "release": release, "version": __version__, "now_ms": now_ms}
     return "".join(f"{line.format_map(values)}\n" for line in _LINES)

@@ -45,12 +45,18 @@ class Plan(NamedTuple):
     """The names of the topics that the start creates."""
 
     @property
-    def settings(self) -> Settings:
-        """The listeners and configurations of the broker; raises SettingsError."""
+    def values(self) -> dict[str, list[str]]:
+        """The values of the arguments, by the name of the option."""
         values: dict[str, list[str]] = {"listen": [], "advertise": [], "config": []}
         for argument in self.arguments:
             flag, _, value = argument.partition("=")
             values.setdefault(flag.removeprefix("--"), []).append(value)
+        return values
+
+    @property
+    def settings(self) -> Settings:
+        """The listeners and configurations of the broker; raises SettingsError."""
+        values = self.values
         return Settings(
             listen=values["listen"],
             advertise=values["advertise"],
@@ -78,7 +84,11 @@ def plan_from(
         )
     )
     _check_own_addresses(environment, hostname)
-    own = own_arguments(environment, hostname, has_listeners=translation.has_listeners)
+    own = own_arguments(
+        environment,
+        hostname,
+        has_listeners=translation.has_listeners or translation.is_controller_only,
+    )
     names = [text.rpartition(":")[0] for text in option_values(TOPIC, environment)]
     names += [topic.name for topic in translation.topics]
     return Plan(translation, (*_arguments(translation), *own), tuple(names))
@@ -138,9 +148,14 @@ def run(
         return USAGE_STATUS
     for notice in plan.translation.notices:
         print_line(notice)
+    membership = plan.translation.membership
+    if membership is not None:
+        from kafkalite.docker.member_start import run_member  # noqa: PLC0415 - of several containers
+
+        return run_member(plan, membership, hostname, options)
     if plan.translation.is_controller_only:
         return _wait_for_signal()
-    return _serve(plan, options)
+    return serve(plan, options, prepare=topic_creator(plan.translation.topics))
 
 
 def _wait_for_signal() -> int:
@@ -154,7 +169,18 @@ def _wait_for_signal() -> int:
     return 0
 
 
-def _serve(plan: Plan, options: Sequence[str]) -> int:
+def serve(
+    plan: Plan,
+    options: Sequence[str],
+    *,
+    adapt: Callable[[Settings], Settings] | None = None,
+    prepare: Callable[[Broker], None] | None = None,
+    on_ready: Callable[[Broker], None] | None = None,
+) -> int:
+    """Run a broker until a signal stops it; return an exit status if it cannot start.
+
+    `adapt` and `prepare` are those of `run_broker`. `on_ready` is called when clients are accepted.
+    """
     from kafkalite.cli import process  # noqa: PLC0415 - a health check does not need it
     from kafkalite.cli.main import CommandParser  # noqa: PLC0415 - as above
     from kafkalite.cli.serve import add_options, run_broker  # noqa: PLC0415 - as above
@@ -170,10 +196,14 @@ def _serve(plan: Plan, options: Sequence[str]) -> int:
     parser = VariableParser(prog="kafkalite serve", allow_abbrev=False)
     add_options(parser)
     arguments = parser.parse_args([*plan.arguments, *options])
+
+    def report_ready(broker: Broker) -> str:
+        if on_ready is not None:
+            on_ready(broker)
+        return ready_lines(broker)
+
     try:
-        run_broker(
-            arguments, prepare=topic_creator(plan.translation.topics), more_ready_lines=ready_lines
-        )
+        run_broker(arguments, adapt=adapt, prepare=prepare, more_ready_lines=report_ready)
     except process.START_ERRORS as error:
         text = with_variables(str(error), plan.translation.variables)
         print_line(with_own_variables(text, options) + _advice(error, plan.translation.variables))
@@ -192,6 +222,7 @@ def topic_creator(topics: Sequence[TopicToCreate]) -> Callable[[Broker], None]:
             NewTopic(
                 name=topic.name,
                 partitions=topic.partitions,
+                replication_factor=topic.replicas,
                 configs={} if topic.policy is None else {"cleanup.policy": topic.policy},
             )
             for topic in topics

@@ -25,12 +25,13 @@ class TopicToCreate(NamedTuple):
     partitions: int = 1
     policy: str | None = None
     """Its `cleanup.policy`; None for that of the broker."""
+    replicas: int = 1
 
 
-def topics_to_create(environment: Mapping[str, str], nodes: int) -> list[TopicToCreate]:
+def topics_to_create(environment: Mapping[str, str], nodes: int | None) -> list[TopicToCreate]:
     """Return the topics of KAFKA_CREATE_TOPICS; raises VariableError if it is invalid.
 
-    `nodes` is the number of nodes, which limits the number of replicas.
+    `nodes` is the number of nodes, which limits the number of replicas; None if it is unknown.
     """
     text = environment.get(VARIABLE, "").strip()
     separator = environment.get(_SEPARATOR, "").strip() or _DEFAULT_SEPARATOR
@@ -41,13 +42,13 @@ def topics_to_create(environment: Mapping[str, str], nodes: int) -> list[TopicTo
     return [_topic(item.strip(), nodes) for item in items if item.strip()]
 
 
-def _topic(text: str, nodes: int) -> TopicToCreate:
+def _topic(text: str, nodes: int | None) -> TopicToCreate:
     parts = [part.strip() for part in text.split(":")]
     if not parts[_NAME] or len(parts) > _POLICY + 1:
         raise VariableError(f"{VARIABLE}: {text!r} is not a topic; valid is {_FORM}")
     partitions = _number(text, parts[_PARTITIONS:_REPLICAS], "partitions")
     replicas = _number(text, parts[_REPLICAS:_POLICY], "replicas")
-    if replicas > nodes:
+    if nodes is not None and replicas > nodes:
         raise VariableError(
             f"{VARIABLE}: {text!r} has {replicas} replicas, but this container is the whole "
             f"cluster, with {nodes} node{'s' * (nodes > 1)}: set KAFKALITE_BROKERS={replicas}"
@@ -58,7 +59,7 @@ def _topic(text: str, nodes: int) -> TopicToCreate:
             f"{VARIABLE}: {text!r} has the cleanup policy {policy!r}, which is not "
             "delete or compact"
         )
-    return TopicToCreate(parts[_NAME], partitions, policy or None)
+    return TopicToCreate(parts[_NAME], partitions, policy or None, replicas)
 
 
 def _number(text: str, parts: list[str], what: str) -> int:

@@ -14,7 +14,8 @@ from kafkalite.docker.credentials import (
     with_secret_files,
 )
 from kafkalite.docker.listeners import LISTENERS, complete_listeners, security_protocols
-from kafkalite.docker.properties import Properties, VariableError, read_properties
+from kafkalite.docker.membership import BROKERS, Membership, membership_of, roles_of
+from kafkalite.docker.properties import ALONE, Properties, VariableError, read_properties
 from kafkalite.docker.topics import TopicToCreate, topics_to_create
 from kafkalite.docker.variables import (
     AUTHORIZER,
@@ -27,7 +28,6 @@ from kafkalite.protocol.uuids import is_cluster_id
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-_BROKERS: Final = "KAFKALITE_BROKERS"
 _LISTEN: Final = "KAFKALITE_LISTEN"
 _CLUSTER_ID_VARIABLES: Final = ("CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID", "KAFKA_CLUSTER_ID")
 _LEVELS: Final = {
@@ -41,7 +41,6 @@ _LEVELS: Final = {
 }
 """Level of Log4j → the value of `--log-level`."""
 _LEVEL_VARIABLE: Final = "KAFKA_LOG4J_ROOT_LOGLEVEL"
-_QUORUM_PROPERTIES: Final = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 _AUTHORIZER_KEY: Final = "authorizer.class.name"
 
 
@@ -77,6 +76,8 @@ class Translation(NamedTuple):
     notices: tuple[str, ...] = ()
     is_controller_only: bool = False
     """Whether the node of the environment is no broker, so that no client connects to it."""
+    membership: Membership | None = None
+    """The cluster of several containers to which this one belongs; None if it is a cluster."""
 
     @property
     def has_listeners(self) -> bool:
@@ -89,10 +90,12 @@ def translate(container: Container) -> Translation:
     environment = with_secret_files(container.environment, container.read_text)
     nodes = _node_count(environment)
     properties = read_properties(environment, container.mounted)
-    if _is_controller_only(properties):
-        return Translation({}, {}, notices=properties.notices, is_controller_only=True)
     _set_node_id(properties)
-    _check_size(properties, nodes, has_size=_BROKERS in environment)
+    membership = membership_of(properties, environment, container.hostname)
+    if roles_of(properties) == {"controller"}:
+        return _controller(properties, environment, container, membership)
+    if membership is None:
+        _check_size(properties, nodes)
     _replace_authorizer(properties)
     complete_listeners(properties, environment, container.hostname)
     if properties.values.get(LISTENERS) and environment.get(_LISTEN, "").strip():
@@ -107,26 +110,45 @@ def translate(container: Container) -> Translation:
         properties.values,
         properties.variables,
         tuple(_distinct((*users, *formatted))),
-        tuple(topics_to_create(environment, nodes)),
+        tuple(topics_to_create(environment, nodes if membership is None else None)),
         cluster_id,
         _data_directory(properties, container),
         _log_level(environment),
-        (*properties.notices, *notices, *user_notices),
+        (*_notices(properties, membership), *notices, *user_notices),
+        membership=membership,
     )
 
 
+def _controller(
+    properties: Properties,
+    environment: Mapping[str, str],
+    container: Container,
+    membership: Membership | None,
+) -> Translation:
+    """Return the start of a container with a controller, but without a broker."""
+    cluster_id, notices = _cluster_id(environment)
+    return Translation(
+        {},
+        {},
+        cluster_id=cluster_id,
+        data_directory=None if membership is None else _data_directory(properties, container),
+        log_level=_log_level(environment),
+        notices=(*_notices(properties, membership), *notices),
+        is_controller_only=True,
+        membership=membership,
+    )
+
+
+def _notices(properties: Properties, membership: Membership | None) -> Sequence[str]:
+    """Return the notices; one says that a container is a cluster of its own if it is one."""
+    if membership is None:
+        return properties.notices
+    return [text.replace(ALONE, "") for text in properties.notices]
+
+
 def _node_count(environment: Mapping[str, str]) -> int:
-    text = environment.get(_BROKERS, "").strip()
+    text = environment.get(BROKERS, "").strip()
     return int(text) if text.isascii() and text.isdigit() else 1
-
-
-def _roles(properties: Properties) -> set[str]:
-    text = properties.values.get("process.roles", "")
-    return {role.strip() for role in text.split(",") if role.strip()}
-
-
-def _is_controller_only(properties: Properties) -> bool:
-    return _roles(properties) == {"controller"}
 
 
 def _set_node_id(properties: Properties) -> None:
@@ -146,27 +168,14 @@ def _set_node_id(properties: Properties) -> None:
         properties.variables.setdefault("node.id", properties.variable_of("broker.id"))
 
 
-def _check_size(properties: Properties, nodes: int, *, has_size: bool) -> None:
-    """Refuse an environment of a cluster with more nodes than this container has.
-
-    Each of its containers would be a cluster of its own, and clients of one would not find the
-    records of another.
-    """
-    advice = (
-        "this container is the whole cluster: remove the other brokers, and set "
-        f"{_BROKERS} to their number"
-    )
-    for key in _QUORUM_PROPERTIES:
-        count = sum(1 for node in properties.values.get(key, "").split(",") if node.strip())
-        if count > 1 and "controller" in _roles(properties) and not has_size:
-            raise VariableError(f"{properties.variable_of(key)} has {count} nodes, but {advice}")
+def _check_size(properties: Properties, nodes: int) -> None:
+    """Refuse more replicas than this container has nodes, if it is the whole cluster."""
     for key in REPLICATION_PROPERTIES:
         value = properties.values.get(key, "").strip()
         if value.isascii() and value.isdigit() and int(value) > nodes:
             raise VariableError(
-                f"{properties.variable_of(key)}={value} needs {value} nodes, but there "
-                f"{'is' if nodes == 1 else 'are'} {nodes}: set it to {nodes}, or if other services "
-                f"are brokers of the same cluster, {advice}"
+                f"{properties.variable_of(key)}={value} needs {value} nodes, but there are "
+                f"{nodes}: set it to {nodes}, or set {BROKERS} to the number of nodes"
             )
 
 

@@ -15,7 +15,7 @@ from kafkalite.metadata.features import (
     FIRST_WITH_DIRECTORIES,
     METADATA_VERSION,
 )
-from kafkalite.metadata.image import AddedNode, BrokerImage, RegisteredListener
+from kafkalite.metadata.image import RELAYED, AddedNode, BrokerImage, RegisteredListener
 from kafkalite.protocol._generated.records.broker_registration_change import (
     BrokerRegistrationChangeRecord,
 )
@@ -289,6 +289,6 @@ def _added_node(record: RegisterBrokerRecord) -> AddedNode | None:
                 port_offset=end_point.port_offset,
             )
             for end_point in record.end_points
-            if end_point.port_offset >= 0
+            if end_point.port_offset >= 0 or end_point.port_offset == RELAYED
         ),
     )

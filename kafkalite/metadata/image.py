@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,6 +89,10 @@ class TopicImage(NamedTuple):
         return self.name in INTERNAL_TOPICS
 
 
+RELAYED: Final = -2
+"""The port offset of a listener whose clients connect to another process, which relays them."""
+
+
 class RegisteredListener(NamedTuple):
     """The address of a node for clients of one listener, as in its registration."""
 
@@ -98,7 +102,8 @@ class RegisteredListener(NamedTuple):
     security_protocol: int
     """Kafka's number of the security protocol."""
     port_offset: int
-    """Distance of the port from the port that the listener has at the first node."""
+    """Distance of the port from the port that the listener has at the first node; RELAYED if
+    another process listens."""
 
 
 class AddedNode(NamedTuple):
@@ -107,6 +112,11 @@ class AddedNode(NamedTuple):
     settings: Mapping[str, str]
     """Values of NODE_KEYS."""
     listeners: tuple[RegisteredListener, ...] = ()
+
+    @property
+    def is_relayed(self) -> bool:
+        """Whether the clients of the node connect to another process."""
+        return any(each.port_offset == RELAYED for each in self.listeners)
 
     def port_offset(self, listener: str) -> int | None:
         """Return the port offset of a listener, None if it is unknown."""

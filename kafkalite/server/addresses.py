@@ -78,6 +78,8 @@ class ListenerSpec(NamedTuple):
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     is_for_controllers: bool = False
     """Whether clients of this listener are served by the controller, not by a broker."""
+    is_relayed: bool = False
+    """Whether another process listens on the address, and passes the bytes of its clients on."""
 
     @property
     def has_misleading_name(self) -> bool:

@@ -125,7 +125,7 @@ class ClusterAssembly:
             {**settings.config, **generated},
             as_version=settings.as_version,
             defaults=settings.defaults,
-            node_count=settings.brokers,
+            node_count=settings.node_count,
         )
         for node_id, text in settings.node_config.items():
             config.configure_node(node_id, text)

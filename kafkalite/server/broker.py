@@ -75,8 +75,9 @@ class Broker:
         """Serve with `settings`; clients may authenticate with the tokens of `identity`."""
         self._settings = settings
         self.identity = identity
-        self._log = Log() if log is None else log
-        self._reports = Reports(self._log)
+        self.log = Log() if log is None else log
+        """The log of all parts of the broker."""
+        self._reports = Reports(self.log)
         self.clock: Clock = AdjustableClock() if clock is None else clock
         """The clock of all parts of the broker."""
         self._entropy: Entropy = _entropy_of(settings.seed) if entropy is None else entropy
@@ -110,9 +111,7 @@ class Broker:
             cluster, nodes = self._open(loop)
             await nodes.accept_clients()
             executor = self._executor = self._executor or ThreadExecutor(loop)
-            self._maintenance = Maintenance(
-                cluster, cluster.config, self.clock, self._log, executor
-            )
+            self._maintenance = Maintenance(cluster, cluster.config, self.clock, self.log, executor)
             self._maintenance.start()
             if isinstance(self.clock, AdjustableClock):
                 self.skip_time(self.clock.skip_rate)
@@ -134,8 +133,8 @@ class Broker:
         assembly = self._assembly = ClusterAssembly(
             self._settings, environment, reports, self._resources
         )
-        assembly.config.log_levels.set_initial_level(self._log.level.kafka_name)
-        nodes = self._nodes = NodeServers(assembly, self.clock, self._log)
+        assembly.config.log_levels.set_initial_level(self.log.level.kafka_name)
+        nodes = self._nodes = NodeServers(assembly, self.clock, self.log)
         if self._recorder is not None:
             nodes.start_recording(self._recorder)
         nodes.bind()
@@ -240,12 +239,12 @@ class Broker:
             self.subscribe(skipping.observe)
 
     def _set_log_level(self, kafka_name: str) -> None:
-        self._log.level = Level.of_kafka(kafka_name)
+        self.log.level = Level.of_kafka(kafka_name)
         self._log_exchanges()
 
     def _log_exchanges(self) -> None:
         """Log requests at level debug only: observers cost time."""
-        change = self.subscribe if self._log.level <= Level.DEBUG else self.unsubscribe
+        change = self.subscribe if self.log.level <= Level.DEBUG else self.unsubscribe
         change(self._reports.exchange)
 
     @property

@@ -60,7 +60,8 @@ class ListenerContext(NamedTuple):
 class Listener:
     """The sockets of one listener of one node: bound when created, accepting when started.
 
-    A stopped listener can be bound to its port again by `bind_again`.
+    A stopped listener can be bound to its port again by `bind_again`. A relayed listener has no
+    sockets: its clients are connected by `new_protocol`.
     """
 
     __slots__ = (
@@ -69,7 +70,9 @@ class Listener:
         "advertised_address",
         "bound_address",
         "is_for_controllers",
+        "is_relayed",
         "name",
+        "new_protocol",
         "node_index",
         "port",
         "protocol",
@@ -82,9 +85,13 @@ class Listener:
         self.is_for_controllers = spec.is_for_controllers
         self.node_index = node_index
         """The distance of the port from the port of the first node."""
-        self._sockets = bind(spec.listen_address.with_port_offset(node_index))
+        self.is_relayed = spec.is_relayed
+        address = spec.listen_address.with_port_offset(node_index)
+        self._sockets = [] if spec.is_relayed else bind(address)
         self._servers: list[asyncio.Server] = []
-        self.port: int = self._sockets[0].getsockname()[1]
+        self.new_protocol: Callable[[], asyncio.BufferedProtocol] | None = None
+        """Returns the protocol of the connection of a client; None while none is accepted."""
+        self.port: int = self._sockets[0].getsockname()[1] if self._sockets else address.port
         self.bound_address = Address(spec.listen_address.host, self.port)
         self.advertised_address = spec.advertised_address(self.port, node_index)
 
@@ -96,6 +103,7 @@ class Listener:
 
         if context.tls_server is not None:
             new_protocol = _tls_protocol_factory(context, context.tls_server)
+        self.new_protocol = new_protocol
         while self._sockets:
             bound_socket = self._sockets.pop()
             server = await loop.create_server(new_protocol, sock=bound_socket, backlog=BACKLOG)
@@ -103,10 +111,12 @@ class Listener:
 
     def bind_again(self) -> None:
         """Bind the port of a stopped listener; raises AddressError if it was taken meanwhile."""
-        self._sockets = bind(self.bound_address)
+        if not self.is_relayed:
+            self._sockets = bind(self.bound_address)
 
     def stop(self) -> None:
         """Accept no further clients; connected ones remain."""
+        self.new_protocol = None
         for server in self._servers:
             server.close()
         for bound_socket in self._sockets:

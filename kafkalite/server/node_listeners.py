@@ -6,15 +6,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.security_protocols import SecurityProtocol
-from kafkalite.metadata.image import RegisteredListener
-from kafkalite.server.addresses import Address, AddressError
+from kafkalite.metadata.image import RELAYED, RegisteredListener
+from kafkalite.server.addresses import Address, AddressError, ListenerSpec
 from kafkalite.server.listener import Listener, PortTakenError, bind_listener
 
 if TYPE_CHECKING:
     from collections.abc import ItemsView, Mapping, Sequence
 
     from kafkalite.metadata.image import AddedNode
-    from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.logging import Log
 
 _MAX_PORT_DISTANCE = 1_000
@@ -88,17 +87,26 @@ class NodeListeners:
         to_bind = {
             node_id: added
             for node_id, added in nodes.items()
-            if added is not None and not self._has_ports(node_id, added)
+            if added is not None and not added.is_relayed and not self._has_ports(node_id, added)
         }
         for node_id in to_bind:
             self.release(node_id)
         self._bind_added(to_bind)
+        for node_id, added in nodes.items():
+            if added is not None and added.is_relayed:
+                self.add_relayed(node_id, _relayed_specs(added))
         return has_changed
 
     def add(self, node_id: int) -> Sequence[Listener]:
         """Return bound listeners of a new node; raises AddressError if no port is free."""
         self._bind_added({node_id: None})
         return self._by_node[node_id]
+
+    def add_relayed(self, node_id: int, specs: Sequence[ListenerSpec]) -> Sequence[Listener]:
+        """Return the relayed listeners of a node, in place of those that it had before."""
+        self.release(node_id)
+        listeners = self._by_node[node_id] = [Listener(spec, 0) for spec in specs]
+        return listeners
 
     def release(self, node_id: int) -> None:
         """Release the ports of a node; does nothing for an unknown one."""
@@ -170,7 +178,9 @@ class NodeListeners:
     def _is_reserved(self, address: Address) -> bool:
         """Return whether a node listens there when it runs; a stopped node's port is free now."""
         return any(
-            listener.port == address.port and listener.bound_address.overlaps(address)
+            not listener.is_relayed
+            and listener.port == address.port
+            and listener.bound_address.overlaps(address)
             for listeners in self._by_node.values()
             for listener in listeners
         )
@@ -184,8 +194,23 @@ def registered_listeners(listeners: Sequence[Listener]) -> tuple[RegisteredListe
             host=listener.advertised_address.host,
             port=listener.advertised_address.port,
             security_protocol=_PROTOCOL_NUMBERS[listener.protocol],
-            port_offset=listener.node_index,
+            port_offset=RELAYED if listener.is_relayed else listener.node_index,
         )
         for listener in listeners
         if not listener.is_for_controllers
     )
+
+
+def _relayed_specs(added: AddedNode) -> list[ListenerSpec]:
+    """Return the listeners of a node whose clients connected to another process before."""
+    protocols = {number: protocol for protocol, number in _PROTOCOL_NUMBERS.items()}
+    return [
+        ListenerSpec(
+            each.name,
+            Address(each.host, each.port),
+            Address(each.host, each.port),
+            protocols[each.security_protocol],
+            is_relayed=True,
+        )
+        for each in added.listeners
+    ]

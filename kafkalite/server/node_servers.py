@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.cluster.node import NodeState
+from kafkalite.cluster.node_control import NodeError
 from kafkalite.gateway.error_messages import printable
 from kafkalite.metadata.image import AddedNode
 from kafkalite.server.addresses import Address
@@ -21,13 +22,14 @@ from kafkalite.wire.frames import SHARED_BUFFER_BYTES, ReceiveBuffers
 from kafkalite.wire.session import SessionSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kafkalite.capture.recording.recorder import Recorder
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.cluster.node import Endpoint, Node
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.ports.clock import Clock
+    from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.assembly import ClusterAssembly
     from kafkalite.server.gateways import Gateways
     from kafkalite.server.links import Links
@@ -399,18 +401,82 @@ class NodeServers:
             new_id = cluster.node_control.check_new(node_id)
             listeners = self._listeners.add(new_id)
             added = AddedNode(dict(settings or {}), registered_listeners(listeners))
-            try:
-                cluster.node_control.add(
-                    new_id, added, lambda node: self._add_servers(node, listeners)
-                )
-            finally:
-                if new_id not in cluster.nodes:
-                    self._forget(new_id)
-                else:
-                    for server in self._of(new_id):
-                        await self._serve(server)
-                    self._log.info("added a node", node=new_id)
+            await self._add(new_id, added, listeners)
         return new_id
+
+    async def _add(self, node_id: int, added: AddedNode, listeners: Sequence[Listener]) -> None:
+        """Add a node with these listeners; see `add`."""
+        cluster = self._cluster
+        try:
+            cluster.node_control.add(
+                node_id, added, lambda node: self._add_servers(node, listeners)
+            )
+        finally:
+            if node_id not in cluster.nodes:
+                self._forget(node_id)
+            else:
+                for server in self._of(node_id):
+                    await self._serve(server)
+                self._log.info("added a node", node=node_id)
+
+    async def join(
+        self, node_id: int, settings: Mapping[str, str], specs: Sequence[ListenerSpec]
+    ) -> None:
+        """Start a node whose clients connect to another process; add it if it is unknown.
+
+        A node that is stopped gets these `settings` and listeners in place of its earlier ones.
+        Raises NodeError for a node that is not stopped, for an invalid id, and for listeners that
+        the cluster does not have, ConfigError for invalid `settings`, and KafkaError if the disk
+        refuses the change.
+        """
+        self._check_relayed(specs)
+        cluster = self._cluster
+        async with self._changes:
+            node = cluster.nodes.get(node_id)
+            if node is None:
+                cluster.node_control.check_new(node_id)
+            elif node.state is not NodeState.STOPPED:
+                raise NodeError(f"node {node_id} is {node.state.value} already")
+            elif node.added is not None:
+                self._assembly.config.configure_node(node_id, settings)
+            listeners = self._listeners.add_relayed(node_id, specs)
+            added = AddedNode(dict(settings), registered_listeners(listeners))
+            if node is None:
+                await self._add(node_id, added, listeners)
+                return
+            self._forget_servers(node_id)
+            self._add_servers(node, listeners)
+            node.added = None if node.added is None else added
+        await self.start(node_id)
+
+    def _check_relayed(self, specs: Sequence[ListenerSpec]) -> None:
+        """Raise NodeError for a listener that is not one of the cluster."""
+        known = {each.name: each.protocol for each in self._assembly.listeners}
+        for spec in specs:
+            if spec.name not in known:
+                raise NodeError(
+                    f"the cluster has no listener {spec.name}: its listeners are {', '.join(known)}"
+                )
+            if spec.protocol is not known[spec.name]:
+                raise NodeError(
+                    f"the listener {spec.name} of the cluster has the security protocol "
+                    f"{known[spec.name].value}, not {spec.protocol.value}"
+                )
+
+    def is_relayed(self, node_id: int) -> bool:
+        """Return whether the clients of a node connect to another process."""
+        listeners = chain.from_iterable(each.listeners for each in self._of(node_id))
+        return any(listener.is_relayed for listener in listeners)
+
+    def protocol_factory(
+        self, node_id: int, listener: str
+    ) -> Callable[[], asyncio.BufferedProtocol] | None:
+        """Return the function that creates the protocol of a client of a listener.
+
+        Returns None while the node does not accept clients, and for an unknown listener.
+        """
+        listeners = chain.from_iterable(each.listeners for each in self._of(node_id))
+        return next((each.new_protocol for each in listeners if each.name == listener), None)
 
     async def remove(self, node_id: int) -> None:
         """Remove a node without replicas; a running one is shut down before.
@@ -433,6 +499,10 @@ class NodeServers:
         """Release everything that belongs to a removed node."""
         self._listeners.release(node_id)
         self._gateways.forget_node(node_id)
+        self._forget_servers(node_id)
+
+    def _forget_servers(self, node_id: int) -> None:
+        """Remove the servers and the addresses of a node that has no clients."""
         self._servers = [server for server in self._servers if server.node.id != node_id]
         for name, endpoints in self._endpoints.items():
             self._endpoints[name] = [each for each in endpoints if each.node_id != node_id]

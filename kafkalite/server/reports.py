@@ -152,7 +152,7 @@ class Reports:
 
     def _missing_nodes(self, assembly: ClusterAssembly, image: MetadataImage) -> None:
         """Warn about internal topics that cannot be created: clients only wait and retry."""
-        nodes = assembly.settings.brokers
+        nodes = assembly.settings.node_count
         for topic, key in _REPLICATION_FACTOR_KEYS.items():
             factor = assembly.config.int(key)
             if factor > nodes and topic not in image.topics:

@@ -60,6 +60,8 @@ class Settings(NamedTuple):
     `request_log` is the number of requests that are logged from the start; None: none are logged
     until they are asked for.
     `seed` defines all random values; None: they are different in each run.
+    `expected_brokers` is the number of nodes that the cluster will have, with those that join it
+    later. `is_relayed` says whether another process listens for the clients of the nodes.
     """
 
     listen: Sequence[str] = ()
@@ -77,6 +79,8 @@ class Settings(NamedTuple):
     cluster_id: str | None = None
     request_log: int | None = None
     seed: int | None = None
+    expected_brokers: int = 1
+    is_relayed: bool = False
 
     @property
     def node_ids(self) -> range:
@@ -87,6 +91,11 @@ class Settings(NamedTuple):
         if self.brokers < 1:
             raise SettingsError(f"a cluster needs at least one broker, not {self.brokers}")
         return range(int(text), int(text) + self.brokers)
+
+    @property
+    def node_count(self) -> int:
+        """The number of nodes, with those that join later."""
+        return max(self.brokers, self.expected_brokers)
 
     def check_node_config(self) -> None:
         """Raise SettingsError if `node_config` has a node that the cluster does not have."""
@@ -115,6 +124,8 @@ class Settings(NamedTuple):
         listen = self.listen or self._client_listeners("listeners")
         advertise = self.advertise or self._client_listeners("advertised.listeners")
         specs = parse_listeners(listen, advertise)
+        if self.is_relayed:
+            specs = tuple(spec._replace(is_relayed=True) for spec in specs)
         if self.controller_listen is not None:
             specs = (*specs, self._controller_listener(self.controller_listen, specs))
         check_ports(specs, self.brokers)

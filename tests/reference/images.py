@@ -60,13 +60,17 @@ The container does not start, and prints one line with the variable and valid va
 - a file with a password, a key store or login modules cannot be read, or the file with login
   modules has no section `KafkaServer`;
 - the user of the container cannot write the data directory;
-- `KAFKA_CONTROLLER_QUORUM_VOTERS` or `KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS` has several
-  nodes, or a property in the list below has more replicas than there are nodes: each container is
-  a cluster of its own, so its clients would not find the records of the others. Remove the other
-  brokers, and set `KAFKALITE_BROKERS` to their number.
+- a property in the list below has more replicas than there are nodes, and nothing says that other
+  containers have them: set `KAFKALITE_PRIMARY` if they do, or `KAFKALITE_BROKERS` to the number of
+  nodes of this container;
+- a broker of ZooKeeper has an id from 2 to 9, and neither `KAFKALITE_PRIMARY` nor
+  `KAFKALITE_BROKERS`: each of several containers would be a cluster of its own;
+- `KAFKA_CONTROLLER_QUORUM_VOTERS` has several nodes, and other containers cannot connect to the
+  host of the first one, such as `localhost`.
 
-A container with `KAFKA_PROCESS_ROLES=controller` waits until it is stopped: brokers need no
-controller in another container."""
+[Several containers](../how-to/compose.md#several-containers) describes clusters of several
+containers. A container with `KAFKA_PROCESS_ROLES=controller` that belongs to none waits until it is
+stopped."""
 
 _FILES = """\
 Properties in the first of these files that exists have the effect of variables; variables take

@@ -240,6 +240,8 @@ Client {{ {_PLAIN_MODULE} username="z" password="z"; }};
             "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
             "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": f"CONTROLLER:PLAINTEXT,{_TWO_PROTOCOLS}",
             "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@controller:9093",
+            # Without it, the container joins the cluster of its controller.
+            "KAFKALITE_BROKERS": "1",
         },
         _TWO_SIDES,
     ),

@@ -47,4 +47,4 @@ def test_invalid_topic_is_refused(text: str, error: str) -> None:
 
 
 def test_replicas_may_be_as_many_as_nodes() -> None:
-    assert created("a:1:3", nodes=3) == [TopicToCreate("a", 1)]
+    assert created("a:1:3", nodes=3) == [TopicToCreate("a", 1, replicas=3)]

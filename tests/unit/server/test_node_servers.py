@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.cluster.node import NodeState
-from kafkalite.cluster.node_control import UnknownNodeError
+from kafkalite.cluster.node_control import NodeError, UnknownNodeError
 from kafkalite.config.definitions import ConfigError
+from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.metadata.image import RegisteredListener
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
@@ -21,7 +22,7 @@ from kafkalite.protocol._generated.messages.describe_configs import DescribeConf
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.server.addresses import AddressError
+from kafkalite.server.addresses import Address, AddressError, ListenerSpec
 from kafkalite.server.broker import Broker
 from kafkalite.server.broker_directory import BrokerDirectoryError
 from kafkalite.server.logging import Level, Log
@@ -465,4 +466,67 @@ async def test_an_isolated_node_is_removed() -> None:
     broker.nodes.isolate(2)
     await broker.nodes.remove(2)
     assert list(broker.cluster.nodes) == [1]
+    await broker.stop(grace_s=0.1)
+
+
+def relayed(port: int, name: str = "PLAINTEXT") -> list[ListenerSpec]:
+    return [ListenerSpec(name, Address("kafka", port), is_relayed=True)]
+
+
+async def test_node_with_relayed_listeners_is_added_and_started_again(broker: Broker) -> None:
+    nodes = broker.nodes
+    await nodes.join(7, {"broker.rack": "b"}, relayed(1))
+    assert nodes.is_relayed(7)
+    assert not nodes.is_relayed(1)
+    assert nodes.bootstrap_by_listener()["PLAINTEXT"].endswith(",kafka:1")
+    assert nodes.protocol_factory(7, "PLAINTEXT") is not None
+    assert nodes.protocol_factory(7, "OTHER") is None
+    with pytest.raises(NodeError, match="node 7 is running already"):
+        await nodes.join(7, {}, relayed(1))
+    await nodes.stop(7)
+    assert nodes.protocol_factory(7, "PLAINTEXT") is None
+    await nodes.start(7)
+    assert nodes.protocol_factory(7, "PLAINTEXT") is not None
+    await nodes.stop(7)
+    await nodes.join(7, {}, relayed(2))
+    assert nodes.bootstrap_by_listener()["PLAINTEXT"].endswith(",kafka:2")
+    await nodes.stop(7)
+    await nodes.remove(7)
+    assert "kafka" not in nodes.bootstrap_by_listener()["PLAINTEXT"]
+
+
+async def test_relayed_listeners_are_those_of_the_cluster(broker: Broker) -> None:
+    with pytest.raises(NodeError, match="the cluster has no listener OTHER: its listeners are"):
+        await broker.nodes.join(7, {}, relayed(1, "OTHER"))
+    specs = [relayed(1)[0]._replace(protocol=SecurityProtocol.SSL)]
+    with pytest.raises(NodeError, match="has the security protocol PLAINTEXT, not SSL"):
+        await broker.nodes.join(7, {}, specs)
+    with pytest.raises(NodeError, match="a node id is a number"):
+        await broker.nodes.join(-1, {}, relayed(1))
+
+
+async def test_later_start_has_the_relayed_listeners(tmp_path: Path) -> None:
+    settings = Settings(listen=ANY_PORT, data_directory=str(tmp_path))
+    broker = Broker(settings)
+    await broker.start()
+    await broker.nodes.join(7, {}, relayed(1))
+    await broker.stop(grace_s=0.1)
+    broker = Broker(settings)
+    await broker.start()
+    assert broker.nodes.is_relayed(7)
+    assert broker.bootstrap_servers.endswith(",kafka:1")
+    await broker.nodes.stop(7)
+    await broker.nodes.join(7, {}, relayed(2))
+    assert broker.bootstrap_servers.endswith(",kafka:2")
+    await broker.stop(grace_s=0.1)
+
+
+async def test_nodes_of_settings_may_be_relayed() -> None:
+    broker = Broker(Settings(listen=("kafka:1",), is_relayed=True))
+    await broker.start()
+    assert broker.nodes.is_relayed(1)
+    assert broker.bootstrap_servers == "kafka:1"
+    await broker.nodes.stop(1)
+    await broker.nodes.join(1, {}, relayed(2))
+    assert broker.bootstrap_servers == "kafka:2"
     await broker.stop(grace_s=0.1)

@@ -1,0 +1,543 @@
+"""The primary of a cluster of several containers: the nodes of the others, and their clients.
+
+The process of the primary runs all nodes. Another container joins by a connection to a port of the
+primary, and introduces each client that connects to it by another one. The end of the first
+connection stops the node, its silence isolates it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from kafkalite import __version__
+from kafkalite.cluster.node_control import NodeError
+from kafkalite.config.broker import NODE_KEYS
+from kafkalite.config.definitions import ConfigError
+from kafkalite.config.typed_json import JsonError
+from kafkalite.docker.cluster_messages import (
+    MAX_LINE_BYTES,
+    MAX_SILENCE_S,
+    SIGN_INTERVAL_S,
+    Admission,
+    Application,
+    Challenge,
+    FirstLine,
+    Refusal,
+    RequestedTopic,
+    Sign,
+    is_proof,
+    line_of,
+    read_line,
+)
+from kafkalite.docker.membership import SECRET
+from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
+from kafkalite.ports.entropy import SystemEntropy
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.server.addresses import AddressError
+from kafkalite.server.relayed_transport import RelayedTransport
+from kafkalite.server.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
+
+    from kafkalite.docker.cluster_messages import Greeting, Introduction, Registration
+    from kafkalite.docker.membership import Membership
+    from kafkalite.server.addresses import ListenerSpec
+    from kafkalite.server.broker import Broker
+    from kafkalite.server.logging import Log
+
+_BUFFER_BYTES: Final = 64 * 1024
+_ANSWER_ITERATIONS: Final = 3
+_FIRST_LINE_TIMEOUT_S: Final = 10.0
+_OF_CONTAINER: Final = frozenset(
+    (
+        "advertised.listeners", "broker.id", "controller.quorum.bootstrap.servers",
+        "controller.quorum.voters", "listeners", "log.dir", "log.dirs", "node.id", "process.roles",
+        *NODE_KEYS,
+    )
+)  # fmt: skip
+"""Settings that each container of a cluster may have of its own."""
+
+
+class RefusedError(Exception):
+    """An application that is refused; the text is the reason, one sentence."""
+
+    def __init__(self, reason: str, *, is_temporary: bool = False) -> None:
+        super().__init__(reason)
+        self.is_temporary = is_temporary
+
+
+class Owner(Protocol):
+    """What a gate needs of the primary."""
+
+    async def join(self, registration: Registration, gate: Gate) -> Admission:
+        """Let a container join; raises RefusedError."""
+
+    def sign(self, member: Member, sign: Sign) -> None:
+        """Note a sign of life of a container."""
+
+    def lost(self, member: Member) -> None:
+        """Stop the node of a container whose connection has ended."""
+
+    def protocol_for(
+        self, introduction: Introduction
+    ) -> Callable[[], asyncio.BufferedProtocol] | None:
+        """Return the function that creates the protocol of a client; None if it is refused."""
+
+    def report_refusal(self, peer: str, reason: str) -> None:
+        """Log that a container is refused."""
+
+
+class Member:
+    """A container that has joined."""
+
+    def __init__(self, registration: Registration, gate: Gate, sign_s: float) -> None:
+        self.registration = registration
+        self.gate = gate
+        self.token = SystemEntropy().uuid().hex()
+        self.sign_s = sign_s
+        """When the last sign arrived, by the time of the event loop."""
+        self.is_isolated = False
+
+    @property
+    def node_id(self) -> int:
+        """The id of its node."""
+        return self.registration.node_id
+
+
+class Primary:
+    """The containers that have joined the cluster of a broker."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        broker: Broker,
+        log: Log,
+        topics: Iterable[RequestedTopic] = (),
+    ) -> None:
+        """`topics` are created when the cluster has enough nodes for them."""
+        self._membership = membership
+        self._broker = broker
+        self._log = log
+        self._topics = list(topics)
+        self._members: dict[int, Member] = {}
+        self._tokens: dict[str, Member] = {}
+        self._changes = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._checked_s = 0.0
+        self._servers: list[asyncio.Server] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def stop_absent_nodes(self) -> None:
+        """Stop the nodes whose containers have not joined yet."""
+        cluster = self._broker.cluster
+        assert cluster is not None
+        for node in cluster.nodes.values():
+            if self._broker.nodes.is_relayed(node.id):
+                cluster.node_control.stop(node.id)
+
+    def start(self, bound: Sequence[socket.socket]) -> None:
+        """Accept other containers from the next iteration of the event loop on."""
+        self._run(self._start(bound))
+
+    async def _start(self, bound: Sequence[socket.socket]) -> None:
+        loop = asyncio.get_running_loop()
+        for each in bound:
+            server = await loop.create_server(
+                lambda: Gate(self, self._membership.secret), sock=each
+            )
+            self._servers.append(server)
+        self._check_members()
+        self._create_topics()
+
+    def close(self) -> None:
+        """End all memberships: the cluster ends."""
+        for server in self._servers:
+            server.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._tokens.clear()
+        for member in self._members.values():
+            member.gate.close()
+        self._members.clear()
+
+    # Membership
+
+    async def join(self, registration: Registration, gate: Gate) -> Admission:
+        """Let a container join; raises RefusedError."""
+        async with self._changes:
+            self._check(registration)
+            other = self._members.get(registration.node_id)
+            if other is not None:
+                if not other.is_isolated:
+                    raise RefusedError(
+                        f"node {registration.node_id} is taken by {other.registration.host}"
+                    )
+                await self._stop(other)
+            without_effect: tuple[str, ...] = ()
+            if registration.is_broker:
+                without_effect = await self._start_node(registration)
+            member = Member(registration, gate, asyncio.get_running_loop().time())
+            self._members[member.node_id] = self._tokens[member.token] = member
+            gate.member = member
+            if gate.is_lost:
+                await self._stop(member)
+        self._log.info("container joined", host=registration.host, node=registration.node_id)
+        self._topics += registration.topics
+        self._create_topics()
+        broker = self._broker
+        assert broker.cluster is not None
+        return Admission(
+            broker.cluster_id, broker.cluster.config.release.name, member.token, without_effect
+        )
+
+    def _check(self, registration: Registration) -> None:
+        broker, node_id = self._broker, registration.node_id
+        if broker.cluster is None:
+            raise RefusedError("the cluster stops", is_temporary=True)
+        check_cluster_id(registration, broker.cluster_id, self._membership)
+        is_own = node_id in broker.cluster.nodes and not broker.nodes.is_relayed(node_id)
+        if is_own or (not registration.is_broker and node_id in broker.cluster.nodes):
+            raise RefusedError(f"node {node_id} is taken by {self._membership.host}")
+
+    async def _start_node(self, registration: Registration) -> tuple[str, ...]:
+        cluster = self._broker.cluster
+        assert cluster is not None
+        config = registration.config
+        try:
+            specs = listeners_of(registration)
+            own = {key: value for key, value in config.items() if key in NODE_KEYS}
+            await self._broker.nodes.join(registration.node_id, own, specs)
+        except (NodeError, ConfigError, AddressError, SettingsError, KafkaError) as error:
+            raise RefusedError(str(error)) from error
+        known = cluster.config.static_text
+        return tuple(
+            key
+            for key, value in sorted(config.items())
+            if key not in _OF_CONTAINER and known.get(key) != value
+        )
+
+    def sign(self, member: Member, sign: Sign) -> None:
+        """Note a sign of life of a container."""
+        member.sign_s = asyncio.get_running_loop().time()
+        if sign.stop:
+            self._run(self._leave(member, is_controlled=True))
+        elif member.is_isolated:
+            self._run(self._reconnect(member))
+
+    def lost(self, member: Member) -> None:
+        """Stop the node of a container whose connection has ended."""
+        self._run(self._leave(member, is_controlled=False))
+
+    async def _leave(self, member: Member, *, is_controlled: bool) -> None:
+        async with self._changes:
+            await self._stop(member, is_controlled=is_controlled)
+        member.gate.close()
+
+    async def _stop(self, member: Member, *, is_controlled: bool = False) -> None:
+        """Stop the node of a container, which is no member any more."""
+        if self._tokens.pop(member.token, None) is None or self._broker.cluster is None:
+            return
+        del self._members[member.node_id]
+        how = "stopped" if is_controlled else "lost"
+        self._log.info(f"container {how}", host=member.registration.host, node=member.node_id)
+        if member.registration.is_broker:
+            with_shutdown = is_controlled and not member.is_isolated
+            await self._change(
+                member, self._broker.nodes.stop(member.node_id, controlled=with_shutdown)
+            )
+
+    async def _reconnect(self, member: Member) -> None:
+        async with self._changes:
+            if member.token in self._tokens and member.is_isolated:
+                member.is_isolated = False
+                await self._change(member, self._broker.nodes.start(member.node_id))
+
+    async def _isolate(self, member: Member) -> None:
+        async with self._changes:
+            if member.token in self._tokens and not member.is_isolated:
+                member.is_isolated = True
+                await self._change(member, self._isolate_node(member))
+
+    async def _isolate_node(self, member: Member) -> None:
+        self._broker.nodes.isolate(member.node_id)
+
+    async def _change(self, member: Member, change: Coroutine[Any, Any, None]) -> None:
+        """Await the change of a node; a change that is impossible is logged."""
+        try:
+            await change
+        except (NodeError, AddressError, KafkaError) as error:
+            self._log.warning("a node remains as it is", node=member.node_id, reason=str(error))
+
+    def _check_members(self) -> None:
+        """Isolate the nodes of silent containers; repeat later."""
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        # After a pause of this process, signs wait in the sockets.
+        is_late = now_s - self._checked_s > 2 * SIGN_INTERVAL_S
+        self._checked_s = now_s
+        for member in self._members.values():
+            is_silent = now_s - member.sign_s > MAX_SILENCE_S
+            may_be_isolated = member.registration.is_broker and not member.is_isolated
+            if is_silent and may_be_isolated and not is_late:
+                self._run(self._isolate(member))
+        self._timer = loop.call_later(SIGN_INTERVAL_S, self._check_members)
+
+    def _run(self, change: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(change)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Clients
+
+    def protocol_for(
+        self, introduction: Introduction
+    ) -> Callable[[], asyncio.BufferedProtocol] | None:
+        """Return the function that creates the protocol of a client; None if it is refused."""
+        member = self._tokens.get(introduction.token)
+        if member is None or self._broker.cluster is None:
+            return None
+        return self._broker.nodes.protocol_factory(member.node_id, introduction.listener)
+
+    # Topics
+
+    def _create_topics(self) -> None:
+        """Create those of the requested topics for which there are enough nodes."""
+        cluster = self._broker.cluster
+        assert cluster is not None
+        metadata = cluster.metadata
+        pending = []
+        for topic in self._topics:
+            if topic.name in metadata.image.topics:
+                continue
+            new = NewTopic(
+                name=topic.name,
+                partitions=topic.partitions,
+                replication_factor=topic.replicas,
+                configs={} if topic.policy is None else {"cleanup.policy": topic.policy},
+            )
+            try:
+                error = metadata.create_topics([new])[0].error
+            except KafkaError as failure:
+                error = failure
+            if error is not None and error.code == ErrorCode.INVALID_REPLICATION_FACTOR:
+                pending.append(topic)
+            elif error is not None:
+                reason = error.message or error.code.name
+                self._log.warning("cannot create a topic", topic=topic.name, reason=reason)
+        self._topics = pending
+
+    def report_refusal(self, peer: str, reason: str) -> None:
+        """Log that a container is refused."""
+        self._log.warning("container refused", peer=peer, reason=reason)
+
+
+class FirstBroker:
+    """The first broker that applies to a primary which is no broker; the cluster has its settings.
+
+    It is asked to apply again, and so are all others meanwhile.
+    """
+
+    def __init__(
+        self, membership: Membership, log: Log, cluster_id: str | None, node_id: int | None
+    ) -> None:
+        """`node_id` is the first broker of stored data; None if any broker may be the first."""
+        self._membership = membership
+        self._log = log
+        self._cluster_id = cluster_id
+        self._node_id = node_id
+        self._found: asyncio.Future[Registration]
+
+    async def wait(
+        self, bound: Sequence[socket.socket], stop_requested: asyncio.Event
+    ) -> Registration | None:
+        """Return the registration of the first broker; None if a stop is requested before."""
+        loop = asyncio.get_running_loop()
+        self._found = loop.create_future()
+        servers = [
+            await loop.create_server(lambda: Gate(self, self._membership.secret), sock=each.dup())
+            for each in bound
+        ]
+        stop = asyncio.ensure_future(stop_requested.wait())
+        await asyncio.wait((self._found, stop), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        for server in servers:
+            server.close()
+        # The refusal of the broker is sent in the next iterations.
+        for _ in range(_ANSWER_ITERATIONS):
+            await asyncio.sleep(0)
+        return self._found.result() if self._found.done() else None
+
+    async def join(self, registration: Registration, gate: Gate) -> Admission:
+        """Refuse a container; it applies again when the cluster has started."""
+        del gate
+        check_cluster_id(registration, self._cluster_id, self._membership)
+        if not registration.is_broker or self._node_id not in (None, registration.node_id):
+            raise RefusedError("the cluster waits for its first broker", is_temporary=True)
+        if not self._found.done():
+            self._found.set_result(registration)
+        raise RefusedError("the cluster starts", is_temporary=True)
+
+    def sign(self, member: Member, sign: Sign) -> None:
+        """Do nothing: no container has joined."""
+
+    def lost(self, member: Member) -> None:
+        """Do nothing: no container has joined."""
+
+    def protocol_for(
+        self, introduction: Introduction
+    ) -> Callable[[], asyncio.BufferedProtocol] | None:
+        """Return None: there are no nodes."""
+        del introduction
+        return None
+
+    def report_refusal(self, peer: str, reason: str) -> None:
+        """Log that a container is refused."""
+        self._log.warning("container refused", peer=peer, reason=reason)
+
+
+def check_cluster_id(
+    registration: Registration, cluster_id: str | None, membership: Membership
+) -> None:
+    """Raise RefusedError if a container belongs to another cluster; None is any cluster."""
+    if None not in (registration.cluster_id, cluster_id) and registration.cluster_id != cluster_id:
+        raise RefusedError(
+            f"its cluster id is {registration.cluster_id}, but that of the cluster of "
+            f"{membership.host} is {cluster_id}"
+        )
+
+
+class Gate(asyncio.BufferedProtocol):
+    """A connection of another container, until a client is introduced by it."""
+
+    def __init__(self, owner: Owner, secret: str) -> None:
+        self._owner = owner
+        self._secret = secret
+        self._buffer = bytearray(_BUFFER_BYTES)
+        self._received = bytearray()
+        self._transport: asyncio.Transport
+        self._timer: asyncio.TimerHandle
+        self._greeting: Greeting | None = None
+        self._challenge = Challenge(SystemEntropy().uuid().hex())
+        self._joining: asyncio.Task[None] | None = None
+        self.member: Member | None = None
+        """The container, if it has joined by this connection."""
+        self.is_lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the first line."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._timer = asyncio.get_running_loop().call_later(_FIRST_LINE_TIMEOUT_S, transport.close)
+
+    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - one size for all reads
+        """Return the buffer for received bytes."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Handle the lines that are complete."""
+        self._received += memoryview(self._buffer)[:nbytes]
+        while not self._transport.is_closing():
+            line, end, rest = self._received.partition(b"\n")
+            if not end:
+                if len(self._received) > MAX_LINE_BYTES:
+                    self._transport.abort()
+                return
+            self._received = rest
+            try:
+                self._handle(bytes(line))
+            except JsonError as error:
+                self._refuse(RefusedError(str(error)))
+
+    def _handle(self, line: bytes) -> None:
+        if self.member is not None:
+            self._owner.sign(self.member, read_line(Sign, line))
+        elif self._greeting is not None:
+            self._apply(read_line(Application, line))
+        else:
+            first = read_line(FirstLine, line)
+            if first.introduction is not None:
+                self._connect(first.introduction)
+            elif first.greeting is not None:
+                self._greet(first.greeting)
+
+    def _greet(self, greeting: Greeting) -> None:
+        if greeting.version != __version__:
+            self._refuse(
+                RefusedError(f"it has kafkalite {greeting.version}, the primary {__version__}")
+            )
+            return
+        self._greeting = greeting
+        self._transport.write(line_of(self._challenge))
+
+    def _apply(self, application: Application) -> None:
+        assert self._greeting is not None
+        if self._joining is not None:
+            raise JsonError("an application is sent twice")
+        self._timer.cancel()
+        if not is_proof(application.proof, self._secret, self._greeting, self._challenge):
+            self._refuse(RefusedError(f"it has another {SECRET} than the primary"))
+            return
+        self._joining = asyncio.ensure_future(self._join(application.registration))
+
+    async def _join(self, registration: Registration) -> None:
+        try:
+            admission = await self._owner.join(registration, self)
+        except RefusedError as error:
+            self._refuse(error)
+            return
+        self._transport.write(line_of(admission))
+
+    def _refuse(self, error: RefusedError) -> None:
+        self._transport.write(line_of(Refusal(str(error), error.is_temporary)))
+        self._transport.close()
+        if not error.is_temporary:
+            peer = self._transport.get_extra_info("peername") or ("?",)
+            self._owner.report_refusal(peer[0], str(error))
+
+    def _connect(self, introduction: Introduction) -> None:
+        """Let the client have this connection from now on."""
+        self._timer.cancel()
+        new_protocol = self._owner.protocol_for(introduction)
+        if new_protocol is None:
+            self._transport.close()
+            return
+        peer = (introduction.host, introduction.port)
+        protocol = new_protocol()
+        self._transport.write(b"\n")
+        self._transport.set_protocol(protocol)
+        protocol.connection_made(RelayedTransport(self._transport, {"peername": peer}))
+
+    def eof_received(self) -> None:
+        """Return None, so that the transport is closed."""
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter
+        """Stop the node of the container."""
+        self._timer.cancel()
+        self.is_lost = True
+        if self.member is not None:
+            self._owner.lost(self.member)
+
+    def close(self) -> None:
+        """End the membership."""
+        self._transport.close()
+
+
+def listeners_of(registration: Registration) -> list[ListenerSpec]:
+    """Return the listeners of a registration; raises AddressError or SettingsError."""
+    settings = Settings(
+        listen=registration.listen, advertise=registration.advertise, config=registration.config
+    )
+    return [spec._replace(is_relayed=True) for spec in settings.listeners]
+
+
+def requested_topics(texts: Iterable[str]) -> list[RequestedTopic]:
+    """Return the topics of options such as `orders:3`; raises SettingsError."""
+    from kafkalite.server.settings import parse_topics  # noqa: PLC0415 - rarely used
+
+    return [
+        RequestedTopic(name, partitions, BROKER_DEFAULT)
+        for name, partitions in parse_topics(texts).items()
+    ]

@@ -1,0 +1,172 @@
+"""The primary: containers that join, leave, are silent or are refused, and topics."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.cluster.node import NodeState
+from kafkalite.docker import primary as primary_module
+from kafkalite.docker.cluster_messages import RequestedTopic, Sign, line_of
+from kafkalite.docker.membership import Membership
+from kafkalite.docker.primary import FirstBroker
+from kafkalite.server.addresses import Address
+from kafkalite.server.listener import bind
+from kafkalite.server.logging import Level, Log
+from tests.oracle.target import free_port
+from tests.unit.docker.joined_cluster import HOST, JoinedCluster, RelayedNode, until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[JoinedCluster]:
+    joined = JoinedCluster(topics=[RequestedTopic("orders", 3, 3, "compact")])
+    await joined.start()
+    yield joined
+    await joined.close()
+
+
+def states(joined: JoinedCluster) -> dict[int, NodeState]:
+    assert joined.broker.cluster is not None
+    return {node_id: node.state for node_id, node in joined.broker.cluster.nodes.items()}
+
+
+async def test_nodes_of_other_containers_take_part(cluster: JoinedCluster) -> None:
+    for node_id in (3, 2):
+        await cluster.join(node_id)
+    assert states(cluster) == dict.fromkeys((1, 2, 3), NodeState.RUNNING)
+    assert cluster.broker.cluster is not None
+    topic = cluster.broker.cluster.metadata.image.topics["orders"]
+    assert [len(each.replicas) for each in topic.partitions] == [3, 3, 3]
+
+
+async def test_topic_is_created_when_there_are_enough_nodes(cluster: JoinedCluster) -> None:
+    assert cluster.broker.cluster is not None
+    await cluster.join(2)
+    assert "orders" not in cluster.broker.cluster.metadata.image.topics
+    await cluster.join(3, topics=(RequestedTopic("own", 1, 2), RequestedTopic("a b", 1)))
+    assert {"orders", "own"} == cluster.broker.cluster.metadata.image.topics.keys()
+
+
+async def test_stopped_container_is_a_stopped_node_that_comes_back(cluster: JoinedCluster) -> None:
+    registration = cluster.registration(2)
+    first = await cluster.relay(registration).ready()
+    assert await first.stop() == 0
+    assert states(cluster)[2] is NodeState.STOPPED
+    await cluster.relay(registration).ready()
+    assert states(cluster)[2] is NodeState.RUNNING
+
+
+async def test_killed_container_is_a_stopped_node(cluster: JoinedCluster) -> None:
+    relay = await cluster.join(2)
+    await relay.kill()
+    await until(lambda: states(cluster)[2] is NodeState.STOPPED)
+
+
+async def test_silent_container_is_an_isolated_node(
+    cluster: JoinedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    relay = await cluster.join(2)
+    monkeypatch.setattr(primary_module, "MAX_SILENCE_S", -1.0)
+    await until(lambda: states(cluster)[2] is NodeState.ISOLATED)
+    monkeypatch.undo()
+    await until(lambda: states(cluster)[2] is NodeState.RUNNING)
+    monkeypatch.setattr(primary_module, "MAX_SILENCE_S", -1.0)
+    await until(lambda: states(cluster)[2] is NodeState.ISOLATED)
+    await relay.kill()
+    await until(lambda: states(cluster)[2] is NodeState.STOPPED)
+
+
+async def refusal_of(relay: RelayedNode) -> str:
+    assert await relay.run == 2
+    (line,) = relay.lines
+    return line
+
+
+async def test_container_that_does_not_belong_to_the_cluster_is_refused(
+    cluster: JoinedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = cluster.relay(cluster.registration(2, cluster_id="5L6g3nShT-eMCtK--X86sw"))
+    assert "refuses this container: its cluster id is 5L6g3nShT" in await refusal_of(refused)
+    refused = cluster.relay(cluster.registration(1))
+    assert await refusal_of(refused) == f"{HOST} refuses this container: node 1 is taken by {HOST}"
+    await cluster.join(2)
+    refused = cluster.relay(cluster.registration(2))
+    assert "node 2 is taken by kafka-2" in await refusal_of(refused)
+    refused = cluster.relay(cluster.registration(3), secret="other")  # noqa: S106 - of a test
+    assert "another KAFKALITE_CLUSTER_SECRET" in await refusal_of(refused)
+    refused = cluster.relay(cluster.registration(3, listen=(f"OTHER://{HOST}:1",), advertise=()))
+    assert "the cluster has no listener OTHER: its listeners are PLAINTEXT" in (
+        await refusal_of(refused)
+    )
+    listeners = {"listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT"}
+    refused = cluster.relay(cluster.registration(3, config=listeners))
+    assert "has the security protocol PLAINTEXT, not SASL_PLAINTEXT" in await refusal_of(refused)
+    monkeypatch.setattr(primary_module, "__version__", "0.0.1")
+    refused = cluster.relay(cluster.registration(3))
+    assert "the primary 0.0.1" in await refusal_of(refused)
+
+
+async def test_settings_that_differ_are_named(cluster: JoinedCluster) -> None:
+    config = {"num.partitions": "7", "broker.rack": "b", "node.id": "2"}
+    relay = await cluster.join(2, config=config)
+    assert relay.admissions[0].without_effect == ("num.partitions",)
+    assert cluster.broker.cluster is not None
+    assert cluster.broker.cluster.nodes[2].rack == "b"
+
+
+async def test_controller_joins_without_a_node(cluster: JoinedCluster) -> None:
+    relay = await cluster.join(9, is_broker=False, listen=(), advertise=())
+    assert states(cluster).keys() == {1}
+    assert await relay.stop() == 0
+
+
+@pytest.mark.parametrize(
+    "line", [b"GET / HTTP/1.1\r\n", line_of(Sign()), b'{"introduction": {}}\n', b"\x00" * 2**21]
+)
+async def test_other_clients_of_the_port_are_disconnected(
+    cluster: JoinedCluster, line: bytes
+) -> None:
+    reader, writer = await asyncio.open_connection(HOST, cluster.membership.port)
+    writer.write(line)
+    try:
+        answer = await reader.read()
+    except ConnectionResetError:
+        answer = b""
+    assert answer == b"" or json.loads(answer)["refused"]
+    writer.close()
+
+
+async def test_primary_without_a_broker_waits_for_the_first_one() -> None:
+    membership = Membership(HOST, free_port(), True, "VOTERS", 1, 3)
+    first = FirstBroker(membership, Log(Level.ERROR), None, 4)
+    bound = bind(Address(HOST, membership.port))
+    waiting = asyncio.ensure_future(first.wait(bound, asyncio.Event()))
+    other = JoinedCluster()
+    other.membership = membership
+    relays = [
+        other.relay(other.registration(2, is_broker=False, listen=(), advertise=())),
+        other.relay(other.registration(5)),
+        other.relay(other.registration(4)),
+    ]
+    registration = await waiting
+    assert registration is not None
+    assert registration.node_id == 4
+    assert [relay.lines for relay in relays] == [[], [], []]
+    for relay in relays:
+        await relay.kill()
+    for each in bound:
+        each.close()
+
+
+async def test_primary_without_a_broker_can_be_stopped() -> None:
+    membership = Membership(HOST, free_port(), True, "VOTERS", 1, 3)
+    stop = asyncio.Event()
+    stop.set()
+    first = FirstBroker(membership, Log(Level.ERROR), None, None)
+    assert await first.wait((), stop) is None
