@@ -41,11 +41,11 @@ from kafkalite.gateway.refusals import (
     report_refusal_of_request,
 )
 from kafkalite.gateway.steps import ConditionalStep, DisconnectError
-from kafkalite.gateway.true_errors import HANDLED_DESPITE, Refused, is_possible, make_true
+from kafkalite.gateway.true_errors import HANDLED_DESPITE, Refused, make_true
 from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.ports.watchers import Watchers
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.protocol.catalogue import entities_in_request, row
+from kafkalite.protocol.catalogue import entities_in_request
 from kafkalite.protocol.codec import api_name
 from kafkalite.protocol.errors import KafkaError, is_bug
 from kafkalite.protocol.message import copy_views
@@ -226,16 +226,7 @@ class Faults:
                 raise FaultError(
                     f"match.{field} selects no request: requests of {api_name(api)} have no {field}"
                 )
-        code = rule.action.error
-        if code is not None and not row(api).errors:
-            raise FaultError(
-                f"action.error: the response of {api_name(api)} has no field for an error"
-            )
-        if code is not None and not (rule.action.force or is_possible(code, api)):
-            raise FaultError(
-                f"action.error: Kafka never answers {api_name(api)} with {code.name}; add force to "
-                "do it all the same"
-            )
+        _check_error(rule.action, api)
         if not may_change_answer(rule.action, api):
             field, place = (
                 ("throttle_ms", "throttle time")
@@ -610,6 +601,22 @@ class _FaultyHandler:
                 _MAX_EVENTS_PER_REQUEST,
             ):
                 yield kind, attribute, subject
+
+
+def _check_error(action: Action, key: ApiKey) -> None:
+    """Raise FaultError for an error that Kafka does not return for an API."""
+    from kafkalite.protocol.possible_errors import possible_errors  # noqa: PLC0415 - large
+
+    code, name = action.error, api_name(key)
+    if code is None:
+        return
+    possible = possible_errors(key)
+    if code not in possible and not action.force:
+        names = ", ".join(sorted(each.name for each in possible))
+        raise FaultError(
+            f"action.error: Kafka never answers {name} with {code.name}; add force to do it all "
+            f"the same. It answers with {names}"
+        )
 
 
 def _do_nothing() -> None:

@@ -30,9 +30,6 @@ _COORDINATORS: Final = {
 }
 
 
-_ALL_COORDINATORS: Final = frozenset((*_COORDINATORS, AnsweringNode.SHARE_COORDINATOR))
-
-
 class Refused(NamedTuple):
     """A request that a fault refuses, or some of its rows."""
 
@@ -69,8 +66,6 @@ class TrueError(NamedTuple):
     """What is so afterwards, as a sentence."""
     establish: Callable[[Refused], None]
     """Makes it so if the request names what must change, and if that exists."""
-    is_possible: Callable[[ApiKey], bool]
-    """Whether Kafka answers requests of an API with the error."""
 
 
 def _expel(refused: Refused) -> None:
@@ -166,97 +161,54 @@ def _fetch_offsets(call: Call, request: Any) -> dict[tuple[str, int], int]:  # n
     }
 
 
-def _names(*entities: Entity) -> Callable[[ApiKey], bool]:
-    """Return a function: whether requests of an API name one of these entities."""
-    return lambda key: any(getattr(row(key).request, each.value) for each in entities)
-
-
-def _is_of(*keys: ApiKey) -> Callable[[ApiKey], bool]:
-    return lambda key: key in keys
-
-
-def _asks_coordinator(key: ApiKey) -> bool:
-    return row(key).node in _ALL_COORDINATORS
-
-
-def _asks_or_lists_coordinators(key: ApiKey) -> bool:
-    return _asks_coordinator(key) or key in {ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS}
-
-
-def _asks_leader(key: ApiKey) -> bool:
-    return row(key).node is AnsweringNode.PARTITION_LEADER
-
-
-_HAS_MEMBER: Final = _names(Entity.MEMBER)
-_HAS_PRODUCER: Final = _names(Entity.TRANSACTIONAL_ID, Entity.PRODUCER_ID)
-
 TRUE_ERRORS: Final[Mapping[ErrorCode, TrueError]] = {
     ErrorCode.UNKNOWN_MEMBER_ID: TrueError(
-        "The member is removed from its group, which rebalances.", _expel, _HAS_MEMBER
+        "The member is removed from its group, which rebalances.", _expel
     ),
     ErrorCode.ILLEGAL_GENERATION: TrueError(
-        "The group has a later generation and rebalances.", _raise_epoch, _HAS_MEMBER
+        "The group has a later generation and rebalances.", _raise_epoch
     ),
     ErrorCode.FENCED_MEMBER_EPOCH: TrueError(
         "The member has a later epoch, and its own is not the previous one.",
         _raise_epoch,
-        _HAS_MEMBER,
     ),
     ErrorCode.STALE_MEMBER_EPOCH: TrueError(
         "The member has a later epoch, and its partitions were assigned again.",
         _raise_epoch_once,
-        _HAS_MEMBER,
     ),
-    ErrorCode.REBALANCE_IN_PROGRESS: TrueError(
-        "The group rebalances.", _begin_rebalance, _HAS_MEMBER
-    ),
+    ErrorCode.REBALANCE_IN_PROGRESS: TrueError("The group rebalances.", _begin_rebalance),
     ErrorCode.FENCED_INSTANCE_ID: TrueError(
-        "Another member has the instance id.", _replace_instance, _names(Entity.INSTANCE)
+        "Another member has the instance id.", _replace_instance
     ),
     ErrorCode.PRODUCER_FENCED: TrueError(
         "The transactional id has a later epoch; an open transaction is aborted.",
         _fence,
-        _HAS_PRODUCER,
     ),
     ErrorCode.INVALID_PRODUCER_EPOCH: TrueError(
         "The transactional id has a later epoch; an open transaction is aborted.",
         _fence,
-        _HAS_PRODUCER,
     ),
-    ErrorCode.NOT_COORDINATOR: TrueError(
-        "Another node is the coordinator.", _move_coordinator, _asks_coordinator
-    ),
+    ErrorCode.NOT_COORDINATOR: TrueError("Another node is the coordinator.", _move_coordinator),
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: TrueError(
         "The coordinator has been loaded again from its log.",
         _reload_coordinator,
-        _asks_or_lists_coordinators,
     ),
     ErrorCode.NOT_LEADER_OR_FOLLOWER: TrueError(
-        "Another replica in sync leads the partition.", _move_leader, _asks_leader
+        "Another replica in sync leads the partition.", _move_leader
     ),
     ErrorCode.UNKNOWN_TOPIC_ID: TrueError(
         "The topic was deleted, and created again with another id and without records.",
         _replace_topic,
-        _names(Entity.TOPIC_ID),
     ),
     ErrorCode.OFFSET_OUT_OF_RANGE: TrueError(
         "The records up to the fetched offset are deleted.",
         _delete_records,
-        _is_of(ApiKey.FETCH, ApiKey.DELETE_RECORDS),
     ),
 }
 """Code → what is so when the error is true, and how a fault makes it so."""
 
 HANDLED_DESPITE: Final = {ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: frozenset((ApiKey.PRODUCE,))}
 """Code → APIs whose requests are handled before they get this error: it says that."""
-
-
-def is_possible(code: ErrorCode, key: ApiKey) -> bool:
-    """Return whether Kafka answers requests of an API with an error, as far as that is known."""
-    error = TRUE_ERRORS.get(code)
-    if error is not None:
-        return error.is_possible(key)
-    return key in HANDLED_DESPITE.get(code, (key,))
 
 
 def make_true(code: ErrorCode, refused: Refused) -> None:

@@ -238,12 +238,12 @@ def test_a_group_whose_deletion_failed_has_a_message(
 ) -> None:
     failed, other = ErrorCode.GROUP_DELETION_FAILED, ErrorCode.NON_EMPTY_GROUP
     request = DeleteGroupsRequest(groups_names=["g", "h"])
-    with broker.faults.add(api="DeleteGroups", error=failed.name):
+    with broker.faults.add(api="DeleteGroups", error=failed.name, force=True):
         rows = client.call(request, version).results
     unknown = ErrorCode.UNKNOWN_SERVER_ERROR
     expected = (failed, failed.message) if version > 2 else (unknown, None)
     assert [(each.error_code, each.error_message) for each in rows] == [expected] * 2
-    with broker.faults.add(api="DeleteGroups", error=other.name):
+    with broker.faults.add(api="DeleteGroups", error=other.name, force=True):
         rows = client.call(request, version).results
     assert [(each.error_code, each.error_message) for each in rows] == [(other, None)] * 2
 

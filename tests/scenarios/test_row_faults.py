@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from kafkalite.protocol.message import Message
 
-NONE, FAILED = ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR
+NONE, FAILED = ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP = "readers"
 EVERY_PARTITION = (("orders", (0, 1)), ("audit", (0,)))
 

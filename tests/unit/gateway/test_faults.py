@@ -107,7 +107,7 @@ def test_only_the_apis_that_a_fault_may_select_are_wrapped(
     faulty = ServedWithFaults()
     if match.get("api") == "Produce":
         faulty.gateway._find_api = lambda _: faulty.api
-    faulty.add(match=match, error="KAFKA_STORAGE_ERROR")
+    faulty.add(match=match, error="UNKNOWN_SERVER_ERROR")
     (step,) = faulty.gateway.steps
     assert (step.wrap(faulty.api, 4, alive) is not alive) is is_wrapped
 
