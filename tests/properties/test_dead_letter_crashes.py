@@ -47,7 +47,7 @@ CONFIG = {
 }
 
 
-def new_wire(files: FaultyFiles, plan: Plan) -> ShareCluster:
+def new_cluster(files: FaultyFiles, plan: Plan) -> ShareCluster:
     """Return a cluster whose group `g` has a dead-letter topic, and records to read."""
     wire = ShareCluster(Path("/data"), config=CONFIG, files=files)
     changes = {
@@ -142,7 +142,7 @@ def check_twice(wire: ShareCluster, plan: Plan, outcome: Outcome, disk: MemoryFi
 @each_plan
 def test_without_a_failure_each_rejected_record_is_one_dead_letter(plan: Plan) -> None:
     files = FaultyFiles(MemoryFiles())
-    wire, outcome = new_wire(files, plan), Outcome()
+    wire, outcome = new_cluster(files, plan), Outcome()
     work(wire, plan, outcome)
     assert outcome.answered == outcome.requested
     assert dead_letters(wire) == sorted({*range(plan.records)} - plan.accepted)
@@ -151,7 +151,7 @@ def test_without_a_failure_each_rejected_record_is_one_dead_letter(plan: Plan) -
 
 def steps_of_work(plan: Plan) -> range:
     files = FaultyFiles(MemoryFiles())
-    wire = new_wire(files, plan)
+    wire = new_cluster(files, plan)
     first_step = files.steps
     work(wire, plan, Outcome())
     return range(first_step, files.steps)
@@ -161,7 +161,7 @@ def steps_of_work(plan: Plan) -> range:
 def test_a_crash_at_any_step_loses_no_record(plan: Plan) -> None:
     for fail_at in steps_of_work(plan):
         files = FaultyFiles(MemoryFiles(), fail_at=fail_at, part=0.5 * (fail_at % 3))
-        wire, outcome = new_wire(files, plan), Outcome()
+        wire, outcome = new_cluster(files, plan), Outcome()
         with pytest.raises(CrashedError):
             work(wire, plan, outcome)
         check_twice(wire, plan, outcome, files.disk)
@@ -174,7 +174,7 @@ def test_a_full_disk_loses_no_record(failing_steps: int, plan: Plan) -> None:
         files = FaultyFiles(
             MemoryFiles(), fail_at=fail_at, crash=False, failing_steps=failing_steps
         )
-        wire, outcome = new_wire(files, plan), Outcome()
+        wire, outcome = new_cluster(files, plan), Outcome()
         work(wire, plan, outcome)
         files.fail_from(None)
         wire.clock.advance(LONG_MS)

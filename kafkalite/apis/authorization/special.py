@@ -20,11 +20,12 @@ from kafkalite.apis.authorization.checks import (
 from kafkalite.metadata.image import ResourceType
 from kafkalite.ports.turns import in_steps
 from kafkalite.ports.waiting import chain
+from kafkalite.protocol import catalogue
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.protocol.catalogue import Position
+from kafkalite.protocol.catalogue import Position, values_at
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.message import with_fields
 from kafkalite.protocol.rows import refused_row, repetition
 from kafkalite.protocol.uuids import ZERO_UUID
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _TOPIC_REFUSED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _GROUP_REFUSED: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _TRANSACTIONAL_ID_REFUSED: Final = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+_RECORDS: Final = catalogue.row(ApiKey.PRODUCE).request.records
 
 
 # Refused rows
@@ -73,20 +75,17 @@ def hide_configs(permissions: Permissions, response: Any) -> Any:
 
 def produce(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
     """Serve Produce: transactional batches need the transactional id, all batches their topic."""
+    from kafkalite.apis.data.produce import violation_without_acks
     from kafkalite.partitions.produce_batches import is_first_batch_transactional
 
     transactional_id = request.transactional_id
     if (
         transactional_id is not None
         and not permissions.allows(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
-        and any(
-            is_first_batch_transactional(data.records)
-            for topic in request.topic_data
-            for data in topic.partition_data
-        )
+        and any(map(is_first_batch_transactional, values_at(request, _RECORDS)))
     ):
         if not request.acks:
-            raise ProtocolViolation(f"produce with acks=0 failed: {_TRANSACTIONAL_ID_REFUSED.name}")
+            raise violation_without_acks(_TRANSACTIONAL_ID_REFUSED)
         check(
             permissions,
             Operation.WRITE,
@@ -97,7 +96,7 @@ def produce(guard: Guard, call: Call, permissions: Permissions, request: Any) ->
     answer = guard.serve_listed(call, permissions, request)
     if not request.acks and answer is not None:
         # Only refused elements give an answer to a request without acknowledgement.
-        raise ProtocolViolation(f"produce with acks=0 failed: {_TOPIC_REFUSED.name}")
+        raise violation_without_acks(_TOPIC_REFUSED)
     return answer
 
 
@@ -158,16 +157,6 @@ def find_coordinator(guard: Guard, call: Call, permissions: Permissions, request
     )
 
 
-class _OffsetsApi(NamedTuple):
-    """How an API that returns the offsets of groups names topics."""
-
-    name_field: str
-    """The field of an answered topic with its name."""
-    requested_name: Callable[[Call, Any], str | None]
-    """Returns the name of a requested topic; None for an unknown topic id."""
-    refused_group: Callable[[Call, Any], Any]
-
-
 class _SplitGroup(NamedTuple):
     """The refused parts of a group in a request, as parts of the response."""
 
@@ -177,12 +166,19 @@ class _SplitGroup(NamedTuple):
     refused_topics: Sequence[Any] = ()
 
 
-def _serve_offsets(
-    api: _OffsetsApi, guard: Guard, call: Call, permissions: Permissions, request: Any
+def _serve_offsets(  # noqa: PLR0917 - called by the functions of two APIs, with their parameters
+    guard: Guard,
+    call: Call,
+    permissions: Permissions,
+    request: Any,
+    requested_name: Callable[[Any], str | None],
+    refused_group: Callable[[Any], Any],
 ) -> Any:
     """Serve a request for offsets of groups: groups and topics need DESCRIBE.
 
     If all topics of a group are requested, the response has those that the client may describe.
+    `requested_name` returns the name of a requested topic, None for an unknown topic id.
+    `refused_group` returns the answer for a group that is refused.
     """
     split: list[_SplitGroup] = []
     groups = []
@@ -193,12 +189,12 @@ def _serve_offsets(
         )
         if error is not None:
             guard.report(call, None, [error])
-            split.append(_SplitGroup(requests_all, refused_group=api.refused_group(call, group)))
+            split.append(_SplitGroup(requests_all, refused_group=refused_group(group)))
             continue
         allowed: list[Any] = []
         refused: list[Any] = []
         for topic in group.topics or ():
-            name = api.requested_name(call, topic)
+            name = requested_name(topic)
             is_allowed = name is None or permissions.allows(
                 Operation.DESCRIBE, Resource.TOPIC, name
             )
@@ -213,7 +209,10 @@ def _serve_offsets(
             group = with_fields(group, topics=allowed)  # noqa: PLW2901 - the group that is served
         groups.append(group)
     answer = guard.handler(call, with_fields(request, groups=groups))
-    return chain(answer, partial(_merge_groups, api.name_field, permissions, split))
+    described = catalogue.row(guard.api.key).rows
+    assert described is not None
+    name_field = described.copied[1].split()[0]
+    return chain(answer, partial(_merge_groups, name_field, permissions, split))
 
 
 def _merge_groups(
@@ -245,16 +244,15 @@ def offset_fetch(guard: Guard, call: Call, permissions: Permissions, request: An
     """Serve OffsetFetch; see `_serve_offsets`."""
     from kafkalite.apis.groups.offset_fetch import group_error
 
-    def requested_name(call: Call, topic: Any) -> str | None:
+    def requested_name(topic: Any) -> str | None:
         if topic.name or not call.era.uses_topic_ids:
             return str(topic.name)
         return call.node.image.topic_name(topic.topic_id)
 
-    def refused_group(call: Call, group: Any) -> Any:
+    def refused_group(group: Any) -> Any:
         return group_error(group, _GROUP_REFUSED, call.era)
 
-    api = _OffsetsApi("name", requested_name, refused_group)
-    return _serve_offsets(api, guard, call, permissions, request)
+    return _serve_offsets(guard, call, permissions, request, requested_name, refused_group)
 
 
 def describe_share_group_offsets(
@@ -262,12 +260,14 @@ def describe_share_group_offsets(
 ) -> Any:
     """Serve DescribeShareGroupOffsets; see `_serve_offsets`."""
     guard.check_first(call, request)
-    api = _OffsetsApi(
-        "topic_name",
-        lambda _, topic: str(topic.topic_name),
-        lambda _, group: refused_row(guard.api.key, 0, group, _GROUP_REFUSED),
+    return _serve_offsets(
+        guard,
+        call,
+        permissions,
+        request,
+        lambda topic: str(topic.topic_name),
+        lambda group: refused_row(guard.api.key, 0, group, _GROUP_REFUSED),
     )
-    return _serve_offsets(api, guard, call, permissions, request)
 
 
 # Topics

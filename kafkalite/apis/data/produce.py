@@ -67,13 +67,13 @@ def handle_produce(
         answer = produce(call, request, lambda: _Transaction(call, request, retries))
     except KafkaError as error:
         if request.acks == ACKS_NONE:
-            raise _violation_without_acks(error.code) from error
+            raise violation_without_acks(error.code) from error
         raise
     if request.acks != ACKS_NONE or isinstance(answer, Waiting):
         return answer
     for row in partition_answers(answer):
         if row.error_code:
-            raise _violation_without_acks(ErrorCode(row.error_code))
+            raise violation_without_acks(ErrorCode(row.error_code))
     return None
 
 
@@ -127,7 +127,8 @@ def _size_of_records(request: ProduceRequest) -> int:
     )
 
 
-def _violation_without_acks(code: ErrorCode) -> ProtocolViolation:
+def violation_without_acks(code: ErrorCode) -> ProtocolViolation:
+    """Return the violation that closes the connection of a refused request without an answer."""
     return ProtocolViolation(f"produce with acks=0 failed: {code.name}")
 
 

@@ -148,7 +148,7 @@ AUTHORIZER = {
 
 
 @pytest.fixture
-def guarded_wire(tmp_path: Path) -> Iterator[TestCluster]:
+def guarded_cluster(tmp_path: Path) -> Iterator[TestCluster]:
     """Return a cluster with an authorizer whose clients are those of the controller."""
     wire = TestCluster(tmp_path, config=AUTHORIZER)
     wire.gateway = Gateway(controller_api_finder(wire.config.release), raise_fault)
@@ -169,16 +169,16 @@ def allow(wire: TestCluster, operation: Operation, resource: Resource, name: str
 
 
 def test_only_clients_that_may_alter_the_cluster_see_the_controller(
-    guarded_wire: TestCluster,
+    guarded_cluster: TestCluster,
 ) -> None:
     request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
-    allow(guarded_wire, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
-    refused = guarded_wire.ask(request, 2)
+    allow(guarded_cluster, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
+    refused = guarded_cluster.ask(request, 2)
     assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert refused.error_message == "Request DescribeCluster needs ALTER permission."
     assert refused.brokers == []
-    allow(guarded_wire, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME)
-    assert described(guarded_wire.ask(request, 2)) == [(1, "controller.test", 9193)]
+    allow(guarded_cluster, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME)
+    assert described(guarded_cluster.ask(request, 2)) == [(1, "controller.test", 9193)]
 
 
 def altered(wire: TestCluster) -> list[tuple[int, ErrorCode, str | None]]:
@@ -204,31 +204,31 @@ def altered(wire: TestCluster) -> list[tuple[int, ErrorCode, str | None]]:
     ]
 
 
-def test_refused_settings_have_texts(guarded_wire: TestCluster) -> None:
+def test_refused_settings_have_texts(guarded_cluster: TestCluster) -> None:
     cluster, topic = (
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     )  # fmt: skip
-    assert altered(guarded_wire) == [
+    assert altered(guarded_cluster) == [
         (4, cluster, cluster.message), (2, topic, topic.message), (8, cluster, cluster.message),
     ]  # fmt: skip
-    warnings = guarded_wire.cluster.history.about("t", of=Entity.TOPIC)
+    warnings = guarded_cluster.cluster.history.about("t", of=Entity.TOPIC)
     assert [each.kind for each in warnings] == ["refused"]
 
 
-def test_levels_of_loggers_need_another_permission(guarded_wire: TestCluster) -> None:
-    allow(guarded_wire, Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME)
-    allow(guarded_wire, Operation.ALTER_CONFIGS, Resource.TOPIC, "t")
+def test_levels_of_loggers_need_another_permission(guarded_cluster: TestCluster) -> None:
+    allow(guarded_cluster, Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME)
+    allow(guarded_cluster, Operation.ALTER_CONFIGS, Resource.TOPIC, "t")
     refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    assert altered(guarded_wire) == [
+    assert altered(guarded_cluster) == [
         (4, ErrorCode.NONE, None), (2, ErrorCode.NONE, None), (8, refused, refused.message),
     ]  # fmt: skip
-    allow(guarded_wire, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
-    assert altered(guarded_wire)[2] == (8, ErrorCode.NONE, None)
+    allow(guarded_cluster, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+    assert altered(guarded_cluster)[2] == (8, ErrorCode.NONE, None)
 
 
-def test_an_unexpected_type_is_refused_before_its_permission(guarded_wire: TestCluster) -> None:
+def test_an_unexpected_type_is_refused_before_its_permission(guarded_cluster: TestCluster) -> None:
     logger = AlterConfigsRequest.AlterConfigsResource(resource_type=8, resource_name="1")
-    (row,) = guarded_wire.ask(AlterConfigsRequest(resources=[logger]), 2).responses
+    (row,) = guarded_cluster.ask(AlterConfigsRequest(resources=[logger]), 2).responses
     assert row.error_code == ErrorCode.INVALID_REQUEST
 
 
@@ -240,9 +240,9 @@ def test_an_unexpected_type_is_refused_before_its_permission(guarded_wire: TestC
     ],
 )
 def test_apis_that_are_not_served_need_no_permission(
-    guarded_wire: TestCluster, request_: Message, version: int
+    guarded_cluster: TestCluster, request_: Message, version: int
 ) -> None:
-    assert guarded_wire.ask(request_, version).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert guarded_cluster.ask(request_, version).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_topics_are_created(wire: TestCluster) -> None:

@@ -35,7 +35,7 @@ COPY_KEY = "errors.deadletterqueue.copy.record.enable"
 ACCEPTS = {"errors.deadletterqueue.group.enable": "true"}
 
 
-def new_wire(path: Path, **settings: str) -> ShareCluster:
+def new_cluster(path: Path, **settings: str) -> ShareCluster:
     """Return a cluster whose group `g` has settings."""
     wire = ShareCluster(path, config={"errors.deadletterqueue.auto.create.topics.enable": "true"})
     changes = [ConfigChange(name, AlterOperation.SET, value) for name, value in settings.items()]
@@ -58,7 +58,7 @@ def written(wire: ShareCluster, topic: str = "dlq.a") -> list[Record]:
 
 
 def test_a_rejected_record_is_in_a_new_topic_and_then_archived(tmp_path: Path) -> None:
-    wire = new_wire(tmp_path, **{TOPIC_KEY: "dlq.a", COPY_KEY: "true"})
+    wire = new_cluster(tmp_path, **{TOPIC_KEY: "dlq.a", COPY_KEY: "true"})
     wire.produce(3)
     wire.fetch(FIRST)
     assert wire.ack(1, (0, 2, REJECT)) == (0, 0)
@@ -76,7 +76,7 @@ def test_a_rejected_record_is_in_a_new_topic_and_then_archived(tmp_path: Path) -
 def test_a_delayed_dead_letter_is_written_after_other_requests_between_the_nodes(
     tmp_path: Path,
 ) -> None:
-    wire = new_wire(tmp_path, **{TOPIC_KEY: "dlq.a", COPY_KEY: "true"})
+    wire = new_cluster(tmp_path, **{TOPIC_KEY: "dlq.a", COPY_KEY: "true"})
     gateway = wire.gateway
     faults = Faults(
         (1,),
@@ -98,7 +98,7 @@ def test_a_delayed_dead_letter_is_written_after_other_requests_between_the_nodes
 
 
 def test_groups_without_a_topic_or_a_level_have_no_dead_letters(tmp_path: Path) -> None:
-    wire = new_wire(tmp_path / "a", **{TOPIC_KEY: "dlq.a"})
+    wire = new_cluster(tmp_path / "a", **{TOPIC_KEY: "dlq.a"})
     queues = wire.cluster.nodes[1].dead_letter_queues
     assert queues.is_enabled_for("g")
     assert not queues.is_enabled_for("other")
@@ -108,7 +108,7 @@ def test_groups_without_a_topic_or_a_level_have_no_dead_letters(tmp_path: Path) 
 
 
 def test_an_invalid_topic_is_refused(tmp_path: Path) -> None:
-    wire = new_wire(tmp_path, **{TOPIC_KEY: "dlq.a"})
+    wire = new_cluster(tmp_path, **{TOPIC_KEY: "dlq.a"})
     wire.cluster.metadata.create_topics([NewTopic("dlq.a", partitions=1, replication_factor=1)])
     with pytest.raises(KafkaError) as refused:
         wire.cluster.nodes[1].dead_letter_queues.write(letters(wire))
@@ -119,7 +119,7 @@ def test_an_invalid_topic_is_refused(tmp_path: Path) -> None:
 def test_failed_calls_are_retried_four_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int
 ) -> None:
-    wire = new_wire(tmp_path, **{TOPIC_KEY: "dlq.a"})
+    wire = new_cluster(tmp_path, **{TOPIC_KEY: "dlq.a"})
     node = wire.cluster.nodes[1]
     deliver, calls = wire.cluster.deliver, []
     assert deliver is not None
@@ -144,7 +144,7 @@ def test_failed_calls_are_retried_four_times(
 def test_retries_wait_longer_and_longer_with_jitter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wire = new_wire(tmp_path, **{TOPIC_KEY: "dlq.a"})
+    wire = new_cluster(tmp_path, **{TOPIC_KEY: "dlq.a"})
     times_ms: list[int] = []
 
     def refuse(*_: object) -> object:
@@ -164,7 +164,7 @@ def test_retries_wait_longer_and_longer_with_jitter(
 
 
 def test_records_that_are_rejected_one_by_one_are_written_in_turns(tmp_path: Path) -> None:
-    wire = new_wire(tmp_path, **{TOPIC_KEY: "dlq.a", COPY_KEY: "true"})
+    wire = new_cluster(tmp_path, **{TOPIC_KEY: "dlq.a", COPY_KEY: "true"})
     wire.produce(100, 100)
     wire.fetch(FIRST)
     assert wire.ack(1, (0, 199, [REJECT, ACCEPT] * 100)) == (0, 0)
@@ -181,7 +181,7 @@ def test_records_that_are_rejected_one_by_one_are_written_in_turns(tmp_path: Pat
 
 
 def test_many_records_of_one_cause_are_written_in_turns(tmp_path: Path) -> None:
-    wire = new_wire(tmp_path, **{TOPIC_KEY: "dlq.a", COPY_KEY: "true"})
+    wire = new_cluster(tmp_path, **{TOPIC_KEY: "dlq.a", COPY_KEY: "true"})
     batch = build_batch(
         [NewRecord(key=None, value=bytes(100_000), timestamp=wire.clock.now_ms())] * 20,
         attributes=CODEC_NUMBERS["zstd"],
@@ -200,7 +200,7 @@ def test_many_records_of_one_cause_are_written_in_turns(tmp_path: Path) -> None:
 
 
 def test_queued_records_fail_when_the_node_stops(tmp_path: Path) -> None:
-    wire = new_wire(tmp_path, **{TOPIC_KEY: "dlq.a"})
+    wire = new_cluster(tmp_path, **{TOPIC_KEY: "dlq.a"})
     node = wire.cluster.nodes[1]
     outcomes = [node.dead_letter_queues.write(letters(wire)) for _ in range(10)]
     assert outcomes[:8] == [None] * 8
@@ -211,7 +211,7 @@ def test_queued_records_fail_when_the_node_stops(tmp_path: Path) -> None:
 
 
 def test_the_copy_of_an_unreadable_record_has_headers_only(tmp_path: Path) -> None:
-    wire = new_wire(tmp_path, **{TOPIC_KEY: "dlq.a", COPY_KEY: "true"})
+    wire = new_cluster(tmp_path, **{TOPIC_KEY: "dlq.a", COPY_KEY: "true"})
     batch = BatchView(
         bytearray(
             assemble(

@@ -162,7 +162,7 @@ def wire(tmp_path: Path) -> Iterator[ThrottledCluster]:
 
 
 @pytest.fixture
-def refusing_wire(wire: ThrottledCluster) -> ThrottledCluster:
+def refusing_cluster(wire: ThrottledCluster) -> ThrottledCluster:
     """Return a cluster without ACLs whose requests take a second before they are authorized."""
     wire.gateway.install(SlowStep(wire), StepOrder.AUTHORIZE)
     wire.gateway.install(AuthorizationStep(AuthorizerSettings()), StepOrder.AUTHORIZE)
@@ -402,30 +402,30 @@ def test_a_handler_that_fails_leaves_no_quota_at_the_call(wire: ThrottledCluster
     assert call.mutation_quota is None
 
 
-def test_a_request_without_permission_is_throttled(refusing_wire: ThrottledCluster) -> None:
-    refusing_wire.set_quota("request_percentage", 1.0)
-    response = refusing_wire.ask(HeartbeatRequest(group_id="g", member_id="m"), 4)
+def test_a_request_without_permission_is_throttled(refusing_cluster: ThrottledCluster) -> None:
+    refusing_cluster.set_quota("request_percentage", 1.0)
+    response = refusing_cluster.ask(HeartbeatRequest(group_id="g", member_id="m"), 4)
     assert response.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
     # 100 % of a second, within 11 windows, is above 1 %; the maximum is one window.
     assert response.throttle_time_ms == 1000
-    assert refusing_wire.mutes_ms == [1000]
-    reasons = [each.kind for each in refusing_wire.cluster.history.about("g")]
+    assert refusing_cluster.mutes_ms == [1000]
+    reasons = [each.kind for each in refusing_cluster.cluster.history.about("g")]
     assert sorted(reasons) == ["refused", "throttled"]
 
 
-def test_a_request_that_is_refused_in_part_is_throttled(refusing_wire: ThrottledCluster) -> None:
-    refusing_wire.set_quota("request_percentage", 1.0)
-    response = refusing_wire.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 6)
+def test_a_request_that_is_refused_in_part_is_throttled(refusing_cluster: ThrottledCluster) -> None:
+    refusing_cluster.set_quota("request_percentage", 1.0)
+    response = refusing_cluster.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 6)
     assert response.coordinators[0].error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
     assert response.throttle_time_ms == 1000
 
 
 def test_a_request_of_a_node_that_comes_from_a_client_is_throttled(
-    refusing_wire: ThrottledCluster,
+    refusing_cluster: ThrottledCluster,
 ) -> None:
-    refusing_wire.set_quota("request_percentage", 1.0)
-    refusing_wire.ask(WriteTxnMarkersRequest(markers=[]), 1)
-    assert refusing_wire.mutes_ms == [1000]
+    refusing_cluster.set_quota("request_percentage", 1.0)
+    refusing_cluster.ask(WriteTxnMarkersRequest(markers=[]), 1)
+    assert refusing_cluster.mutes_ms == [1000]
 
 
 def test_a_request_of_nodes_is_not_throttled(wire: ThrottledCluster) -> None:
@@ -447,22 +447,22 @@ def test_the_time_of_a_produce_request_without_acknowledgement_does_not_count(
     assert wire.mutes_ms == [1000]
 
 
-def test_refused_topics_count_as_produced(refusing_wire: ThrottledCluster) -> None:
-    refusing_wire.set_quota("producer_byte_rate", 1.0)
-    response = refusing_wire.produce(b"x" * 100)
+def test_refused_topics_count_as_produced(refusing_cluster: ThrottledCluster) -> None:
+    refusing_cluster.set_quota("producer_byte_rate", 1.0)
+    response = refusing_cluster.produce(b"x" * 100)
     partition = response.responses[0].partition_responses[0]
     assert partition.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert response.throttle_time_ms > 0
 
 
 def test_a_refused_transactional_id_does_not_count_as_produced(
-    refusing_wire: ThrottledCluster,
+    refusing_cluster: ThrottledCluster,
 ) -> None:
-    refusing_wire.set_quota("producer_byte_rate", 1.0)
+    refusing_cluster.set_quota("producer_byte_rate", 1.0)
     request = produce_request(b"x" * 100, transactional_id="t")
     transactional = batch_of(b"x" * 100, attributes=0x10)
     request.topic_data[0].partition_data[0].records = transactional
-    response = refusing_wire.ask(request, PRODUCE)
+    response = refusing_cluster.ask(request, PRODUCE)
     partition = response.responses[0].partition_responses[0]
     assert partition.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert response.throttle_time_ms == 0
