@@ -9,7 +9,6 @@ from kafkalite.docker.listeners import security_protocols
 from kafkalite.docker.properties import Properties, VariableError
 from kafkalite.docker.variables import (
     BITNAMI_DEFAULTS,
-    BITNAMI_PREFIX,
     BITNAMI_USER,
     SECRET_FILES,
     SECRETS_DIRECTORY,
@@ -144,7 +143,7 @@ def add_logins(
     _check_listener_settings(properties)
     if not names:
         return []
-    if any(each.startswith(BITNAMI_PREFIX) for each in properties.variables.values()):
+    if properties.uses_bitnami:
         properties.values.setdefault(_MECHANISMS_KEY, BITNAMI_DEFAULTS[_MECHANISMS_KEY])
     _check_mechanisms(properties, names)
     _add_login_file(properties, environment, names, read_text)
@@ -270,9 +269,8 @@ def _bitnami_users(properties: Properties, environment: Mapping[str, str]) -> It
             raise VariableError(
                 f"KAFKA_INTER_BROKER_PASSWORD and KAFKA_CLIENT_PASSWORDS differ for {own_name!r}"
             )
-    uses_bitnami = any(each.startswith(BITNAMI_PREFIX) for each in properties.variables.values())
     has_modules = any(key.endswith(_JAAS_SUFFIX) for key in properties.values)
-    if not pairs and uses_bitnami and not has_modules:
+    if not pairs and properties.uses_bitnami and not has_modules:
         pairs = dict((BITNAMI_USER,))
     yield from (Credential(name, password) for name, password in pairs.items())
 

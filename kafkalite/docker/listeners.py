@@ -11,7 +11,7 @@ from kafkalite.config.security_protocols import (
     parse_protocol_map,
 )
 from kafkalite.docker.properties import Properties, VariableError
-from kafkalite.docker.variables import BITNAMI_DEFAULTS, BITNAMI_PREFIX
+from kafkalite.docker.variables import BITNAMI_DEFAULTS
 from kafkalite.server.addresses import Address, AddressError
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _ADVERTISED_PORT: Final = "KAFKA_ADVERTISED_PORT"
 _HOST_COMMAND: Final = "HOSTNAME_COMMAND"
 _HOST: Final = re.compile(r"[\w.:%-]*")
 """Characters of host names and IP addresses."""
+_OWN_LISTENERS: Final = "KAFKALITE_LISTEN"
 _DEFAULT_PORT: Final = "9092"
 _EXAMPLE: Final = "PLAINTEXT://localhost:9092"
 
@@ -41,10 +42,10 @@ def complete_listeners(
     gets the name of the container. Raises VariableError for addresses that cannot be served.
     """
     _add_legacy_address(properties, environment)
-    uses_bitnami = any(name.startswith(BITNAMI_PREFIX) for name in properties.variables.values())
-    if uses_bitnami and LISTENERS not in properties.values:
+    has_own = bool(environment.get(_OWN_LISTENERS, "").strip())
+    if properties.uses_bitnami and LISTENERS not in properties.values and not has_own:
         _add_bitnami_listeners(properties)
-    if uses_bitnami:
+    if properties.uses_bitnami:
         for key in (CONTROLLERS, PROTOCOL_MAP_KEY):
             properties.values.setdefault(key, BITNAMI_DEFAULTS[key])
     advertised = _addresses(properties, ADVERTISED)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kafkalite.config.broker import is_known_key
 from kafkalite.config.keys import broker_keys
 from kafkalite.docker.variables import (
+    BITNAMI_MARKS,
     BITNAMI_PREFIX,
     IGNORED,
     KUBERNETES,
@@ -52,6 +53,8 @@ class Properties(NamedTuple):
     values: dict[str, str]
     variables: dict[str, str]
     notices: tuple[str, ...] = ()
+    uses_bitnami: bool = False
+    """Whether the environment is that of bitnami/kafka, whose defaults apply then."""
 
     def variable_of(self, name: str) -> str:
         """Return the variable that sets a property, or would set it."""
@@ -80,7 +83,11 @@ def read_properties(environment: Mapping[str, str], mounted: Mapping[str, str]) 
 
     Raises VariableError for two variables that contradict each other.
     """
-    properties = Properties(dict(mounted), {})
+    uses_bitnami = any(
+        value.strip() and (name.startswith(BITNAMI_PREFIX) or name in BITNAMI_MARKS)
+        for name, value in environment.items()
+    )
+    properties = Properties(dict(mounted), {}, uses_bitnami=uses_bitnami)
     notices: list[str] = []
     zookeeper = sorted(name for name in environment if _matches(name, ZOOKEEPER))
     if zookeeper:

@@ -13,6 +13,13 @@ PREFIX: Final = "KAFKA_"
 BITNAMI_PREFIX: Final = "KAFKA_CFG_"
 """The prefix of properties in the environment of bitnami/kafka."""
 
+BITNAMI_MARKS: Final = (
+    "ALLOW_PLAINTEXT_LISTENER",
+    "KAFKA_ENABLE_KRAFT",
+    "KAFKA_KRAFT_CLUSTER_ID",
+)
+"""Variables that only the environment of bitnami/kafka has, apart from those with its prefix."""
+
 SECRETS_DIRECTORY: Final = "/etc/kafka/secrets"
 """The directory with the key stores of apache/kafka and confluentinc/cp-kafka."""
 

@@ -6,6 +6,7 @@ from kafkalite.docker.install import DIRECTORIES, SCRIPTS, links
 from kafkalite.docker.programs import TOOLS
 from kafkalite.docker.variables import (
     BITNAMI_DEFAULTS,
+    BITNAMI_MARKS,
     DATA_DIRECTORIES,
     IGNORED,
     KUBERNETES,
@@ -109,7 +110,8 @@ def images_page() -> str:
         _PROPERTIES,
         "## Listeners",
         _LISTENERS,
-        "With a variable `KAFKA_CFG_…`, these are defaults, as in `bitnami/kafka`:",
+        f"With a variable `KAFKA_CFG_…`, or one of {codes(BITNAMI_MARKS)}, these are defaults, as "
+        "in `bitnami/kafka`:",
         table(("Property", "Default"), [(code(k), code(v)) for k, v in BITNAMI_DEFAULTS.items()]),
         "## Other variables",
         table(

@@ -575,6 +575,21 @@ CONFLUENT_LOCAL = (
 )
 
 BITNAMI = (
+    *(
+        Form(
+            f"smallest environment: {', '.join(variables)}",
+            Image.BITNAMI,
+            variables,
+            {"PLAINTEXT": f"{HOSTNAME}:9092"},
+            has_zookeeper=any("ZOOKEEPER" in name for name in variables),
+        )
+        for variables in (
+            {"ALLOW_PLAINTEXT_LISTENER": "yes", "KAFKA_CFG_ZOOKEEPER_CONNECT": "zookeeper:2181"},
+            {"ALLOW_PLAINTEXT_LISTENER": "yes", "KAFKA_ZOOKEEPER_CONNECT": "zookeeper:2181"},
+            {"ALLOW_PLAINTEXT_LISTENER": "yes", "KAFKA_ENABLE_KRAFT": "yes"},
+            {"KAFKA_KRAFT_CLUSTER_ID": "abcdefghijklmnopqrstug"},
+        )
+    ),
     Form(
         "KRaft without advertised listeners",
         Image.BITNAMI,
