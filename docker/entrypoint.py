@@ -13,13 +13,36 @@ asked for, because they need no login. On listeners that require a client certif
 uses the one of `--tls auto`, else the control API, else the broker must ask for the certificate.
 """
 
+# ruff: noqa: E402 - signals are handled before the imports, which take most of the start
 from __future__ import annotations
 
 import os
+import signal
+import sys
+
+_STARTS = frozenset(
+    ("__cacert_entrypoint", "entrypoint", "kafka-server-start", "kafkalite-entrypoint", "launch",
+     "run", "start-kafka")
+)  # fmt: skip
+"""Names of this file, and of links to it, that start the broker."""
+
+
+def stop_at_once(program: str) -> None:
+    """End with status 0 on a signal to stop, until the broker handles signals.
+
+    The kernel ignores signals without handlers for the first process of a container.
+    """
+    if os.path.basename(program).removesuffix(".sh").removesuffix(".py") in _STARTS:  # noqa: PTH119
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: os._exit(0))
+
+
+if __name__ == "__main__":
+    stop_at_once(sys.argv[0])
+
 import socket
 import ssl
 import struct
-import sys
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 

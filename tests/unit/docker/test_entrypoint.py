@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -288,3 +289,23 @@ def test_a_command_in_the_container_finds_a_generated_token() -> None:
         assert subprocess.run(clock, env=environment, check=False).returncode == 1
         serving.terminate()
         assert serving.wait(5) == 0
+
+
+def test_signal_during_the_imports_ends_the_container_with_status_0(tmp_path: Path) -> None:
+    imported = tmp_path / "kafkalite" / "config" / "options.py"
+    imported.parent.mkdir(parents=True)
+    for package in (imported.parent, imported.parent.parent):
+        (package / "__init__.py").touch()
+    imported.write_text("import signal\nprint('importing', flush=True)\nsignal.pause()\n")
+    program = tmp_path / "run"
+    program.symlink_to(ENTRYPOINT)
+    with subprocess.Popen(
+        [sys.executable, program],
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONSAFEPATH": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "importing\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
