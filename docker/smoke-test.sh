@@ -70,6 +70,12 @@ check_recipes() {
     contains "$(compose run --rm -T service)" "2 brokers"
     echo "$recipe: a node stops"
 
+    begin compose.cluster.yaml
+    contains "$(compose run --rm -T service)" "3 brokers"
+    compose stop kafka-2
+    contains "$(compose run --rm --no-deps -T service)" "2 brokers"
+    echo "$recipe: a container stops"
+
     begin compose.secured.yaml
     contains "$(compose run --rm -T password-client)" 'topic "orders" with 3 partitions'
     contains "$(compose run --rm -T token-client)" "PartitionCount: 3"

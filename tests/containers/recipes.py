@@ -105,7 +105,7 @@ class Project(NamedTuple):
         file = directory / "compose.yaml"
         ports = _HostPorts(recipe)
         port = ports.of(_PORT)
-        definition = yaml.safe_load(recipe.text.replace(f"localhost:{_PORT}", f"localhost:{port}"))
+        definition = yaml.safe_load(ports.in_text(recipe.text))
         for service in definition["services"].values():
             # podman 4 refuses this setting of Docker 25.
             service.get("healthcheck", {}).pop("start_interval", None)
@@ -211,6 +211,14 @@ class _HostPorts:
 
     def of(self, port: int) -> int:
         return self._ports[port]
+
+    def in_text(self, text: str) -> str:
+        """Return a text with other ports of the host after `localhost`."""
+        return re.sub(
+            r"(?<=localhost:)\d+",
+            lambda match: str(self._ports.get(int(match[0]), match[0])),
+            text,
+        )
 
     def replace(self, mapping: str) -> str:
         """Return a mapping such as `127.0.0.1:9092-9094:9092-9094` with other ports of the host."""

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.container
 
 RECIPES = recipes()
 CAPTURE = "docker/compose.capture.yaml"
+CLUSTER = "docker/compose.cluster.yaml"
 CONNECT = "docker/compose.connect.yaml"
 SECURED = "docker/compose.secured.yaml"
 THREE_NODES = "docker/compose.three-nodes.yaml"
@@ -61,7 +62,7 @@ def for_recipes(*names: str, omitted: Sequence[str] = ()) -> pytest.MarkDecorato
     )
 
 
-@for_recipes(omitted=(CAPTURE, SECURED))
+@for_recipes(omitted=(CAPTURE, CLUSTER, SECURED))
 def test_clients_use_the_broker_of_the_recipe(engine: Engine, project: Project, kcat: str) -> None:
     outputs = project.start()
     _check_cluster(project, kcat, ())

@@ -167,7 +167,7 @@ def test_published_ports_are_those_that_the_host_can_reach(
     published = {
         int(port) + offset
         for mapping in service.content.get("ports", ())
-        for first, last in [(mapping.split(":")[-1].split("-") * 2)[:2]]
+        for first, last in [(mapping.split(":")[-2].split("-") * 2)[:2]]
         for port in [first]
         for offset in range(int(last) - int(first) + 1)
     }

@@ -1,0 +1,177 @@
+"""Several containers are one cluster: no acknowledged record is lost while they come and go."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.containers.recipes import Project, recipes
+from tests.oracle.requirements import required
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.containers.engine import Engine
+
+pytestmark = pytest.mark.container
+
+CLUSTER = "docker/compose.cluster.yaml"
+_PARTITIONS = 6
+_TIMEOUT_S = 60.0
+_PAUSE_S = 0.01
+
+
+@pytest.fixture
+def cluster(engine: Engine, image: str, tmp_path: Path) -> Iterator[Project]:
+    """Start three containers, and remove them after the test."""
+    assert image
+    recipe = next(each for each in recipes() if each.name == CLUSTER)
+    project = Project.create(engine, recipe, tmp_path)
+    with required():
+        project.run("version")
+    try:
+        # The primary last: the others wait for it.
+        for service in ("kafka-3", "kafka-2", "kafka-1"):
+            project.up(service)
+        for service in ("kafka-1", "kafka-2", "kafka-3"):
+            project.wait_until_healthy(service)
+        yield project
+    finally:
+        project.remove()
+
+
+class Traffic(threading.Thread):
+    """A producer that writes numbers until it is stopped."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__()
+        self.acknowledged: set[int] = set()
+        self.failed: list[str] = []
+        self._stopped = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "acks": "all",
+                "enable.idempotence": True,
+                "log_level": 0,
+                "topic.metadata.refresh.interval.ms": 500,
+                "socket.timeout.ms": 5000,
+            }
+        )
+
+    def run(self) -> None:
+        number = 0
+        while not self._stopped.wait(_PAUSE_S):
+            self._producer.produce(
+                "orders", f"{number}", on_delivery=self._report(number), partition=number % 6
+            )
+            self._producer.poll(0)
+            number += 1
+        assert self._producer.flush(_TIMEOUT_S) == 0
+
+    def _report(self, number: int) -> Callable[[object, object], None]:
+        def report(error: object, _: object) -> None:
+            if error is None:
+                self.acknowledged.add(number)
+            else:
+                self.failed.append(str(error))
+
+        return report
+
+    def stop(self) -> None:
+        """Wait until all records are acknowledged."""
+        self._stopped.set()
+        self.join(_TIMEOUT_S)
+
+    def wait_for_more(self, count: int) -> None:
+        """Wait until so many more records are acknowledged."""
+        target = len(self.acknowledged) + count
+        _until(lambda: len(self.acknowledged) >= target)
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + _TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < end_s
+        time.sleep(0.1)
+
+
+def _leaders(bootstrap: str) -> set[int]:
+    """Return the nodes that lead partitions of the topic, by one node's answer."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    partitions = admin.list_topics("orders", timeout=_TIMEOUT_S).topics["orders"].partitions
+    return {partition.leader for partition in partitions.values()}
+
+
+def _in_sync(bootstrap: str) -> set[int]:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    partitions = admin.list_topics("orders", timeout=_TIMEOUT_S).topics["orders"].partitions
+    return set.intersection(*(set(partition.isrs) for partition in partitions.values()))
+
+
+def _read(bootstrap: str) -> list[int]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers", "log_level": 0})
+    values = []
+    for index in range(_PARTITIONS):
+        partition = TopicPartition("orders", index, 0)
+        _, end = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
+        consumer.assign([partition])
+        for message in consumer.consume(end, _TIMEOUT_S):
+            assert message.error() is None
+            values.append(int(message.value() or b""))
+    consumer.close()
+    return values
+
+
+def test_no_acknowledged_record_is_lost_while_containers_come_and_go(
+    engine: Engine, cluster: Project
+) -> None:
+    first = f"localhost:{cluster.port}"
+    both = f"{first},localhost:{cluster.port + 2}"
+    assert _leaders(first) == {1, 2, 3}
+    traffic = Traffic(f"{both},localhost:{cluster.port + 1}")
+    traffic.start()
+    try:
+        traffic.wait_for_more(30)
+        second, third = cluster.container("kafka-2"), cluster.container("kafka-3")
+
+        engine.run("stop", "--time=30", second)
+        assert engine.inspect(second)["State"]["ExitCode"] == 0
+        assert _leaders(both) == {1, 3}
+        traffic.wait_for_more(30)
+        engine.run("start", second)
+        _until(lambda: _in_sync(first) == {1, 2, 3})
+
+        engine.run("kill", "--signal=KILL", third)
+        _until(lambda: 3 not in _leaders(first))
+        traffic.wait_for_more(30)
+        engine.run("start", third)
+        _until(lambda: _in_sync(first) == {1, 2, 3})
+
+        engine.run("pause", second)
+        _until(lambda: 2 not in _in_sync(first) and 2 not in _leaders(first))
+        traffic.wait_for_more(30)
+        engine.run("unpause", second)
+        _until(lambda: _in_sync(first) == {1, 2, 3})
+        engine.run("restart", "--time=30", second)
+        _until(lambda: _in_sync(first) == {1, 2, 3})
+        traffic.wait_for_more(30)
+    finally:
+        traffic.stop()
+    assert traffic.failed == []
+    found = _read(first)
+    assert sorted(found) == sorted(traffic.acknowledged)
+
+    nodes = cluster.exec("kafka-1", "kafkalite", "node", "list")
+    assert nodes.count("running") == 3
+    engine.run("stop", "--time=30", cluster.container("kafka-1"))
+    log = engine.try_run("logs", second)
+    assert "the cluster has ended with its primary kafka-1" in log.output + log.errors
+    engine.run("stop", "--time=30", second)
+    assert engine.inspect(second)["State"]["ExitCode"] == 0
