@@ -32,12 +32,8 @@ _CONFIG = {
     "group.consumer.session.timeout.ms": "1500",
 }
 _SEED = 4
-SHORT = Plan(
-    records=360, workers=2, batch=20, kills_inside=1, kills_anywhere=0, zombies=1, broker_kills=1,
-    aborts=1,
-)  # fmt: skip
-LONG = Plan(
-    records=50_000, workers=3, batch=100, kills_inside=5, kills_anywhere=4, zombies=2,
+PLAN = Plan(
+    records=20_000, workers=3, batch=100, kills_inside=5, kills_anywhere=4, zombies=2,
     broker_kills=6, aborts=3,
 )  # fmt: skip
 
@@ -63,10 +59,6 @@ def _python(client: str) -> Command:
 WORKER_SETUPS = (
     WorkerSetup(client="librdkafka", command=_python("confluent"), protocol="consumer"),
     WorkerSetup(client="aiokafka", command=_python("aiokafka"), protocol=ASSIGNED),
-)
-# Only in long runs: a Go worker must be built, a Java worker starts slowly, and the others take
-# long too.
-LONG_RUN_WORKER_SETUPS = (
     WorkerSetup(client="java", command=java_worker),
     WorkerSetup(client="franz-go", command=franz_go_worker),
     WorkerSetup(client="java", command=java_worker, transaction_version=1),
@@ -104,13 +96,7 @@ def _check(results: Results, plan: Plan) -> None:
     assert results.fenced.total() == plan.zombies
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("setup", WORKER_SETUPS, ids=str)
 def test_every_record_is_written_once(setup: WorkerSetup, tmp_path: Path) -> None:
-    _check(_run_scenario(setup, SHORT, tmp_path), SHORT)
-
-
-@pytest.mark.endurance
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("setup", WORKER_SETUPS + LONG_RUN_WORKER_SETUPS, ids=str)
-def test_every_record_of_many_is_written_once(setup: WorkerSetup, tmp_path: Path) -> None:
-    _check(_run_scenario(setup, LONG, tmp_path), LONG)
+    _check(_run_scenario(setup, PLAN, tmp_path), PLAN)
