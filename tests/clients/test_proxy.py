@@ -19,6 +19,7 @@ from tests.clients.client_scenario import (
     group_reads_while_members_come_and_go,
     group_resumes_after_a_restart,
 )
+from tests.clients.observer import wait_until
 from tests.clients.process import running_driver
 from tests.clients.served_proxy import ServedProxy
 from tests.oracle.real_kafka import RealKafka
@@ -26,7 +27,7 @@ from tests.oracle.requirements import required
 from tests.oracle.served_kafkalite import ServedKafkalite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from kafkalite.capture.model import Exchange, Problem
@@ -119,28 +120,69 @@ def test_clients_get_only_addresses_of_the_proxy(proxy: ServedProxy) -> None:
 def recorded_session(
     session: Session, upstream: RealKafka | ServedKafkalite, directory: Path
 ) -> None:
-    """Run a session through a proxy in front of a broker, and read the recording."""
-    upstream.start()
-    try:
-        if isinstance(upstream, RealKafka):
-            warm_up(upstream.bootstrap)
-        proxy = ServedProxy(upstream, directory)
-        proxy.open()
-        session.run(Scene(proxy, directory))
-        proxy.close()
-        assert "warning" not in proxy.log()
-        assert "error" not in proxy.log()
-        assert recorded_exchanges(proxy)
-    finally:
-        upstream.kill()
+    """Run a session through a proxy in front of a running broker, and read the recording."""
+    proxy = ServedProxy(upstream, directory)
+    proxy.open()
+    session.run(Scene(proxy, directory))
+    proxy.close()
+    assert "warning" not in proxy.log()
+    assert "error" not in proxy.log()
+    assert recorded_exchanges(proxy)
+
+
+@pytest.fixture(scope="module")
+def kafka_of(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[Session], RealKafka]]:
+    """Return a function that returns a running Kafka without topics and groups.
+
+    Sessions with the same settings share one. The session of the Java admin client changes
+    settings of its own.
+    """
+    kafkas: dict[object, RealKafka] = {}
+
+    def empty_kafka(session: Session) -> RealKafka:
+        key = session.name == "java-admin", frozenset(session.config.items())
+        if key in kafkas:
+            remove_topics_and_groups(kafkas[key].bootstrap)
+        else:
+            kafkas[key] = RealKafka(tmp_path_factory.mktemp("kafka"), session.config)
+            with required():
+                kafkas[key].start()
+            warm_up(kafkas[key].bootstrap)
+        return kafkas[key]
+
+    yield empty_kafka
+    for kafka in kafkas.values():
+        kafka.kill()
+
+
+def remove_topics_and_groups(bootstrap: str) -> None:
+    """Delete what the sessions before created; members that did not leave have to expire first."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def are_deleted() -> bool:
+        listed = admin.list_consumer_groups(request_timeout=20).result()
+        groups = [group.group_id for group in listed.valid]
+        if groups:
+            deleted = admin.delete_consumer_groups(groups, request_timeout=20)
+            return not any(future.exception() for future in deleted.values())
+        return True
+
+    wait_until(are_deleted, "empty groups", 90.0)
+    topics = [name for name in admin.list_topics(timeout=20).topics if not name.startswith("__")]
+    if topics:
+        for future in admin.delete_topics(topics, request_timeout=20).values():
+            future.result()
 
 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.name)
 @pytest.mark.endurance
 @pytest.mark.oracle
-def test_clients_of_a_real_kafka_work_through_the_proxy(session: Session, tmp_path: Path) -> None:
-    with required():
-        recorded_session(session, RealKafka(tmp_path / "kafka", session.config), tmp_path)
+def test_clients_of_a_real_kafka_work_through_the_proxy(
+    session: Session, kafka_of: Callable[[Session], RealKafka], tmp_path: Path
+) -> None:
+    recorded_session(session, kafka_of(session), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -155,4 +197,8 @@ def test_clients_of_a_real_kafka_work_through_the_proxy(session: Session, tmp_pa
 def test_coordinators_of_every_kind_are_found_on_three_nodes(name: str, tmp_path: Path) -> None:
     session = next(session for session in SESSIONS if session.name == name)
     upstream = ServedKafkalite(tmp_path / "upstream", session.config, brokers=len(NODES))
-    recorded_session(session, upstream, tmp_path)
+    upstream.start()
+    try:
+        recorded_session(session, upstream, tmp_path)
+    finally:
+        upstream.kill()
