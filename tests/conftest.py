@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from functools import cache
 from importlib.util import find_spec
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.mark.expression import Expression
 from hypothesis import HealthCheck, settings
 
 from tests.slow_files import SLOW_FILES
@@ -67,6 +70,40 @@ def pytest_make_collect_report(
     if isinstance(collector, pytest.Directory) and (_process_number() or 0) % 2 == 1:
         report.result.reverse()
     return report
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import a file all of whose tests are excluded by `-m`.
+
+    The tests of the pipeline's directories have its marker. In another file, it has to be named.
+    """
+    if collection_path.suffix != ".py":
+        return None
+    expression = config.option.markexpr
+    if _is_of_pipeline(collection_path, config.rootpath):
+        is_excluded = not _can_select(expression, is_of_pipeline=True)
+    elif _can_select(expression, is_of_pipeline=False):
+        return None
+    else:
+        is_excluded = _PIPELINE.encode() not in collection_path.read_bytes()
+    return True if is_excluded else None
+
+
+@cache
+def _can_select(expression: str, *, is_of_pipeline: bool) -> bool:
+    """Return whether `-m` can select a test that has the marker of the pipeline, or has not."""
+    if not expression:
+        return True
+    compiled = Expression.compile(expression)
+    others = {*re.findall(r"\w+", expression)} - {_PIPELINE}
+    possible = (
+        {*chosen, *((_PIPELINE,) if is_of_pipeline else ())}
+        for count in range(len(others) + 1)
+        for chosen in combinations(others, count)
+    )
+    return any(
+        compiled.evaluate(lambda name, /, names=names, **_: name in names) for names in possible
+    )
 
 
 def _process_number() -> int | None:
@@ -173,8 +210,7 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude the collected tests from garbage collection from now on."""
-    gc.collect()
+    """Exclude all objects from garbage collection from now on: few of them are garbage."""
     gc.freeze()
     gc.enable()
 
