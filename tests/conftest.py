@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+# Each of the hundreds of processes that tests start would compile its modules again, and each
+# process of a parallel run all test modules. It must be set before those processes start.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # Examples take longer while other tests keep the processors busy.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # By default, the examples are the same in every run. The long profile searches for new ones.
