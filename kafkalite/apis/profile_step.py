@@ -8,7 +8,6 @@ resources of one request are refused one by one. Calls between nodes are not res
 from __future__ import annotations
 
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from kafkalite.apis.authorization.checks import MAX_REPORTED
@@ -31,7 +30,7 @@ from kafkalite.storage.batch import COMPRESSION_MASK, HEADER_SIZE
 from kafkalite.storage.compression import CODEC_NUMBERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkalite.config.profiles import Profile, Row
     from kafkalite.config.releases import Release
@@ -150,22 +149,22 @@ class ProfileGuard:
         """Return the answer of a handler for the allowed rows, and refusals of the others."""
         properties = catalogue.row(self.api.key).rows
         assert properties is not None
-        rows: list[Any] = []
-        refusals: list[KafkaError | None] = []
-        for row in getattr(request, properties.requested):
+        allowed: list[Any] = []
+        refused: list[tuple[Any, KafkaError]] = []
+
+        def error_of(path: Sequence[Any]) -> KafkaError | None:
             try:
-                rows.append(check(row))
-                refusals.append(None)
+                allowed.append(check(path[0]))
             except KafkaError as error:
-                rows.append(row)
-                refusals.append(error.without_traceback())
-        next_refusal = iter(refusals)
-        changed = with_fields(request, **{properties.requested: rows})
-        divided = split(self.api.key, changed, 0, lambda _: next(next_refusal))
-        refused = ((row, each) for row, each in zip(rows, refusals, strict=True) if each)
-        for row, refusal in islice(refused, MAX_REPORTED):
+                refused.append((path[0], error.without_traceback()))
+                return error
+            return None
+
+        divided = split(self.api.key, request, 0, error_of)
+        for row, refusal in refused[:MAX_REPORTED]:
             self._report(call, request, row, refusal)
-        return divided.answer(partial(handler, call))
+        served = with_fields(divided.request, **{properties.requested: allowed})
+        return divided._replace(request=served).answer(partial(handler, call))
 
     def _report(self, call: Call, request: Any, entry: Any, refusal: KafkaError) -> None:
         """Report a refusal under the topic of an entry, or under the client for other resources."""
