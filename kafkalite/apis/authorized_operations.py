@@ -52,18 +52,12 @@ CLUSTER_OPERATIONS = _bits(
 
 def topic_operations(call: Call, name: str) -> int:
     """Return the operations on a topic that the client may perform."""
-    permissions = call.permissions
-    if permissions is None:
-        return TOPIC_OPERATIONS
-    return permissions.operations(Resource.TOPIC, name, TOPIC_OPERATIONS)
+    return _operations(call, Resource.TOPIC, name, TOPIC_OPERATIONS)
 
 
 def group_operations(call: Call, group_id: str) -> int:
     """Return the operations on a group that the client may perform."""
-    permissions = call.permissions
-    if permissions is None:
-        return GROUP_OPERATIONS
-    return permissions.operations(Resource.GROUP, group_id, GROUP_OPERATIONS)
+    return _operations(call, Resource.GROUP, group_id, GROUP_OPERATIONS)
 
 
 def cluster_operations(call: Call) -> int:
@@ -71,9 +65,11 @@ def cluster_operations(call: Call) -> int:
 
     There are none if it may not describe the cluster.
     """
-    permissions = call.permissions
-    if permissions is None:
-        return CLUSTER_OPERATIONS
-    if not permissions.allows(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+    if not call.allows(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return 0
-    return permissions.operations(Resource.CLUSTER, CLUSTER_NAME, CLUSTER_OPERATIONS)
+    return _operations(call, Resource.CLUSTER, CLUSTER_NAME, CLUSTER_OPERATIONS)
+
+
+def _operations(call: Call, resource: Resource, name: str, supported: int) -> int:
+    permissions = call.permissions
+    return supported if permissions is None else permissions.operations(resource, name, supported)

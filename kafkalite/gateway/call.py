@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.repeated import RepeatedRequest
     from kafkalite.gateway.throttling import MutationQuota
     from kafkalite.protocol._generated.messages.fetch import FetchResponse
+    from kafkalite.protocol.acl_operations import Operation, Resource
     from kafkalite.protocol.error_codes import ErrorCode
     from kafkalite.security.permissions import Permissions
     from kafkalite.security.sasl.authenticator import Authenticator
@@ -227,6 +228,11 @@ class Call:
     def permissions(self) -> Permissions | None:
         """The permissions of the client; None without an authorizer."""
         return self.context.permissions
+
+    def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
+        """Return whether the client may perform an operation; without an authorizer, it may."""
+        permissions = self.context.permissions
+        return permissions is None or permissions.allows(operation, resource, name)
 
     @property
     def authenticator(self) -> Authenticator | None:

@@ -78,7 +78,7 @@ def handle_create_delegation_token(
         owner = f"{request.owner_principal_type}:{request.owner_principal_name}"
     if not _may_request_tokens(call):
         code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    elif owner != requester and not _allows(call, Operation.CREATE_TOKENS, Resource.USER, owner):
+    elif owner != requester and not call.allows(Operation.CREATE_TOKENS, Resource.USER, owner):
         code = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     elif any(each.principal_type != _USER for each in request.renewers):
         code = ErrorCode.INVALID_PRINCIPAL_TYPE
@@ -131,10 +131,6 @@ def _creation_error(
         expiry_timestamp_ms=time_ms,
         max_timestamp_ms=time_ms,
     )
-
-
-def _allows(call: Call, operation: Operation, resource: Resource, name: str) -> bool:
-    return call.permissions is None or call.permissions.allows(operation, resource, name)
 
 
 def _secret_key(call: Call) -> str:
@@ -220,8 +216,8 @@ def _is_shown(
         return False
     return (
         token.belongs_to(own)
-        or _allows(call, Operation.DESCRIBE, Resource.DELEGATION_TOKEN, token.token_id)
-        or _allows(call, Operation.DESCRIBE_TOKENS, Resource.USER, token.owner)
+        or call.allows(Operation.DESCRIBE, Resource.DELEGATION_TOKEN, token.token_id)
+        or call.allows(Operation.DESCRIBE_TOKENS, Resource.USER, token.owner)
     )
 
 

@@ -95,7 +95,7 @@ def acknowledge(  # noqa: C901 - Kafka's checks in order
             refused[partition] = _refuse(errors, partition, ErrorCode.UNKNOWN_TOPIC_ID)
         elif not validator.is_valid(batches):
             refused[partition] = _refuse(errors, partition, ErrorCode.INVALID_REQUEST)
-        elif not _may_read(call, topic.name):
+        elif not call.allows(Operation.READ, Resource.TOPIC, topic.name):
             refused[partition] = _refuse(errors, partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         elif not 0 <= partition.index < len(topic.partitions):
             refused[partition] = _refuse(errors, partition, _UNKNOWN_PARTITION)
@@ -125,11 +125,6 @@ def acknowledge(  # noqa: C901 - Kafka's checks in order
         return refused | results | without_batches if results else refused
 
     return chain(gather(tuple(acknowledged.values())), finish)
-
-
-def _may_read(call: Call, topic: str) -> bool:
-    permissions = call.permissions
-    return permissions is None or permissions.allows(Operation.READ, Resource.TOPIC, topic)
 
 
 def _acknowledge_result(error: Exception | None) -> AcknowledgeResult:

@@ -113,11 +113,6 @@ def handle_metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     return response
 
 
-def _may_describe(call: Call, topic: str) -> bool:
-    permissions = call.permissions
-    return permissions is None or permissions.allows(Operation.DESCRIBE, Resource.TOPIC, topic)
-
-
 def _operations(call: Call, request: MetadataRequest, topic: str) -> int:
     if not request.include_topic_authorized_operations:
         return NOT_REQUESTED
@@ -140,6 +135,10 @@ def _check_requested(call: Call, requested: Sequence[MetadataRequest.MetadataReq
                 ErrorCode.INVALID_REQUEST,
                 f"Topic IDs are not supported in requests for version {call.api_version}",
             )
+
+
+def _may_describe(call: Call, topic: str) -> bool:
+    return call.allows(Operation.DESCRIBE, Resource.TOPIC, topic)
 
 
 def _topics_by_id(

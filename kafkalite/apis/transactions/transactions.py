@@ -156,10 +156,7 @@ def _partition_errors(
 
 
 def _may_write(call: Call, topic: str) -> bool:
-    if topic in INTERNAL_TOPICS:
-        return False
-    permissions = call.permissions
-    return permissions is None or permissions.allows(Operation.WRITE, Resource.TOPIC, topic)
+    return topic not in INTERNAL_TOPICS and call.allows(Operation.WRITE, Resource.TOPIC, topic)
 
 
 def _add_or_verify(

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from kafkalite.gateway.call import Call, ConnectionContext
+from kafkalite.protocol.acl_operations import Operation, Resource
 
 
 @pytest.fixture
@@ -60,3 +61,18 @@ def test_quotas_belong_to_one_request(context: ConnectionContext) -> None:
     assert (measured.mutation_quota, measured.fetch_quota) == (quota, quota)
     assert (call.mutation_quota, call.fetch_quota) == (None, None)
     assert facts(measured) == facts(call)
+
+
+def test_a_client_may_do_what_its_permissions_allow(context: ConnectionContext) -> None:
+    call = context.call(1, None, 5)
+    question = (Operation.READ, Resource.TOPIC, "t")
+    assert call.allows(*question)
+    asked = []
+
+    def allows(*question: object) -> bool:
+        asked.append(question)
+        return False
+
+    context.permissions = cast("Any", SimpleNamespace(allows=allows))
+    assert not call.allows(*question)
+    assert asked == [question]
