@@ -185,3 +185,17 @@ def security_protocols(properties: Properties) -> dict[str, SecurityProtocol]:
         )
         for name in _addresses(properties, LISTENERS)
     }
+
+
+def controller_addresses(properties: Properties) -> tuple[Address, ...]:
+    """Return the addresses at which a node listens for controllers; raises VariableError."""
+    controllers = {name.upper() for name in _items(properties, CONTROLLERS)}
+    found = []
+    for text in _items(properties, LISTENERS):
+        try:
+            address = Address.parse(text)
+        except AddressError as error:
+            raise VariableError(f"{properties.variable_of(LISTENERS)}: {error}") from None
+        if address.listener in controllers:
+            found.append(address)
+    return tuple(found)

@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING
 
 from kafkalite.cli.streams import try_print
 from kafkalite.config.options import OPTIONS
+from kafkalite.config.security_protocols import (
+    PROTOCOL_MAP_KEY,
+    SecurityProtocol,
+    parse_protocol_map,
+)
 from kafkalite.docker.cluster_messages import Registration, RequestedTopic
 from kafkalite.docker.start import USAGE_STATUS, print_line, serve, with_own_variables
 from kafkalite.server.addresses import Address, AddressError
@@ -117,7 +122,9 @@ def _run_relay(plan: Plan, membership: Membership, hostname: str) -> int:
         now_ms = time.time_ns() // 1_000_000
         try_print(ready_lines_of(membership.node_id, admission.release, now_ms))
 
-    listeners = [RelayedListener(spec.name, spec.listen_address) for spec in specs]
+    addresses = [(spec.name, spec.listen_address) for spec in specs]
+    addresses += [(each.listener or "", each) for each in plan.translation.controllers]
+    listeners = [RelayedListener(name, address) for name, address in addresses]
     return run_relay(Relay(membership, registration, listeners, print_line, report_ready))
 
 
@@ -131,10 +138,13 @@ def _run_primary(plan: Plan, membership: Membership) -> int:
     if first is None:
         return 0
 
+    controllers = [each for address in plan.translation.controllers for each in bind(address)]
+
     def adapt(settings: Settings) -> Settings:
         # Topics may need more nodes than the first one.
         adapted = settings._replace(topics={}, expected_brokers=membership.expected_nodes)
-        return adapted if first is own else _settings_of_first(first, adapted)
+        adapted = adapted if first is own else _settings_of_first(first, adapted)
+        return _with_controller(adapted, plan.translation.controllers, membership)
 
     primaries: list[Primary] = []
 
@@ -144,10 +154,29 @@ def _run_primary(plan: Plan, membership: Membership) -> int:
         primaries.append(primary)
 
     def on_ready(_: Broker) -> None:
-        primaries[0].start(bound)
+        primaries[0].start(bound, controllers)
         print_line(f"other containers of the cluster join on port {membership.port}")
 
     return serve(plan, (), adapt=adapt, prepare=prepare, on_ready=on_ready)
+
+
+def _with_controller(
+    settings: Settings, controllers: Sequence[Address], membership: Membership
+) -> Settings:
+    """Return settings with the address of the controller, which is in the container of the primary.
+
+    Clients of the controller are not served if its listener is secured: its settings are those of
+    controllers that authenticate to each other.
+    """
+    if not controllers or settings.controller_listen is not None:
+        return settings
+    name = controllers[0].listener or ""
+    protocols = parse_protocol_map(settings.config.get(PROTOCOL_MAP_KEY, ""))
+    own = SecurityProtocol.__members__.get(name, SecurityProtocol.PLAINTEXT)
+    if protocols.get(name, own) is not SecurityProtocol.PLAINTEXT:
+        return settings
+    advertised = Address(membership.host, controllers[0].port)
+    return settings._replace(controller_advertise=f"{advertised}")
 
 
 def _settings_of_first(first: Registration, settings: Settings) -> Settings:

@@ -139,12 +139,19 @@ class Primary:
             if self._broker.nodes.is_relayed(node.id):
                 cluster.node_control.stop(node.id)
 
-    def start(self, bound: Sequence[socket.socket]) -> None:
-        """Accept other containers from the next iteration of the event loop on."""
-        self._run(self._start(bound))
+    def start(
+        self, bound: Sequence[socket.socket], controllers: Sequence[socket.socket] = ()
+    ) -> None:
+        """Accept other containers, and clients of the controller, in later iterations."""
+        self._run(self._start(bound, controllers))
 
-    async def _start(self, bound: Sequence[socket.socket]) -> None:
+    async def _start(
+        self, bound: Sequence[socket.socket], controllers: Sequence[socket.socket]
+    ) -> None:
         loop = asyncio.get_running_loop()
+        for each in controllers:
+            server = await loop.create_server(self._new_controller_client, sock=each)
+            self._servers.append(server)
         for each in bound:
             server = await loop.create_server(
                 lambda: Gate(self, self._membership.secret), sock=each
@@ -300,7 +307,14 @@ class Primary:
         member = self._tokens.get(introduction.token)
         if member is None or self._broker.cluster is None:
             return None
+        if not member.registration.is_broker:
+            return self._broker.nodes.controller_protocol_factory()
         return self._broker.nodes.protocol_factory(member.node_id, introduction.listener)
+
+    def _new_controller_client(self) -> asyncio.BaseProtocol:
+        cluster, nodes = self._broker.cluster, self._broker.nodes
+        new_protocol = None if cluster is None else nodes.controller_protocol_factory()
+        return _Closed() if new_protocol is None else new_protocol()
 
     # Topics
 
@@ -333,6 +347,14 @@ class Primary:
     def report_refusal(self, peer: str, reason: str) -> None:
         """Log that a container is refused."""
         self._log.warning("container refused", peer=peer, reason=reason)
+
+
+class _Closed(asyncio.Protocol):
+    """The protocol of a client that no node serves."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Disconnect the client."""
+        transport.close()
 
 
 class FirstBroker:

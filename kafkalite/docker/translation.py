@@ -13,7 +13,12 @@ from kafkalite.docker.credentials import (
     add_logins,
     with_secret_files,
 )
-from kafkalite.docker.listeners import LISTENERS, complete_listeners, security_protocols
+from kafkalite.docker.listeners import (
+    LISTENERS,
+    complete_listeners,
+    controller_addresses,
+    security_protocols,
+)
 from kafkalite.docker.membership import BROKERS, Membership, membership_of, roles_of
 from kafkalite.docker.properties import ALONE, Properties, VariableError, read_properties
 from kafkalite.docker.topics import TopicToCreate, topics_to_create
@@ -27,6 +32,8 @@ from kafkalite.protocol.uuids import is_cluster_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from kafkalite.server.addresses import Address
 
 _LISTEN: Final = "KAFKALITE_LISTEN"
 _CLUSTER_ID_VARIABLES: Final = ("CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID", "KAFKA_CLUSTER_ID")
@@ -76,6 +83,8 @@ class Translation(NamedTuple):
     notices: tuple[str, ...] = ()
     is_controller_only: bool = False
     """Whether the node of the environment is no broker, so that no client connects to it."""
+    controllers: tuple[Address, ...] = ()
+    """The addresses at which a node of several containers listens for controllers."""
     membership: Membership | None = None
     """The cluster of several containers to which this one belongs; None if it is a cluster."""
 
@@ -115,6 +124,7 @@ def translate(container: Container) -> Translation:
         _data_directory(properties, container),
         _log_level(environment),
         (*_notices(properties, membership), *notices, *user_notices),
+        controllers=() if membership is None else controller_addresses(properties),
         membership=membership,
     )
 
@@ -135,6 +145,7 @@ def _controller(
         log_level=_log_level(environment),
         notices=(*_notices(properties, membership), *notices),
         is_controller_only=True,
+        controllers=() if membership is None else controller_addresses(properties),
         membership=membership,
     )
 

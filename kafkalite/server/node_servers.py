@@ -430,6 +430,7 @@ class NodeServers:
         refuses the change.
         """
         self._check_relayed(specs)
+        specs = [*specs, *self._relayed_controllers()]
         cluster = self._cluster
         async with self._changes:
             node = cluster.nodes.get(node_id)
@@ -463,10 +464,29 @@ class NodeServers:
                     f"{known[spec.name].value}, not {spec.protocol.value}"
                 )
 
+    def _relayed_controllers(self) -> Iterator[ListenerSpec]:
+        """Yield the listener of the controller for a node without one: it has the same address."""
+        for spec in self._assembly.listeners:
+            if spec.is_for_controllers:
+                first = self._endpoints[spec.name][0]
+                address = Address(first.host, first.port)
+                yield spec._replace(listen_address=address, advertised=address, is_relayed=True)
+
+    def controller_protocol_factory(self) -> Callable[[], asyncio.BufferedProtocol] | None:
+        """Return the function that creates the protocol of a client of the controller.
+
+        Returns None while no node accepts such clients.
+        """
+        listeners = chain.from_iterable(each.listeners for each in self._servers)
+        return next(
+            (each.new_protocol for each in listeners
+             if each.is_for_controllers and each.new_protocol is not None), None
+        )  # fmt: skip
+
     def is_relayed(self, node_id: int) -> bool:
         """Return whether the clients of a node connect to another process."""
         listeners = chain.from_iterable(each.listeners for each in self._of(node_id))
-        return any(listener.is_relayed for listener in listeners)
+        return any(each.is_relayed and not each.is_for_controllers for each in listeners)
 
     def protocol_factory(
         self, node_id: int, listener: str

@@ -56,7 +56,8 @@ class Settings(NamedTuple):
     `users` can authenticate on listeners with SASL.
     `tls` is "auto" or "auto:DIRECTORY": certificates are generated; None: they are not.
     `cluster_id` is the id of the cluster; None: a new cluster has a random id.
-    `controller_listen` is the address of a listener for clients of the controller.
+    `controller_listen` is the address of a listener for clients of the controller. Without it,
+    `controller_advertise` is the address at which others listen for clients of the controller.
     `request_log` is the number of requests that are logged from the start; None: none are logged
     until they are asked for.
     `seed` defines all random values; None: they are different in each run.
@@ -67,6 +68,7 @@ class Settings(NamedTuple):
     listen: Sequence[str] = ()
     advertise: Sequence[str] = ()
     controller_listen: str | None = None
+    controller_advertise: str | None = None
     brokers: int = 1
     data_directory: str | None = None
     topics: Mapping[str, int] = MappingProxyType({})
@@ -126,8 +128,9 @@ class Settings(NamedTuple):
         specs = parse_listeners(listen, advertise)
         if self.is_relayed:
             specs = tuple(spec._replace(is_relayed=True) for spec in specs)
-        if self.controller_listen is not None:
-            specs = (*specs, self._controller_listener(self.controller_listen, specs))
+        controller = self.controller_listen or self.controller_advertise
+        if controller is not None:
+            specs = (*specs, self._controller_listener(controller, specs))
         check_ports(specs, self.brokers)
         specs = tuple(spec._replace(protocol=self._protocol_of(spec.name)) for spec in specs)
         self._check_controller_is_secured(specs)
@@ -145,7 +148,10 @@ class Settings(NamedTuple):
             )
         if name in (other.name for other in others):
             raise AddressError(f"listener {name} is given twice")
-        return ListenerSpec(name, address, is_for_controllers=True)
+        spec = ListenerSpec(name, address, is_for_controllers=True)
+        if self.controller_listen is None:
+            spec = spec._replace(advertised=address, is_relayed=True)
+        return spec
 
     def _check_controller_is_secured(self, specs: Iterable[ListenerSpec]) -> None:
         """Raise SettingsError if the controller's listener needs a security protocol and has none.

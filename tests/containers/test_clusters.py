@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -10,11 +11,13 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.containers.containers import READY, wait_for_line
 from tests.containers.recipes import Project, recipes
 from tests.oracle.requirements import required
+from tests.unit.docker.cluster_environments import CLUSTER_FORMS, ClusterForm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from tests.containers.engine import Engine
@@ -175,3 +178,68 @@ def test_no_acknowledged_record_is_lost_while_containers_come_and_go(
     assert "the cluster has ended with its primary kafka-1" in log.output + log.errors
     engine.run("stop", "--time=30", second)
     assert engine.inspect(second)["State"]["ExitCode"] == 0
+
+
+@pytest.fixture
+def form_containers(
+    request: pytest.FixtureRequest, engine: Engine, image: str, network: str
+) -> Iterator[ClusterForm]:
+    """Start the containers of a form, the primary last, and remove them after the test."""
+    form: ClusterForm = request.param
+    names = sorted(form.containers, key=lambda host: host == form.primary)
+    try:
+        for host in names:
+            variables = [f"--env={name}={value}" for name, value in form.containers[host].items()]
+            # As in compose files without `hostname`, the host name is that of the engine.
+            engine.run(
+                "run", "--detach", f"--name={host}", f"--network={network}",
+                f"--network-alias={host}", *variables, image,
+            )  # fmt: skip
+        for host in names:
+            wait_for_line(engine, host, READY)
+        yield form
+    finally:
+        for host in names:
+            engine.run("rm", "--force", "--ignore", "--time=0", host)
+
+
+@pytest.mark.parametrize(
+    "form_containers", CLUSTER_FORMS, ids=lambda form: form.name, indirect=True
+)
+def test_containers_of_each_image_are_one_cluster(
+    engine: Engine, form_containers: ClusterForm
+) -> None:
+    form = form_containers
+    replicas = min(3, len(form.brokers))
+    hosts = [host for host, each in form.containers.items() if _is_broker(each)]
+    bootstrap = _inside_address(form, hosts[-1], engine)
+    topics = ("exec", hosts[0], "kafka-topics", "--bootstrap-server", bootstrap)
+    engine.run(*topics, "--create", "--topic", "t", "--partitions", "12",
+               "--replication-factor", f"{replicas}")  # fmt: skip
+    described = engine.run(*topics, "--describe", "--topic", "t")
+    assert {int(leader) for leader in re.findall(r"Leader: (\d+)", described)} == form.brokers
+    for host, environment in form.containers.items():
+        engine.run("healthcheck", "run", host)
+        if "controller" in environment.get("KAFKA_PROCESS_ROLES", ""):
+            (port,) = re.findall(r"CONTROLLER://.*?:(\d+)", environment["KAFKA_LISTENERS"])
+            quorum = engine.run(
+                "exec", hosts[0], "kafka-metadata-quorum", "--bootstrap-controller",
+                f"{host}:{port}", "describe", "--status",
+            )  # fmt: skip
+            assert f"LeaderId:              {min(form.brokers)}" in quorum
+    stopped = next(host for host in hosts if host not in {form.primary, hosts[-1]})
+    engine.run("stop", "--time=30", stopped)
+    described = engine.run(*topics[:1], hosts[-1], *topics[2:], "--describe", "--topic", "t")
+    assert len({*re.findall(r"Leader: (\d+)", described)}) == len(form.brokers) - 1
+
+
+def _is_broker(environment: Mapping[str, str]) -> bool:
+    return environment.get("KAFKA_PROCESS_ROLES") != "controller"
+
+
+def _inside_address(form: ClusterForm, host: str, engine: Engine) -> str:
+    """Return the address of a container for other containers."""
+    listeners = form.containers[host].get("KAFKA_ADVERTISED_LISTENERS")
+    if listeners is None:
+        return f"{engine.inspect(host)['Config']['Hostname']}:9092"
+    return listeners.partition(",")[0].partition("://")[2]

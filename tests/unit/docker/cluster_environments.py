@@ -167,7 +167,7 @@ def _zookeeper() -> dict[str, dict[str, str]]:
             "KAFKA_BROKER_ID": f"{node_id}",
             "KAFKA_ZOOKEEPER_CONNECT": "zookeeper:2181",
             "KAFKA_ADVERTISED_LISTENERS": (
-                f"PLAINTEXT://broker{node_id}:29092,PLAINTEXT_HOST://localhost:{node_id}9092"
+                f"PLAINTEXT://broker{node_id}:29092,PLAINTEXT_HOST://localhost:909{node_id}"
             ),
             "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT",
             "KAFKA_INTER_BROKER_LISTENER_NAME": "PLAINTEXT",

@@ -80,15 +80,18 @@ class JoinedCluster:
         self.broker: Broker
         self._relays: list[RelayedNode] = []
 
-    async def start(self, settings: Settings | None = None) -> None:
-        """Start the primary."""
+    async def start(self, settings: Settings | None = None, controllers: str = "") -> None:
+        """Start the primary; `controllers` is its address for clients of the controller."""
         self.broker = broker = Broker(
             settings or Settings(listen=(ANY_PORT,), expected_brokers=3), Log(Level.ERROR)
         )
         await broker.start()
         self._primary = Primary(self.membership, broker, broker.log, self._topics)
         self._primary.stop_absent_nodes()
-        self._primary.start(bind(Address(HOST, self.membership.port)))
+        self._primary.start(
+            bind(Address(HOST, self.membership.port)),
+            bind(Address.parse(controllers)) if controllers else (),
+        )
         await asyncio.sleep(0)
 
     async def close_primary(self) -> None:

@@ -13,11 +13,14 @@ from kafkalite.docker import primary as primary_module
 from kafkalite.docker.cluster_messages import RequestedTopic, Sign, line_of
 from kafkalite.docker.membership import Membership
 from kafkalite.docker.primary import FirstBroker
+from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
 from kafkalite.server.addresses import Address
 from kafkalite.server.listener import bind
 from kafkalite.server.logging import Level, Log
+from kafkalite.server.settings import Settings
 from tests.oracle.target import free_port
 from tests.unit.docker.joined_cluster import HOST, JoinedCluster, RelayedNode, until
+from tests.unit.server.client import Client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -124,6 +127,34 @@ async def test_controller_joins_without_a_node(cluster: JoinedCluster) -> None:
     relay = await cluster.join(9, is_broker=False, listen=(), advertise=())
     assert states(cluster).keys() == {1}
     assert await relay.stop() == 0
+
+
+async def test_clients_of_the_controller_are_served_in_each_container() -> None:
+    cluster = JoinedCluster()
+    advertised = f"{HOST}:{free_port()}"
+    await cluster.start(
+        Settings(listen=(f"{HOST}:0",), expected_brokers=3, controller_advertise=advertised),
+        controllers=advertised,
+    )
+    await cluster.join(3)
+    own = f"CONTROLLER://{HOST}:{free_port()}"
+    await cluster.join(9, is_broker=False, listen=(own,), advertise=(own,))
+    for address in (advertised, own.partition("://")[2]):
+        client = await Client.to(address)
+        described = await client.ask(DescribeClusterRequest(endpoint_type=2), 1)
+        assert [f"{each.host}:{each.port}" for each in described.brokers] == [advertised]
+        await client.close()
+    await cluster.broker.nodes.stop(1)
+    client = await Client.to(advertised)
+    described = await client.ask(DescribeClusterRequest(endpoint_type=2), 1)
+    assert [each.broker_id for each in described.brokers] == [3]
+    await cluster.broker.nodes.stop(3)
+    assert await client.is_closed()
+    await client.close()
+    client = await Client.to(advertised)
+    assert await client.is_closed()
+    await client.close()
+    await cluster.close()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from kafkalite.docker.credentials import Credential
 from kafkalite.docker.properties import VariableError
 from kafkalite.docker.translation import Container, Translation, translate
+from kafkalite.server.addresses import Address
 
 
 def no_file(path: str) -> None:
@@ -148,4 +149,21 @@ def test_variables_that_contradict_each_other_are_refused(
     environment: dict[str, str], error: str
 ) -> None:
     with pytest.raises(VariableError, match=error):
+        translated(**environment)
+
+
+def test_container_of_a_cluster_has_the_addresses_of_its_controllers() -> None:
+    environment = {
+        "KAFKA_NODE_ID": "2",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@a:9093,2@box:9093",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_LISTENERS": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    }
+    for roles in ("broker,controller", "controller"):
+        environment["KAFKA_PROCESS_ROLES"] = roles
+        assert translated(**environment).controllers == (Address("", 9093, "CONTROLLER"),)
+    assert translated(**environment, KAFKALITE_BROKERS="2").controllers == ()
+    environment["KAFKA_LISTENERS"] = "CONTROLLER://:port"
+    with pytest.raises(VariableError, match="KAFKA_LISTENERS: 'CONTROLLER://:port' is not"):
         translated(**environment)

@@ -314,3 +314,9 @@ def test_users_need_a_listener_with_sasl() -> None:
 )
 def test_a_text_is_shown_without_a_secret(text: str, shown: str) -> None:
     assert without_secret(text) == shown
+
+
+def test_others_may_listen_for_clients_of_the_controller() -> None:
+    (_, spec) = Settings(listen=("127.0.0.1:1",), controller_advertise="kafka-1:9093").listeners
+    assert (spec.name, spec.is_for_controllers, spec.is_relayed) == ("CONTROLLER", True, True)
+    assert str(spec.advertised_address(9093, 0)) == "kafka-1:9093"
