@@ -37,6 +37,7 @@ from kafkalite.protocol._generated.messages.describe_share_group_offsets import 
     DescribeShareGroupOffsetsRequest,
 )
 from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
+from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteRequest
 from kafkalite.protocol._generated.messages.share_group_describe import ShareGroupDescribeRequest
 from kafkalite.protocol._generated.messages.streams_group_describe import (
     StreamsGroupDescribeRequest,
@@ -57,6 +58,7 @@ _CONSUMER_VERSIONS: Final = Versions(0, 1)
 _SHARE_VERSIONS: Final = Versions(1, 1)
 _STREAMS_VERSIONS: Final = Versions(0, 1)
 _DELETE_VERSIONS: Final = Versions(0, 3)
+_OFFSET_DELETE_VERSIONS: Final = Versions(0, 0)
 _SHARE_OFFSETS_VERSIONS: Final = Versions(0, 1)
 _ALTER_SHARE_VERSIONS: Final = Versions(0, 0)
 INACTIVE_STATES: Final = ("Empty", "Dead", "")
@@ -88,6 +90,8 @@ class GroupMemberDescription(NamedTuple):
     """The epoch of the member; None in a classic group."""
     assignment: tuple[TopicPartition, ...]
     """The partitions; in a streams group, the inputs of active tasks."""
+    target: tuple[TopicPartition, ...] | None = None
+    """The partitions that a member of a consumer group will have; None in other groups."""
 
 
 class GroupDescription(NamedTuple):
@@ -103,6 +107,8 @@ class GroupDescription(NamedTuple):
     """The epoch of the group; None for a classic group."""
     coordinator: int
     members: tuple[GroupMemberDescription, ...]
+    assignment_epoch: int | None = None
+    """The epoch of the target assignment; None for a classic group."""
 
 
 class GroupPartition(NamedTuple):
@@ -115,6 +121,8 @@ class GroupPartition(NamedTuple):
     """The high watermark; None without a leader."""
     lag: int | None
     member: GroupMemberDescription | None
+    leader_epoch: int | None = None
+    """The leader epoch that is committed with the offset; None without one."""
 
 
 async def list_groups(client: KafkaClient) -> list[GroupListing]:
@@ -164,7 +172,8 @@ async def describe_group(client: KafkaClient, group_id: str) -> GroupDescription
         state=found.group_state,
         epoch=None if is_classic else found.group_epoch,
         coordinator=listed.coordinator,
-        members=tuple(sorted(members)),
+        members=tuple(sorted(members, key=lambda each: each.member_id)),
+        assignment_epoch=None if is_classic else found.assignment_epoch,
     )
 
 
@@ -204,6 +213,9 @@ def _assigned_members(group: Any) -> list[GroupMemberDescription]:  # noqa: ANN4
             row.client_host,
             row.member_epoch,
             _sorted(assigned_partitions.of_member(row.assignment)),
+            _sorted(assigned_partitions.of_member(row.target_assignment))
+            if hasattr(row, "target_assignment")
+            else None,
         )
         for row in group.members
     ]
@@ -256,11 +268,15 @@ async def group_partitions(client: KafkaClient, group: GroupDescription) -> list
     members = {partition: each for each in group.members for partition in each.assignment}
     starts: dict[TopicPartition, _ShareOffset] = {}
     offsets: dict[TopicPartition, int | None]
+    epochs: dict[TopicPartition, int]
     if group.type == GroupType.SHARE.value:
         starts = await _share_offsets(client, group.group_id)
         offsets = {each: row.offset for each, row in starts.items()}
+        epochs = {each: row.leader_epoch for each, row in starts.items()}
     else:
-        offsets = dict(await committed_offsets(client, group.group_id))
+        committed = await committed_positions(client, group.group_id)
+        offsets = {each: at.offset for each, at in committed.items()}
+        epochs = {each: at.leader_epoch for each, at in committed.items()}
     partitions = sorted(members.keys() | offsets.keys())
     ends = await end_offsets(client, partitions)
     return [
@@ -270,6 +286,7 @@ async def group_partitions(client: KafkaClient, group: GroupDescription) -> list
             ends.get(each),
             starts[each].lag if each in starts else _lag(offsets.get(each), ends.get(each)),
             members.get(each),
+            _known_epoch(epochs.get(each, NO_OFFSET)),
         )
         for each in partitions
     ]
@@ -279,14 +296,28 @@ def _lag(offset: int | None, end: int | None) -> int | None:
     return None if offset is None or end is None else end - offset
 
 
+def _known_epoch(epoch: int) -> int | None:
+    return None if epoch < 0 else epoch
+
+
 async def committed_offsets(client: KafkaClient, group_id: str) -> dict[TopicPartition, int]:
     """Return the committed offsets of a group that is not a share group; raises BrokerError."""
+    positions = await committed_positions(client, group_id)
+    return {partition: at.offset for partition, at in positions.items()}
+
+
+async def committed_positions(
+    client: KafkaClient, group_id: str
+) -> dict[TopicPartition, OffsetAndEpochs]:
+    """Return the committed offsets of a group, with their leader epochs; raises BrokerError."""
     request = offset_fetch_request(group_id, None)
     response = await _ask(client, group_id, request, FETCH_VERSIONS)
     found = fetched_group(response)
     raise_refusal(found, f"offsets of group {group_id!r}")
     return {
-        TopicPartition(topic.name, row.partition_index): row.committed_offset
+        TopicPartition(topic.name, row.partition_index): OffsetAndEpochs(
+            row.committed_offset, row.committed_leader_epoch
+        )
         for topic in found.topics
         for row in topic.partitions
         if row.committed_offset != NO_OFFSET
@@ -298,6 +329,7 @@ class _ShareOffset(NamedTuple):
 
     offset: int | None
     lag: int | None
+    leader_epoch: int
 
 
 async def _share_offsets(client: KafkaClient, group_id: str) -> dict[TopicPartition, _ShareOffset]:
@@ -312,6 +344,7 @@ async def _share_offsets(client: KafkaClient, group_id: str) -> dict[TopicPartit
         TopicPartition(topic.topic_name, each.partition_index): _ShareOffset(
             each.start_offset if each.start_offset >= 0 else None,
             each.lag if each.lag >= 0 else None,
+            each.leader_epoch,
         )
         for topic in found.topics
         for each in topic.partitions
@@ -367,6 +400,30 @@ async def _set_share_offsets(
             raise_refusal(
                 each, f"cannot set the offset of {found.topic_name}-{each.partition_index}"
             )
+
+
+async def delete_offsets(
+    client: KafkaClient, group_id: str, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
+    """Delete committed offsets, and return the error of each partition; raises BrokerError."""
+    row = OffsetDeleteRequest.OffsetDeleteRequestPartition
+    topics: dict[str, list[Any]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(row(partition_index=index))
+    request = OffsetDeleteRequest(
+        group_id=group_id,
+        topics=[
+            OffsetDeleteRequest.OffsetDeleteRequestTopic(name=name, partitions=rows)
+            for name, rows in topics.items()
+        ],
+    )
+    response = await _ask(client, group_id, request, _OFFSET_DELETE_VERSIONS)
+    raise_refusal(response, f"group {group_id!r}")
+    return {
+        TopicPartition(topic.name, each.partition_index): ErrorCode(each.error_code)
+        for topic in response.topics
+        for each in topic.partitions
+    }
 
 
 async def delete_groups(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.client.access import PLAINTEXT
 from kafkalite.client.client import KafkaClient
 from kafkalite.client.consumer import ISOLATION_LEVELS, PartitionConsumer
-from kafkalite.client.epochs import OffsetAndEpochs, TopicPartition
+from kafkalite.client.epochs import NO_EPOCH, OffsetAndEpochs, TopicPartition
 from kafkalite.client.errors import BrokerError, NoLeaderError
 from kafkalite.client.group_member import REJOIN_ERRORS, GroupMember
 from kafkalite.client.offsets import OffsetTarget, end_offsets, target_offsets
@@ -161,10 +161,11 @@ class TopicReader:
             await self.commit()
         return records
 
-    def set_read(self, records: Collection[ConsumerRecord]) -> None:
-        """Commit later that these records were read."""
+    def set_read(self, records: Collection[ConsumerRecord], *, with_epochs: bool = True) -> None:
+        """Commit later that these records were read; `with_epochs`, with their leader epochs."""
         for each in records:
-            self._read[each.partition] = OffsetAndEpochs(each.offset + 1, each.leader_epoch)
+            epoch = each.leader_epoch if with_epochs else NO_EPOCH
+            self._read[each.partition] = OffsetAndEpochs(each.offset + 1, epoch)
 
     async def set_all_read(self) -> None:
         """Commit later that everything was read that `poll` returned."""

@@ -13,6 +13,9 @@ from kafkalite.protocol._generated.messages.create_partitions import CreateParti
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
 from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
+from kafkalite.protocol._generated.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+)
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.versions import Versions
@@ -30,6 +33,7 @@ _CREATION_TIMEOUT_MS: Final = 5_000
 _TOPIC_RESOURCE: Final = 2
 _METADATA_VERSIONS: Final = Versions(4, 12)
 _CREATE_VERSIONS: Final = Versions(2, 7)
+_PARTITIONS_OF_TOPIC_VERSIONS: Final = Versions(0, 0)
 _DELETE_VERSIONS: Final = Versions(1, 5)
 _PARTITIONS_VERSIONS: Final = Versions(0, 3)
 _CONFIGS_VERSIONS: Final = Versions(1, 4)
@@ -43,6 +47,9 @@ class PartitionDescription(NamedTuple):
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    eligible_leaders: tuple[int, ...] | None = None
+    """Replicas that may lead although they are not in sync; None if the broker has no such list."""
+    last_eligible_leaders: tuple[int, ...] | None = None
 
 
 class TopicDescription(NamedTuple):
@@ -75,6 +82,35 @@ async def list_topics(client: KafkaClient) -> list[TopicDescription]:
     request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
     response = await client.ask_any(request, _METADATA_VERSIONS)
     return sorted(map(_description, response.topics), key=lambda topic: topic.name)
+
+
+async def with_eligible_leaders(client: KafkaClient, topic: TopicDescription) -> TopicDescription:
+    """Return a topic with the eligible leaders of its partitions (KIP-966)."""
+    found: dict[int, Any] = {}
+    cursor = None
+    row = DescribeTopicPartitionsRequest.TopicRequest(name=topic.name)
+    while True:
+        request = DescribeTopicPartitionsRequest(topics=[row], cursor=cursor)
+        response = await client.ask_any(request, _PARTITIONS_OF_TOPIC_VERSIONS)
+        found |= {
+            each.partition_index: each for rows in response.topics for each in rows.partitions
+        }
+        if response.next_cursor is None:
+            break
+        cursor = DescribeTopicPartitionsRequest.Cursor(
+            topic_name=response.next_cursor.topic_name,
+            partition_index=response.next_cursor.partition_index,
+        )
+    partitions = [
+        each._replace(
+            eligible_leaders=tuple(found[each.partition].eligible_leader_replicas or ()),
+            last_eligible_leaders=tuple(found[each.partition].last_known_elr or ()),
+        )
+        if each.partition in found
+        else each
+        for each in topic.partitions
+    ]
+    return topic._replace(partitions=tuple(partitions))
 
 
 async def find_topic(client: KafkaClient, name: str) -> TopicDescription:
@@ -112,9 +148,18 @@ async def create_topic(
     partitions: int = BROKER_DEFAULT,
     replication_factor: int = BROKER_DEFAULT,
     configs: Mapping[str, str] | None = None,
+    replicas: Sequence[Sequence[int]] = (),
 ) -> None:
-    """Create a topic; raises BrokerError."""
+    """Create a topic; raises BrokerError.
+
+    `replicas` are those of each partition; without them, the controller places replicas.
+    """
+    assignment = CreateTopicsRequest.CreatableReplicaAssignment
     row = CreateTopicsRequest.CreatableTopic(
+        assignments=[
+            assignment(partition_index=index, broker_ids=list(each))
+            for index, each in enumerate(replicas)
+        ],
         name=name,
         num_partitions=partitions,
         replication_factor=replication_factor,
@@ -128,10 +173,18 @@ async def create_topic(
     raise_refusal(response.topics[0], f"cannot create topic {name!r}")
 
 
-async def extend_topic(client: KafkaClient, name: str, partitions: int) -> None:
-    """Increase the number of partitions of a topic; raises BrokerError."""
+async def extend_topic(
+    client: KafkaClient, name: str, partitions: int, replicas: Sequence[Sequence[int]] = ()
+) -> None:
+    """Increase the number of partitions of a topic; raises BrokerError.
+
+    `replicas` are those of each new partition; without them, the controller places replicas.
+    """
+    assignment = CreatePartitionsRequest.CreatePartitionsAssignment
     row = CreatePartitionsRequest.CreatePartitionsTopic(
-        name=name, count=partitions, assignments=None
+        name=name,
+        count=partitions,
+        assignments=[assignment(broker_ids=list(each)) for each in replicas] or None,
     )
     request = CreatePartitionsRequest(topics=[row], timeout_ms=_TIMEOUT_MS)
     response = await ask_controller(client, request, _PARTITIONS_VERSIONS)

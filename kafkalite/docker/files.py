@@ -18,6 +18,7 @@ ROOT_VARIABLE: Final = "KAFKALITE_ROOT"
 """The directory that has the image's files, by default `/`."""
 
 _FORMATTED_FILE: Final = "var/lib/kafkalite/formatted.json"
+_CLUSTER_ID_FILE: Final = "var/lib/kafkalite/cluster-id"
 
 
 class ImageFiles:
@@ -76,6 +77,21 @@ class ImageFiles:
             raise VariableError(
                 f"/{_FORMATTED_FILE} has not the users of kafka-storage format: remove the file"
             ) from None
+
+    def is_directory(self, path: str) -> bool:
+        """Return whether a directory exists."""
+        return os.path.isdir(self.path(path) if path.startswith("/") else path)  # noqa: PTH112
+
+    def formatted_cluster_id(self) -> str | None:
+        """Return the id that `set_formatted_cluster_id` stored; None without one."""
+        text = self.read_text(_CLUSTER_ID_FILE)
+        return None if text is None else text.strip() or None
+
+    def set_formatted_cluster_id(self, cluster_id: str) -> None:
+        """Store the id of the cluster for the next start of the broker; raises OSError."""
+        path = self.path(_CLUSTER_ID_FILE)
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+        write_key_file(path, cluster_id.encode())
 
     def add_formatted_users(self, users: Sequence[Credential]) -> None:
         """Store users for the next start of the broker; raises OSError."""

@@ -56,11 +56,15 @@ _COMMANDS: Final = ("nc",)
 
 _LINKS: Final = (
     "/__cacert_entrypoint.sh",
+    "/app-entrypoint.sh",
+    "/entrypoint.sh",
     "/etc/confluent/docker/launch",
     "/etc/kafka/docker/launch",
     "/etc/kafka/docker/run",
     "/opt/bitnami/scripts/kafka/entrypoint.sh",
     "/opt/bitnami/scripts/kafka/run.sh",
+    "/run.sh",
+    "/start-kafka.sh",
     "/usr/bin/start-kafka.sh",
 )
 """Scripts that are links to the entrypoint."""

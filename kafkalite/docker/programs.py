@@ -29,6 +29,7 @@ TOOLS: Final = {
     "kafka-console-producer": "console_producer",
     "kafka-consumer-groups": "consumer_groups",
     "kafka-delete-records": "delete_records",
+    "kafka-features": "features",
     "kafka-get-offsets": "get_offsets",
     "kafka-groups": "groups",
     "kafka-leader-election": "leader_election",

@@ -83,6 +83,7 @@ def plan_from(
             files.path,
         )
     )
+    translation = _with_formatted_id(translation, files.formatted_cluster_id(), environment)
     _check_own_addresses(environment, hostname)
     own = own_arguments(
         environment,
@@ -92,6 +93,20 @@ def plan_from(
     names = [text.rpartition(":")[0] for text in option_values(TOPIC, environment)]
     names += [topic.name for topic in translation.topics]
     return Plan(translation, (*_arguments(translation), *own), tuple(names))
+
+
+def _with_formatted_id(
+    translation: Translation, cluster_id: str | None, environment: Mapping[str, str]
+) -> Translation:
+    """Return a translation with the id of `kafka-storage format`; raises VariableError."""
+    if cluster_id is None or environment.get("KAFKALITE_CLUSTER_ID", "").strip():
+        return translation
+    if translation.cluster_id not in (None, cluster_id):
+        raise VariableError(
+            f"the variables have the cluster id {translation.cluster_id}, but kafka-storage format "
+            f"has set {cluster_id}: use one of them"
+        )
+    return translation._replace(cluster_id=cluster_id)
 
 
 def _check_own_addresses(environment: Mapping[str, str], hostname: str) -> None:
@@ -223,7 +238,7 @@ def topic_creator(topics: Sequence[TopicToCreate]) -> Callable[[Broker], None]:
                 name=topic.name,
                 partitions=topic.partitions,
                 replication_factor=topic.replicas,
-                configs={} if topic.policy is None else {"cleanup.policy": topic.policy},
+                configs=topic.settings,
             )
             for topic in topics
             if topic.name not in metadata.image.topics

@@ -26,6 +26,14 @@ class TopicToCreate(NamedTuple):
     policy: str | None = None
     """Its `cleanup.policy`; None for that of the broker."""
     replicas: int = 1
+    configs: tuple[tuple[str, str], ...] = ()
+    """Its other configurations."""
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """All configurations of the topic."""
+        policy = {} if self.policy is None else {"cleanup.policy": self.policy}
+        return {**policy, **dict(self.configs)}
 
 
 def topics_to_create(environment: Mapping[str, str], nodes: int | None) -> list[TopicToCreate]:
@@ -53,13 +61,28 @@ def _topic(text: str, nodes: int | None) -> TopicToCreate:
             f"{VARIABLE}: {text!r} has {replicas} replicas, but this container is the whole "
             f"cluster, with {nodes} node{'s' * (nodes > 1)}: set KAFKALITE_BROKERS={replicas}"
         )
-    policy = "".join(parts[_POLICY:]).removeprefix("--config=").removeprefix("cleanup.policy=")
+    # The start script of wurstmeister/kafka passes these words on to kafka-topics.
+    first, *others = "".join(parts[_POLICY:]).split() or [""]
+    policy = first.removeprefix("--config=").removeprefix("cleanup.policy=")
     if policy and policy not in _POLICIES:
         raise VariableError(
             f"{VARIABLE}: {text!r} has the cleanup policy {policy!r}, which is not "
             "delete or compact"
         )
-    return TopicToCreate(parts[_NAME], partitions, policy or None, replicas)
+    return TopicToCreate(parts[_NAME], partitions, policy or None, replicas, _configs(text, others))
+
+
+def _configs(text: str, words: list[str]) -> tuple[tuple[str, str], ...]:
+    """Return the configurations in words such as `--config=retention.ms=60000`."""
+    settings = []
+    for word in words:
+        name, equals, value = word.removeprefix("--config").removeprefix("=").partition("=")
+        if word == "--config":
+            continue
+        if not name or not equals:
+            raise VariableError(f"{VARIABLE}: {text!r} has {word!r}; valid is --config=NAME=VALUE")
+        settings.append((name, value))
+    return tuple(settings)
 
 
 def _number(text: str, parts: list[str], what: str) -> int:

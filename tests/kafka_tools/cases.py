@@ -614,7 +614,7 @@ GROUPS: Final = [
             "--to-latest --execute",
             "--to-current --export",
             "--to-datetime 2020-01-01T00:00:00.000 --execute",
-            "--by-duration PT1S --dry-run",
+            "--by-duration PT0S --dry-run",
             "--from-file {files}/reset.csv --execute",
         )
     ),

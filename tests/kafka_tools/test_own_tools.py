@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.docker import files
 from kafkalite.docker.programs import TOOLS
 from tests.kafka_tools.brokers import kafkalite_side
 from tests.kafka_tools.own_differences import OPEN, UNSUPPORTED_TOOLS, is_compared
@@ -37,7 +38,11 @@ def _lines(result: Result, case: Case) -> list[str]:
     return [*status, *result.output, "stderr:", *result.errors]
 
 
-def test_the_tools_of_the_image_print_what_those_of_kafka_print(tmp_path: Path) -> None:
+def test_the_tools_of_the_image_print_what_those_of_kafka_print(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # kafka-storage stores the id of the cluster for the start of the image.
+    monkeypatch.setattr(files, "_CLUSTER_ID_FILE", str(tmp_path / "cluster-id").lstrip("/"))
     recorded = recorded_results()
     unexpected: list[str] = []
     equal: set[str] = set()

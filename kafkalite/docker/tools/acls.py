@@ -43,15 +43,45 @@ _RESOURCES: Final = {
     "topic": Resource.TOPIC,
     "group": Resource.GROUP,
     "transactional_id": Resource.TRANSACTIONAL_ID,
+    "delegation_token": Resource.DELEGATION_TOKEN,
+    "user_principal": Resource.USER,
 }
 """Option → type of resource."""
+_SUPPORTED: Final[Mapping[Resource, tuple[str, ...]]] = {
+    Resource.TOPIC: (
+        *("READ", "WRITE", "CREATE", "DESCRIBE", "DELETE", "ALTER"),
+        *("DESCRIBE_CONFIGS", "ALTER_CONFIGS"),
+    ),
+    Resource.GROUP: ("READ", "DESCRIBE", "DELETE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"),
+    Resource.CLUSTER: (
+        *("CREATE", "CLUSTER_ACTION", "DESCRIBE_CONFIGS", "ALTER_CONFIGS", "IDEMPOTENT_WRITE"),
+        *("ALTER", "DESCRIBE"),
+    ),
+    Resource.TRANSACTIONAL_ID: ("DESCRIBE", "WRITE", "TWO_PHASE_COMMIT"),
+    Resource.DELEGATION_TOKEN: ("DESCRIBE",),
+    Resource.USER: ("CREATE_TOKENS", "DESCRIBE_TOKENS"),
+}
+"""Type of resource → the operations on it, in addition to ALL."""
 _ROLES: Final[Mapping[str, Mapping[Resource, tuple[str, ...]]]] = {
-    "producer": {Resource.TOPIC: ("WRITE", "DESCRIBE", "CREATE")},
+    "producer": {
+        Resource.TOPIC: ("WRITE", "DESCRIBE", "CREATE"),
+        Resource.TRANSACTIONAL_ID: ("WRITE", "DESCRIBE"),
+    },
+    "idempotent": {Resource.CLUSTER: ("IDEMPOTENT_WRITE",)},
     "consumer": {Resource.TOPIC: ("READ", "DESCRIBE"), Resource.GROUP: ("READ",)},
 }
 """Option → the operations that it allows, by type of resource."""
 _CODES: Final = {name: code for code, name in OPERATION_NAMES.items()}
-_PATTERNS: Final = {"literal": PatternType.LITERAL, "prefixed": PatternType.PREFIXED}
+_PATTERNS: Final = {
+    "literal": PatternType.LITERAL,
+    "prefixed": PatternType.PREFIXED,
+    "any": ANY,
+    "match": PatternType.MATCH,
+}
+_NO_RESOURCE: Final = (
+    "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or "
+    "--delegation-token <Delegation Token ID>"
+)
 _VERSIONS: Final = Versions(1, 3)
 
 
@@ -62,21 +92,27 @@ def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) ->
 
 def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     parser = ToolParser(name, "Add, list and remove ACLs.")
-    add_bootstrap_options(parser)
+    add_bootstrap_options(parser, has_controller=True)
     for action in (*_ACTIONS, *_ROLES, "cluster", "force"):
         parser.add_argument(f"--{action}", action="store_true")
     for resource in _RESOURCES:
         parser.add_argument(f"--{resource.replace('_', '-')}", action="append", default=[])
     for option in ("--allow-principal", "--deny-principal", "--allow-host", "--deny-host"):
         parser.add_argument(option, action="append", default=[])
-    parser.add_argument("--principal")
+    parser.add_argument("--principal", action="append", default=[])
     parser.add_argument("--operation", action="append", default=[])
     parser.add_argument("--resource-pattern-type", choices=tuple(_PATTERNS), default="literal")
     parsed = parser.parse(arguments)
     if sum(getattr(parsed, action) for action in _ACTIONS) != 1:
         parser.error("exactly one of --add, --list and --remove is needed")
     if parsed.add and not (parsed.allow_principal or parsed.deny_principal):
-        parser.error("--allow-principal or --deny-principal is needed, such as User:alice")
+        parser.error(
+            "You must specify one of: --allow-principal, --deny-principal when trying to add ACLs."
+        )
+    if not parsed.list and not any(_resources(parsed)):
+        parser.error(_NO_RESOURCE)
+    if parsed.add:
+        _check_operations(parser, parsed)
     return parsed
 
 
@@ -84,8 +120,6 @@ async def _run(client: KafkaClient, parsed: Namespace) -> int:
     if parsed.list:
         await _list(client, parsed)
         return 0
-    if not any(_resources(parsed)):
-        raise ToolError("name a resource: --topic, --group, --transactional-id or --cluster")
     if parsed.add:
         await _add(client, list(dict.fromkeys(_acls(parsed))), await _described(client, parsed))
     elif parsed.allow_principal or parsed.deny_principal:
@@ -100,13 +134,13 @@ def _resources(parsed: Namespace) -> Iterator[tuple[Resource, str]]:
     for option, kind in _RESOURCES.items():
         for name in getattr(parsed, option):
             yield kind, name
-    if parsed.cluster:
+    if parsed.cluster or parsed.idempotent:
         yield Resource.CLUSTER, CLUSTER_NAME
 
 
 def _operations(parsed: Namespace, kind: Resource) -> list[int]:
     """Return the codes of the operations on a type of resource; raises ToolError."""
-    names = [name.upper().replace("-", "_") for name in parsed.operation]
+    names = [_BY_WORDS.get(_letters(name), name) for name in parsed.operation]
     roles = [role for role in _ROLES if getattr(parsed, role)]
     if roles:
         names += [name for role in roles for name in _ROLES[role].get(kind, ())]
@@ -116,6 +150,25 @@ def _operations(parsed: Namespace, kind: Resource) -> list[int]:
         if name not in _CODES:
             raise ToolError(f"--operation {name}: valid are {', '.join(_CODES)}")
     return [_CODES[name] for name in names]
+
+
+def _letters(name: str) -> str:
+    return name.replace("-", "").replace("_", "").upper()
+
+
+_BY_WORDS: Final = {_letters(name): name for name in _CODES}
+
+
+def _check_operations(parser: ToolParser, parsed: Namespace) -> None:
+    """Raise UsageError for operations that a type of resource does not have."""
+    for kind, _ in _resources(parsed):
+        supported = ("ALL", *_SUPPORTED[kind])
+        codes = {_CODES[name] for name in supported}
+        if not codes.issuperset(_operations(parsed, kind)):
+            parser.error(
+                f"ResourceType {name_of(kind, RESOURCE_NAMES)} only supports operations "
+                f"[{', '.join(supported)}]"
+            )
 
 
 def _acls(parsed: Namespace) -> Iterator[Acl]:
@@ -179,9 +232,12 @@ async def _remove(client: KafkaClient, filters: Sequence[AclFilter]) -> None:
 
 
 async def _list(client: KafkaClient, parsed: Namespace) -> None:
+    for principal in parsed.principal:
+        write_line(f"ACLs for principal `{principal}`")
+    found = await _described(client, parsed)
     if parsed.principal:
-        write_line(f"ACLs for principal `{parsed.principal}`")
-    for resource, lines in _by_resource(await _described(client, parsed)).items():
+        found = [acl for acl in found if acl.principal in parsed.principal]
+    for resource, lines in _by_resource(found).items():
         write_line(f"Current ACLs for resource `{resource}`:\n" + "\n".join(lines) + "\n")
 
 
@@ -223,8 +279,8 @@ async def _described(client: KafkaClient, parsed: Namespace) -> list[Acl]:
         request = DescribeAclsRequest(
             resource_type_filter=kind,
             resource_name_filter=name,
-            pattern_type_filter=ANY,
-            principal_filter=parsed.principal,
+            pattern_type_filter=ANY if name is None else _PATTERNS[parsed.resource_pattern_type],
+            principal_filter=None,
             host_filter=None,
             operation=ANY,
             permission_type=ANY,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from kafkalite import __version__
 from kafkalite.client.access import PLAINTEXT, Access
 from kafkalite.client.access_properties import AccessPropertiesError, access_of
 from kafkalite.client.bootstrap import bootstrap_addresses
@@ -38,7 +37,7 @@ class ToolParser(argparse.ArgumentParser):
 
     def __init__(self, name: str, description: str) -> None:
         super().__init__(prog=name, description=description, allow_abbrev=False)
-        version = f"{DEFAULT} (kafkalite {__version__})"
+        version = f"{DEFAULT}.0"
         self.add_argument("--version", action="version", version=version)
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:

@@ -60,7 +60,7 @@ def _run(name: str, arguments: Sequence[str], environment: Mapping[str, str]) ->
     parsed = _parse(name, arguments)
     settings = _Settings.of(parsed, environment)
     printed = Printed(formatter_of(parsed.formatter, _formatter_properties(parsed, environment)))
-    if parsed.partition is None and settings.protocol is None:
+    if parsed.partition is None and (settings.protocol or "").lower() != "consumer":
         write_error(_NEW_PROTOCOL)
     try:
         asyncio.run(ends_by_sigterm(_consume(parsed, settings, printed)))
@@ -246,7 +246,8 @@ async def _write_records(reader: TopicReader, parsed: Namespace, printed: Printe
         written = records[:remaining]
         for record in written:
             printed.write(record)
-        reader.set_read(written)
+        # As Java's consumer that seeks back to a record that it has not printed.
+        reader.set_read(written, with_epochs=len(written) == len(records))
         if written:
             latest_s = loop.time()
         elif timeout_ms is not None and (loop.time() - latest_s) * 1000 >= timeout_ms:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.cli.tables import table_lines
 from kafkalite.client.errors import UnknownNameError
 from kafkalite.client.groups import (
     delete_groups,
@@ -12,13 +11,16 @@ from kafkalite.client.groups import (
     group_partitions,
     list_groups,
 )
-from kafkalite.docker.tools.arguments import ToolParser, add_bootstrap_options
+from kafkalite.docker.tools.arguments import ToolParser, add_bootstrap_options, file_text
+from kafkalite.docker.tools.exceptions import exception_text, with_cause
+from kafkalite.docker.tools.offset_deletions import delete_offsets_of
 from kafkalite.docker.tools.offset_resets import (
     add_reset_options,
     check_reset_options,
     reset_offsets,
 )
 from kafkalite.docker.tools.running import run_tool, run_with_client, write_error, write_line
+from kafkalite.docker.tools.tables import write_columns, write_table
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -26,53 +28,76 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkalite.client.client import KafkaClient
+    from kafkalite.client.epochs import TopicPartition
     from kafkalite.client.groups import GroupDescription, GroupPartition
+    from kafkalite.docker.tools.tables import Column
 
 _CONSUMER_TYPES: Final = ("classic", "consumer")
 """Types of groups that the tool shows."""
-_ACTIONS: Final = ("list", "describe", "delete", "reset-offsets")
-_EXCEPTIONS: Final = {
-    ErrorCode.GROUP_ID_NOT_FOUND: "org.apache.kafka.common.errors.GroupIdNotFoundException",
-    ErrorCode.NON_EMPTY_GROUP: "org.apache.kafka.common.errors.GroupNotEmptyException",
-}
-"""Error of a deletion → the name of the exception that Kafka's tool prints."""
-_STATE_HEADER: Final = ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
-_STATE_WIDTHS: Final = (15, 25, 20, 20, 0)
-_MEMBERS_HEADER: Final = ("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS")
-_SETTLED: Final = ("Stable", "Empty")
-_HEADER: Final = (
-    *("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"),
-    *("CONSUMER-ID", "HOST", "CLIENT-ID"),
+_ACTIONS: Final = (
+    *("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex"),
 )
-_WIDTHS: Final = (15, 15, 10, 15, 15, 15, 15, 15, 0)
-"""The least widths of the columns, as those of Kafka's tool."""
+_SETTLED: Final = ("Stable", "Empty")
+_OWNER: Final = ("CONSUMER-ID", "HOST", "CLIENT-ID")
+_NOT_ACTIONS: Final = (
+    "Command must include exactly one action: --list, --describe, --delete, --reset-offsets, "
+    "--delete-offsets, --validate-regex."
+)
 
 
 def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run the tool; return its exit status."""
-    return run_tool(name, lambda: run_with_client(_parse(name, arguments), environment, _run))
+
+    def command() -> int:
+        parsed = _parse(name, arguments)
+        if parsed.validate_regex is not None:
+            _validate(parsed.validate_regex)
+            return 0
+        if parsed.from_file is not None:
+            parsed.plan = file_text(parsed.from_file, environment)
+        return run_with_client(parsed, environment, _run)
+
+    return run_tool(name, command)
 
 
 def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     parser = ToolParser(name, "List, describe, reset and delete groups.")
     add_bootstrap_options(parser)
-    for switch in ("list", "describe", "delete", "all-groups", "members", "offsets"):
-        parser.add_argument(f"--{switch}", action="store_true")
-    parser.add_argument("--group", action="append")
+    parser.add_switches("list", "describe", "delete", "delete-offsets", "all-groups")
+    parser.add_switches("members", "offsets", "verbose")
+    parser.add_values("group", many=True)
+    parser.add_values("validate-regex")
+    parser.add_values("timeout", type=int)
     parser.add_argument("--state", nargs="?", const="")
     parser.add_argument("--type", nargs="?", const="")
     add_reset_options(parser)
     parsed = parser.parse(arguments)
-    actions = [each for each in _ACTIONS if getattr(parsed, each.replace("-", "_"))]
-    if len(actions) != 1:
-        parser.error(f"exactly one of --{', --'.join(_ACTIONS)} is needed")
-    if actions != ["list"] and not (parsed.group or parsed.all_groups):
-        parser.error(f"Option [{actions[0]}] takes one of these options: [group], [all-groups]")
+    action = parser.single(parsed, _ACTIONS, _NOT_ACTIONS)
+    if action not in ("list", "validate-regex") and not (parsed.group or parsed.all_groups):
+        parser.error(f"Option [{action}] takes one of these options: [all-groups], [group]")
     if sum((parsed.members, parsed.offsets, parsed.state is not None)) > 1:
-        parser.error("at most one of --members, --offsets and --state is possible")
+        parser.error(
+            "Option [describe] takes at most one of these options: [members], [offsets], [state]"
+        )
+    if parsed.delete_offsets and not parsed.topic:
+        parser.error("Option [delete-offsets] takes the option: [topic]")
     if parsed.reset_offsets:
         check_reset_options(parser, parsed)
     return parsed
+
+
+def _validate(text: str) -> None:
+    """Print whether a regular expression is valid; raises KafkaToolError."""
+    import re2  # noqa: PLC0415 - rarely used
+
+    try:
+        re2.compile(text)
+    except re2.error as error:
+        reason = error.args[0] if error.args else ""
+        reason = reason.decode() if isinstance(reason, bytes) else reason
+        write_line(f"The regular expression `{text}` is invalid: {reason}")
+    else:
+        write_line(f"The regular expression `{text}` is valid.")
 
 
 async def _run(client: KafkaClient, parsed: Namespace) -> int:
@@ -82,21 +107,25 @@ async def _run(client: KafkaClient, parsed: Namespace) -> int:
     groups = await _groups(client) if parsed.all_groups else sorted(set(parsed.group))
     if parsed.reset_offsets:
         await reset_offsets(client, groups, parsed)
-        return 0
-    if parsed.delete:
+    elif parsed.delete_offsets:
+        for group in groups:
+            await delete_offsets_of(client, group, parsed)
+    elif parsed.delete:
         await _delete(client, groups)
-        return 0
+    else:
+        await _describe_all(client, groups, parsed)
+    return 0
+
+
+async def _describe_all(client: KafkaClient, groups: Sequence[str], parsed: Namespace) -> None:
     try:
         for group in groups:
             await _describe(client, group, parsed)
     except UnknownNameError as error:
         # Kafka's tool prints this to standard output, with status 0.
-        write_line(
-            "\nError: Executing consumer group command failed due to "
-            "org.apache.kafka.common.errors.GroupIdNotFoundException: "
-            f"Group {error.name} not found."
-        )
-    return 0
+        reason = exception_text(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {error.name} not found.")
+        write_line(f"\nError: Executing consumer group command failed due to {reason}")
+        write_error(with_cause(reason))
 
 
 async def _groups(client: KafkaClient) -> list[str]:
@@ -125,7 +154,7 @@ async def _list(client: KafkaClient, parsed: Namespace) -> None:
     if parsed.state is not None:
         columns.append(("STATE", 20, [each.state for each in groups]))
     header, widths, cells = zip(*columns, strict=True)
-    _write_table(header, list(zip(*cells, strict=True)), widths)
+    write_table(header, list(zip(*cells, strict=True)), widths)
 
 
 async def _delete(client: KafkaClient, groups: Sequence[str]) -> None:
@@ -137,8 +166,8 @@ async def _delete(client: KafkaClient, groups: Sequence[str]) -> None:
         return
     write_line("\nError: Deletion of some consumer groups failed:")
     for group, error in failed.items():
-        exception = _EXCEPTIONS.get(error.code, error.code.name)
-        write_line(f"* Group '{group}' could not be deleted due to: {exception}: {error.reason}")
+        reason = exception_text(error.code, error.reason)
+        write_line(f"* Group '{group}' could not be deleted due to: {reason}")
     if deleted:
         write_line(f"\nThese consumer groups were deleted successfully: {deleted}")
 
@@ -152,54 +181,95 @@ async def _describe(client: KafkaClient, group_id: str, parsed: Namespace) -> No
     elif group.state not in _SETTLED:
         write_error(f"\nWarning: Consumer group '{group_id}' is rebalancing.")
     if parsed.state is not None:
-        await _write_state(client, group)
+        await _write_state(client, group, is_verbose=parsed.verbose)
     elif parsed.members:
-        write_line("")
-        rows = [
-            (group_id, each.member_id, each.host, each.client_id, str(len(each.assignment)))
-            for each in group.members
-        ]
-        _write_table(_MEMBERS_HEADER, rows, (15,) * len(_MEMBERS_HEADER))
+        _write_members(group, is_verbose=parsed.verbose)
     else:
-        await _write_offsets(client, group)
+        await _write_offsets(client, group, is_verbose=parsed.verbose)
 
 
-async def _write_state(client: KafkaClient, group: GroupDescription) -> None:
+async def _write_state(client: KafkaClient, group: GroupDescription, *, is_verbose: bool) -> None:
     brokers = {each.node_id: each for each in (await client.metadata()).brokers}
     node = brokers[group.coordinator]
-    row = (
-        group.group_id,
-        f"{node.host}:{node.port}  ({node.node_id})",
-        group.protocol or "-",
-        group.state,
-        str(len(group.members)),
-    )
+    columns: list[Column] = [
+        ("GROUP", 15, group.group_id),
+        ("COORDINATOR (ID)", 25, f"{node.host}:{node.port}  ({node.node_id})"),
+        ("ASSIGNMENT-STRATEGY", 20, group.protocol or None),
+        ("STATE", 20, group.state),
+        ("#MEMBERS", 0, len(group.members)),
+    ]
+    if is_verbose:
+        columns[-1:-1] = [
+            ("GROUP-EPOCH", 15, group.epoch),
+            ("TARGET-ASSIGNMENT-EPOCH", 25, group.assignment_epoch),
+        ]
     write_line("")
-    _write_table(_STATE_HEADER, [row], _STATE_WIDTHS)
+    write_columns([columns])
 
 
-async def _write_offsets(client: KafkaClient, group: GroupDescription) -> None:
+def _write_members(group: GroupDescription, *, is_verbose: bool) -> None:
+    rows: list[list[Column]] = []
+    for each in group.members:
+        row: list[Column] = [
+            ("GROUP", 15, group.group_id),
+            ("CONSUMER-ID", 15, each.member_id),
+            ("HOST", 15, each.host),
+            ("CLIENT-ID", 15, each.client_id),
+            ("#PARTITIONS", 15, len(each.assignment)),
+        ]
+        if is_verbose:
+            row += [
+                ("CURRENT-EPOCH", 15, each.epoch),
+                ("CURRENT-ASSIGNMENT", 20, _assignment(each.assignment)),
+                ("TARGET-EPOCH", 15, group.assignment_epoch),
+                (
+                    "TARGET-ASSIGNMENT",
+                    20,
+                    None if each.target is None else _assignment(each.target),
+                ),
+            ]
+        rows.append(row)
+    write_line("")
+    if rows:
+        write_columns(rows)
+    else:
+        write_table(("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"), [])
+
+
+def _assignment(partitions: Sequence[TopicPartition]) -> str | None:
+    """Return partitions as `topic:0,1;other:2`."""
+    indexes: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        indexes.setdefault(topic, []).append(index)
+    return (
+        ";".join(f"{topic}:{','.join(map(str, each))}" for topic, each in indexes.items()) or None
+    )
+
+
+async def _write_offsets(client: KafkaClient, group: GroupDescription, *, is_verbose: bool) -> None:
     rows = await group_partitions(client, group)
     # Kafka's tool shows the partitions of each member, and then those without a member.
-    order = {each: number for number, each in enumerate(group.members)}
-    rows.sort(key=lambda row: len(order) if row.member is None else order[row.member])
+    order = {each.member_id: number for number, each in enumerate(group.members)}
+    rows.sort(key=lambda row: len(order) if row.member is None else order[row.member.member_id])
     if rows:
         write_line("")
-        _write_table(_HEADER, [_row(group.group_id, row) for row in rows], _WIDTHS)
+        write_columns([_row(group.group_id, row, is_verbose=is_verbose) for row in rows])
 
 
-def _write_table(
-    header: Sequence[str], rows: Sequence[Sequence[str | None]], widths: Sequence[int]
-) -> None:
-    for line in table_lines(header, rows, minimum_widths=widths, gap=" ", uses_colours=False):
-        write_line(line)
-
-
-def _row(group_id: str, row: GroupPartition) -> tuple[str | None, ...]:
-    """Return the cells of a partition, all of them at the left as in Kafka's tool."""
+def _row(group_id: str, row: GroupPartition, *, is_verbose: bool) -> list[Column]:
+    """Return the columns of a partition."""
     topic, index = row.partition
-    numbers = [None if each is None else str(each)
-               for each in (row.offset, row.end_offset, row.lag)]  # fmt: skip
     member = row.member
-    owner = ("-", "-", "-") if member is None else (member.member_id, member.host, member.client_id)
-    return (group_id, topic, str(index), *numbers, *owner)
+    owner = (None,) * 3 if member is None else (member.member_id, member.host, member.client_id)
+    columns: list[Column] = [
+        ("GROUP", 15, group_id),
+        ("TOPIC", 15, topic),
+        ("PARTITION", 10, index),
+        ("CURRENT-OFFSET", 15, row.offset),
+        ("LOG-END-OFFSET", 15, row.end_offset),
+        ("LAG", 15, row.lag),
+        *((name, 15, value) for name, value in zip(_OWNER, owner, strict=True)),
+    ]
+    if is_verbose:
+        columns.insert(3, ("LEADER-EPOCH", 15, row.leader_epoch))
+    return columns

@@ -36,6 +36,18 @@ _OTHER_NAMES: Final[Mapping[ErrorCode, str]] = {
 """Errors whose exception has another name than the code."""
 
 
+_MESSAGES: Final[Mapping[ErrorCode, str]] = {
+    ErrorCode.OFFSET_OUT_OF_RANGE: (
+        "The requested offset is not within the range of offsets maintained by the server."
+    ),
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: (
+        "Deleting offsets of a topic is forbidden while the consumer group is actively subscribed "
+        "to it."
+    ),
+}
+"""Messages that Kafka's clients have for codes, if those of this project have other words."""
+
+
 def exception_name(code: int) -> str:
     """Return the name of the exception of an error code, with its package."""
     error = ErrorCode(code)
@@ -49,7 +61,9 @@ def exception_name(code: int) -> str:
 
 def exception_text(code: int, message: str | None = None) -> str:
     """Return an exception of a code as Java prints it, with a message or that of the code."""
-    return f"{exception_name(code)}: {message or ErrorCode(code).message}"
+    error = ErrorCode(code)
+    text = message or _MESSAGES.get(error) or error.message
+    return f"{exception_name(code)}: {text}"
 
 
 def row_exception(row: Any) -> str:  # noqa: ANN401 - rows of many responses
@@ -60,6 +74,15 @@ def row_exception(row: Any) -> str:  # noqa: ANN401 - rows of many responses
 def execution_exception(row: Any) -> str:  # noqa: ANN401 - as above
     """Return the exception of a response as that of a future, as Java prints it."""
     return _EXECUTION + row_exception(row)
+
+
+class RefusedError(KafkaToolError):
+    """A broker refused a request; the text is the exception of a future, as Java prints it."""
+
+
+def refused(row: Any) -> RefusedError:  # noqa: ANN401 - as above
+    """Return the failure of a tool by a refused request."""
+    return RefusedError(execution_exception(row))
 
 
 def with_cause(text: str) -> str:

@@ -5,27 +5,38 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.cli.tables import table_lines
+from kafkalite.client.epochs import TopicPartition
 from kafkalite.client.errors import BrokerError, UnknownNameError
-from kafkalite.client.groups import INACTIVE_STATES, set_offsets
+from kafkalite.client.groups import INACTIVE_STATES, GroupListing, find_group, set_offsets
 from kafkalite.client.offset_reset import plan_reset
-from kafkalite.client.offsets import EARLIEST, LATEST, OffsetTarget
+from kafkalite.client.offsets import (
+    EARLIEST,
+    LATEST,
+    NO_OFFSET,
+    OffsetTarget,
+    end_offsets,
+    list_offsets,
+    target_offsets,
+)
 from kafkalite.docker.tools.arguments import ToolError
+from kafkalite.docker.tools.exceptions import exception_text
 from kafkalite.docker.tools.running import write_error, write_line
+from kafkalite.docker.tools.tables import write_table
+from kafkalite.groups.group import GroupType
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.ports.times import instant_ms
+from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kafkalite.client.client import KafkaClient
-    from kafkalite.client.offset_reset import ResetPlan
     from kafkalite.docker.tools.arguments import ToolParser
 
 _SCENARIOS: Final = (
     *("by_duration", "to_latest", "to_current", "to_earliest"),
-    *("to_offset", "shift_by", "to_datetime"),
+    *("to_offset", "shift_by", "from_file", "to_datetime"),
 )
 _HEADER: Final = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
 _WIDTHS: Final = (15, 15, 10, 0)
@@ -51,6 +62,7 @@ def add_reset_options(parser: ToolParser) -> None:
     parser.add_argument("--to-offset", type=int)
     parser.add_argument("--shift-by", type=int)
     parser.add_argument("--to-datetime")
+    parser.add_argument("--from-file")
     for switch in ("execute", "dry-run", "export"):
         parser.add_argument(f"--{switch}", action="store_true")
 
@@ -66,10 +78,10 @@ def check_reset_options(parser: ToolParser, parsed: Namespace) -> None:
     if len(given) > 1:
         first, second = (name.replace("_", "-") for name in given[:2])
         parser.error(f'Option "[{first}]" can\'t be used with option "[{second}]"')
-    if not (parsed.all_topics or parsed.topic):
+    if not (parsed.all_topics or parsed.topic or parsed.from_file):
         parser.error("One of the reset scopes should be defined: --all-topics, --topic.")
     _target(parsed)
-    _topics(parsed)
+    topics_of(parsed)
 
 
 def _target(parsed: Namespace) -> OffsetTarget | None:
@@ -100,7 +112,7 @@ def _duration_ms(text: str) -> int:
     return milliseconds + sum(int(number or 0) * unit_ms for number, unit_ms in pairs)
 
 
-def _topics(parsed: Namespace) -> dict[str, tuple[int, ...] | None]:
+def topics_of(parsed: Namespace) -> dict[str, tuple[int, ...] | None]:
     """Return the partitions of each `--topic`, None for all of them; ToolError."""
     topics: dict[str, tuple[int, ...] | None] = {}
     for text in parsed.topic or ():
@@ -119,46 +131,101 @@ async def reset_offsets(client: KafkaClient, groups: Sequence[str], parsed: Name
     rows: list[tuple[str, ...]] = []
     try:
         for group_id in groups:
-            plan = await _plan(client, group_id, parsed)
-            if plan is None:
+            group = await _inactive_group(client, group_id)
+            if group is None:
                 continue
+            offsets = await _new_offsets(client, group, len(groups), parsed)
             if parsed.execute:
-                await set_offsets(client, plan.group, plan.offsets)
+                await set_offsets(client, group, offsets)
             rows += [
                 (group_id, topic, str(index), str(offset))
-                for (topic, index), offset in plan.offsets.items()
+                for (topic, index), offset in offsets.items()
             ]
     except UnknownNameError:
         # An unknown topic; Kafka's tool prints this to standard output, with status 0.
-        reason = "This server does not host this topic-partition."
+        reason = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.message
         write_line(f"\nError: Executing consumer group command failed due to {reason}")
+        write_error(exception_text(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         return
     except BrokerError as error:
         write_line(f"\nError: Executing consumer group command failed due to {error.reason}")
+        write_error(exception_text(error.code, error.reason))
         return
     if parsed.export:
         first = 1 if len(groups) == 1 else 0
         write_line("".join(f"{','.join(row[first:])}\n" for row in rows))
         return
     write_line("")
-    for line in table_lines(_HEADER, rows, minimum_widths=_WIDTHS, gap=" ", uses_colours=False):
-        write_line(line)
+    write_table(_HEADER, rows, _WIDTHS)
 
 
-async def _plan(client: KafkaClient, group_id: str, parsed: Namespace) -> ResetPlan | None:
-    """Return the offsets of a group after the reset; None if it has members or is unknown."""
-    topics = _topics(parsed)
-    shift = 0 if parsed.to_current else parsed.shift_by
+async def _inactive_group(client: KafkaClient, group_id: str) -> GroupListing | None:
+    """Return a group without members, also one that does not exist; None if it has members."""
     try:
-        plan = await plan_reset(client, group_id, topics, _target(parsed), shift)
-    except UnknownNameError as error:
-        if error.name != group_id or topics:
-            raise
-        return None
-    if plan.group.state in INACTIVE_STATES:
-        return plan
+        group = await find_group(client, group_id)
+    except UnknownNameError:
+        return GroupListing(group_id, GroupType.CLASSIC.value, "", "", -1)
+    if group.state in INACTIVE_STATES:
+        return group
     write_line(
         f"\nError: Assignments can only be reset if the group '{group_id}' is inactive, but the "
-        f"current state is {plan.group.state}."
+        f"current state is {group.state}."
     )
     return None
+
+
+async def _new_offsets(
+    client: KafkaClient, group: GroupListing, group_count: int, parsed: Namespace
+) -> Mapping[TopicPartition, int]:
+    """Return the offsets of a group after the reset."""
+    if parsed.from_file is not None:
+        planned = {
+            TopicPartition(topic, index): offset
+            for group_id, topic, index, offset in _rows_of_file(parsed.plan, group_count)
+            if group_id in (group.group_id, None)
+        }
+        ends = await end_offsets(client, planned)
+        found: dict[TopicPartition, int] = {}
+        for each, offset in planned.items():
+            limits = await target_offsets(client, [each], OffsetTarget(offset=offset))
+            found |= {each: limits[each] if each in ends else offset}
+        return found
+    topics = topics_of(parsed)
+    shift = 0 if parsed.to_current else parsed.shift_by
+    target = _target(parsed)
+    try:
+        plan = await plan_reset(client, group.group_id, topics, target, shift)
+    except UnknownNameError as error:
+        if error.name != group.group_id or topics:
+            raise
+        return {}
+    if target is not None and target.offset is None and target.timestamp_ms >= 0:
+        await _warn_of_later_times(client, plan.offsets, target.timestamp_ms)
+    return plan.offsets
+
+
+async def _warn_of_later_times(
+    client: KafkaClient, offsets: Mapping[TopicPartition, int], timestamp_ms: int
+) -> None:
+    """Print the partitions without a record at a time or later, with Kafka's text."""
+    found = await list_offsets(client, dict.fromkeys(offsets, timestamp_ms))
+    for (topic, index), listed in found.items():
+        if listed.offset == NO_OFFSET:
+            write_line(
+                f"\nWarn: Partition {index} from topic {topic} is empty. Falling back to latest "
+                "known offset."
+            )
+
+
+def _rows_of_file(text: str, group_count: int) -> Iterator[tuple[str | None, str, int, int]]:
+    """Yield group, topic, partition and offset of the lines of an export; raises ToolError.
+
+    A line of the export of one group has no group.
+    """
+    for line in filter(None, map(str.strip, text.splitlines())):
+        *group, topic, index, offset = [None, None, *(part.strip('" ') for part in line.split(","))]
+        if len(group) != 2 + (group_count > 1) or not (topic and index and offset):
+            raise ToolError(f"--from-file: {line!r} is not a line of an export")
+        if not (index.isdigit() and offset.isdigit()):
+            raise ToolError(f"--from-file: {line!r} has no partition or no offset")
+        yield group[-1] if group_count > 1 else None, topic, int(index), int(offset)

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     Cell = str | int | None
+    # The name of a column, its least width, and the cell of a row.
+    Column = tuple[str, int, Cell]
 
 
 def write_tabbed_table(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
@@ -38,3 +40,10 @@ def write_table(
 
 def _text(cell: Cell, without_value: str) -> str:
     return without_value if cell is None else str(cell)
+
+
+def write_columns(rows: Sequence[Sequence[Column]]) -> None:
+    """Print a table as `write_table` does; each row has the names and least widths of columns."""
+    header = [name for name, _, _ in rows[0]]
+    widths = [width for _, width, _ in rows[0]]
+    write_table(header, [[cell for _, _, cell in row] for row in rows], widths)

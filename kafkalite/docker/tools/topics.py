@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.client.connection import UnreachableError
 from kafkalite.client.errors import BrokerError
 from kafkalite.client.topics import (
     BROKER_DEFAULT,
@@ -13,12 +14,15 @@ from kafkalite.client.topics import (
     extend_topic,
     list_topics,
     topic_configs,
+    with_eligible_leaders,
 )
 from kafkalite.docker.tools.arguments import (
     FAILED_STATUS,
     ToolError,
     ToolParser,
+    UsageError,
     add_bootstrap_options,
+    is_given,
     key_values,
 )
 from kafkalite.docker.tools.running import run_tool, run_with_client, write_line
@@ -30,45 +34,70 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkalite.client.client import KafkaClient
-    from kafkalite.client.topics import PartitionDescription, TopicDescription
+    from kafkalite.client.topics import PartitionDescription, TopicConfig, TopicDescription
 
 _ACTIONS: Final = ("create", "list", "describe", "alter", "delete")
-_FILTERS: Final = (
-    "--topics-with-overrides",
-    "--unavailable-partitions",
-    "--under-replicated-partitions",
+_PARTITION_FILTERS: Final = (
+    *("unavailable-partitions", "under-replicated-partitions"),
+    *("under-min-isr-partitions", "at-min-isr-partitions"),
 )
-"""Options of `--describe` that select topics or partitions."""
-
+"""Options of `--describe` that select partitions."""
+_FILTERS: Final = ("topics-with-overrides", *_PARTITION_FILTERS)
+_MIN_ISR: Final = "min.insync.replicas"
 _MAX_REPLICAS: Final = 32_767
+_COLLISION: Final = (
+    "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') "
+    "could collide. To avoid issues it is best to use either, but not both."
+)
+_NOT_ACTIONS: Final = (
+    "Command must include exactly one action: --list, --describe, --create, --alter or --delete"
+)
 
 
 def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run the tool; return its exit status."""
-    return run_tool(name, lambda: run_with_client(_parse(name, arguments), environment, _run))
+    return run_tool(name, lambda: _execute(name, arguments, environment))
+
+
+def _execute(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    parsed = _parse(name, arguments)
+    try:
+        _check_numbers(parsed)
+        return run_with_client(parsed, environment, _run)
+    except UsageError:
+        raise
+    except ToolError as error:
+        reason = str(error)
+    except BrokerError as error:
+        reason = error.reason
+    # Kafka's tool prints this to standard output.
+    write_line(f"Error while executing topic command : {reason}")
+    return FAILED_STATUS
 
 
 def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     parser = ToolParser(name, "Create, list, describe, extend and delete topics.")
     add_bootstrap_options(parser)
-    for action in _ACTIONS:
-        parser.add_argument(f"--{action}", action="store_true")
-    parser.add_argument("--topic")
-    parser.add_argument("--partitions", type=int)
-    parser.add_argument("--replication-factor", type=int)
-    parser.add_argument("--config", action="append", metavar="NAME=VALUE")
-    for switch in ("--if-not-exists", "--if-exists", "--exclude-internal", *_FILTERS):
-        parser.add_argument(switch, action="store_true")
+    parser.add_switches(*_ACTIONS, "if-not-exists", "if-exists", "exclude-internal", *_FILTERS)
+    parser.add_values("topic", "topic-id", "replica-assignment")
+    parser.add_values("partitions", "replication-factor", type=int)
+    parser.add_values("partition-size-limit-per-response", type=int)
+    parser.add_values("config", many=True, metavar="NAME=VALUE")
     parsed = parser.parse(arguments)
-    selected = [action for action in _ACTIONS if getattr(parsed, action)]
-    if len(selected) != 1:
-        parser.error("exactly one of --create, --list, --describe, --alter and --delete is needed")
-    given = [option for option in _FILTERS if getattr(parsed, option[2:].replace("-", "_"))]
+    action = parser.single(parsed, _ACTIONS, _NOT_ACTIONS)
+    if not parsed.bootstrap_server:
+        parser.error('Missing required argument "[bootstrap-server]"')
+    given = [option for option in _FILTERS if is_given(parsed, option)]
     if given and not parsed.describe:
-        parser.error(f"{given[0]} needs --describe")
-    if selected[0] not in ("list", "describe") and not parsed.topic:
-        parser.error(f"--{selected[0]} needs --topic")
-    _check_numbers(parsed)
+        parser.error(f'Option "[describe]" can\'t be used without option "[{given[0]}]"')
+    if action in ("create", "alter") and not parsed.topic:
+        parser.error('Missing required argument "[topic]"')
+    if action == "delete" and not parsed.topic:
+        parser.error('Missing required argument "[topic]"')
+    if action == "alter" and parsed.partitions is None:
+        parser.error('Missing required argument "[partitions]"')
+    if parsed.replica_assignment and action == "create" and parsed.partitions:
+        parser.error('Option "[replica-assignment]" can\'t be used with option "[partitions]"')
     return parsed
 
 
@@ -87,17 +116,8 @@ async def _run(client: KafkaClient, parsed: Namespace) -> int:
         for action, run in zip(_ACTIONS, (_create, _list, _describe, _alter, _delete), strict=True)
         if getattr(parsed, action)
     )
-    try:
-        await command(client, parsed)
-    except _TopicError as error:
-        reason = str(error)
-    except BrokerError as error:
-        reason = error.reason
-    else:
-        return 0
-    # Kafka's tool prints this to standard output.
-    write_line(f"Error while executing topic command : {reason}")
-    return FAILED_STATUS
+    await command(client, parsed)
+    return 0
 
 
 async def _topics(client: KafkaClient, parsed: Namespace) -> list[TopicDescription]:
@@ -107,8 +127,20 @@ async def _topics(client: KafkaClient, parsed: Namespace) -> list[TopicDescripti
         topic
         for topic in await list_topics(client)
         if (pattern is None or pattern.fullmatch(topic.name))
+        and parsed.topic_id in (None, uuid_to_text(topic.topic_id))
         and not (parsed.exclude_internal and topic.is_internal)
     ]
+
+
+async def _existing_topics(client: KafkaClient, parsed: Namespace) -> list[TopicDescription]:
+    """Return the selected topics; raises ToolError if none exists, unless that is allowed."""
+    topics = await _topics(client, parsed)
+    if not topics and not parsed.if_exists:
+        if parsed.topic_id is not None:
+            raise ToolError(f"TopicId '{parsed.topic_id}' does not exist as expected")
+        if parsed.topic is not None:
+            raise ToolError(f"Topic '{parsed.topic}' does not exist as expected")
+    return topics
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:
@@ -119,11 +151,25 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
         raise ToolError(f"{text} is an invalid regex.") from None
 
 
-class _TopicError(Exception):
-    """The command failed."""
+def _assignment(text: str | None) -> list[list[int]]:
+    """Return the replicas of each partition in `1:2,2:3`; raises ToolError."""
+    partitions = text.split(",") if text else []
+    try:
+        replicas = [[int(part) for part in each.split(":")] for each in partitions]
+    except ValueError:
+        raise ToolError(f"--replica-assignment {text!r}: write ids, such as 1:2,2:3") from None
+    for index, each in enumerate(replicas):
+        if len(set(each)) < len(each):
+            raise ToolError(f"Partition replica lists may not contain duplicate entries: {each[0]}")
+        if len(each) != len(replicas[0]):
+            raise ToolError(f"Partition {index} has different replication factor: {each}")
+    return replicas
 
 
 async def _create(client: KafkaClient, parsed: Namespace) -> None:
+    if {".", "_"} & set(parsed.topic):
+        write_line(_COLLISION)
+    replicas = _assignment(parsed.replica_assignment)
     try:
         await create_topic(
             client,
@@ -131,6 +177,7 @@ async def _create(client: KafkaClient, parsed: Namespace) -> None:
             partitions=parsed.partitions or BROKER_DEFAULT,
             replication_factor=parsed.replication_factor or BROKER_DEFAULT,
             configs=dict(key_values(parsed.config, "--config")),
+            replicas=replicas,
         )
     except BrokerError as error:
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS or not parsed.if_not_exists:
@@ -145,57 +192,72 @@ async def _list(client: KafkaClient, parsed: Namespace) -> None:
 
 
 async def _describe(client: KafkaClient, parsed: Namespace) -> None:
-    topics = await _topics(client, parsed)
-    if not topics and parsed.topic is not None and not parsed.if_exists:
-        raise _TopicError(f"Topic '{parsed.topic}' does not exist as expected")
-    only_partitions = parsed.unavailable_partitions or parsed.under_replicated_partitions
-    for topic in topics:
-        configs = ",".join(
-            f"{each.name}={each.value}"
-            for each in await topic_configs(client, topic.name)
-            if not each.is_default
-        )
-        if parsed.topics_with_overrides and not configs:
+    shows_all = not any(is_given(parsed, option) for option in _PARTITION_FILTERS)
+    for listed in await _existing_topics(client, parsed):
+        configs = await topic_configs(client, listed.name)
+        text = ",".join(f"{each.name}={each.value}" for each in configs if not each.is_default)
+        if parsed.topics_with_overrides and not text:
             continue
-        topic_id = uuid_to_text(topic.topic_id)
-        if not only_partitions:
+        if shows_all:
             write_line(
-                f"Topic: {topic.name}\tTopicId: {topic_id}\t"
-                f"PartitionCount: {len(topic.partitions)}\t"
-                f"ReplicationFactor: {topic.replication_factor}\tConfigs: {configs}"
+                f"Topic: {listed.name}\tTopicId: {uuid_to_text(listed.topic_id)}\t"
+                f"PartitionCount: {len(listed.partitions)}\t"
+                f"ReplicationFactor: {listed.replication_factor}\tConfigs: {text}"
             )
+        if parsed.topics_with_overrides:
+            continue
+        topic = await _with_eligible_leaders(client, listed)
         for partition in topic.partitions:
-            if parsed.topics_with_overrides or not _is_selected(partition, parsed):
-                continue
-            leader = partition.leader if partition.leader >= 0 else "none"
-            write_line(
-                f"\tTopic: {topic.name}\tPartition: {partition.partition}\tLeader: {leader}\t"
-                f"Replicas: {','.join(map(str, partition.replicas))}\t"
-                f"Isr: {','.join(map(str, partition.isr))}\tElr: N/A\tLastKnownElr: N/A"
-            )
+            if _is_selected(partition, configs, parsed):
+                write_line(_partition_line(topic.name, partition))
 
 
-def _is_selected(partition: PartitionDescription, parsed: Namespace) -> bool:
-    if parsed.unavailable_partitions and partition.leader >= 0:
-        return False
-    is_replicated = len(partition.isr) >= len(partition.replicas)
-    return not (parsed.under_replicated_partitions and is_replicated)
+async def _with_eligible_leaders(client: KafkaClient, topic: TopicDescription) -> TopicDescription:
+    try:
+        return await with_eligible_leaders(client, topic)
+    except UnreachableError:
+        # The API is that of Kafka 3.7 and later.
+        return topic
+
+
+def _partition_line(topic: str, partition: PartitionDescription) -> str:
+    return (
+        f"\tTopic: {topic}\tPartition: {partition.partition}\t"
+        f"Leader: {partition.leader if partition.leader >= 0 else 'none'}\t"
+        f"Replicas: {_ids(partition.replicas)}\tIsr: {_ids(partition.isr)}\t"
+        f"Elr: {_ids(partition.eligible_leaders)}\t"
+        f"LastKnownElr: {_ids(partition.last_eligible_leaders)}"
+    )
+
+
+def _ids(ids: Sequence[int] | None) -> str:
+    return "N/A" if ids is None else ",".join(map(str, ids))
+
+
+def _is_selected(
+    partition: PartitionDescription, configs: Sequence[TopicConfig], parsed: Namespace
+) -> bool:
+    least = next((int(each.value or 1) for each in configs if each.name == _MIN_ISR), 1)
+    in_sync = len(partition.isr)
+    matches = {
+        "unavailable-partitions": partition.leader < 0,
+        "under-replicated-partitions": in_sync < len(partition.replicas),
+        "under-min-isr-partitions": in_sync < least,
+        "at-min-isr-partitions": in_sync == least,
+    }
+    chosen = [matches[option] for option in _PARTITION_FILTERS if is_given(parsed, option)]
+    return not chosen or any(chosen)
 
 
 async def _alter(client: KafkaClient, parsed: Namespace) -> None:
-    if parsed.partitions is None:
-        raise ToolError("--alter needs --partitions; kafka-configs alters configurations")
-    try:
-        await extend_topic(client, parsed.topic, parsed.partitions)
-    except BrokerError as error:
-        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not parsed.if_exists:
-            raise
+    replicas = _assignment(parsed.replica_assignment)
+    for topic in await _existing_topics(client, parsed):
+        added = replicas[len(topic.partitions) :]
+        await extend_topic(client, topic.name, parsed.partitions, added)
 
 
 async def _delete(client: KafkaClient, parsed: Namespace) -> None:
-    topics = await _topics(client, parsed)
-    if not topics and not parsed.if_exists:
-        raise _TopicError(f"Topic '{parsed.topic}' does not exist as expected")
+    topics = await _existing_topics(client, parsed)
     results = await delete_topics(client, [topic.name for topic in topics])
     for error in results.values():
         if error is not None:

@@ -8,6 +8,15 @@ from kafkalite.docker.properties import VariableError
 from kafkalite.docker.topics import TopicToCreate, topics_to_create
 
 
+def test_options_of_topics_are_configurations() -> None:
+    (topic,) = created("orders:3:1:compact --config=retention.ms=60000 --config segment.ms=5")
+    assert topic.settings == {
+        "cleanup.policy": "compact",
+        "retention.ms": "60000",
+        "segment.ms": "5",
+    }
+
+
 def created(text: str, nodes: int = 1, separator: str = "") -> list[TopicToCreate]:
     environment = {"KAFKA_CREATE_TOPICS": text, "KAFKA_CREATE_TOPICS_SEPARATOR": separator}
     return topics_to_create(environment, nodes)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.docker.credentials import Credential
+from kafkalite.docker.files import ImageFiles
 from kafkalite.testing import Broker
 from tests.unit.docker.tools.tool import ToolRunner
 
@@ -56,7 +58,7 @@ def test_configurations_of_brokers_are_changed(tools: ToolRunner) -> None:
         ),
     ]
     refused = tools.ask(CONFIGS, "--describe", "--entity-type", "brokers", "--entity-name", "9")
-    assert "there is no broker 9" in refused.error
+    assert refused.lines == ["The broker '9' doesn't exist and doesn't have dynamic config."]
 
 
 def test_users_are_added(
@@ -81,19 +83,39 @@ def test_users_are_added(
         assert listed.status == 0
 
 
+def test_users_are_added_before_the_start(offline_tools: ToolRunner, tmp_path: Path) -> None:
+    result = offline_tools.run(
+        CONFIGS, "--zookeeper", "zookeeper:2181", "--alter", "--entity-type", "users",
+        "--entity-name", "bob", "--add-config", "SCRAM-SHA-256=[iterations=8192,password=b]",
+        environment={"KAFKALITE_ROOT": str(tmp_path)},
+    )  # fmt: skip
+    assert result == (0, ["Completed updating config for user bob."], "")
+    users = ImageFiles(str(tmp_path)).formatted_users()
+    assert users == [Credential("bob", "b", "SCRAM-SHA-256")]
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["--alter", "--describe"], "exactly one of --alter and --describe"),
-        (["--describe"], "--entity-type and --entity-name are needed"),
-        (["--alter", *ORDERS], "--alter needs --add-config or --delete-config"),
-        (["--describe", "--user", "a"], "only --alter --add-config is supported"),
-        (["--alter", *ORDERS, "--add-config", "no.such.key=1"], "INVALID_CONFIG"),
-        (["--alter", "--user", "a", "--add-config", "rate=1"], "rate is not supported for users"),
+        (["--alter", "--describe"], "Command must include exactly one action"),
+        (["--describe"], "At least one entity type must be specified"),
+        (["--alter", *ORDERS], "At least one of --add-config, --add-config-file"),
+        (
+            ["--alter", "--entity-type", "topics", "--add-config", "a=b"],
+            "an entity name or default",
+        ),
+        (["--alter", "--client", "a", "--add-config", "rate=1"], "Only quota configs can be added"),
+        (["--alter", "--ip-defaults", "--add-config", "a=1"], "Only connection quota configs"),
+        (["--alter", "--user", "a", "--add-config", "request_percentage=x"], "Cannot parse quota"),
+        (
+            ["--alter", *ORDERS, "--add-config", "no.such.key=1"],
+            "InvalidConfigurationException: Unknown topic config",
+        ),
+        (["--alter", "--user", "a", "--add-config", "rate=1"], "Unexpected config names: rate"),
         (["--alter", "--user", "a", "--add-config", "SCRAM-SHA-256=[iterations=1]"], "a password"),
         (
             ["--alter", "--user", "a", "--add-config", "SCRAM-SHA-256=[iterations=x,password=b]"],
-            "iterations are 4096 to 16384, not 'x'",
+            "iterations are a number, not 'x'",
         ),
         (
             [
@@ -103,13 +125,13 @@ def test_users_are_added(
                 "--add-config",
                 "SCRAM-SHA-256=[iterations=9999999,password=b]",
             ],
-            "iterations are 4096 to 16384, not '9999999'",
+            "Iterations 9999999 is greater than the maximum 16384",
         ),
         (
-            ["--alter", "--entity-type", "users", "--entity-default", "--add-config", "a=b"],
-            "users need --entity-name",
+            ["--alter", "--user-defaults", "--add-config", "SCRAM-SHA-256=[password=b]"],
+            "The use of --entity-default or --user-defaults is not allowed",
         ),
-        (["--describe", "--entity-type", "clients", "--entity-name", "a"], "invalid choice"),
+        (["--zookeeper", "zk", "--alter", "--topic", "a", "--add-config", "b=c"], "no ZooKeeper"),
     ],
 )
 def test_unsupported_options_are_named(tools: ToolRunner, arguments: list[str], error: str) -> None:

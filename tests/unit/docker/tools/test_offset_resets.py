@@ -10,6 +10,8 @@ import pytest
 from tests.unit.docker.tools.test_consumer_groups import GROUPS, commit
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kafkalite.testing import Broker
     from tests.unit.docker.tools.tool import ToolRunner
 
@@ -43,11 +45,22 @@ def committed(broker: Broker, tools: ToolRunner) -> ToolRunner:
 def test_new_offset_is_shown(committed: ToolRunner, scenario: str, offset: int) -> None:
     result = committed.ask(GROUPS, *RESET, "--all-topics", "--dry-run", *scenario.split())
     assert (result.status, result.error) == (0, "")
-    assert result.lines == [
+    assert result.lines[-3:] == [
         "",
         HEADER,
         f"readers         orders          0          {offset}",
     ]
+
+
+def test_an_export_is_read(committed: ToolRunner, tmp_path: Path) -> None:
+    path = tmp_path / "offsets.csv"
+    path.write_text('"orders",0,1\n\n')
+    read = committed.ask(GROUPS, *RESET, "--from-file", str(path), "--dry-run")
+    assert read.lines == ["", HEADER, "readers         orders          0          1"]
+    for line in ("orders,0", "orders,x,1"):
+        path.write_text(line)
+        refused = committed.ask(GROUPS, *RESET, "--from-file", str(path), "--dry-run")
+        assert refused.error.startswith("kafka-consumer-groups: --from-file: ")
 
 
 def test_offset_is_set_on_request(committed: ToolRunner) -> None:
@@ -92,7 +105,7 @@ def test_unknown_groups_and_topics_are_reported(committed: ToolRunner) -> None:
         (["--all-topics", "--by-duration", "1h"], "--by-duration '1h' is not a duration"),
         (["--all-topics", "--by-duration", "P"], "--by-duration 'P' is not a duration"),
         (["--topic", "a:x", "--to-latest"], "Invalid topic arg 'a:x'"),
-        (["--from-file", "f"], "--from-file is not a recognized option"),
+        (["--from-file", "f"], "cannot read f"),
     ],
 )
 def test_invalid_options_are_errors(

@@ -27,8 +27,8 @@ def test_topic_is_created_listed_described_and_deleted(tools: ToolRunner) -> Non
         described[0],
     )
     assert described[1:] == [
-        "\tTopic: new\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: N/A\tLastKnownElr: N/A",
-        "\tTopic: new\tPartition: 1\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: N/A\tLastKnownElr: N/A",
+        "\tTopic: new\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: \tLastKnownElr: ",
+        "\tTopic: new\tPartition: 1\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: \tLastKnownElr: ",
     ]
     assert tools.ask(TOPICS, "--delete", "--topic", "new") == (0, [], "")
     assert tools.ask(TOPICS, "--list").lines == ["orders"]
@@ -68,7 +68,7 @@ def test_partitions_are_added(tools: ToolRunner) -> None:
             "2 would not be an increase."
         )
     ]
-    assert "needs --partitions" in tools.ask(TOPICS, "--alter", "--topic", "orders").error
+    assert 'argument "[partitions]"' in tools.ask(TOPICS, "--alter", "--topic", "orders").error
 
 
 def test_topics_are_selected_by_a_pattern(tools: ToolRunner) -> None:
@@ -79,10 +79,11 @@ def test_topics_are_selected_by_a_pattern(tools: ToolRunner) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["--list", "--replica-assignment", "1:1"],
-         "--replica-assignment is not a recognized option\nOption"),
-        (["--list", "--describe"], "exactly one of --create, --list"),
-        (["--create"], "--create needs --topic"),
+        (["--list", "--no-such-option"], "--no-such-option is not a recognized option\nOption"),
+        (["--create", "--topic", "a", "--replica-assignment", "1:1"], "duplicate entries"),
+        (["--create", "--topic", "a", "--replica-assignment", "1,1:2"], "different replication"),
+        (["--list", "--describe"], "Command must include exactly one action: --list"),
+        (["--create"], 'Missing required argument "[topic]"'),
         (["--create", "--topic", "a", "--config", "x"], "--config 'x': write NAME=VALUE"),
         (["--create", "--topic", "a", "--partitions", "x"], "invalid int value"),
         (["--create", "--topic", "a", "--partitions", "0"], "partitions must be greater than 0"),
@@ -93,7 +94,7 @@ def test_topics_are_selected_by_a_pattern(tools: ToolRunner) -> None:
 def test_unsupported_options_are_named(tools: ToolRunner, arguments: list[str], error: str) -> None:
     refused = tools.ask(TOPICS, *arguments)
     assert refused.status == 1
-    assert error in refused.error
+    assert error in (refused.error or refused.lines[0])
 
 
 def test_filters_select_topics_and_partitions(tools: ToolRunner) -> None:
@@ -106,4 +107,7 @@ def test_filters_select_topics_and_partitions(tools: ToolRunner) -> None:
     ]
     for option in ("--unavailable-partitions", "--under-replicated-partitions"):
         assert tools.ask(TOPICS, "--describe", option) == (0, [], "")
-        assert f"{option} needs --describe" in tools.ask(TOPICS, "--list", option).error
+        assert (
+            'Option "[describe]" can\'t be used without option'
+            in tools.ask(TOPICS, "--list", option).error
+        )
