@@ -77,9 +77,7 @@ def confluent_tag(engine: Engine, image: str, tmp_path_factory: pytest.TempPathF
 
 
 def _dockerfile() -> str:
-    """Return the Dockerfile without the option of Docker 25 that podman 4 refuses."""
-    original = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
-    return re.sub(r" --start-interval=\S+", "", original)
+    return (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
 
 
 def _build(engine: Engine, text: str, name: str, tmp_path_factory: pytest.TempPathFactory) -> None:

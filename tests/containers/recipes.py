@@ -107,8 +107,6 @@ class Project(NamedTuple):
         port = ports.of(_PORT)
         definition = yaml.safe_load(ports.in_text(recipe.text))
         for service in definition["services"].values():
-            # podman 4 refuses this setting of Docker 25.
-            service.get("healthcheck", {}).pop("start_interval", None)
             if "ports" in service:
                 service["ports"] = [ports.replace(mapping) for mapping in service["ports"]]
             if "volumes" in service:
