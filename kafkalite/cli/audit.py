@@ -20,6 +20,7 @@ from kafkalite.cli.argument_types import whole_number
 from kafkalite.cli.broker_options import add_former_flag
 from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, exit_with_error
 from kafkalite.cli.streams import open_closed_streams, try_print
+from kafkalite.ports.extras import install_command
 from kafkalite.ports.units import (
     MICROSECONDS_PER_MILLISECOND,
     MILLISECONDS_PER_SECOND,
@@ -58,9 +59,6 @@ _MS_PER_DAY: Final = 86_400_000
 _COUNT: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _TABLES_ONLY: Final = "requests"
 _STDERR: Final = 2
-_INSTALL_COMMANDS: Final = (
-    "pip install 'kafkalite[spark]', or in kafkalite's clone pip install '.[spark]'"
-)
 _DISK_FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Error numbers of a full disk. Like that of a large file, their text does not name the file."""
 
@@ -231,7 +229,7 @@ def run(arguments: Namespace) -> None:
         outcome = _choose_engine(arguments)()
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0]
-        exit_with_error(USAGE_STATUS, f"audits need {missing}: {_INSTALL_COMMANDS}")
+        exit_with_error(USAGE_STATUS, f"audits need {missing}: {install_command('spark')}")
     except (NothingToAuditError, LocationError) as error:
         exit_with_error(USAGE_STATUS, str(error))
     except OSError as error:

@@ -10,6 +10,7 @@ import re
 import ssl
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kafkalite.ports.extras import install_command
 from kafkalite.security.java_key_store import MAGIC, JavaKeyStoreError, read_java_key_store
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     ReadFile = Callable[[str], bytes]
 
-SECURITY_EXTRA: Final = "pip install 'kafkalite[security]'"
+SECURITY_EXTRA: Final = install_command("security")
 """The command that installs the package for the features that need `cryptography`."""
 
 _PEM: Final = "PEM"

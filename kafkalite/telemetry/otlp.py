@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from kafkalite.ports.extras import install_command
 from kafkalite.ports.turns import pause
 from kafkalite.ports.units import NANOSECONDS_PER_MILLISECOND
 from kafkalite.telemetry.metrics import DecodedMetric, Distribution, Metric
@@ -45,7 +46,7 @@ def _new_metrics_data() -> metrics_pb2.MetricsData:
     except ImportError as error:
         raise MissingPackageError(
             "pushed metrics are not decoded without the extra telemetry: "
-            "pip install 'kafkalite[telemetry]'"
+            + install_command("telemetry")
         ) from error
     return MetricsData()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kafkalite.ports.extras import install_command
 from kafkalite.telemetry.metrics import Distribution
 from kafkalite.telemetry.otlp import MissingPackageError
 
@@ -42,7 +43,7 @@ def prometheus_pieces(clients: Sequence[ClientMetrics]) -> Iterator[str]:
         import prometheus_client  # noqa: F401, PLC0415 - extra
     except ImportError as error:
         raise MissingPackageError(
-            "the text for Prometheus needs the extra telemetry: pip install 'kafkalite[telemetry]'"
+            f"the text for Prometheus needs the extra telemetry: {install_command('telemetry')}"
         ) from error
     return _pieces(clients)
 

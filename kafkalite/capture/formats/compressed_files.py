@@ -10,6 +10,8 @@ import io
 import zlib
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+from kafkalite.ports.extras import install_command
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -79,7 +81,7 @@ def _new_zstd_decompressor() -> _Decompressor:
         try:
             from backports import zstd  # noqa: PLC0415 - in the extra
         except ImportError as error:
-            message = "it is compressed by zstd: install 'kafkalite[capture]'"
+            message = f"it is compressed by zstd: {install_command('capture')}"
             raise OSError(message) from error
     return _Converting(zstd.ZstdDecompressor(), zstd.ZstdError)
 

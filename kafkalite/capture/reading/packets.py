@@ -15,6 +15,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.capture.model import Endpoint, Problem, ProblemKind
+from kafkalite.ports.extras import install_command
 from kafkalite.ports.units import NANOSECONDS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from kafkalite.capture.formats.capture_files import Interface, Packet, Reporter
 
 _TRUNCATED_DETAIL: Final = "the capture has only the start of the packet"
-_NEEDS_DPKT: Final = "reading its headers needs dpkt: pip install 'kafkalite[capture]'"
+_NEEDS_DPKT: Final = f"reading its headers needs dpkt: {install_command('capture')}"
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 

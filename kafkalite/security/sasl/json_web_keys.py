@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kafkalite.ports.extras import install_command
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -116,7 +118,7 @@ def check_library() -> None:
     try:
         import joserfc.jws  # noqa: F401, PLC0415 - only with signed tokens
     except ImportError as error:
-        raise ImportError("signed tokens need: pip install 'kafkalite[security]'") from error
+        raise ImportError(f"signed tokens need: {install_command('security')}") from error
 
 
 def parse_json(content: bytes) -> object:

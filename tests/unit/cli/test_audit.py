@@ -303,7 +303,7 @@ def test_missing_spark_names_the_package_to_install(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert (
         done.stderr == "kafkalite: audits need pyspark: pip install 'kafkalite[spark]', "
-        "or in kafkalite's clone pip install '.[spark]'\n"
+        "or pip install '.[spark]' in a clone of kafkalite\n"
     )
 
 

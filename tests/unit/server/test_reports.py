@@ -12,6 +12,7 @@ import pytest
 from kafkalite.config.definitions import ConfigError
 from kafkalite.gateway.call import ConnectionContext
 from kafkalite.partitions.table import Truncation
+from kafkalite.ports.extras import install_command
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.offset_commit import (
@@ -133,7 +134,7 @@ async def test_a_missing_decoder_of_pushed_metrics_is_reported_at_the_start(
         lines = log_output.getvalue().splitlines()
         events[value] = [json.loads(line)["event"] for line in lines]
     warning = "pushed metrics are not decoded without the extra telemetry: "
-    assert events == {"true": [f"{warning}pip install 'kafkalite[telemetry]'"], "false": []}
+    assert events == {"true": [f"{warning}{install_command('telemetry')}"], "false": []}
 
 
 async def test_an_invalid_setting_is_reported_without_other_warnings() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric as Message
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
+from kafkalite.ports.extras import install_command
 from kafkalite.telemetry import otlp
 from kafkalite.telemetry.metrics import Distribution, Metric
 from kafkalite.telemetry.otlp import (
@@ -169,4 +170,4 @@ def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_reason_why_metrics_are_not_decoded_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reason_not_decoded() is None
     monkeypatch.setitem(sys.modules, "opentelemetry.proto.metrics.v1.metrics_pb2", None)
-    assert "pip install 'kafkalite[telemetry]'" in str(reason_not_decoded())
+    assert install_command("telemetry") in str(reason_not_decoded())
