@@ -70,9 +70,10 @@ def test_image_does_not_run_as_root() -> None:
 
 def test_image_has_the_scripts_of_other_images_for_its_user() -> None:
     (user,) = re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)
-    assert f"useradd --uid {user} " in DOCKERFILE
-    assert f"python -m kafkalite.docker.install / {user}\n" in DOCKERFILE
-    assert f" {ENTRYPOINT}\n" in DOCKERFILE
+    makes_root = (ROOT / "docker" / "root_file_system.py").read_text(encoding="utf-8")
+    assert f"\nUSER = {user}\n" in makes_root
+    assert f"python -m kafkalite.docker.install /root-file-system {user}\n" in DOCKERFILE
+    assert f" /root-file-system{ENTRYPOINT}\n" in DOCKERFILE
 
 
 def test_copied_files_exist_and_are_not_ignored() -> None:
