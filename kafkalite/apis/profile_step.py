@@ -10,10 +10,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from kafkalite.apis.authorization.checks import MAX_REPORTED
 from kafkalite.config import profiles
 from kafkalite.config.profiles import Kind
-from kafkalite.gateway.refusals import report_refusal, report_refusal_of_client
+from kafkalite.gateway.refusals import MAX_REPORTED, report_refusal, report_refusal_of_client
 from kafkalite.gateway.steps import DisconnectError, ImmediateStep
 from kafkalite.metadata.configs import AlterOperation
 from kafkalite.metadata.creation import BROKER_DEFAULT

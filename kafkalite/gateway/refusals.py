@@ -8,15 +8,19 @@ refusal, which `explain` shows. The exchange of an observed request has its refu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.coordinator.contract import Event
 from kafkalite.gateway.error_messages import printable
-from kafkalite.protocol.acl_operations import Entity
+from kafkalite.protocol.acl_operations import ACL_RULE, Entity, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kafkalite.gateway.call import Call
+    from kafkalite.protocol.acl_operations import Operation
     from kafkalite.protocol.errors import KafkaError
 
 REFUSED, FENCED = "refused", "fenced"
@@ -51,8 +55,8 @@ class Refusal(NamedTuple):
     kind: Entity = Entity.GROUP
 
 
-ACL_RULE = "acl"
-"""The `rule` in the facts of a refusal that an ACL, or the lack of one, caused."""
+MAX_REPORTED: Final = 100
+"""The maximum number of refusals of one request that are reported as events."""
 
 _ACL_FACTS = ("principal", "operation", "resource_type", "resource")
 _MAX_KIND_LENGTH = 200
@@ -102,6 +106,16 @@ def report_refusal_of_client(
 def report_refusal_of_topic(call: Call, api: str, topic: str, error: KafkaError) -> None:
     """Report that a part of a request was refused, under the name of its topic."""
     report_refusal(call, api, topic, error, kind=Entity.TOPIC)
+
+
+def report_refused_topics(call: Call, api: str, operation: Operation, names: Iterable[str]) -> None:
+    """Report topics that the client of a call may not use; at most MAX_REPORTED of them."""
+    permissions = call.permissions
+    assert permissions is not None
+    for name in islice(names, MAX_REPORTED):
+        error = permissions.refusal(operation, Resource.TOPIC, name)
+        warn_about_denial(call, api, error)
+        report_refusal(call, api, name, error, kind=Entity.TOPIC)
 
 
 def client_address(call: Call) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum, IntEnum
+from typing import Final
 
 
 class Operation(IntEnum):
@@ -53,3 +54,7 @@ class Entity(Enum):
     USER = "user"
     CLIENT = "client"
     """Addresses of clients, which events name, and no message."""
+
+
+ACL_RULE: Final = "acl"
+"""The `rule` in the facts of a refusal that an ACL, or the lack of one, caused."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafkalite.protocol.acl_operations import Operation, Resource
+from kafkalite.protocol.acl_operations import ACL_RULE, Operation, Resource
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.security.authorizer import Authorizer, Decision, Subject
 
 if TYPE_CHECKING:
@@ -25,6 +27,15 @@ _MAX_NAMES: Final = 200_000
 """Maximum number of cached names of all clients."""
 _MAX_CLIENTS: Final = 10_000
 """Maximum number of cached clients of one node."""
+
+ERRORS: Final = {
+    Resource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    Resource.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    Resource.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    Resource.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    Resource.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+"""The error code of a refused operation, by type of the resource."""
 
 _UNRESTRICTED: Final = Decision(is_allowed=True, reason="another node of the cluster")
 
@@ -114,6 +125,28 @@ class Permissions:
             return False
         self._cache.add(names, name)
         return True
+
+    def refusal(
+        self, operation: Operation, resource: Resource, name: str, decision: Decision | None = None
+    ) -> KafkaError:
+        """Return the error for a refused operation, with the ACL that denied it as a fact."""
+        if decision is None:
+            decision = self.decide(operation, resource, name)
+        subject = self.subject
+        facts: dict[str, object] = {
+            "rule": ACL_RULE,
+            "principal": subject.principal,
+            "host": subject.host,
+            "operation": operation.name,
+            "resource_type": resource.name,
+            "resource": name,
+            "acl": None if decision.acl is None else str(decision.acl),
+        }
+        explanation = (
+            f"{subject.principal} from {subject.host} may not {operation.name} {resource.name} "
+            f"{name}: {decision.reason}"
+        )
+        return KafkaError(ERRORS[resource], facts=facts, explanation=explanation)
 
     def may_describe_topic(self, name: str) -> bool:
         """Return whether the client may describe a topic."""

@@ -6,36 +6,20 @@ transactional id in a request.
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkalite.gateway.refusals import ACL_RULE, ID_FIELDS, report_refusal, warn_about_denial
-from kafkalite.protocol.acl_operations import Entity, Operation, Resource
+from kafkalite.gateway.refusals import ID_FIELDS
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.catalogue import When
-from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError
 from kafkalite.security.acls import CLUSTER_NAME
 from kafkalite.security.permissions import permission_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kafkalite.gateway.call import Call
     from kafkalite.protocol.catalogue import Permission, Row
-    from kafkalite.security.authorizer import Decision
+    from kafkalite.protocol.errors import KafkaError
     from kafkalite.security.permissions import Permissions
-
-ERRORS: Final = {
-    Resource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    Resource.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    Resource.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-    Resource.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    Resource.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
-}
-"""The error code of a refused operation, by type of the resource."""
-
-MAX_REPORTED: Final = 100
-"""The maximum number of refused resources of one request that are reported as events."""
 
 _FIELDS: Final = {Resource[kind.name]: field for kind, field in ID_FIELDS.items()}
 
@@ -84,40 +68,13 @@ def _checks(alternatives: tuple[Permission, ...]) -> Iterator[Check]:
         )
 
 
-def refusal(
-    permissions: Permissions,
-    operation: Operation,
-    resource: Resource,
-    name: str,
-    decision: Decision | None = None,
-) -> KafkaError:
-    """Return the error for a refused operation, with the ACL that denied it as a fact."""
-    if decision is None:
-        decision = permissions.decide(operation, resource, name)
-    subject = permissions.subject
-    facts: dict[str, object] = {
-        "rule": ACL_RULE,
-        "principal": subject.principal,
-        "host": subject.host,
-        "operation": operation.name,
-        "resource_type": resource.name,
-        "resource": name,
-        "acl": None if decision.acl is None else str(decision.acl),
-    }
-    explanation = (
-        f"{subject.principal} from {subject.host} may not {operation.name} {resource.name} "
-        f"{name}: {decision.reason}"
-    )
-    return KafkaError(ERRORS[resource], facts=facts, explanation=explanation)
-
-
 def refusal_unless_allowed(
     permissions: Permissions, operation: Operation, resource: Resource, name: str
 ) -> KafkaError | None:
     """Return the error for an operation if it is refused."""
     if permissions.allows(operation, resource, name):
         return None
-    return refusal(permissions, operation, resource, name)
+    return permissions.refusal(operation, resource, name)
 
 
 def check(
@@ -132,16 +89,6 @@ def check(
     if error is not None:
         error.message = message
         raise error
-
-
-def report_refused_topics(call: Call, api: str, operation: Operation, names: Iterable[str]) -> None:
-    """Report topics that the client of a call may not use; at most MAX_REPORTED of them."""
-    permissions = call.permissions
-    assert permissions is not None
-    for name in islice(names, MAX_REPORTED):
-        error = refusal(permissions, operation, Resource.TOPIC, name)
-        warn_about_denial(call, api, error)
-        report_refusal(call, api, name, error, kind=Entity.TOPIC)
 
 
 def cluster_message(api: str, operation: Operation) -> str:

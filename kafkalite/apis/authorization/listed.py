@@ -10,11 +10,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.apis.authorization.checks import ERRORS
 from kafkalite.protocol.catalogue import When, row, structs_at, values_at
 from kafkalite.protocol.message import with_fields
 from kafkalite.protocol.rows import refused_row
 from kafkalite.security.acls import CLUSTER_NAME
+from kafkalite.security.permissions import ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kafkalite.apis.authorization.checks import (
     check,
     cluster_message,
-    refusal,
     refusal_unless_allowed,
 )
 from kafkalite.metadata.image import ResourceType
@@ -299,7 +298,7 @@ def delete_topics(guard: Guard, call: Call, permissions: Permissions, request: A
         if is_by_name and may_describe and name not in image.topics:
             return None
         disclosed.append(name if is_by_name or may_describe else None)
-        error = refusal(permissions, Operation.DELETE, Resource.TOPIC, name)
+        error = permissions.refusal(Operation.DELETE, Resource.TOPIC, name)
         error.message = error.code.message
         return error
 

@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from kafkalite.apis.authorization import special
 from kafkalite.apis.authorization.checks import (
-    MAX_REPORTED,
     check,
     checks_of,
     cluster_message,
-    refusal,
 )
 from kafkalite.apis.authorization.listed import listed_filter
 from kafkalite.apis.authorization.rules import (
@@ -33,6 +31,7 @@ from kafkalite.apis.authorization.rules import (
     row_permission,
 )
 from kafkalite.gateway.refusals import (
+    MAX_REPORTED,
     report_refusal,
     report_refusal_of_request,
     warn_about_denial,
@@ -372,7 +371,7 @@ class Guard:
                 if needed.has_ids and not getattr(row, needed.name):
                     permissions.remember(self._row_key, row.topic_id)
                 return None
-            error = refusal(permissions, needed.operation, needed.resource, name, decision)
+            error = permissions.refusal(needed.operation, needed.resource, name, decision)
             error.message = rule.message
             return error
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkalite.gateway.api import Api, Eras
-from kafkalite.gateway.refusals import report_refusal_of_topic
+from kafkalite.gateway.refusals import MAX_REPORTED, report_refusal_of_topic, report_refused_topics
 from kafkalite.partitions.fetching import Fetch, FetchEra
 from kafkalite.partitions.incarnations import IncarnationCheck
 from kafkalite.ports.turns import ELEMENTS_PER_PAUSE
@@ -89,11 +89,6 @@ class _ReadAccess:
 
     def report_refusal(self, topic: HostedTopic | None, requested: str | bytes) -> None:
         """Report that the client may not read a topic; once, although a wait checks it again."""
-        from kafkalite.apis.authorization.checks import (  # noqa: PLC0415 - only with an authorizer
-            MAX_REPORTED,
-            report_refused_topics,
-        )
-
         # A topic without a name is unknown, and not refused.
         name = str(requested) if topic is None else topic.name
         reported = self._reported_topics

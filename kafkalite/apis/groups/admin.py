@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.apis.authorized_operations import group_operations
 from kafkalite.apis.blank_fields import trim
 from kafkalite.apis.duplicates import DuplicateLimit, without_duplicates
-from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
 from kafkalite.apis.shares.deletion import delete_share_state_of_group
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.gateway.overdue_calls import sees_ended_sessions
-from kafkalite.gateway.refusals import report_refusal
+from kafkalite.gateway.refusals import MAX_REPORTED, report_refusal
 from kafkalite.groups.classic.describe import describe_group
 from kafkalite.groups.group import GroupType, group_not_found_error
 from kafkalite.ports.turns import in_steps
@@ -97,7 +96,7 @@ def handle_describe_groups(call: Call, request: DescribeGroupsRequest) -> Descri
             description = _describe(call, group_id)
         except KafkaError as refusal:
             description = refused_row(ApiKey.DESCRIBE_GROUPS, 0, group_id, refusal.code)
-        if description.error_code != ErrorCode.NONE and index < MAX_REPORTED_REFUSALS:
+        if description.error_code != ErrorCode.NONE and index < MAX_REPORTED:
             error = KafkaError(ErrorCode(description.error_code), description.error_message)
             report_refusal(call, "DescribeGroups", group_id, error)
         if request.include_authorized_operations and description.error_code == ErrorCode.NONE:
@@ -161,7 +160,7 @@ def _set_error(
         raise error
     result = results[index]
     result.error_code = error.code
-    if index < MAX_REPORTED_REFUSALS:
+    if index < MAX_REPORTED:
         report_refusal(call, "DeleteGroups", result.group_id, error)
 
 

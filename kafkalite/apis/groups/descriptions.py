@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafkalite.apis.authorized_operations import group_operations
 from kafkalite.apis.duplicates import DuplicateLimit
-from kafkalite.gateway.refusals import report_refusal
+from kafkalite.gateway.refusals import MAX_REPORTED, report_refusal
 from kafkalite.protocol.codec import api_name
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
     from kafkalite.groups.shard import GroupShard
     from kafkalite.protocol.api_keys import ApiKey
-
-MAX_REPORTED_REFUSALS = 100
-"""The maximum number of refusals of one request that are reported as events."""
 
 
 class Described(Protocol):
@@ -56,7 +53,7 @@ def describe_each(
             if request.include_authorized_operations:
                 group.authorized_operations = group_operations(call, group_id)
         except KafkaError as refusal:
-            if position < MAX_REPORTED_REFUSALS:
+            if position < MAX_REPORTED:
                 report_refusal(call, api_name(key), group_id, refusal)
             group = refused_row(key, 0, group_id, refusal.code, refusal.message)
         groups.append(group)

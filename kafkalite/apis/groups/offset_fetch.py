@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.apis.duplicates import DuplicateLimit
-from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
 from kafkalite.gateway.api import Api, Eras
-from kafkalite.gateway.refusals import report_refusal
+from kafkalite.gateway.refusals import MAX_REPORTED, report_refusal
 from kafkalite.ports.turns import in_steps, pausing
 from kafkalite.protocol._generated.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -131,7 +130,7 @@ def handle_offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchR
                 group,
                 duplicate_limit,
                 request.require_stable,
-                is_reported=index < MAX_REPORTED_REFUSALS,
+                is_reported=index < MAX_REPORTED,
             )
             for index, group in enumerate(request.groups)
         ]

@@ -10,12 +10,11 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.duplicates import DuplicateLimit
-from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
 from kafkalite.apis.shares.deletion import delete_share_states
 from kafkalite.apis.shares.groups import check_share_groups_enabled
 from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
 from kafkalite.gateway.overdue_calls import sees_ended_sessions
-from kafkalite.gateway.refusals import report_refusal
+from kafkalite.gateway.refusals import MAX_REPORTED, report_refusal
 from kafkalite.ports.waiting import chain, gather
 from kafkalite.protocol._generated.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -74,7 +73,7 @@ def handle_describe_share_group_offsets(
             group.group_id,
             group.topics,
             duplicate_limit,
-            is_reported=index < MAX_REPORTED_REFUSALS,
+            is_reported=index < MAX_REPORTED,
         )
         for index, group in enumerate(request.groups)
     ]

@@ -6,6 +6,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.gateway.refusals import report_refused_topics
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchResponse
 from kafkalite.protocol.acl_operations import Operation, Resource
@@ -148,10 +149,6 @@ def locate(
         else:
             located.append(RequestedSharePartition(partition, log))
     if forbidden:
-        from kafkalite.apis.authorization.checks import (  # noqa: PLC0415 - only with an authorizer
-            report_refused_topics,
-        )
-
         report_refused_topics(call, "ShareFetch", Operation.READ, forbidden)
     return located, refused
 

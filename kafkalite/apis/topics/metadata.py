@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kafkalite.apis.authorized_operations import NOT_REQUESTED, cluster_operations, topic_operations
 from kafkalite.coordinator.contract import CREATED, Event
 from kafkalite.gateway.api import Api, Eras
-from kafkalite.gateway.refusals import client_address
+from kafkalite.gateway.refusals import client_address, report_refused_topics
 from kafkalite.metadata.creation import MAX_PARTITIONS_PER_REQUEST
 from kafkalite.metadata.image import INTERNAL_TOPICS, NO_LEADER
 from kafkalite.metadata.internal_topics import auto_created_topic
@@ -163,7 +163,7 @@ def _topics_by_id(
             MetadataResponse.MetadataResponseTopic(error_code=code, name=None, topic_id=topic_id)
         )
     if refused_names:
-        _report_refused(call, Operation.DESCRIBE, refused_names)
+        report_refused_topics(call, "Metadata", Operation.DESCRIBE, refused_names)
     return topics
 
 
@@ -240,16 +240,8 @@ def _describable(call: Call, all_names: Mapping[str, None]) -> list[str]:
     if len(names) < len(all_names):
         describable = frozenset(names)
         refused = (name for name in in_steps(all_names) if name not in describable)
-        _report_refused(call, Operation.DESCRIBE, refused)
+        report_refused_topics(call, "Metadata", Operation.DESCRIBE, refused)
     return names
-
-
-def _report_refused(call: Call, operation: Operation, names: Iterable[str]) -> None:
-    from kafkalite.apis.authorization.checks import (  # noqa: PLC0415 - only with an authorizer
-        report_refused_topics,
-    )
-
-    report_refused_topics(call, "Metadata", operation, names)
 
 
 def _split_creatable(
@@ -263,7 +255,9 @@ def _split_creatable(
     ]
     others = frozenset(names).difference(creatable)
     if others:
-        _report_refused(call, Operation.CREATE, (name for name in names if name in others))
+        report_refused_topics(
+            call, "Metadata", Operation.CREATE, (name for name in names if name in others)
+        )
     return creatable, others
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.apis.authorized_operations import topic_operations
 from kafkalite.gateway.api import Api
+from kafkalite.gateway.refusals import report_refused_topics
 from kafkalite.metadata.image import INTERNAL_TOPICS, NO_LEADER
 from kafkalite.metadata.topic_names import invalid_name_reason
 from kafkalite.ports.turns import in_steps
@@ -62,7 +63,7 @@ def handle_describe_topic_partitions(
         # All topics without a list of names are those that the client may describe.
         response.topics += map(_refused_topic, in_steps(refused))
         if refused:
-            _report_refused(call, refused)
+            report_refused_topics(call, "DescribeTopicPartitions", Operation.DESCRIBE, refused)
     return response
 
 
@@ -78,14 +79,6 @@ def _split_by_permission(call: Call, names: list[str]) -> tuple[list[str], list[
     ]
     known = frozenset(allowed)
     return allowed, [name for name in in_steps(names) if name not in known]
-
-
-def _report_refused(call: Call, names: list[str]) -> None:
-    from kafkalite.apis.authorization.checks import (  # noqa: PLC0415 - only with an authorizer
-        report_refused_topics,
-    )
-
-    report_refused_topics(call, "DescribeTopicPartitions", Operation.DESCRIBE, names)
 
 
 def _refused_topic(

@@ -10,10 +10,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.duplicates import DuplicateLimit
-from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
 from kafkalite.apis.transactions.transactional_producers import shard_of
 from kafkalite.gateway.api import Api
-from kafkalite.gateway.refusals import report_refusal
+from kafkalite.gateway.refusals import MAX_REPORTED, report_refusal
 from kafkalite.groups.consumer.regex import compile_regex
 from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.describe_transactions import (
@@ -55,7 +54,7 @@ def handle_describe_transactions(
             shard = shard_of(call, transactional_id)
             states.append(_description(shard.machine.describe(transactional_id)))
         except KafkaError as error:
-            if index < MAX_REPORTED_REFUSALS:
+            if index < MAX_REPORTED:
                 kind = Entity.TRANSACTIONAL_ID
                 report_refusal(call, "DescribeTransactions", transactional_id, error, kind=kind)
             states.append(Described(transactional_id=transactional_id, error_code=error.code))

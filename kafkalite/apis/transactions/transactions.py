@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
 from kafkalite.apis.transactions.transactional_producers import (
     FencingEra,
     fencing_eras,
@@ -18,7 +17,7 @@ from kafkalite.apis.transactions.transactional_producers import (
     shard_of,
 )
 from kafkalite.gateway.api import Api, Eras
-from kafkalite.gateway.refusals import report_refusal
+from kafkalite.gateway.refusals import MAX_REPORTED, report_refusal
 from kafkalite.metadata.image import INTERNAL_TOPICS
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.ports.turns import in_steps
@@ -116,7 +115,7 @@ def handle_add_partitions_to_txn(
             try:
                 codes = _add_or_verify(call, transaction, partitions)
             except KafkaError as error:
-                if index < MAX_REPORTED_REFUSALS:
+                if index < MAX_REPORTED:
                     _report(call, transaction, error)
                 codes = dict.fromkeys(partitions, era.error_for(error.code))
         results.append(

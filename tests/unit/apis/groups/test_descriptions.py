@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.apis.authorized_operations import GROUP_OPERATIONS
-from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
+from kafkalite.gateway.refusals import MAX_REPORTED
 from kafkalite.protocol._generated.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
 )
@@ -38,12 +38,12 @@ def test_refusals_of_one_request_are_reported_up_to_a_limit(
     wire: ShareGroupCluster, kind: str
 ) -> None:
     request, version = DESCRIBE[kind]
-    names = [f"no-{index}" for index in range(MAX_REPORTED_REFUSALS + 1)]
+    names = [f"no-{index}" for index in range(MAX_REPORTED + 1)]
     answer = wire.ask(request(group_ids=["", *names]), version)
     codes = [group.error_code for group in answer.groups]
     assert codes == [ErrorCode.INVALID_GROUP_ID] + [ErrorCode.GROUP_ID_NOT_FOUND] * len(names)
     noted = [name for name in ("", *names) if wire.cluster.history.about(name)]
-    assert noted == ["", *names[: MAX_REPORTED_REFUSALS - 1]]
+    assert noted == ["", *names[: MAX_REPORTED - 1]]
 
 
 @pytest.mark.parametrize("is_asked", [True, False])
