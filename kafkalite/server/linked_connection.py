@@ -51,6 +51,9 @@ class LinkOwner(Protocol):
     def remove(self, linked: LinkedConnection) -> None:
         """Forget a connection whose socket is closed."""
 
+    def add_forgotten(self, linked: LinkedConnection) -> None:
+        """Limit the number of connections that ended for the broker only."""
+
 
 class LinkedConnection(asyncio.BufferedProtocol):
     """The protocol of a transport, and the transport of a connection or of its recording."""
@@ -152,6 +155,7 @@ class LinkedConnection(asyncio.BufferedProtocol):
         self._update_reading()
         inner = self._inner
         asyncio.get_running_loop().call_soon(inner.connection_lost, None)
+        self._owner.add_forgotten(self)
 
     def end_if_healed(self) -> None:
         """Close the socket of a connection that the broker has forgotten, if the link is healed."""

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 MAX_LINKS: Final = 100
 """The maximum number of rules."""
+MAX_FORGOTTEN: Final = 1_000
+"""The maximum number of sockets that stay open for clients of forgotten connections."""
 
 
 class Links:
@@ -51,9 +53,12 @@ class Links:
         self._connections = connections
         self._report = report
         self._rules: dict[str, _ActiveRule] = {}
-        self._linked: dict[LinkedConnection, None] = {}
+        self._linked: dict[LinkedConnection, tuple[_ActiveRule, ...]] = {}
+        """Connection → the rules that select it, in the order in which they were added."""
         self._shapes: dict[tuple[_ActiveRule, ...], tuple[Shape, Shape]] = {}
         """The shapes of both directions by the present rules that select a connection."""
+        self._forgotten: dict[LinkedConnection, None] = {}
+        """Connections that ended for the broker only, the oldest first."""
         self._number = 0
         self.clock = cluster.clock
         self.entropy = cluster.entropy
@@ -99,7 +104,7 @@ class Links:
             and not connection.transport.is_closing()
             and active.may_select(connection)
         ]
-        self._linked.update(dict.fromkeys(added))
+        self._linked.update((each, self._selecting(each)) for each in added)
         return added
 
     def _apply(self, active: _ActiveRule, connections: Iterable[LinkedConnection]) -> None:
@@ -108,7 +113,8 @@ class Links:
                 if active.rule.half_open:
                     linked.half_open_links.add(active.id)
                     linked.forget()
-                self.reshape(linked)
+                selecting = self._linked[linked]
+                self._shape(linked, selecting if active in selecting else (*selecting, active))
 
     def heal(self, link_id: str) -> LinkState:
         """Remove a rule, and deliver what waits; raises UnknownLinkError for an unknown id."""
@@ -135,7 +141,8 @@ class Links:
         for linked in tuple(self._linked):
             for active in removed:
                 linked.half_open_links.discard(active.id)
-            self.reshape(linked)
+            selecting = self._linked[linked]
+            self._shape(linked, tuple(each for each in selecting if each not in removed))
             if not self._rules and linked.detach():
                 self._linked.pop(linked, None)
 
@@ -153,12 +160,20 @@ class Links:
         if all(each.rule.from_node is not None for each in self._rules.values()):
             return inner
         linked = LinkedConnection(self, connection, inner)
-        self._linked[linked] = None
+        self._linked[linked] = ()
         return linked
 
     def reshape(self, linked: LinkedConnection) -> None:
         """Set the shapes of a connection by the rules that select it."""
-        selecting = tuple(each for each in self._rules.values() if each.selects(linked))
+        self._shape(linked, self._selecting(linked))
+
+    def _selecting(self, linked: LinkedConnection) -> tuple[_ActiveRule, ...]:
+        return tuple(each for each in self._rules.values() if each.selects(linked))
+
+    def _shape(self, linked: LinkedConnection, selecting: tuple[_ActiveRule, ...]) -> None:
+        """Set the shapes of a connection that these rules select."""
+        if linked in self._linked:
+            self._linked[linked] = selecting
         shapes = self._shapes.get(selecting)
         if shapes is None:
             rules = [each.rule for each in selecting]
@@ -169,12 +184,21 @@ class Links:
     def remove(self, linked: LinkedConnection) -> None:
         """Forget a connection whose socket is closed."""
         self._linked.pop(linked, None)
+        self._forgotten.pop(linked, None)
+
+    def add_forgotten(self, linked: LinkedConnection) -> None:
+        """Limit the sockets of connections that ended for the broker only: the oldest is closed."""
+        self._forgotten[linked] = None
+        if len(self._forgotten) > MAX_FORGOTTEN:
+            oldest = next(iter(self._forgotten))
+            del self._forgotten[oldest]
+            oldest.abort_socket()
 
     def _state(self, active: _ActiveRule) -> LinkState:
         rule = active.rule
         count = sum(
-            active.id in linked.half_open_links if rule.half_open else active.selects(linked)
-            for linked in self._linked
+            active.id in linked.half_open_links if rule.half_open else active in selecting
+            for linked, selecting in self._linked.items()
         )
         return LinkState(active.id, rule, count)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from kafkalite.gateway.fault_rules import FaultError, Match
-from kafkalite.gateway.fault_selection import Selection, has_entity, may_select
+from kafkalite.gateway.fault_selection import Selection, has_entity, may_select, name_pattern
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
 from kafkalite.protocol._generated.messages.describe_log_dirs import DescribeLogDirsRequest
@@ -51,6 +51,32 @@ def offsets_of(*groups: str) -> OffsetFetchRequest:
             for group in groups
         ]
     )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "is_match"),
+    [
+        ("shop", "shop", True),
+        ("shop*", "shop", True),
+        ("shop*", "a shop", False),
+        ("*shop", "a shop", True),
+        ("a*a", "a", False),
+        ("a*a", "aa", True),
+        ("*a*b*", "xaxbx", True),
+        ("*a*b*", "xbxax", False),
+        ("a*bc*c", "abc", False),
+        ("a*bc*c", "abcbcc", True),
+        ("[a]?*", "[a]?", True),
+        ("[a]?*", "ab", False),
+        ("**", "", True),
+    ],
+)
+def test_a_star_stands_for_any_characters(pattern: str, name: str, *, is_match: bool) -> None:
+    assert name_pattern(pattern)(name) is is_match
+
+
+def test_many_stars_take_linear_time() -> None:
+    assert not name_pattern("*a" * 10_000 + "b")("a" * 20_000)
 
 
 @pytest.mark.parametrize(

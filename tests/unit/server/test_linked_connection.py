@@ -46,6 +46,9 @@ class Owner:
         del linked
         self.removed += 1
 
+    def add_forgotten(self, linked: LinkedConnection) -> None:
+        pass
+
     def client(self, incoming: Shape, outgoing: Shape) -> tuple[FakeTransport, LinkedConnection]:
         """Return a client that is connected already, whose link is disturbed then."""
         transport = self.node.client()

@@ -118,6 +118,17 @@ async def test_a_rule_applies_to_a_connection_that_is_being_accepted() -> None:
     assert (network.node.served, transport.writes) == ([b"one"], [])
 
 
+async def test_the_sockets_of_forgotten_connections_are_limited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kafkalite.server.links.MAX_FORGOTTEN", 2)
+    network = Network()
+    clients = [network.node.client(number) for number in range(1, 4)]
+    network.add(half_open=True)
+    await run_callbacks()
+    assert [client.aborted for client in clients] == [True, False, False]
+
+
 async def test_rules_come_and_go_while_a_connection_is_being_accepted() -> None:
     network = Network()
     network.add(latency_ms=5)
