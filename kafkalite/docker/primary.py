@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from kafkalite import __version__
 from kafkalite.cluster.node_control import NodeError
-from kafkalite.config.broker import NODE_KEYS
+from kafkalite.config.broker import NODE_KEYS, strip_listener_prefix
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.typed_json import JsonError
 from kafkalite.docker.cluster_messages import (
@@ -217,14 +217,18 @@ class Primary:
         try:
             specs = listeners_of(registration)
             own = {key: value for key, value in config.items() if key in NODE_KEYS}
-            await self._broker.nodes.join(registration.node_id, own, specs)
-        except (NodeError, ConfigError, AddressError, SettingsError, KafkaError) as error:
+            tls = {key: value for key, value in config.items() if _is_of_tls(key)}
+            await self._broker.nodes.join(registration.node_id, own, specs, tls)
+        except (NodeError, ConfigError, AddressError, KafkaError) as error:
             raise RefusedError(str(error)) from error
+        except SettingsError as error:
+            advice = f"; {self._membership.host} needs the files of its key stores, too"
+            raise RefusedError(f"{error}{advice}") from error
         known = cluster.config.static_text
         return tuple(
             key
             for key, value in sorted(config.items())
-            if key not in _OF_CONTAINER and known.get(key) != value
+            if not (key in _OF_CONTAINER or _is_of_tls(key)) and known.get(key) != value
         )
 
     def sign(self, member: Member, sign: Sign) -> None:
@@ -545,6 +549,10 @@ class Gate(asyncio.BufferedProtocol):
     def close(self) -> None:
         """End the membership."""
         self._transport.close()
+
+
+def _is_of_tls(key: str) -> bool:
+    return strip_listener_prefix(key).startswith("ssl.")
 
 
 def listeners_of(registration: Registration) -> list[ListenerSpec]:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.cluster.cluster import Cluster
-from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.broker import BrokerConfig, parse_broker_text
 from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.metadata.brokers import NoNodesError
@@ -152,6 +152,24 @@ class ClusterAssembly:
             return TlsServer(security, self._reports.failed_reload_of_certificates)
         except TlsError as error:
             raise SettingsError(str(error)) from error
+
+    def new_node_tls(self, listener: ListenerSpec, text: Mapping[str, str]) -> TlsServer | None:
+        """Return TLS of a listener for a node with settings of its own for certificates.
+
+        `text` has the settings of TLS by key. Returns None if they are those of all nodes. Raises
+        SettingsError for a key store that cannot be read, and ConfigError.
+        """
+        known = self.config.static_text
+        if not listener.protocol.uses_tls or all(known.get(key) == text[key] for key in text):
+            return None
+        own = parse_broker_text(text, strict=True)
+
+        def get(key: str) -> Value:
+            return own[key] if key in own else self.config.get(key)
+
+        return self._new_tls_server(
+            ListenerSecurity(listener.name, listener.protocol, ProposedValues(get))
+        )
 
     def new_endpoint_tls(self, *, is_required: bool) -> TlsServer | None:
         """Return TLS for another endpoint, with the certificate of the first listener with TLS.

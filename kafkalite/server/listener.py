@@ -76,6 +76,7 @@ class Listener:
         "node_index",
         "port",
         "protocol",
+        "tls_server",
     )
 
     def __init__(self, spec: ListenerSpec, node_index: int) -> None:
@@ -89,6 +90,8 @@ class Listener:
         address = spec.listen_address.with_port_offset(node_index)
         self._sockets = [] if spec.is_relayed else bind(address)
         self._servers: list[asyncio.Server] = []
+        self.tls_server: TlsServer | None = None
+        """TLS with a certificate of the node; None if all nodes have the same one."""
         self.new_protocol: Callable[[], asyncio.BufferedProtocol] | None = None
         """Returns the protocol of the connection of a client; None while none is accepted."""
         self.port: int = self._sockets[0].getsockname()[1] if self._sockets else address.port

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.cluster.node import NodeState
@@ -228,7 +229,7 @@ class NodeServers:
             warn_about_client=self._warnings.warn,
             protocol_of=self._protocol_of,
             sasl=self._sasl_listener(server.node, listener),
-            tls_server=self._assembly.tls_servers.get(listener.name),
+            tls_server=listener.tls_server or self._assembly.tls_servers.get(listener.name),
         )
 
     def _sasl_listener(self, node: Node, listener: Listener) -> SaslListener | None:
@@ -420,16 +421,22 @@ class NodeServers:
                 self._log.info("added a node", node=node_id)
 
     async def join(
-        self, node_id: int, settings: Mapping[str, str], specs: Sequence[ListenerSpec]
+        self,
+        node_id: int,
+        settings: Mapping[str, str],
+        specs: Sequence[ListenerSpec],
+        tls: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Start a node whose clients connect to another process; add it if it is unknown.
 
         A node that is stopped gets these `settings` and listeners in place of its earlier ones.
-        Raises NodeError for a node that is not stopped, for an invalid id, and for listeners that
-        the cluster does not have, ConfigError for invalid `settings`, and KafkaError if the disk
-        refuses the change.
+        `tls` are its settings of TLS, if they differ from those of the cluster. Raises NodeError
+        for a node that is not stopped, for an invalid id, and for listeners that the cluster does
+        not have, ConfigError for invalid settings, SettingsError for a key store that cannot be
+        read, and KafkaError if the disk refuses the change.
         """
         self._check_relayed(specs)
+        tls_servers = {each.name: self._assembly.new_node_tls(each, tls) for each in specs}
         specs = [*specs, *self._relayed_controllers()]
         cluster = self._cluster
         async with self._changes:
@@ -441,6 +448,8 @@ class NodeServers:
             elif node.added is not None:
                 self._assembly.config.configure_node(node_id, settings)
             listeners = self._listeners.add_relayed(node_id, specs)
+            for listener in listeners:
+                listener.tls_server = tls_servers.get(listener.name)
             added = AddedNode(dict(settings), registered_listeners(listeners))
             if node is None:
                 await self._add(node_id, added, listeners)

@@ -203,9 +203,11 @@ def form_containers(
             engine.run("rm", "--force", "--ignore", "--time=0", host)
 
 
-@pytest.mark.parametrize(
-    "form_containers", CLUSTER_FORMS, ids=lambda form: form.name, indirect=True
-)
+FORMS = [form for form in CLUSTER_FORMS if form.primary != "kafka-1"]
+"""All forms but that of the compose file."""
+
+
+@pytest.mark.parametrize("form_containers", FORMS, ids=lambda form: form.name, indirect=True)
 def test_containers_of_each_image_are_one_cluster(
     engine: Engine, form_containers: ClusterForm
 ) -> None:
@@ -226,7 +228,7 @@ def test_containers_of_each_image_are_one_cluster(
                 "exec", hosts[0], "kafka-metadata-quorum", "--bootstrap-controller",
                 f"{host}:{port}", "describe", "--status",
             )  # fmt: skip
-            assert f"LeaderId:              {min(form.brokers)}" in quorum
+            assert re.search(rf"LeaderId: +{min(form.brokers)}\n", quorum)
     stopped = next(host for host in hosts if host not in {form.primary, hosts[-1]})
     engine.run("stop", "--time=30", stopped)
     described = engine.run(*topics[:1], hosts[-1], *topics[2:], "--describe", "--topic", "t")

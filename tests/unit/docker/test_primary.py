@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from kafkalite.docker.cluster_messages import RequestedTopic, Sign, line_of
 from kafkalite.docker.membership import Membership
 from kafkalite.docker.primary import FirstBroker
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
+from kafkalite.security.certificates import CertificateAuthority
 from kafkalite.server.addresses import Address
 from kafkalite.server.listener import bind
 from kafkalite.server.logging import Level, Log
@@ -24,6 +26,7 @@ from tests.unit.server.client import Client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -154,6 +157,43 @@ async def test_clients_of_the_controller_are_served_in_each_container() -> None:
     client = await Client.to(advertised)
     assert await client.is_closed()
     await client.close()
+    await cluster.close()
+
+
+def key_store(directory: Path, authority: CertificateAuthority, name: str) -> dict[str, str]:
+    issued = authority.issue(name, [name])
+    path = directory / f"{name}.pem"
+    path.write_bytes(authority.chain_pem(issued))
+    return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)}
+
+
+async def test_node_has_the_certificate_of_its_container(tmp_path: Path) -> None:
+    authority = CertificateAuthority.create()
+    listeners = (f"SSL://{HOST}:0",)
+    cluster = JoinedCluster()
+    first = key_store(tmp_path, authority, "kafka-1")
+    await cluster.start(Settings(listen=listeners, config=first))
+    own = f"SSL://{HOST}:{free_port()}"
+    second = key_store(tmp_path, authority, "kafka-2")
+    relay = await cluster.join(2, listen=(own,), advertise=(own,), config=second)
+    assert relay.admissions[0].without_effect == ()
+    other = f"SSL://{HOST}:{free_port()}"
+    relays = [relay, await cluster.join(3, listen=(other,), advertise=(other,), config=first)]
+    trusting = ssl.create_default_context(cadata=authority.pem.decode())
+    for each, name in zip(relays, ("kafka-2", "kafka-1"), strict=True):
+        _, port = each.address.split(":")
+        _, writer = await asyncio.open_connection(
+            HOST, int(port), ssl=trusting, server_hostname=name
+        )
+        writer.close()
+        await writer.wait_closed()
+    missing = {**second, "ssl.keystore.location": "/no/such/file"}
+    refused = cluster.relay(
+        cluster.registration(4, listen=(own,), advertise=(own,), config=missing)
+    )
+    line = await refusal_of(refused)
+    assert "/no/such/file" in line
+    assert line.endswith(f"{HOST} needs the files of its key stores, too")
     await cluster.close()
 
 
