@@ -45,7 +45,7 @@ pytestmark = pytest.mark.client
 
 _ALL_BROKERS = 4
 _REBALANCES = 10
-_LONG_RUN_REBALANCES, _MEMBERS = 500, 2
+_LONG_RUN_REBALANCES, _MEMBERS = 250, 2
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
 
-_SEEDS = range(100, 200)
+_SEEDS = range(100, 150)
 _STEPS = 120
 
 
