@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkalite.config.default_overrides import KAFKALITE_DEFAULTS
-from tests.oracle.jars import java_command
+from tests.oracle.jars import compiled, java_command
 from tests.oracle.requirements import UnavailableError
 from tests.oracle.target import COMMON_CONFIG, NO_FEATURES, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+_PROGRAMS = Path(__file__).parent / "java"
 _READY = "Kafka Server started"
 _START_TIMEOUT_S = 180.0
 _STOP_TIMEOUT_S = 120.0
@@ -94,15 +96,13 @@ class RealKafka:
 
     def prepare(self) -> None:
         """Write the properties and format the storage, unless that was done before."""
-        properties = self._directory / "server.properties"
-        if properties.exists():
+        if self._properties_path.exists():
             return
         self._directory.mkdir(parents=True, exist_ok=True)
         self._write_properties()
-        levels = [f"--feature={name}={level}" for name, level in self._features.items()]
         command = java_command(
             "kafka.tools.StorageTool",
-            *("format", *self._format_options, "-t", CLUSTER_ID, "-c", str(properties), *levels),
+            *self._format_arguments(),
             classes=self._classes,
             release=self._release,
         )
@@ -117,8 +117,13 @@ class RealKafka:
 
     def start(self) -> None:
         """Start the broker and wait for the log line with which it reports that it is ready."""
-        self.prepare()
-        self.launch()
+        if self._can_format_when_launched and not self._properties_path.exists():
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._write_properties()
+            self._launch("FormattedKafka", *self._format_arguments(), classes=compiled(_PROGRAMS))
+        else:
+            self.prepare()
+            self.launch()
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not self._is_ready():
             if self._process is None or self._process.poll() is not None:
@@ -130,10 +135,29 @@ class RealKafka:
 
     def launch(self) -> None:
         """Start the process without waiting for anything."""
+        self._launch("kafka.Kafka", classes=self._classes)
+
+    @property
+    def _can_format_when_launched(self) -> bool:
+        """Whether one JVM can format the storage and start: a third less processor time."""
+        is_usual = self._release is None and self._classes is None
+        return is_usual and shutil.which("javac") is not None
+
+    @property
+    def _properties_path(self) -> Path:
+        return self._directory / "server.properties"
+
+    def _format_arguments(self) -> tuple[str, ...]:
+        levels = [f"--feature={name}={level}" for name, level in self._features.items()]
+        options = (*self._format_options, "-t", CLUSTER_ID, "-c", str(self._properties_path))
+        return ("format", *options, *levels)
+
+    def _launch(self, main_class: str, *arguments: str, classes: Path | None) -> None:
         command = java_command(
-            "kafka.Kafka",
-            str(self._directory / "server.properties"),
-            classes=self._classes,
+            main_class,
+            str(self._properties_path),
+            *arguments,
+            classes=classes,
             heap=self._heap,
             log_level="info",
             flags=self._flags,
@@ -193,7 +217,7 @@ class RealKafka:
 
     def _write_properties(self) -> None:
         lines = "".join(f"{key}={value}\n" for key, value in self._properties().items())
-        (self._directory / "server.properties").write_text(lines)
+        self._properties_path.write_text(lines)
 
     def _properties(self) -> dict[str, str]:
         controller = self.controller
