@@ -66,7 +66,7 @@ def kafkajs_program(name: str) -> list[str]:
     """Return the command that runs one of the kafkajs programs."""
     node, npm = program("node"), program("npm")
     names = (
-        "driver.js", "clock.js", "secured.js", "tokens.js", "worker.js",
+        "driver.js", "clock.js", "producers.js", "secured.js", "tokens.js", "worker.js",
         "package.json", "package-lock.json",
     )  # fmt: skip
     sources = [_DIRECTORY / "js" / name for name in names]
@@ -87,7 +87,10 @@ def java_worker() -> list[str]:
 def franz_go_worker() -> list[str]:
     """Build franz-go's worker with modules of the Go proxy; return the command that runs it."""
     go = program("go")
-    names = ("main.go", "driver.go", "reader.go", "secured.go", "admin.go", "go.mod", "go.sum")
+    names = (
+        "main.go", "driver.go", "producers.go", "reader.go", "secured.go", "admin.go", "go.mod",
+        "go.sum",
+    )  # fmt: skip
     sources = [_DIRECTORY / "go" / name for name in names]
 
     def build(directory: Path) -> None:

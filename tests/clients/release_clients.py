@@ -27,6 +27,26 @@ def release_jar(artifact: str, version: str) -> Path:
     return build_once(f"{artifact}-{version}", [], fetch) / f"{artifact}-{version}.jar"
 
 
+def command_on_release(
+    release: str,
+    main_class: str,
+    *arguments: str,
+    classes: Path,
+    artifacts: tuple[str, ...] = ("kafka-clients",),
+) -> list[str]:
+    """Return the command that runs a program of `classes` on libraries of a release."""
+    # The libraries that the clients need are those of the pinned release.
+    others = [jar for jar in sorted(jar_directory().glob("*.jar")) if "kafka" not in jar.name]
+    kafka = [release_jar(artifact, LATEST_PATCH[release]) for artifact in artifacts]
+    return java_command(
+        main_class,
+        *arguments,
+        classes=classes,
+        log_level="error",
+        jar_path=":".join(map(str, [*kafka, *others])),
+    )
+
+
 def run_on_release(
     release: str, main_class: str, *arguments: str, artifacts: tuple[str, ...] = ("kafka-clients",)
 ) -> dict[str, str]:
@@ -35,15 +55,8 @@ def run_on_release(
     The test is skipped without Java or the libraries.
     """
     with required():
-        # The libraries that the clients need are those of the pinned release.
-        others = [jar for jar in sorted(jar_directory().glob("*.jar")) if "kafka" not in jar.name]
-        kafka = [release_jar(artifact, LATEST_PATCH[release]) for artifact in artifacts]
-        command = java_command(
-            main_class,
-            *arguments,
-            classes=compiled(_SOURCES),
-            log_level="error",
-            jar_path=":".join(map(str, [*kafka, *others])),
+        command = command_on_release(
+            release, main_class, *arguments, classes=compiled(_SOURCES), artifacts=artifacts
         )
     done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -7,7 +7,6 @@ transactions time out when a test advances it.
 from __future__ import annotations
 
 import asyncio
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -17,57 +16,22 @@ from aiokafka.structs import TopicPartition as AioTopicPartition
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafkalite.testing import Broker
-from tests.clients.client_libraries import driver_environment, java_classes
-from tests.clients.process import ClientError, DriverProcess
+from tests.clients.client_libraries import driver_environment
+from tests.clients.process import ClientError
 from tests.clients.readers import COMMITTED, UNCOMMITTED, read_by_librdkafka
-from tests.oracle.jars import java_command
+from tests.clients.transactional_producers import COMMANDS, TransactionalProducers
 from tests.oracle.requirements import required
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.clients.client_libraries import Command
-
 pytestmark = pytest.mark.client
 
-_TIMEOUT_MS = 60_000
 _LONG_MS = 100_000
 _NO_IDLE_TIMEOUT: dict[str, str | float] = {"connections.max.idle.ms": -1}
 
 
-class _Producers(DriverProcess):
-    """See `tests.clients.drivers.producers.Producers`."""
-
-    def init(self, name: str, transactional_id: str) -> None:
-        self._ask("init", name=name, transactional_id=transactional_id, timeout_ms=_TIMEOUT_MS)
-
-    def begin(self, name: str) -> None:
-        self._ask("begin", name=name)
-
-    def send(self, name: str, topic: str, value: str) -> None:
-        self._ask("send", name=name, topic=topic, value=value)
-
-    def commit(self, name: str) -> None:
-        self._ask("commit", name=name)
-
-    def abort(self, name: str) -> None:
-        self._ask("abort", name=name)
-
-
-def _java() -> list[str]:
-    return java_command("TransactionalProducers", classes=java_classes(), log_level="off")
-
-
-def _python(client: str) -> Command:
-    return lambda: [sys.executable, "-m", f"tests.clients.drivers.{client}_producers"]
-
-
-_COMMANDS = {
-    "java": _java,
-    "librdkafka": _python("confluent"),
-    "aiokafka": _python("aiokafka"),
-    "kafka-python": _python("kafka_python"),
-}
+_CLIENTS = ("java", "librdkafka", "aiokafka", "kafka-python")
 _FENCED = {
     "java": "errors.ProducerFencedException",
     "librdkafka": "FATAL,code=_FENCED",
@@ -92,7 +56,9 @@ def broker() -> Iterator[Broker]:
 class ProducerScenario:
     """A client's producers with the broker; every attempt of a test has its own topic."""
 
-    def __init__(self, client: str, broker: Broker, producers: _Producers, attempt: int) -> None:
+    def __init__(
+        self, client: str, broker: Broker, producers: TransactionalProducers, attempt: int
+    ) -> None:
         self.client = client
         self.broker = broker
         self.producers = producers
@@ -125,25 +91,27 @@ class ProducerScenario:
     scope="module",
     params=[
         pytest.param(name, marks=pytest.mark.endurance if name == "java" else ())
-        for name in _COMMANDS
+        for name in _CLIENTS
     ],
 )
 def client_producers(
     request: pytest.FixtureRequest, broker: Broker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[str, _Producers]]:
+) -> Iterator[tuple[str, TransactionalProducers]]:
     """Start the producers of one client."""
     client: str = request.param
     with required():
-        command = _COMMANDS[client]()
+        command = COMMANDS[client]()
     log = tmp_path_factory.mktemp(client) / "producers.log"
-    producers = _Producers([*command, broker.bootstrap_servers], log, driver_environment())
+    producers = TransactionalProducers(
+        [*command, broker.bootstrap_servers], log, driver_environment()
+    )
     yield client, producers
     producers.close()
 
 
 @pytest.fixture
 def scenario(
-    client_producers: tuple[str, _Producers], broker: Broker, attempt: int
+    client_producers: tuple[str, TransactionalProducers], broker: Broker, attempt: int
 ) -> ProducerScenario:
     client, producers = client_producers
     return ProducerScenario(client, broker, producers, attempt)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkalite.testing import Broker
-from tests.reference.known_bugs import RELEASES
+from tests.clients.ghost_table import RELEASES
 
 _DEFAULTS = Broker.__init__.__kwdefaults__
 assert _DEFAULTS is not None

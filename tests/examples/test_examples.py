@@ -17,9 +17,10 @@ import kafkalite
 from kafkalite.testing import Broker
 from tests.architecture.source import ROOT
 from tests.clients.client_libraries import kafkajs_program
+from tests.clients.ghost_table import RELEASES
 from tests.docs.schemas import validate
 from tests.oracle.requirements import program, required
-from tests.reference.known_bugs import RELEASES, read_example
+from tests.reference.known_bugs import read_example
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -28,8 +28,10 @@ class AiokafkaProducers:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
 
-    def init(self, name: str, transactional_id: str, timeout_ms: int) -> None:
-        self._wait(self._init(name, transactional_id, timeout_ms))
+    def init(
+        self, name: str, transactional_id: str, timeout_ms: int, request_timeout_ms: int
+    ) -> None:
+        self._wait(self._init(name, transactional_id, timeout_ms, request_timeout_ms))
 
     def begin(self, name: str) -> None:
         self._wait(self._producers[name].begin_transaction())
@@ -48,11 +50,14 @@ class AiokafkaProducers:
         # A producer that was fenced cannot be stopped.
         os._exit(0)
 
-    async def _init(self, name: str, transactional_id: str, timeout_ms: int) -> None:
+    async def _init(
+        self, name: str, transactional_id: str, timeout_ms: int, request_timeout_ms: int
+    ) -> None:
         producer = AIOKafkaProducer(
             bootstrap_servers=self._bootstrap,
             transactional_id=transactional_id,
             transaction_timeout_ms=timeout_ms,
+            request_timeout_ms=request_timeout_ms,
         )
         await producer.start()
         self._producers[name] = producer

@@ -88,6 +88,9 @@ class ConfluentDriver:
             "group.protocol": protocol,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            # A lookup of the coordinator waits behind a Fetch on the same connection. If that takes
+            # longer than the backoff of a commit, the client may start the lookup again and again.
+            "fetch.wait.max.ms": 50,
         }
         if protocol == "classic":
             config |= {"session.timeout.ms": 6000, "heartbeat.interval.ms": 300}

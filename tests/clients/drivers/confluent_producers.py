@@ -18,7 +18,9 @@ class ConfluentProducers:
         self._bootstrap = bootstrap
         self._producers: dict[str, Producer] = {}
 
-    def init(self, name: str, transactional_id: str, timeout_ms: int) -> None:
+    def init(
+        self, name: str, transactional_id: str, timeout_ms: int, request_timeout_ms: int
+    ) -> None:
         self._producers[name] = Producer(
             {
                 "bootstrap.servers": self._bootstrap,
@@ -26,7 +28,7 @@ class ConfluentProducers:
                 "transaction.timeout.ms": timeout_ms,
                 # Not below the transaction's timeout, if that is short.
                 "message.timeout.ms": timeout_ms,
-                "socket.timeout.ms": timeout_ms,
+                "socket.timeout.ms": request_timeout_ms,
                 "linger.ms": 0,
             }
         )

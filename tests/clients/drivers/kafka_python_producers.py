@@ -18,11 +18,14 @@ class KafkaPythonProducers:
         self._bootstrap = bootstrap
         self._producers: dict[str, KafkaProducer] = {}
 
-    def init(self, name: str, transactional_id: str, timeout_ms: int) -> None:
+    def init(
+        self, name: str, transactional_id: str, timeout_ms: int, request_timeout_ms: int
+    ) -> None:
         self._producers[name] = KafkaProducer(
             bootstrap_servers=self._bootstrap,
             transactional_id=transactional_id,
             transaction_timeout_ms=timeout_ms,
+            request_timeout_ms=request_timeout_ms,
         )
         self._producers[name].init_transactions()
 

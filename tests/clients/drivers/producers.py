@@ -11,8 +11,13 @@ from typing import Protocol
 class Producers(Protocol):
     """Producers of one client library."""
 
-    def init(self, name: str, transactional_id: str, timeout_ms: int) -> None:
-        """Create a producer and initialise its transactions."""
+    def init(
+        self, name: str, transactional_id: str, timeout_ms: int, request_timeout_ms: int
+    ) -> None:
+        """Create a producer and initialise its transactions.
+
+        `timeout_ms` is the timeout of a transaction.
+        """
 
     def begin(self, name: str) -> None:
         """Begin a transaction."""

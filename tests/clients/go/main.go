@@ -183,6 +183,10 @@ func main() {
 		drive(os.Args[2])
 		return
 	}
+	if os.Args[1] == "producers" {
+		produceInTransactions(os.Args[2])
+		return
+	}
 	if os.Args[1] == "reader" {
 		if err := read(os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6]); err != nil {
 			say("failed %v", err)

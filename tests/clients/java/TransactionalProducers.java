@@ -68,6 +68,7 @@ public final class TransactionalProducers {
         config.put("bootstrap.servers", bootstrap);
         config.put("transactional.id", request.get("transactional_id").asText());
         config.put("transaction.timeout.ms", request.get("timeout_ms").asInt());
+        config.put("request.timeout.ms", request.get("request_timeout_ms").asInt());
         return new KafkaProducer<>(config, new StringSerializer(), new StringSerializer());
     }
 }
