@@ -21,8 +21,8 @@ import signal
 import sys
 
 _STARTS = frozenset(
-    ("__cacert_entrypoint", "entrypoint", "kafka-server-start", "kafkalite-entrypoint", "launch",
-     "run", "start-kafka")
+    ("__cacert_entrypoint", "app-entrypoint", "entrypoint", "kafka-server-start",
+     "kafkalite-entrypoint", "launch", "run", "start-kafka")
 )  # fmt: skip
 """Names of this file, and of links to it, that start the broker."""
 

@@ -113,6 +113,11 @@ class Producer:
     ) -> None:
         await self._client.__aexit__(kind, error, traceback)
 
+    @property
+    def is_transactional(self) -> bool:
+        """Whether records are sent in transactions."""
+        return self._transaction is not None
+
     async def begin(self) -> None:
         """Begin a transaction; raises BrokerError, TimedOutError, or RuntimeError without an id."""
         await self._checked_transaction().begin(self._retries())

@@ -135,6 +135,11 @@ class TopicReader:
             _check_leaders(partitions, ends)
             self._ends = ends
 
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that are read."""
+        return self._consumer.assignment
+
     async def join(self) -> None:
         """Join the group, and read the assigned partitions."""
         assert self._member is not None

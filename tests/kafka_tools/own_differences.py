@@ -11,22 +11,15 @@ UNSUPPORTED_TOOLS: Final = frozenset(
         "connect-internal-topics",
         "kafka-metadata-shell",
         "trogdor",
-        "kafka-client-metrics",
         "kafka-console-share-consumer",
-        "kafka-consumer-perf-test",
-        "kafka-delegation-tokens",
         "kafka-dump-log",
         "kafka-e2e-latency",
-        "kafka-producer-perf-test",
         "kafka-reassign-partitions",
         "kafka-replica-verification",
         "kafka-share-consumer-perf-test",
         "kafka-share-groups",
         "kafka-streams-application-reset",
         "kafka-streams-groups",
-        "kafka-transactions",
-        "kafka-verifiable-consumer",
-        "kafka-verifiable-producer",
         "kafka-verifiable-share-consumer",
     )
 )
@@ -41,6 +34,8 @@ OPEN: Final[frozenset[str]] = frozenset((
     "kafka-metadata-quorum remove-controller --controller-id 7 --controller-directory-id {id} --dry-run",  # noqa: E501
     "kafka-storage format --config {files}/new.properties --cluster-id {id} --standalone",
     "kafka-topics --describe --topic worker-.*",
+    "kafka-transactions describe-producers --topic paid --partition 0",
+    "kafka-transactions describe-producers --topic paid --partition 0 --broker-id 1",
 ))  # fmt: skip
 """Command lines whose output differs."""
 

@@ -44,6 +44,12 @@ _MESSAGES: Final[Mapping[ErrorCode, str]] = {
         "Deleting offsets of a topic is forbidden while the consumer group is actively subscribed "
         "to it."
     ),
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "Delegation Token authorization failed.",
+    ErrorCode.DELEGATION_TOKEN_NOT_FOUND: "Delegation Token is not found on server.",
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: (
+        "Delegation Token requests are not allowed on PLAINTEXT/1-way SSL channels and on "
+        "delegation token authenticated channels."
+    ),
 }
 """Messages that Kafka's clients have for codes, if those of this project have other words."""
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite import __version__
 from kafkalite.client.brokers import ask_controller
 from kafkalite.docker.tools.arguments import KafkaToolError, ToolParser, add_bootstrap_options
+from kafkalite.docker.tools.exceptions import refused
 from kafkalite.docker.tools.feature_levels import (
     LATEST,
     METADATA_VERSION,
@@ -76,7 +78,12 @@ async def _run(client: KafkaClient, parsed: Namespace) -> int:
 
 
 async def _describe(client: KafkaClient) -> None:
-    response = await client.ask_any(ApiVersionsRequest(), _VERSIONS)
+    request = ApiVersionsRequest(
+        client_software_name="kafkalite", client_software_version=__version__
+    )
+    response = await client.ask_any(request, _VERSIONS)
+    if response.error_code:
+        raise refused(response)
     finalized = {each.name: each.max_version_level for each in response.finalized_features}
     for each in sorted(response.supported_features, key=lambda row: str(row.name)):
         name = each.name

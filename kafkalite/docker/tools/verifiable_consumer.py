@@ -1,0 +1,143 @@
+"""`kafka-verifiable-consumer`: read a topic in a group, and print what happens as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.client.client import KafkaClient
+from kafkalite.client.consumer_group_member import ConsumerGroupMember
+from kafkalite.client.group_member import GroupMember
+from kafkalite.client.offsets import OffsetTarget
+from kafkalite.client.topic_reader import TopicReader
+from kafkalite.client.topics import created_partition_count
+from kafkalite.docker.tools.arguments import (
+    ToolParser,
+    access_in,
+    add_bootstrap_options,
+    addresses_of,
+    client_properties,
+)
+from kafkalite.docker.tools.pacing import Pace
+from kafkalite.docker.tools.running import run_tool
+from kafkalite.docker.tools.termination import ends_by_sigterm
+from kafkalite.docker.tools.verifiable_producer import write_event
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kafkalite.client.epochs import TopicPartition
+    from kafkalite.client.records import ConsumerRecord
+
+_PROTOCOLS: Final[Mapping[str, type[GroupMember | ConsumerGroupMember]]] = {
+    "classic": GroupMember,
+    "consumer": ConsumerGroupMember,
+}
+
+
+def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run the tool; return its exit status."""
+
+    def command() -> int:
+        parsed = _parse(name, arguments)
+        asyncio.run(_run(parsed, environment))
+        return 0
+
+    return run_tool(name, command)
+
+
+def _parse(name: str, arguments: Sequence[str]) -> Namespace:
+    parser = ToolParser(name, "Read a topic in a group, and print what happens.")
+    add_bootstrap_options(parser, config="--consumer.config")
+    parser.add_values("topic", "group-id", required=True)
+    parser.add_values("group-protocol", default="classic", choices=tuple(_PROTOCOLS))
+    parser.add_values("group-instance-id", "assignment-strategy", "group-remote-assignor")
+    parser.add_values("max-messages", "session-timeout", type=int, default=-1)
+    parser.add_values("reset-policy", default="earliest", choices=("earliest", "latest"))
+    parser.add_switches("verbose", "enable-autocommit")
+    parsed = parser.parse(arguments)
+    if parsed.group_instance_id is not None:
+        parser.error("--group-instance-id is not supported here")
+    return parsed
+
+
+async def _run(parsed: Namespace, environment: Mapping[str, str]) -> None:
+    properties = client_properties(parsed.client_config, environment)
+    access = access_in(properties, parsed.client_config)
+    pace = Pace(0)
+    write_event("startup_complete", pace)
+    async with KafkaClient(addresses_of(parsed.bootstrap_server), access) as client:
+        await created_partition_count(client, parsed.topic)
+        async with TopicReader.open(
+            client,
+            [parsed.topic],
+            group_id=parsed.group_id,
+            start=OffsetTarget.parse(parsed.reset_policy),
+            isolation="read_uncommitted",
+            follows=True,
+            access=access,
+            member_class=_PROTOCOLS[parsed.group_protocol],
+        ) as reader:
+            await reader.join()
+            partitions = _partition_rows(reader.assignment)
+            write_event("partitions_assigned", pace, partitions=partitions)
+            await ends_by_sigterm(_read(reader, parsed, pace))
+            write_event("partitions_revoked", pace, partitions=_partition_rows(reader.assignment))
+    write_event("shutdown_complete", pace)
+    write_event("shutdown_requested", pace)
+
+
+def _partition_rows(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
+    return [{"topic": topic, "partition": index} for topic, index in sorted(partitions)]
+
+
+async def _read(reader: TopicReader, parsed: Namespace, pace: Pace) -> None:
+    count = 0
+    while parsed.max_messages < 0 or count < parsed.max_messages:
+        records = await reader.poll() or []
+        if parsed.max_messages >= 0:
+            records = records[: parsed.max_messages - count]
+        if not records:
+            continue
+        count += len(records)
+        if parsed.verbose:
+            for each in records:
+                _write_record(each, pace)
+        by_partition: dict[TopicPartition, list[ConsumerRecord]] = {}
+        for each in records:
+            by_partition.setdefault(each.partition, []).append(each)
+        rows = [
+            {
+                "topic": topic,
+                "partition": index,
+                "count": len(each),
+                "minOffset": each[0].offset,
+                "maxOffset": each[-1].offset,
+            }
+            for (topic, index), each in by_partition.items()
+        ]
+        write_event("records_consumed", pace, count=len(records), partitions=rows)
+        reader.set_read(records)
+        await reader.commit()
+        offsets = [
+            {"topic": topic, "partition": index, "offset": each[-1].offset + 1}
+            for (topic, index), each in by_partition.items()
+        ]
+        write_event("offsets_committed", pace, offsets=offsets, success=True)
+
+
+def _write_record(record: ConsumerRecord, pace: Pace) -> None:
+    write_event(
+        "record_data",
+        pace,
+        key=_text(record.key),
+        value=_text(record.value),
+        topic=record.partition.topic,
+        partition=record.partition.partition,
+        offset=record.offset,
+    )
+
+
+def _text(content: bytes | None) -> str | None:
+    return None if content is None else content.decode(errors="replace")
