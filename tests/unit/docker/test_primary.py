@@ -160,6 +160,24 @@ async def test_clients_of_the_controller_are_served_in_each_container() -> None:
     await cluster.close()
 
 
+async def test_nodes_of_stored_data_are_stopped_until_their_containers_join(
+    tmp_path: Path,
+) -> None:
+    cluster = JoinedCluster(topics=[RequestedTopic("orders", 3, 2)])
+    settings = Settings(listen=(f"{HOST}:0",), data_directory=str(tmp_path))
+    await cluster.start(settings)
+    relay = await cluster.join(2)
+    await cluster.close_primary()
+    await cluster.start(settings)
+    assert states(cluster) == {1: NodeState.RUNNING, 2: NodeState.STOPPED}
+    await relay.ready()
+    assert states(cluster) == dict.fromkeys((1, 2), NodeState.RUNNING)
+    assert cluster.broker.cluster is not None
+    topic = cluster.broker.cluster.metadata.image.topics["orders"]
+    assert {each.isr for each in topic.partitions} <= {(1, 2), (2, 1)}
+    await cluster.close()
+
+
 def key_store(directory: Path, authority: CertificateAuthority, name: str) -> dict[str, str]:
     issued = authority.issue(name, [name])
     path = directory / f"{name}.pem"
