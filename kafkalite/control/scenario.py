@@ -6,7 +6,7 @@ and the text of a running broker follow from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
@@ -134,17 +134,45 @@ class Scenario:
     def install(self, broker: Broker) -> None:
         """Add the faults and the disturbed links to a broker; raises ScenarioError."""
         broker.scenario = self
-        try:
-            for rule in self.faults:
+        for index, rule in enumerate(self.faults):
+            try:
                 broker.faults.add(rule)
-            for link in self.links:
+            except FaultError as error:
+                raise self.misfit("faults", index, error) from error
+        for index, link in enumerate(self.links):
+            try:
                 broker.nodes.links.add(link)
-        except (FaultError, LinkError) as error:
-            raise ScenarioError(f"the scenario does not fit the cluster: {error}") from error
+            except LinkError as error:
+                raise self.misfit("links", index, error) from error
+
+    def misfit(self, part: str, index: int, error: Exception) -> ScenarioError:
+        """Return the error of a rule that cannot be added to the cluster."""
+        return ScenarioError(f"the scenario does not fit the cluster: {part}[{index}]: {error}")
 
     def clock_mode(self, given: str) -> str:
         """Return the mode of the clock: `given` unless it is the default."""
         return given if given != REAL_CLOCK or self.clock is None else self.clock
+
+
+class PositionedScenario(Scenario):
+    """A scenario from a text; errors name the line and the column of a rule."""
+
+    __slots__ = ("_document",)
+
+    @classmethod
+    def of(cls, scenario: Scenario, document: PositionedYaml) -> PositionedScenario:
+        """Return a scenario with the text from which it was read."""
+        positioned = cls(**{each.name: getattr(scenario, each.name) for each in fields(Scenario)})
+        object.__setattr__(positioned, "_document", document)
+        return positioned
+
+    def misfit(self, part: str, index: int, error: Exception) -> ScenarioError:
+        """Return the error of a rule, with its position."""
+        document: PositionedYaml = self._document  # type: ignore[attr-defined]
+        rules = document.get(part)
+        if rules is None:
+            return super().misfit(part, index, error)
+        return ScenarioError(str(rules.elements[index].error(str(error))))
 
 
 def read_scenario(path: str | PathLike[str]) -> Scenario:
@@ -164,7 +192,8 @@ def read_scenario(path: str | PathLike[str]) -> Scenario:
 def parse_scenario(text: str, source: str = "scenario") -> Scenario:
     """Return the scenario of a text; raises ScenarioError with its line and column."""
     try:
-        return _scenario_of(PositionedYaml.parse(source, text))
+        document = PositionedYaml.parse(source, text)
+        return PositionedScenario.of(_scenario_of(document), document)
     except YamlError as error:
         raise ScenarioError(str(error)) from error
 

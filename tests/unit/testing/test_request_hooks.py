@@ -40,6 +40,15 @@ def test_a_hook_hides_a_topic_until_it_is_removed(broker: Broker) -> None:
         broker.on_request(lambda _: None, "Metdata")
 
 
+def test_a_reset_removes_faults_and_no_hooks(broker: Broker) -> None:
+    with broker.on_request(lambda _: None, "Metadata") as hook:
+        broker.faults.add(api="Metadata", delay_ms=1)
+        broker.reset()
+        assert broker.faults.list() == []
+        metadata(broker)
+        assert hook.calls == 1
+
+
 def test_held_requests_are_released_by_the_test(broker: Broker) -> None:
     with closing(RawClient(int(broker.bootstrap_servers.rpartition(":")[2]))) as client:
         hook = broker.on_request(lambda request: request.hold(), "ListGroups")
