@@ -33,6 +33,8 @@ from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.signals import call_on_signal, stop_signals
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.listener import BACKLOG, bind
+from kafkalite.server.logging import Log
+from kafkalite.server.loop import new_event_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -376,4 +378,5 @@ def run_relay(relay: Relay) -> int:
         return await relay.run(stop_requested)
 
     allow_many_descriptors()
-    return asyncio.run(serve())
+    with asyncio.Runner(loop_factory=lambda: new_event_loop(Log())) as runner:
+        return runner.run(serve())
