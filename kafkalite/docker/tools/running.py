@@ -72,9 +72,9 @@ def run_with_client(parsed: Namespace, environment: Mapping[str, str], command: 
     return asyncio.run(run())
 
 
-def write_line(text: str) -> None:
+def write_line(text: str, end: str = "\n") -> None:
     """Print a line of the output."""
-    print(text, flush=True)  # noqa: T201 - the output of a program
+    print(text, end=end, flush=True)  # noqa: T201 - the output of a program
 
 
 def write_error(text: str) -> None:
