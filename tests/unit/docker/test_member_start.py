@@ -19,7 +19,7 @@ from tests.unit.docker.cluster_environments import CLUSTER_FORMS, CLUSTER_ID, ap
 from tests.unit.docker.image import ENTRYPOINT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from kafkalite.docker.cluster_messages import Registration
@@ -72,15 +72,27 @@ def test_first_node_of_stored_data_is_read_from_its_directory(tmp_path: Path) ->
     assert stored_node_id(str(tmp_path)) == 4
 
 
-def started(environment: Mapping[str, str]) -> subprocess.Popen[str]:
+@pytest.fixture
+def start() -> Iterator[Callable[[Mapping[str, str]], subprocess.Popen[str]]]:
+    """Return a function that starts the program of a container; the test ends with all of them."""
     variables = {key: value for key, value in os.environ.items() if not key.startswith("KAFKA")}
-    return subprocess.Popen(
-        [sys.executable, str(ENTRYPOINT)],
-        env={**variables, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    processes: list[subprocess.Popen[str]] = []
+
+    def started(environment: Mapping[str, str]) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, str(ENTRYPOINT)],
+            env={**variables, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        processes.append(process)
+        return process
+
+    yield started
+    for process in processes:
+        process.kill()
+        process.communicate()
 
 
 def line_with(process: subprocess.Popen[str], text: str) -> str:
@@ -98,7 +110,12 @@ def network() -> str:
 
 @pytest.mark.endurance
 @pytest.mark.parametrize("roles", ["broker,controller", "controller"])
-def test_programs_are_one_cluster(tmp_path: Path, network: str, roles: str) -> None:
+def test_programs_are_one_cluster(
+    start: Callable[[Mapping[str, str]], subprocess.Popen[str]],
+    tmp_path: Path,
+    network: str,
+    roles: str,
+) -> None:
     def environment(node_id: int, roles: str) -> dict[str, str]:
         host = f"{network}.{node_id}"
         return {
@@ -112,8 +129,8 @@ def test_programs_are_one_cluster(tmp_path: Path, network: str, roles: str) -> N
             **({"KAFKALITE_PRIMARY": host} if node_id == 1 else {}),
         }
 
-    first = started(environment(1, roles))
-    second, third = started(environment(2, "broker")), started(environment(3, "broker"))
+    first = start(environment(1, roles))
+    second, third = start(environment(2, "broker")), start(environment(3, "broker"))
     for process, node_id in ((second, 2), (third, 3)):
         line = line_with(process, "kafkalite is ready")
         assert f"node {node_id} at PLAINTEXT://{network}.{node_id}:9092" in line
@@ -127,6 +144,3 @@ def test_programs_are_one_cluster(tmp_path: Path, network: str, roles: str) -> N
     assert network in line_with(third, "the cluster has ended with its primary")
     third.send_signal(signal.SIGTERM)
     assert third.wait(10) == 0
-    for process in (first, second, third):
-        assert process.stdout is not None
-        process.stdout.close()
