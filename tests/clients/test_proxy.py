@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kafkalite.capture.model import Exchange, Problem
     from tests.captures.sessions import Session
 
-pytestmark = pytest.mark.client
+pytestmark = [pytest.mark.client, pytest.mark.endurance]
 
 NODES = {1, 2, 3}
 PRODUCE, FETCH = 0, 1

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tests.clients.client_libraries import Client
 
-pytestmark = pytest.mark.client
+pytestmark = [pytest.mark.client, pytest.mark.endurance]
 
 IN_EVERY_RUN = {"confluent-kafka", "aiokafka"}
 """Clients whose scenario is short enough for every test run."""

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+_FIRST_PAGES = frozenset(("README.md", "docs/tutorial.md"))
 _TIMEOUT_S = 120.0
 _SCHEMAS = {
     Kind.COMPOSE: "compose-spec.json",
@@ -61,6 +62,19 @@ def for_blocks(*kinds: Kind) -> pytest.MarkDecorator:
     """Parametrize a test with the blocks of some kinds."""
     blocks = blocks_of(*kinds)
     return pytest.mark.parametrize("block", blocks, ids=[block.name for block in blocks])
+
+
+def for_running_blocks(*kinds: Kind) -> pytest.MarkDecorator:
+    """Parametrize a test that runs blocks: in the short run only those of the first pages."""
+    parameters = [
+        pytest.param(
+            block,
+            id=block.name,
+            marks=() if block.page in _FIRST_PAGES else pytest.mark.endurance,
+        )
+        for block in blocks_of(*kinds)
+    ]
+    return pytest.mark.parametrize("block", parameters)
 
 
 def run(
@@ -99,7 +113,7 @@ def test_every_kind_has_a_test() -> None:
 
 
 @pytest.mark.client
-@for_blocks(Kind.SCRIPT)
+@for_running_blocks(Kind.SCRIPT)
 def test_a_script_prints_the_output_that_follows_it(block: Block, tmp_path: Path) -> None:
     with Broker(topics={"orders": 3}) as broker:
         script = block.text.replace(BOOTSTRAP, broker.bootstrap_servers)
@@ -107,19 +121,22 @@ def test_a_script_prints_the_output_that_follows_it(block: Block, tmp_path: Path
     assert printed == output_after(block)
 
 
-@for_blocks(Kind.SCRIPT_CAPTURES)
+@for_running_blocks(Kind.SCRIPT_CAPTURES)
 def test_a_script_reads_captures(block: Block, workspace: Path) -> None:
     variables = environment(workspace, None)
     assert run([sys.executable, "-P", "-W", "ignore", "-c", block.text], workspace, variables)
 
 
-def _failures_of_pages(directory: Path, captures: Path) -> dict[str, list[str]]:
-    """Run all test modules of the documentation by one pytest, and return failures by module.
+def _failures_of_pages(directory: Path, captures: Path, *, are_first: bool) -> dict[str, list[str]]:
+    """Run the test modules of the first, or of the other pages by one pytest.
+
+    Returns failures by module.
 
     A module without a passed test is missing.
     """
     (directory / "captures").symlink_to(captures)
-    for block in blocks_of(Kind.TEST, Kind.TEST_CAPTURES):
+    blocks = blocks_of(Kind.TEST, Kind.TEST_CAPTURES)
+    for block in (each for each in blocks if (each.page in _FIRST_PAGES) is are_first):
         (directory / f"{_module(block)}.py").write_text(block.text, encoding="utf-8")
     options = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--junitxml=report.xml"]
     command = [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir=.", *options, "."]
@@ -139,9 +156,14 @@ def _failures_of_pages(directory: Path, captures: Path) -> dict[str, list[str]]:
 @pytest.fixture(scope="module")
 def failures_by_attempt(
     tmp_path_factory: pytest.TempPathFactory, captures: Path
-) -> Callable[[int], dict[str, list[str]]]:
-    """Return a function that runs the tests of all pages once for each attempt."""
-    return cache(lambda _attempt: _failures_of_pages(tmp_path_factory.mktemp("tests"), captures))
+) -> Callable[[int, bool], dict[str, list[str]]]:
+    """Return a function that runs the tests of these pages once for each attempt."""
+
+    def failures(attempt: int, are_first: bool) -> dict[str, list[str]]:  # noqa: FBT001
+        del attempt
+        return _failures_of_pages(tmp_path_factory.mktemp("tests"), captures, are_first=are_first)
+
+    return cache(failures)
 
 
 def _module(block: Block) -> str:
@@ -149,11 +171,12 @@ def _module(block: Block) -> str:
 
 
 @pytest.mark.client
-@for_blocks(Kind.TEST, Kind.TEST_CAPTURES)
+@for_running_blocks(Kind.TEST, Kind.TEST_CAPTURES)
 def test_the_tests_of_a_page_pass(
-    block: Block, failures_by_attempt: Callable[[int], dict[str, list[str]]], attempt: int
+    block: Block, failures_by_attempt: Callable[[int, bool], dict[str, list[str]]], attempt: int
 ) -> None:
-    assert failures_by_attempt(attempt)[_module(block)] == []
+    failures = failures_by_attempt(attempt, block.page in _FIRST_PAGES)
+    assert failures[_module(block)] == []
 
 
 @for_blocks(Kind.COMPILE)
@@ -162,7 +185,7 @@ def test_python_that_cannot_run_here_compiles(block: Block) -> None:
 
 
 @pytest.mark.client
-@for_blocks(Kind.SHELL)
+@for_running_blocks(Kind.SHELL)
 def test_the_shell_runs_each_line(block: Block, workspace: Path) -> None:
     clock = "manual@2026-03-01" if "kafkalite clock" in block.text else "real"
     with Broker(topics={"orders": 3}, clock=clock, control=True) as broker:
@@ -174,7 +197,7 @@ def test_the_shell_runs_each_line(block: Block, workspace: Path) -> None:
                 run_line(line, workspace, broker)
 
 
-@for_blocks(Kind.CONSOLE)
+@for_running_blocks(Kind.CONSOLE)
 def test_the_console_prints_the_output_that_is_shown(block: Block, workspace: Path) -> None:
     with _console_broker(block) as broker:
         for line, expected in console_commands(block.text):

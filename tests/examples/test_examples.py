@@ -25,6 +25,8 @@ from tests.reference.known_bugs import read_example
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.endurance
+
 EXAMPLES = ROOT / "examples"
 KNOWN_BUGS = EXAMPLES / "known_bugs"
 _MAX_LINES_OF_A_BUG = 20

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
     from kafkalite.gateway.steps import Handler
 
+pytestmark = pytest.mark.endurance
+
 REQUESTS_PER_FLOOD = 4096
 REQUEST_S = 25e-6
 REQUESTS_BETWEEN_PROBES = 20

@@ -7,6 +7,8 @@ import pytest
 from tests.perf import groups_big, groups_expiry, groups_idle, groups_replay
 from tests.perf.groups_bench import Row, format_row
 
+pytestmark = pytest.mark.endurance
+
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
 def test_a_group_is_stable_after_a_few_rounds(assignor: str) -> None:

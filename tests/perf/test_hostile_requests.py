@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
     from tests.perf.hostile_requests import Place
 
+pytestmark = pytest.mark.endurance
+
 _KEYS: Final = sorted(TABLE)
 _NAMES: Final = [codec.api_name(key) for key in _KEYS]
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.endurance
+
 _TOPOLOGY_BUDGET = 850_000
 """The maximum number of calls to configure a large topology and to assign its tasks."""
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from tests.perf.transactions import Protocol
 
+pytestmark = pytest.mark.endurance
+
 
 @pytest.mark.parametrize("protocol", [OLD, NEW], ids=lambda protocol: protocol.name)
 def test_transactions_of_both_protocols_commit_and_become_visible(

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
     from kafkalite.protocol.message import Message
 
+pytestmark = pytest.mark.endurance
+
 COUNT = 700
 NAMES = [f"unknown-{number:04}-{'n' * 60}" for number in range(COUNT)]
 INDEXES = list(range(COUNT))

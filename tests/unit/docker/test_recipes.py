@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from kafkalite.server.settings import Settings
 
+pytestmark = pytest.mark.endurance
+
 _KAFKA_IMAGE = "apache/kafka"
 _HOSTS_OF_ALL = {"0.0.0.0", "127.0.0.1", "localhost"}  # noqa: S104 - in compose files
 SERVICES = [

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from kafkalite.lab.columnar.reading import TableBatch
 
+pytestmark = pytest.mark.endurance
+
 LOOSE = {
     Table.CONNECTIONS: tables.CONNECTIONS,
     Table.FRAGMENTS: tables.FRAGMENTS,

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from tests.captures.damage import TcpPacket
     from tests.unit.lab.columnar.captures import Contents
 
+pytestmark = pytest.mark.endurance
+
 
 def tables(path: Path, options: Options) -> dict[Table, pa.Table]:
     found: dict[Table, list[pa.RecordBatch]] = {}

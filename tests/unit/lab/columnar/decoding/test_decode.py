@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
     from kafkalite.protocol.primitives import KafkaStruct
 
+pytestmark = pytest.mark.endurance
+
 MESSAGES: Final = 30 if IS_LONG else 1
 MUTATIONS: Final = 20 if IS_LONG else 5
 PARSERS: Final = (codec.request_parser, codec.response_parser)

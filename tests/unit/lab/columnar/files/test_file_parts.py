@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+pytestmark = pytest.mark.endurance
+
 SCHEMAS = {
     Table.PAIRS: tables.PAIRS,
     Table.CONNECTIONS: tables.CONNECTIONS,
