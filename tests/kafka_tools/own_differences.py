@@ -33,8 +33,6 @@ OPEN: Final[frozenset[str]] = frozenset((
     "kafka-dump-log --files {data}/read-0/00000000000000000000.log --print-data-log --skip-record-metadata",  # noqa: E501
     "kafka-groups --list --share",
     "kafka-groups --list --streams",
-    "kafka-metadata-quorum remove-controller --controller-id 7 --controller-directory-id {id}",
-    "kafka-metadata-quorum remove-controller --controller-id 7 --controller-directory-id {id} --dry-run",  # noqa: E501
     "kafka-storage format --config {files}/new.properties --cluster-id {id} --standalone",
     "kafka-topics --describe --topic worker-.*",
     "kafka-transactions describe-producers --topic paid --partition 0",

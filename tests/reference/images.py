@@ -86,10 +86,16 @@ libraries may change. Every user may write these files and directories. The user
 10001 unless the compose file sets another one."""
 
 _TOOLS = """\
-These programs use kafkalite's own client, and have the options of Kafka's tools that health checks
-and init containers use. They are in `/usr/bin`, `/usr/local/bin`, `/opt/kafka/bin` and
+These programs use kafkalite's own client. They print what Kafka's tools print, with their exit
+status: the page [Kafka's tools](tools-scoreboard.md) has the command lines that a test compares.
+`kafka-run-class` runs them by the names of their Java classes, also of those before Kafka 4. They
+are in `/usr/bin`, `/usr/local/bin`, `/opt/kafka/bin` and
 `/opt/bitnami/kafka/bin`, with and without `.sh`. An option that a tool does not have is an error
 that lists the options it has.
+
+`kafka-storage format` stores the id of the cluster and SCRAM users for the next start of the
+broker, which formats its data directory. It refuses features and releases that a new cluster does
+not have. `kafka-configs --zookeeper` adds SCRAM users before the start, too.
 
 `nc` is in `/usr/bin`, for health checks such as `nc -z localhost 9092`. It has `-z`, `-v` and
 `-w SECONDS`, and accepts several ports and ranges of ports. Its status is 0 if one of them is open.

@@ -183,11 +183,11 @@ async def _describe(client: KafkaClient, parsed: Namespace) -> None:
     subject = f"owners: [{', '.join(owners)}]" if owners else "current user."
     write_line(f"Calling describe token operation for {subject}")
     row = DescribeDelegationTokenRequest.DescribeDelegationTokenOwner
+    # As Kafka's tool, which names no owner for the current user, and then gets no tokens.
     request = DescribeDelegationTokenRequest(
         owners=[
             row(principal_type=kind, principal_name=name) for kind, name in map(_principal, owners)
         ]
-        or None
     )
     response = await client.ask_any(request, _VERSIONS)
     _check(response)

@@ -1,4 +1,4 @@
-"""`kafka-metadata-quorum describe`: the leader, the voters and the observers of the quorum."""
+"""`kafka-metadata-quorum`: the leader, the voters and the observers of the quorum."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from kafkalite.docker.tools.arguments import (
     add_bootstrap_options,
     error_reason,
 )
+from kafkalite.docker.tools.exceptions import terse_failure
 from kafkalite.docker.tools.running import run_tool, run_with_client, write_line
 from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
 from kafkalite.protocol._generated.messages.describe_quorum import DescribeQuorumRequest
-from kafkalite.protocol.uuids import ZERO_UUID, uuid_to_text
+from kafkalite.protocol._generated.messages.remove_raft_voter import RemoveRaftVoterRequest
+from kafkalite.protocol.uuids import ZERO_UUID, uuid_from_text, uuid_to_text
 from kafkalite.protocol.versions import Versions
 from kafkalite.server.addresses import Address
 
@@ -28,6 +30,7 @@ _BROKERS, _CONTROLLERS = 1, 2
 """Endpoint types of DescribeCluster."""
 
 _CLUSTER_VERSIONS: Final = Versions(1, 2)
+_REMOVE_VERSIONS: Final = Versions(0, 0)
 _QUORUM_VERSIONS: Final = Versions(0, 2)
 _HEADER: Final = (
     "NodeId",
@@ -45,19 +48,61 @@ def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) ->
 
     def command() -> int:
         parser = ToolParser(name, "Describe the quorum of controllers.")
-        parser.add_argument("command", choices=("describe",))
+        parser.add_argument("command", choices=("describe", "remove-controller"))
+        parser.add_values("controller-id", type=int)
+        parser.add_values("controller-directory-id")
+        parser.add_switches("dry-run")
         parser.add_argument("--status", action="store_true")
         parser.add_argument("--replication", action="store_true")
         parser.add_argument("--human-readable", action="store_true")
         parser.add_argument("--bootstrap-controller", metavar="LIST")
         add_bootstrap_options(parser)
         parsed = parser.parse(arguments)
+        if parsed.command == "remove-controller":
+            _check_removal(parser, parsed)
+            return _remove(parsed, environment)
         _check(parsed)
         parsed.endpoint_type = _CONTROLLERS if parsed.bootstrap_controller else _BROKERS
         parsed.bootstrap_server = parsed.bootstrap_controller or parsed.bootstrap_server
         return run_with_client(parsed, environment, _run)
 
     return run_tool(name, command)
+
+
+def _check_removal(parser: ToolParser, parsed: Namespace) -> None:
+    """Raise UsageError for a removal without a controller."""
+    if parsed.controller_id is None:
+        parser.error("argument --controller-id/-i is required")
+    if parsed.controller_directory_id is None:
+        parser.error("argument --controller-directory-id/-d is required")
+
+
+def _remove(parsed: Namespace, environment: Mapping[str, str]) -> int:
+    """Remove a controller from the voters; return the exit status."""
+    title = (
+        f"KRaft controller {parsed.controller_id} with directory id "
+        f"{parsed.controller_directory_id}"
+    )
+    try:
+        directory_id = uuid_from_text(parsed.controller_directory_id)
+    except ValueError:
+        text = parsed.controller_directory_id
+        raise ToolError(f"--controller-directory-id {text!r} is not a UUID in base64") from None
+    if parsed.dry_run:
+        write_line(f"DRY RUN of removing {title}")
+        return 0
+
+    async def run(client: KafkaClient, _: Namespace) -> int:
+        request = RemoveRaftVoterRequest(
+            cluster_id=None, voter_id=parsed.controller_id, voter_directory_id=directory_id
+        )
+        response = await client.ask_any(request, _REMOVE_VERSIONS)
+        if response.error_code:
+            raise terse_failure(response)
+        write_line(f"Removed {title}")
+        return 0
+
+    return run_with_client(parsed, environment, run)
 
 
 def _check(parsed: Namespace) -> None:

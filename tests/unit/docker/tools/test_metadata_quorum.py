@@ -84,3 +84,20 @@ def test_other_commands_are_not_supported(offline_tools: ToolRunner) -> None:
     result = offline_tools.run("kafka-metadata-quorum", "add-controller")
     assert result.status == 1
     assert "describe" in result.error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ([], "argument --controller-id/-i is required"),
+        (["--controller-id", "7"], "argument --controller-directory-id/-d is required"),
+        (
+            ["--controller-id", "7", "--controller-directory-id", "x"],
+            "kafka-metadata-quorum: --controller-directory-id 'x' is not a UUID",
+        ),
+    ],
+)
+def test_a_removal_needs_a_controller(tools: ToolRunner, arguments: list[str], error: str) -> None:
+    result = tools.ask_last("kafka-metadata-quorum", "remove-controller", *arguments)
+    assert result.status == 1
+    assert result.error.startswith(error)
