@@ -71,6 +71,9 @@ MAX_LATE_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of waiting requests that outlive their connections; others end with theirs."""
 
 RULE: Final = "fault"
+LATE_REQUEST_BYTES: Final = 2048
+"""The memory that a small waiting request takes, and by which each is larger than its bytes."""
+
 """The `rule` in the facts of a refusal that a fault caused."""
 
 _PRODUCE, _FETCH = ApiKey.PRODUCE, ApiKey.FETCH
@@ -405,13 +408,16 @@ class _FaultyHandler:
             return self._apply_action(fault, selection, call, request)
 
         deferred: DeferredRequest[Any] = DeferredRequest(handle)
-        is_late = action.late and deferred.take_memory(self._shared.budget, call.request_bytes)
+        is_late = action.late and deferred.take_memory(
+            self._shared.budget, LATE_REQUEST_BYTES + call.request_bytes
+        )
         if closes_first and not is_late:
             # Without a connection, nothing but the budget limits the requests that wait.
             text = self._disconnection_text(fault, "before")
             self._record_disconnection(fault, call, request, text)
             raise DisconnectError(text)
         deferred.wait(None if is_late else lambda: fault.drop(deferred))
+            text = f"{text}: those that wait without a connection have no memory left"
         clock = call.node.clock
         fault.delayed[deferred] = (
             None
