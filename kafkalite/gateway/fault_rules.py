@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypedDict
 
 from kafkalite.config.typed_json import About, JsonError, field_names, quote, read, to_json
+from kafkalite.metadata.topic_names import MAX_NAME_LENGTH, invalid_name_reason
 from kafkalite.ports.similar_names import similar_names_hint
 from kafkalite.ports.times import duration_ms
 from kafkalite.protocol.api_keys import ApiKey
@@ -27,6 +28,7 @@ MAX_DELAY_MS: Final = 24 * 60 * 60 * 1000
 """The maximum delay; a rule with a longer delay is refused."""
 MAX_NAME_CHARACTERS: Final = 32_767
 """The maximum length of a name, because a string in a request has at most as many bytes."""
+_MAX_TOPIC: Final = MAX_NAME_LENGTH + 1
 MAX_COUNT: Final = 1_000_000_000
 MAX_NODE: Final = 2**31 - 1
 MAX_PARTITION: Final = 2**31 - 1
@@ -198,6 +200,13 @@ class Match:
         if self.topic == "":
             # In versions with topic ids, the field for the name is empty.
             raise FaultError("match.topic must not be empty")
+        if self.topic is not None and (reason := invalid_name_reason(self.topic[:_MAX_TOPIC])):
+            raise FaultError(f"match.topic selects no request, as no topic has this name: {reason}")
+        if self.principal is not None and not {":", "*"} & {*self.principal}:
+            raise FaultError(
+                "match.principal must be a type and a name, such as User:alice, not "
+                f"{quote(self.principal)}"
+            )
         if self.max_version is not None and (self.min_version or 0) > self.max_version:
             raise FaultError("match.min_version must not be above match.max_version")
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.call import Call
-    from kafkalite.gateway.fault_rules import Action, Rule
+    from kafkalite.gateway.fault_rules import Action, Match, Rule
     from kafkalite.gateway.gateway import Gateway
     from kafkalite.gateway.steps import Condition, Handler
     from kafkalite.ports.clock import Timer
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from kafkalite.protocol.acl_operations import Entity
     from kafkalite.protocol.error_codes import ErrorCode
     from kafkalite.protocol.message import Message
+    from kafkalite.protocol.versions import Versions
 
 MAX_FAULTS: Final = 100
 """Maximum number of faults per cluster; every request is checked against the faults of its API."""
@@ -70,10 +71,10 @@ MAX_FAULTS: Final = 100
 MAX_LATE_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of waiting requests that outlive their connections; others end with theirs."""
 
-RULE: Final = "fault"
 LATE_REQUEST_BYTES: Final = 2048
 """The memory that a small waiting request takes, and by which each is larger than its bytes."""
 
+RULE: Final = "fault"
 """The `rule` in the facts of a refusal that a fault caused."""
 
 _PRODUCE, _FETCH = ApiKey.PRODUCE, ApiKey.FETCH
@@ -221,9 +222,11 @@ class Faults:
         name = match.listener
         listeners = self._listeners
         gateways = listeners.values() if name is None else (listeners[name],)
-        if all(gateway.find_api(api) is None for gateway in gateways):
+        served = [each.versions for gateway in gateways if (each := gateway.find_api(api))]
+        if not served:
             place = "this broker" if name is None else f"listener {name}"
             raise FaultError(f"match.api {api_name(api)} is not served by {place}")
+        _check_versions(match, served)
         for field in ENTITIES:
             if getattr(match, field) is not None and not has_entity(api, field):
                 raise FaultError(
@@ -414,10 +417,10 @@ class _FaultyHandler:
         if closes_first and not is_late:
             # Without a connection, nothing but the budget limits the requests that wait.
             text = self._disconnection_text(fault, "before")
+            text = f"{text}: those that wait without a connection have no memory left"
             self._record_disconnection(fault, call, request, text)
             raise DisconnectError(text)
         deferred.wait(None if is_late else lambda: fault.drop(deferred))
-            text = f"{text}: those that wait without a connection have no memory left"
         clock = call.node.clock
         fault.delayed[deferred] = (
             None
@@ -607,6 +610,24 @@ class _FaultyHandler:
                 _MAX_EVENTS_PER_REQUEST,
             ):
                 yield kind, attribute, subject
+
+
+def _check_versions(match: Match, served: Collection[Versions]) -> None:
+    """Raise FaultError if no version of a match is served."""
+    lowest = min(each.lowest for each in served)
+    highest = max(each.highest for each in served)
+    for field, value, is_served in (
+        ("min_version", match.min_version, (match.min_version or 0) <= highest),
+        (
+            "max_version",
+            match.max_version,
+            match.max_version is None or match.max_version >= lowest,
+        ),
+    ):
+        if value is not None and not is_served:
+            raise FaultError(
+                f"match.{field} {value} selects no request: the versions are {lowest} to {highest}"
+            )
 
 
 def _check_error(action: Action, key: ApiKey) -> None:

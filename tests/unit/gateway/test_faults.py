@@ -176,6 +176,21 @@ def test_an_api_that_is_not_served_is_rejected() -> None:
     assert faulty.gateway.steps == ()
 
 
+@pytest.mark.parametrize(
+    ("match", "reason"),
+    [
+        ({"api": "Heartbeat", "min_version": 5}, "min_version 5 selects no request: the versions"),
+        ({"topic": "orders-*"}, "match.topic selects no request, as no topic has this name"),
+        ({"principal": "alice"}, "must be a type and a name, such as User:alice, not 'alice'"),
+    ],
+)
+def test_a_match_that_selects_no_request_is_refused(match: object, reason: str) -> None:
+    faulty = ServedWithFaults()
+    with pytest.raises(FaultError, match=reason):
+        faulty.add(match=match, twice=True)
+    assert not faulty.injected.states()
+
+
 def test_an_api_that_a_listener_does_not_serve_is_rejected() -> None:
     faulty = ServedWithFaults()
     other = Gateway(lambda _: None, report_no_bug)
@@ -413,6 +428,7 @@ def test_a_bug_in_an_answer_that_no_client_gets_is_reported(action: dict[str, ob
 def test_late_requests_have_limited_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request above the limit is dropped with its connection; its memory is that of others."""
     size = len(request_frame(BEAT, 4)) - 4
+    size += LATE_REQUEST_BYTES
     monkeypatch.setattr("kafkalite.gateway.faults.MAX_LATE_BYTES", 2 * size)
     handled, handle = counted()
     faulty = ServedWithFaults(handle)
@@ -428,13 +444,13 @@ def test_late_requests_have_limited_memory(monkeypatch: pytest.MonkeyPatch) -> N
     again.waiting.abandon()
     faulty.injected.release(fault.id)
     assert len(handled) == 3
-    size += LATE_REQUEST_BYTES
 
 
 def test_late_requests_whose_connections_were_closed_have_limited_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     size = len(request_frame(BEAT, 4)) - 4
+    size += LATE_REQUEST_BYTES
     monkeypatch.setattr("kafkalite.gateway.faults.MAX_LATE_BYTES", size)
     handled, handle = counted()
     faulty = ServedWithFaults(handle)
@@ -453,7 +469,6 @@ def test_late_requests_whose_connections_were_closed_have_limited_memory(
 def test_a_stop_drops_late_requests() -> None:
     handled, handle = counted()
     faulty = ServedWithFaults(handle)
-    size += LATE_REQUEST_BYTES
     faulty.add(delay_ms=DELAY_MS, late=True)
     faulty.send(request_frame(BEAT, 4))
     faulty.injected.close()
