@@ -243,10 +243,15 @@ def _read_value(kind: Any, about: About, where: str, value: object, *, is_strict
             for key, each in value.items()
         }
     if origin is not None or not _is_valid(kind, about, value):
-        shown = "" if about.is_secret else f", not {quote(value)}"
-        valid = _valid_texts(about) if isinstance(value, str) else ""
-        raise JsonError(f"{where} must be {valid or _expected(origin or kind, about)}{shown}")
+        raise _invalid(origin or kind, about, where, value)
     return value
+
+
+def _invalid(kind: Any, about: About, where: str, value: object) -> JsonError:  # noqa: ANN401 - any type
+    """Return the error for a value that a field cannot have."""
+    shown = "" if about.is_secret else f", not {quote(value)}"
+    valid = _valid_texts(about) if isinstance(value, str) else ""
+    return JsonError(f"{where} must be {valid or _expected(kind, about)}{shown}")
 
 
 def _is_valid(kind: Any, about: About, value: Any) -> bool:  # noqa: ANN401 - any type and value
@@ -270,17 +275,21 @@ def _is_valid(kind: Any, about: About, value: Any) -> bool:  # noqa: ANN401 - an
     )
 
 
-def check_types(value: Any) -> None:  # noqa: ANN401 - a dataclass
-    """Raise JsonError if a text, number or truth value of a dataclass has another type."""
+def check_types(value: Any, *, limits: bool = False) -> None:  # noqa: ANN401 - a dataclass
+    """Raise JsonError if a text, number or truth value of a dataclass has another type.
+
+    With `limits`, it must also be one that JSON may have; the default is always valid.
+    """
     for field in fields_of(type(value)):
         content, about = getattr(value, field.name), field.about
         if field.type not in _SCALARS or about.names is not None or about.read is not None:
             continue
-        if not (content is None and field.is_optional) and not _is_valid(
-            field.type, About(""), content
-        ):
-            shown = "" if about.is_secret else f", not {quote(content)}"
-            raise JsonError(f"{field.name} must be {_expected(field.type, about)}{shown}")
+        if content is None and field.is_optional:
+            continue
+        is_default = type(content) is field.type and content == field.default
+        checked = about if limits else About("")
+        if not is_default and not _is_valid(field.type, checked, content):
+            raise _invalid(field.type, about, field.name, content)
 
 
 def _expected(kind: Any, about: About) -> str:  # noqa: ANN401 - any type
@@ -290,6 +299,8 @@ def _expected(kind: Any, about: About) -> str:  # noqa: ANN401 - any type
             "text" if about.max_length is None else f"text of at most {about.max_length} characters"
         )
     words = {bool: "true or false", tuple: "a list", dict: "an object", int: "a whole number"}
+    if kind in {tuple, dict}:
+        return words[kind]  # limits are those of its values
     limits = [
         words.get(kind, "a number"),
         "" if about.above is None else f" above {about.above:g} and",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 MAX_BYTES: Final = 1024 * 1024
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
@@ -106,6 +106,13 @@ class PositionedYaml:
             keys = (key for key, _ in found.pairs() if key.value[:40] == unknown[1])
             mark = next((key.start_mark for key in keys), mark)
         return YamlError(self._source, mark, text)
+
+    def error_at(self, path: Sequence[str], text: str) -> YamlError:
+        """Return the error with a text about the value at a path, or the last part of it."""
+        found = self
+        for name in path:
+            found = found.get(name) or found
+        return YamlError(self._source, found.node.start_mark, text)
 
     def pairs(self) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
         """Yield the keys and values of a mapping; raises YamlError for a key that is no text."""

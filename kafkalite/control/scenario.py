@@ -7,17 +7,24 @@ and the text of a running broker follow from it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import yaml
 
+from kafkalite.config.broker import parse_broker_text
 from kafkalite.config.default_overrides import DEFAULTS_NAMES
+from kafkalite.config.definitions import ConfigError
 from kafkalite.config.options import MAX_SEED
+from kafkalite.config.releases import emulated_release
 from kafkalite.config.typed_json import About, JsonError, field_names, quote, read, to_json
+from kafkalite.control.command_table import CommandError
+from kafkalite.control.commands.clock import new_clock
 from kafkalite.control.commands.requests import ExpectRequests
 from kafkalite.control.positioned_yaml import MAX_BYTES, PositionedYaml, YamlError
 from kafkalite.gateway.fault_rules import FaultError, Rule, parse_rule
+from kafkalite.metadata.topic_names import invalid_name_reason
 from kafkalite.server.link_rules import LinkError, LinkRule, parse_link
 from kafkalite.server.settings import Settings, SettingsError
 
@@ -193,7 +200,9 @@ def parse_scenario(text: str, source: str = "scenario") -> Scenario:
     """Return the scenario of a text; raises ScenarioError with its line and column."""
     try:
         document = PositionedYaml.parse(source, text)
-        return PositionedScenario.of(_scenario_of(document), document)
+        scenario = _scenario_of(document)
+        _check_values(scenario, document)
+        return PositionedScenario.of(scenario, document)
     except YamlError as error:
         raise ScenarioError(str(error)) from error
 
@@ -222,6 +231,31 @@ def _scenario_of(document: PositionedYaml) -> Scenario:
             found = _read(part, lambda parse=parse, part=part: parse(part))  # type: ignore[misc]
             scenario = replace(scenario, **{name: found})
     return scenario
+
+
+def _check_values(scenario: Scenario, document: PositionedYaml) -> None:
+    """Check the texts that only the start of a broker reads; raises YamlError."""
+    start = scenario.start
+    checks: list[tuple[tuple[str, ...], Callable[[], object]]] = [
+        (("clock",), lambda: new_clock(scenario.clock or REAL_CLOCK)),
+        (("start", "as_version"), lambda: emulated_release(start.as_version)),
+        *((("start", "topics", each), partial(_check_topic, each)) for each in start.topics),
+        *(
+            (("start", "config", name), partial(parse_broker_text, {name: value}, strict=True))
+            for name, value in _texts(start.config).items()
+        ),
+    ]
+    for path, check in checks:
+        try:
+            check()
+        except (CommandError, ConfigError, JsonError) as error:
+            raise document.error_at(path, str(error)) from error
+
+
+def _check_topic(name: str) -> None:
+    """Raise JsonError for an invalid name of a topic."""
+    if reason := invalid_name_reason(name):
+        raise JsonError(reason)
 
 
 def _read(part: PositionedYaml, parse: Callable[[], Any]) -> Any:  # noqa: ANN401 - any part
