@@ -10,16 +10,17 @@ request is handled as without the hook.
 from __future__ import annotations
 
 from functools import partial
+from inspect import iscoroutinefunction
 from reprlib import repr as short_repr
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from kafkalite.capture.formats.kafka_json import as_json, records_as_base64
 from kafkalite.capture.formats.kafka_json_reader import message_of
 from kafkalite.capture.model import Direction
+from kafkalite.config.typed_json import read_name
 from kafkalite.gateway.deferred_request import DeferredRequest
 from kafkalite.gateway.fault_rules import api_keys_by_name, error_codes_by_name
 from kafkalite.gateway.steps import DisconnectError
-from kafkalite.ports.similar_names import similar_names_hint
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.codec import api_name
@@ -159,11 +160,7 @@ class HookedRequest:
         if (fields is None) is (error is None):
             raise ValueError("an answer needs either fields or error")
         if error is not None:
-            codes = error_codes_by_name()
-            if error not in codes:
-                hint = similar_names_hint(error, codes)
-                raise ValueError(f"{error[:40]!r} is not an error of Kafka{hint}")
-            return GivenError(codes[error])
+            return GivenError(read_name("error", error, "an error of Kafka", error_codes_by_name()))
         key, _, version = self._structure
         return GivenAnswer(message_of(fields, key, Direction.RESPONSE, version))
 
@@ -309,11 +306,18 @@ class RequestHooks:
     def add(self, callback: Callback, api: str | None = None) -> RequestHook:
         """Call a function for each request of an API, or of all, that arrives from now on.
 
-        Raises ValueError for an unknown API.
+        Raises ValueError for an unknown API, and for a callback that is no function.
         """
         keys = api_keys_by_name()
-        if api is not None and api not in keys:
-            raise ValueError(f"{api[:40]!r} is not an API of Kafka{similar_names_hint(api, keys)}")
+        if not callable(callback):
+            raise ValueError(f"on_request needs a function, not {short_repr(callback)}")  # noqa: TRY004 - as for other arguments
+        if iscoroutinefunction(callback):
+            raise ValueError(
+                "on_request needs a plain function, not a coroutine function: the broker does not "
+                "await it"
+            )
+        if api is not None:
+            read_name("api", api, "an API of Kafka", keys)
         if len(self._hooks) >= MAX_HOOKS:
             raise ValueError(f"there are {MAX_HOOKS} hooks already: remove one first")
         hook = RequestHook(callback, None if api is None else keys[api], self._report)

@@ -47,7 +47,7 @@ class BrokerHooks:
         meanwhile, so it must not wait, and methods of `Broker` raise RuntimeError in it. If it
         raises an exception, the request is handled as usual, and the exception is raised again in
         the test: by `remove()`, or at the end of the broker's block. Faults apply after hooks.
-        Raises ValueError for an unknown API.
+        Raises ValueError for an unknown API, and for a callback that is no plain function.
         """
         added = self._call(lambda broker: broker.hooks.add(callback, api))
         hook = InstalledHook(self._call, added)
@@ -80,7 +80,12 @@ class InstalledHook:
         return len(self._hook.held)
 
     def release(self, count: int | None = None) -> None:
-        """Handle the requests that wait, or the first `count` of them."""
+        """Handle the requests that wait, or the first `count` of them.
+
+        Raises ValueError for another count than a number from 1 on.
+        """
+        if count is not None and (type(count) is not int or count < 1):
+            raise ValueError(f"count must be a whole number from 1, not {count!r}")
         self._call(lambda _: self._hook.release(count))
 
     def remove(self) -> None:

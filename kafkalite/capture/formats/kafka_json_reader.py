@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from kafkalite.protocol.spec import FieldSpec, StructSpec
 
+_MAX_TEXT_BYTES: Final = 32_767
 _INTEGER: Final = re.compile(r"(u?)int(\d+)")
 
 
@@ -61,7 +62,9 @@ class _Reader:
         for name, value in given.items():
             field = known.get(name)
             if field is None:
-                hint = similar_names_hint(str(name), known)
+                hint = (
+                    similar_names_hint(str(name), known) or f"; the fields are {', '.join(known)}"
+                )
                 place = f" of {path}" if path else ""
                 raise MessageJsonError(f"there is no field {short_repr(name)}{place}{hint}")
             place = f"{path}.{name}" if path else name
@@ -110,6 +113,8 @@ def _float(value: Any, path: str) -> float:
 def _text(value: Any, path: str) -> str:
     if not isinstance(value, str):
         raise _wrong(path, "text", value)
+    if len(value.encode(errors="surrogatepass")) > _MAX_TEXT_BYTES:
+        raise _wrong(path, f"text of at most {_MAX_TEXT_BYTES} bytes", value)
     return value
 
 

@@ -159,3 +159,15 @@ def test_the_numbers_of_errors_and_of_hooks_are_limited(hooked: Hooked) -> None:
         hooked.add(lambda _: None)
     with pytest.raises(ValueError, match="'Heartbet' is not an API of Kafka; similar names are He"):
         hooked.add(lambda _: None, "Heartbet")
+
+
+def test_what_is_no_plain_function_is_refused(hooked: Hooked) -> None:
+    async def coroutine(_: HookedRequest) -> None:
+        """Never called."""
+
+    with pytest.raises(ValueError, match="on_request needs a function, not 3"):
+        hooked.add(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="not a coroutine function: the broker does not await it"):
+        hooked.add(coroutine)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="api must be the name of an API of Kafka, not 3"):
+        hooked.add(lambda _: None, 3)  # type: ignore[arg-type]

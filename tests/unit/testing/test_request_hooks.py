@@ -55,6 +55,8 @@ def test_held_requests_are_released_by_the_test(broker: Broker) -> None:
         client.send(ListGroupsRequest(), 4)
         while not hook.held:
             metadata(broker)
+        with pytest.raises(ValueError, match="count must be a whole number from 1, not -1"):
+            hook.release(-1)
         hook.release()
         assert client.receive().error_code == ErrorCode.NONE
         hook.remove()

@@ -14,6 +14,11 @@ from kafkalite.protocol import codec
 from kafkalite.protocol.api_keys import ApiKey
 from tests.unit.protocol.test_catalogue import filled_message, spec_of
 
+TOO_LONG = "groupId must be text of at most 32767 bytes, not 'éééééééééééé...ééééééééééééé'"
+NO_FIELD = (
+    "there is no field 'retentionTimeMs'; the fields are groupId, generationIdOrMemberEpoch, "
+    "memberId, groupInstanceId, topics"
+)
 WRONG_EPOCH = (
     "generationIdOrMemberEpoch must be a whole number from -2147483648 to 2147483647, not "
     "2147483648"
@@ -52,7 +57,11 @@ def test_missing_fields_have_their_defaults_and_bytes_need_no_text() -> None:
             "there is no field 'partition' of topics[0]; similar names are partitions",
         ),
         ({"topics": [{"topicId": "x"}]}, "topics[0].topicId must be a uuid in base64, not 'x'"),
-        ({"retentionTimeMs": 1}, "there is no field 'retentionTimeMs'"),
+        (
+            {"retentionTimeMs": 1},
+            NO_FIELD,
+        ),
+        ({"groupId": "é" * 16_384}, TOO_LONG),
     ],
 )
 def test_other_json_is_refused_with_its_place(given: Any, text: str) -> None:  # noqa: ANN401
