@@ -560,9 +560,9 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
     def _perform(self, command: Command[T], /) -> T:
         """Carry out a command on the broker's event loop, and wait for the answer.
 
-        Raises ValueError for an argument of a wrong type.
+        Raises ValueError for an argument of a wrong type, or outside of its limits.
         """
-        check_types(command)
+        check_types(command, limits=True)
         return self._run_on_loop(command.perform(self._running_broker()))
 
     def _run_on_loop(self, work: Coroutine[None, None, T]) -> T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
-from kafkalite.config.typed_json import About, check_types
+from kafkalite.config.typed_json import About, check_types, quote
 from kafkalite.control.command_table import CommandError, Family, Row, Words, write_answers
 from kafkalite.ports.clock import LATEST_MS, MAX_RATE, AdjustableClock
 from kafkalite.ports.times import duration_ms, instant_ms, iso_of, parse_rate
@@ -117,6 +117,8 @@ class ChangeClock:
                 "the body must have exactly one of these fields: advance, advance_ms, now, now_ms, "
                 "mode, rate"
             )
+        if (self.advance_ms or 0) < 0:
+            raise CommandError(f"time only moves forward, not by {self.advance_ms} ms")
 
     async def perform(self, broker: Broker) -> ClockState:
         """Change the clock; raises CommandError if that is impossible.
@@ -201,6 +203,8 @@ def new_clock(text: str) -> AdjustableClock:
     It may end with `@TIME`. TIME is the initial time in ISO 8601, by default the current time.
     Raises CommandError for other text.
     """
+    if not isinstance(text, str):
+        raise CommandError(f"clock must be text, such as manual or 60x, not {quote(text)}")
     mode, at, start = text.partition("@")
     name, colon, rate_text = mode.strip().partition(":")
     try:

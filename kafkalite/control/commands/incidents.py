@@ -102,6 +102,7 @@ class FenceProducer:
     async def perform(self, broker: Broker) -> FencedProducer:
         """Fence the producer; raises CommandError for an unknown id."""
         cluster = running_cluster(broker)
+        _check_coordinated(cluster, Entity.TRANSACTIONAL_ID, self.transactional_id)
         with refusals_as_errors(f"{self.transactional_id[:_MAX_QUOTED]!r} cannot be fenced"):
             producer = incidents.fence(cluster, self.transactional_id, _CAUSE)
         await write_answers()
@@ -169,6 +170,8 @@ class ReloadCoordinator:
     async def perform(self, broker: Broker) -> ReloadedCoordinator:
         """Load it; raises CommandError if no node coordinates the id."""
         cluster = running_cluster(broker)
+        if self.id is not None:
+            _check_coordinated(cluster, _KINDS[self.coordinator], self.id)
         coordinator: CoordinatorRuntime[Any] = cluster.shares
         if self.coordinator in _KINDS:
             coordinator = incidents.coordinator_of(cluster, _KINDS[self.coordinator])
@@ -182,6 +185,15 @@ class ReloadCoordinator:
                 coordinator.reload(partition)
         await write_answers()
         return ReloadedCoordinator(self.coordinator, tuple(partitions))
+
+
+def _check_coordinated(cluster: Cluster, kind: Entity, name: str) -> None:
+    """Raise CommandError if no client has used a coordinator of this kind yet."""
+    topic = incidents.COORDINATOR_TOPICS[kind]
+    if topic not in cluster.metadata.image.topics:
+        raise CommandError(
+            f"{name[:_MAX_QUOTED]!r} has no coordinator: the topic {topic} does not exist yet"
+        )
 
 
 def _lines_of_fenced(fenced: FencedProducer, _: object) -> list[str]:

@@ -92,3 +92,12 @@ def test_a_coordinator_is_loaded_again(broker: Broker, client: RawClient) -> Non
     assert len(broker.reload("group", "cafe").partitions) == 1
     assert len(broker.reload("transaction", "payments").partitions) == 1
     assert beat(client, "carol", epoch, group="cafe")[0] is ErrorCode.NONE
+
+
+def test_arguments_beyond_their_limits_are_refused() -> None:
+    with Broker() as broker:
+        fault = broker.faults.add(api="Produce", hold=True)
+        with pytest.raises(ValueError, match=r"^count must be a whole number from 1, not -1$"):
+            fault.release(-1)
+        with pytest.raises(ValueError, match=r"^coordinator must be group, transaction or share, "):
+            broker.reload("grop")
