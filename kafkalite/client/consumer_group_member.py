@@ -5,7 +5,7 @@ It has the methods of `GroupMember`, which is a member of a classic group.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kafkalite.client.coordinator_requests import GROUP, CoordinatorRequests
 from kafkalite.client.epochs import TopicPartition
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from kafkalite.client.client import KafkaClient
     from kafkalite.ports.clock import Clock
+    from kafkalite.protocol.message import Message
 
 _VERSIONS: Final = Versions(0, 1)
 _JOIN_EPOCH: Final = 0
@@ -39,6 +40,9 @@ _FENCED: Final = frozenset((ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEM
 
 class ConsumerGroupMember:
     """A member of a consumer group that reads topics."""
+
+    versions: ClassVar[Versions] = _VERSIONS
+    """Versions of heartbeats."""
 
     def __init__(
         self, client: KafkaClient, group_id: str, topics: Sequence[str], clock: Clock
@@ -97,10 +101,10 @@ class ConsumerGroupMember:
         self._epoch = _LEAVE_EPOCH
         await self._beat(is_full=False)
 
-    async def _beat(self, *, is_full: bool) -> None:
-        """Send a heartbeat, and set what the response says."""
+    def _request(self, *, is_full: bool) -> Message:
+        """Return a heartbeat; a full one has all fields."""
         row = ConsumerGroupHeartbeatRequest.TopicPartitions
-        request = ConsumerGroupHeartbeatRequest(
+        return ConsumerGroupHeartbeatRequest(
             group_id=self._group_id,
             member_id=self._member_id,
             member_epoch=self._epoch,
@@ -112,8 +116,12 @@ class ConsumerGroupMember:
             if is_full
             else None,
         )
+
+    async def _beat(self, *, is_full: bool) -> None:
+        """Send a heartbeat, and set what the response says."""
+        request = self._request(is_full=is_full)
         retries = Retries(self._clock, DEFAULT_BACKOFF, _REQUEST_TIMEOUT_MS)
-        response = await self._requests.ask(request, _VERSIONS, retries, _retriable_error)
+        response = await self._requests.ask(request, self.versions, retries, _retriable_error)
         self._heartbeat_ms = self._clock.now_ms()
         code = ErrorCode(response.error_code)
         if code in _FENCED:

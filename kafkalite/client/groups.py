@@ -32,6 +32,9 @@ from kafkalite.protocol._generated.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
 )
 from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol._generated.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+)
 from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
 from kafkalite.protocol._generated.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -61,6 +64,7 @@ _DELETE_VERSIONS: Final = Versions(0, 3)
 _OFFSET_DELETE_VERSIONS: Final = Versions(0, 0)
 _SHARE_OFFSETS_VERSIONS: Final = Versions(0, 1)
 _ALTER_SHARE_VERSIONS: Final = Versions(0, 0)
+_DELETE_SHARE_VERSIONS: Final = Versions(0, 0)
 INACTIVE_STATES: Final = ("Empty", "Dead", "")
 """States of a group without members; one that does not exist has an empty state."""
 
@@ -424,6 +428,19 @@ async def delete_offsets(
         for topic in response.topics
         for each in topic.partitions
     }
+
+
+async def delete_share_offsets(
+    client: KafkaClient, group_id: str, topics: Iterable[str]
+) -> dict[str, ErrorCode]:
+    """Delete the state of a share group in topics, and return the error of each; BrokerError."""
+    row = DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic
+    request = DeleteShareGroupOffsetsRequest(
+        group_id=group_id, topics=[row(topic_name=each) for each in topics]
+    )
+    response = await _ask(client, group_id, request, _DELETE_SHARE_VERSIONS)
+    raise_refusal(response, f"group {group_id!r}")
+    return {each.topic_name: ErrorCode(each.error_code) for each in response.responses}
 
 
 async def delete_groups(

@@ -11,11 +11,9 @@ UNSUPPORTED_TOOLS: Final = frozenset(
         "connect-internal-topics",
         "kafka-metadata-shell",
         "trogdor",
-        "kafka-console-share-consumer",
         "kafka-e2e-latency",
         "kafka-replica-verification",
         "kafka-share-consumer-perf-test",
-        "kafka-share-groups",
         "kafka-streams-application-reset",
         "kafka-streams-groups",
         "kafka-verifiable-share-consumer",
@@ -31,7 +29,6 @@ OPEN: Final[frozenset[str]] = frozenset((
     "kafka-dump-log --files {data}/read-0/00000000000000000000.log",
     "kafka-dump-log --files {data}/read-0/00000000000000000000.log --print-data-log --deep-iteration",  # noqa: E501
     "kafka-dump-log --files {data}/read-0/00000000000000000000.log --print-data-log --skip-record-metadata",  # noqa: E501
-    "kafka-groups --list --share",
     "kafka-groups --list --streams",
     "kafka-storage format --config {files}/new.properties --cluster-id {id} --standalone",
     "kafka-topics --describe --topic worker-.*",

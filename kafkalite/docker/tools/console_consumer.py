@@ -59,7 +59,7 @@ def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) ->
 def _run(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     parsed = _parse(name, arguments)
     settings = _Settings.of(parsed, environment)
-    printed = Printed(formatter_of(parsed.formatter, _formatter_properties(parsed, environment)))
+    printed = Printed(formatter_of(parsed.formatter, formatter_properties(parsed, environment)))
     if parsed.partition is None and (settings.protocol or "").lower() != "consumer":
         write_error(_NEW_PROTOCOL)
     try:
@@ -75,15 +75,10 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     parser = ToolParser(name, "Print the records of topics.")
     add_bootstrap_options(parser, config="--consumer.config")
     parser.add_argument("--include", "--whitelist", metavar="EXPRESSION")
-    parser.add_values("topic", "group", "offset", "isolation-level", "formatter")
-    parser.add_values("formatter-config", "key-deserializer", "value-deserializer")
-    parser.add_values("partition", "max-messages", "timeout-ms", type=int)
-    parser.add_switches("from-beginning", "enable-systest-events", "skip-message-on-error")
-    for names in (
-        ("--property", "--formatter-property"),
-        ("--consumer-property", "--command-property"),
-    ):
-        parser.add_argument(*names, action="append", default=[], metavar="NAME=VALUE")
+    add_printing_options(parser)
+    parser.add_values("offset", "isolation-level")
+    parser.add_values("partition", type=int)
+    parser.add_switches("from-beginning", "skip-message-on-error")
     parsed = parser.parse(arguments)
     if (parsed.topic is None) is (parsed.include is None):
         parser.error("Exactly one of --include/--topic is required. ")
@@ -105,7 +100,20 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     return parsed
 
 
-def _formatter_properties(parsed: Namespace, environment: Mapping[str, str]) -> dict[str, str]:
+def add_printing_options(parser: ToolParser) -> None:
+    """Add the options that all console consumers have."""
+    parser.add_values("topic", "group", "formatter")
+    parser.add_values("formatter-config", "key-deserializer", "value-deserializer")
+    parser.add_values("max-messages", "timeout-ms", type=int)
+    parser.add_switches("enable-systest-events")
+    for names in (
+        ("--property", "--formatter-property"),
+        ("--consumer-property", "--command-property"),
+    ):
+        parser.add_argument(*names, action="append", default=[], metavar="NAME=VALUE")
+
+
+def formatter_properties(parsed: Namespace, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the properties of the formatter, those of its file first; raises ToolError."""
     values: dict[str, str] = {}
     if parsed.formatter_config is not None:

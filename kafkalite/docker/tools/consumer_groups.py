@@ -7,12 +7,23 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.client.errors import UnknownNameError
 from kafkalite.client.groups import (
     delete_groups,
-    describe_group,
     group_partitions,
     list_groups,
 )
 from kafkalite.docker.tools.arguments import ToolParser, add_bootstrap_options, file_text
-from kafkalite.docker.tools.exceptions import exception_text, with_cause
+from kafkalite.docker.tools.exceptions import exception_text
+from kafkalite.docker.tools.group_commands import (
+    CONSUMER,
+    assignment_text,
+    check_parts,
+    chosen_groups,
+    coordinator_text,
+    describe_of_kind,
+    words_of,
+    write_deletions,
+    write_groups,
+    write_unknown_group,
+)
 from kafkalite.docker.tools.offset_deletions import delete_offsets_of
 from kafkalite.docker.tools.offset_resets import (
     add_reset_options,
@@ -21,19 +32,15 @@ from kafkalite.docker.tools.offset_resets import (
 )
 from kafkalite.docker.tools.running import run_tool, run_with_client, write_error, write_line
 from kafkalite.docker.tools.tables import write_columns, write_table
-from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Mapping, Sequence
 
     from kafkalite.client.client import KafkaClient
-    from kafkalite.client.epochs import TopicPartition
     from kafkalite.client.groups import GroupDescription, GroupPartition
     from kafkalite.docker.tools.tables import Column
 
-_CONSUMER_TYPES: Final = ("classic", "consumer")
-"""Types of groups that the tool shows."""
 _ACTIONS: Final = (
     *("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex"),
 )
@@ -75,10 +82,7 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     action = parser.single(parsed, _ACTIONS, _NOT_ACTIONS)
     if action not in ("list", "validate-regex") and not (parsed.group or parsed.all_groups):
         parser.error(f"Option [{action}] takes one of these options: [all-groups], [group]")
-    if sum((parsed.members, parsed.offsets, parsed.state is not None)) > 1:
-        parser.error(
-            "Option [describe] takes at most one of these options: [members], [offsets], [state]"
-        )
+    check_parts(parser, parsed)
     if parsed.delete_offsets and not parsed.topic:
         parser.error("Option [delete-offsets] takes the option: [topic]")
     if parsed.reset_offsets:
@@ -102,80 +106,44 @@ def _validate(text: str) -> None:
 
 async def _run(client: KafkaClient, parsed: Namespace) -> int:
     if parsed.list:
-        await _list(client, parsed)
+        types = words_of(parsed.type) or CONSUMER.types
+        groups = [each for each in await list_groups(client) if each.type in types]
+        write_groups(groups, parsed.state, has_types=parsed.type is not None)
         return 0
-    groups = await _groups(client) if parsed.all_groups else sorted(set(parsed.group))
+    chosen = await chosen_groups(client, parsed, CONSUMER)
     if parsed.reset_offsets:
-        await reset_offsets(client, groups, parsed)
-    elif parsed.delete_offsets:
-        for group in groups:
-            await delete_offsets_of(client, group, parsed)
-    elif parsed.delete:
-        await _delete(client, groups)
-    else:
-        await _describe_all(client, groups, parsed)
+        return await reset_offsets(client, chosen, parsed, CONSUMER)
+    if parsed.describe:
+        return await _describe_all(client, chosen, parsed)
+    if parsed.delete:
+        await _delete(client, chosen)
+    for group in chosen if parsed.delete_offsets else ():
+        await delete_offsets_of(client, group, parsed)
     return 0
 
 
-async def _describe_all(client: KafkaClient, groups: Sequence[str], parsed: Namespace) -> None:
+async def _describe_all(client: KafkaClient, groups: Sequence[str], parsed: Namespace) -> int:
     try:
         for group in groups:
             await _describe(client, group, parsed)
     except UnknownNameError as error:
-        # Kafka's tool prints this to standard output, with status 0.
-        reason = exception_text(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {error.name} not found.")
-        write_line(f"\nError: Executing consumer group command failed due to {reason}")
-        write_error(with_cause(reason))
-
-
-async def _groups(client: KafkaClient) -> list[str]:
-    """Return the names of the classic groups and consumer groups of all brokers."""
-    return [each.group_id for each in await list_groups(client) if each.type in _CONSUMER_TYPES]
-
-
-async def _list(client: KafkaClient, parsed: Namespace) -> None:
-    """Print the groups, with the columns that options add."""
-    states, types = (
-        {each.strip().lower() for each in (text or "").split(",") if each.strip()}
-        for text in (parsed.state, parsed.type)
-    )
-    groups = [
-        each
-        for each in await list_groups(client)
-        if each.type in (types or _CONSUMER_TYPES) and (not states or each.state.lower() in states)
-    ]
-    if parsed.state is None and parsed.type is None:
-        for each in groups:
-            write_line(each.group_id)
-        return
-    columns = [("GROUP", 25, [each.group_id for each in groups])]
-    if parsed.type is not None:
-        columns.append(("TYPE", 20, [each.type.capitalize() for each in groups]))
-    if parsed.state is not None:
-        columns.append(("STATE", 20, [each.state for each in groups]))
-    header, widths, cells = zip(*columns, strict=True)
-    write_table(header, list(zip(*cells, strict=True)), widths)
+        return write_unknown_group(error.name, CONSUMER)
+    return 0
 
 
 async def _delete(client: KafkaClient, groups: Sequence[str]) -> None:
     results = await delete_groups(client, groups)
-    deleted = ", ".join(f"'{group}'" for group, error in results.items() if error is None)
-    failed = {group: error for group, error in results.items() if error is not None}
-    if not failed:
-        write_line(f"Deletion of requested consumer groups ({deleted}) was successful.")
-        return
-    write_line("\nError: Deletion of some consumer groups failed:")
-    for group, error in failed.items():
-        reason = exception_text(error.code, error.reason)
-        write_line(f"* Group '{group}' could not be deleted due to: {reason}")
-    if deleted:
-        write_line(f"\nThese consumer groups were deleted successfully: {deleted}")
+    write_deletions(
+        {
+            group: None if error is None else exception_text(error.code, error.reason)
+            for group, error in results.items()
+        },
+        CONSUMER,
+    )
 
 
 async def _describe(client: KafkaClient, group_id: str, parsed: Namespace) -> None:
-    group = await describe_group(client, group_id)
-    if group.type not in _CONSUMER_TYPES:
-        raise UnknownNameError("group", group_id)
+    group = await describe_of_kind(client, group_id, CONSUMER)
     if group.state == "Empty":
         write_error(f"\nConsumer group '{group_id}' has no active members.")
     elif group.state not in _SETTLED:
@@ -189,11 +157,9 @@ async def _describe(client: KafkaClient, group_id: str, parsed: Namespace) -> No
 
 
 async def _write_state(client: KafkaClient, group: GroupDescription, *, is_verbose: bool) -> None:
-    brokers = {each.node_id: each for each in (await client.metadata()).brokers}
-    node = brokers[group.coordinator]
     columns: list[Column] = [
         ("GROUP", 15, group.group_id),
-        ("COORDINATOR (ID)", 25, f"{node.host}:{node.port}  ({node.node_id})"),
+        ("COORDINATOR (ID)", 25, await coordinator_text(client, group)),
         ("ASSIGNMENT-STRATEGY", 20, group.protocol or None),
         ("STATE", 20, group.state),
         ("#MEMBERS", 0, len(group.members)),
@@ -220,12 +186,12 @@ def _write_members(group: GroupDescription, *, is_verbose: bool) -> None:
         if is_verbose:
             row += [
                 ("CURRENT-EPOCH", 15, each.epoch),
-                ("CURRENT-ASSIGNMENT", 20, _assignment(each.assignment)),
+                ("CURRENT-ASSIGNMENT", 20, assignment_text(each.assignment)),
                 ("TARGET-EPOCH", 15, group.assignment_epoch),
                 (
                     "TARGET-ASSIGNMENT",
                     20,
-                    None if each.target is None else _assignment(each.target),
+                    None if each.target is None else assignment_text(each.target),
                 ),
             ]
         rows.append(row)
@@ -234,16 +200,6 @@ def _write_members(group: GroupDescription, *, is_verbose: bool) -> None:
         write_columns(rows)
     else:
         write_table(("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"), [])
-
-
-def _assignment(partitions: Sequence[TopicPartition]) -> str | None:
-    """Return partitions as `topic:0,1;other:2`."""
-    indexes: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        indexes.setdefault(topic, []).append(index)
-    return (
-        ";".join(f"{topic}:{','.join(map(str, each))}" for topic, each in indexes.items()) or None
-    )
 
 
 async def _write_offsets(client: KafkaClient, group: GroupDescription, *, is_verbose: bool) -> None:

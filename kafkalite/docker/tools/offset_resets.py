@@ -18,11 +18,11 @@ from kafkalite.client.offsets import (
     list_offsets,
     target_offsets,
 )
-from kafkalite.docker.tools.arguments import ToolError
+from kafkalite.docker.tools.arguments import KafkaToolError, ToolError
 from kafkalite.docker.tools.exceptions import exception_text
+from kafkalite.docker.tools.group_commands import CONSUMER
 from kafkalite.docker.tools.running import write_error, write_line
 from kafkalite.docker.tools.tables import write_table
-from kafkalite.groups.group import GroupType
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.ports.times import instant_ms
 from kafkalite.protocol.error_codes import ErrorCode
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from kafkalite.client.client import KafkaClient
     from kafkalite.docker.tools.arguments import ToolParser
+    from kafkalite.docker.tools.group_commands import GroupKind
 
 _SCENARIOS: Final = (
     *("by_duration", "to_latest", "to_current", "to_earliest"),
@@ -124,14 +125,16 @@ def topics_of(parsed: Namespace) -> dict[str, tuple[int, ...] | None]:
     return topics
 
 
-async def reset_offsets(client: KafkaClient, groups: Sequence[str], parsed: Namespace) -> None:
-    """Print the offsets of groups after a reset, and set them with `--execute`."""
+async def reset_offsets(
+    client: KafkaClient, groups: Sequence[str], parsed: Namespace, kind: GroupKind
+) -> int:
+    """Print the offsets of groups after a reset, set them with `--execute`; return the status."""
     if not parsed.execute and not parsed.dry_run:
         write_error(_NO_ACTION)
     rows: list[tuple[str, ...]] = []
     try:
         for group_id in groups:
-            group = await _inactive_group(client, group_id)
+            group = await _inactive_group(client, group_id, kind)
             if group is None:
                 continue
             offsets = await _new_offsets(client, group, len(groups), parsed)
@@ -144,29 +147,37 @@ async def reset_offsets(client: KafkaClient, groups: Sequence[str], parsed: Name
     except UnknownNameError:
         # An unknown topic; Kafka's tool prints this to standard output, with status 0.
         reason = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.message
-        write_line(f"\nError: Executing consumer group command failed due to {reason}")
+        write_line(f"\nError: Executing {kind.name} group command failed due to {reason}")
         write_error(exception_text(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        return
+        return kind.failed_status
     except BrokerError as error:
-        write_line(f"\nError: Executing consumer group command failed due to {error.reason}")
+        write_line(f"\nError: Executing {kind.name} group command failed due to {error.reason}")
         write_error(exception_text(error.code, error.reason))
-        return
+        return kind.failed_status
     if parsed.export:
         first = 1 if len(groups) == 1 else 0
         write_line("".join(f"{','.join(row[first:])}\n" for row in rows))
-        return
+        return 0
     write_line("")
     write_table(_HEADER, rows, _WIDTHS)
+    return 0
 
 
-async def _inactive_group(client: KafkaClient, group_id: str) -> GroupListing | None:
-    """Return a group without members, also one that does not exist; None if it has members."""
+async def _inactive_group(
+    client: KafkaClient, group_id: str, kind: GroupKind
+) -> GroupListing | None:
+    """Return a group without members, also one that does not exist; None if it has members.
+
+    Raises KafkaToolError if the tool of its kind ends then.
+    """
     try:
         group = await find_group(client, group_id)
     except UnknownNameError:
-        return GroupListing(group_id, GroupType.CLASSIC.value, "", "", -1)
+        return GroupListing(group_id, kind.types[0], "", "", -1)
     if group.state in INACTIVE_STATES:
         return group
+    if kind is not CONSUMER:
+        raise KafkaToolError(f"{kind.name.capitalize()} group '{group_id}' is not empty.")
     write_line(
         f"\nError: Assignments can only be reset if the group '{group_id}' is inactive, but the "
         f"current state is {group.state}."
