@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
 from kafkalite import __version__
-from kafkalite.config.typed_json import JsonError
 from kafkalite.docker.cluster_messages import (
     MAX_LINE_BYTES,
     SIGN_INTERVAL_S,
@@ -141,11 +140,11 @@ class Relay:
         started_s = next_line_s = time.monotonic()
         while not stop_requested.is_set():
             try:
-                return await asyncio.wait_for(self._apply(), _ANSWER_TIMEOUT_S)
+                return await self._apply_until(stop_requested)
             except _EarlyError as error:
                 started_s = time.monotonic()
                 problem = str(error)
-            except (OSError, TimeoutError, EOFError, JsonError, ValueError) as error:
+            except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
                 problem = self._unreachable(error)
             now_s = time.monotonic()
             if now_s - started_s > timeout_s:
@@ -156,6 +155,31 @@ class Relay:
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop_requested.wait(), _RETRY_INTERVAL_S)
         return None
+
+    async def _apply_until(self, stop_requested: asyncio.Event) -> _Joined | None:
+        """Return a membership, None if a stop is requested before; raises also TimeoutError."""
+        applying = asyncio.ensure_future(self._apply())
+        stop = asyncio.ensure_future(stop_requested.wait())
+        tasks = (applying, stop)
+        is_awaited = False
+        try:
+            await asyncio.wait(
+                tasks, timeout=_ANSWER_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
+            )
+            is_awaited = not stop_requested.is_set()
+        finally:
+            for task in tasks:
+                task.cancel()
+            joined, _ = await asyncio.gather(*tasks, return_exceptions=True)
+            if not is_awaited and isinstance(joined, _Joined):
+                joined.writer.close()
+        if not is_awaited:
+            return None
+        if isinstance(joined, asyncio.CancelledError):
+            raise TimeoutError
+        if isinstance(joined, BaseException):
+            raise joined
+        return joined
 
     def _unreachable(self, error: Exception) -> str:
         own = self._membership
@@ -207,8 +231,7 @@ class Relay:
                 return
             self._stop_listening()
             joined.writer.write(line_of(Sign(stop=True)))
-            with suppress(OSError):
-                await asyncio.wait((ended,), timeout=_STOP_TIMEOUT_S)
+            await asyncio.wait((ended,), timeout=_STOP_TIMEOUT_S)
         finally:
             for task in (signs, ended, stop):
                 task.cancel()
@@ -327,10 +350,11 @@ class _Client(_Side):
     def accepted(self) -> None:
         """Send the bytes that have arrived, and read again."""
         assert self.other.transport is not None
-        self.other.transport.writelines(self._received)
-        self._received.clear()
         if self.transport is not None and not self.transport.is_closing():
             self.transport.resume_reading()
+        # Last, because it may pause reading.
+        self.other.transport.writelines(self._received)
+        self._received.clear()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Close the connection to the primary."""

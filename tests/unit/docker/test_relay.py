@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pytest
 
 from kafkalite.docker import relay as relay_module
+from kafkalite.docker.cluster_messages import MAX_LINE_BYTES
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
-from tests.unit.docker.joined_cluster import JoinedCluster, until
+from tests.oracle.target import free_port
+from tests.unit.docker.joined_cluster import HOST, JoinedCluster, until
 from tests.unit.server.client import METADATA_VERSION, Client
 
 if TYPE_CHECKING:
@@ -116,3 +118,83 @@ async def test_taken_port_ends_the_relay(cluster: JoinedCluster) -> None:
     other = cluster.relay(cluster.registration(3, listen=(taken,), advertise=(taken,)))
     assert await other.run == 2
     assert other.lines == [f"cannot listen on {relay.address}: address already in use"]
+
+
+class Unresponsive:
+    """A server in the place of the primary, which sends bytes and does nothing else."""
+
+    def __init__(self, cluster: JoinedCluster, sent: bytes = b"") -> None:
+        self._sent = sent
+        self.address = (HOST, free_port())
+        cluster.membership = cluster.membership._replace(port=self.address[1])
+        self.clients: list[asyncio.StreamWriter] = []
+
+    async def _accept(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.clients.append(writer)
+        writer.write(self._sent)
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accept, *self.address)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for client in self.clients:
+            client.transport.abort()
+
+
+async def test_relay_stops_while_the_primary_does_not_answer(cluster: JoinedCluster) -> None:
+    async with Unresponsive(cluster) as primary:
+        relay = cluster.relay(cluster.registration(2))
+        await until(lambda: len(primary.clients) == 1)
+        async with asyncio.timeout(5):
+            assert await relay.stop() == 0
+
+
+async def test_endless_line_is_no_answer(
+    cluster: JoinedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay_module, "_FIRST_JOIN_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(relay_module, "_RETRY_INTERVAL_S", 0.01)
+    async with Unresponsive(cluster, b"x" * (2 * MAX_LINE_BYTES)):
+        relay = cluster.relay(cluster.registration(2))
+        assert await relay.run == 2
+        assert relay.lines[0].startswith("cannot join the cluster")
+
+
+async def test_client_is_not_read_while_the_primary_reads_nothing() -> None:
+    """The first bytes of a client fill the buffer of the connection to the primary."""
+    client = relay_module._Client(("", 0), "", "", set())
+    own, upstream = FakeTransport(client), FakeTransport(client.other, limit=10)
+    client.transport, client.other.transport = own, upstream  # type: ignore[assignment]  # as much as is used
+    client.data_received(b"x" * 100)
+    assert not own.reads
+    client.other.data_received(b"\n")
+    assert upstream.written == b"x" * 100
+    assert not own.reads
+    client.other.resume_writing()
+    assert own.reads
+
+
+class FakeTransport:
+    """A transport whose peer reads nothing: it pauses its protocol above a limit."""
+
+    def __init__(self, protocol: relay_module._Side, limit: int = 1_000) -> None:
+        self._protocol = protocol
+        self._limit = limit
+        self.reads = True
+        self.written = b""
+
+    def is_closing(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None:
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        self.reads = True
+
+    def writelines(self, data: list[bytes]) -> None:
+        self.written += b"".join(data)
+        if len(self.written) > self._limit:
+            self._protocol.pause_writing()
