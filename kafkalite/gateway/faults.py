@@ -40,6 +40,7 @@ from kafkalite.gateway.refusals import (
     report_refusal,
     report_refusal_of_request,
 )
+from kafkalite.gateway.selection_filter import READ_WITH_SESSIONS
 from kafkalite.gateway.steps import ConditionalStep, DisconnectError
 from kafkalite.gateway.true_errors import HANDLED_DESPITE, Refused, make_true
 from kafkalite.ports.waiting import Waiting, chain
@@ -78,8 +79,6 @@ RULE: Final = "fault"
 """The `rule` in the facts of a refusal that a fault caused."""
 
 _PRODUCE, _FETCH = ApiKey.PRODUCE, ApiKey.FETCH
-_READ_WITH_SESSIONS: Final = frozenset((_FETCH, ApiKey.SHARE_FETCH))
-"""APIs whose handlers refuse partitions, because requests do not name all that they read."""
 _ANSWERED_WITHOUT_ROWS: Final = frozenset((ApiKey.METADATA, ApiKey.SHARE_ACKNOWLEDGE))
 """APIs that are handled even if all rows are refused: the answer or the session needs it."""
 
@@ -541,7 +540,7 @@ class _FaultyHandler:
         Calls `establish` when the rows are known. With `is_handled`, they are handled as well.
         """
         key, call, request, selection, _ = refused
-        if key in _READ_WITH_SESSIONS:
+        if key in READ_WITH_SESSIONS:
             establish()
             self._report_rows(error, selection, call, request)
             return self._handler(call.with_row_fault(selection.row_fault(error.code)), request)

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.protocol.acl_operations import Entity
+from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import row
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.call import Call
     from kafkalite.gateway.fault_rules import Match
-    from kafkalite.protocol.api_keys import ApiKey
 
+READ_WITH_SESSIONS: Final = frozenset((ApiKey.FETCH, ApiKey.SHARE_FETCH))
+"""APIs whose requests do not name all that they read."""
 _NO_ID: Final = bytes(16)
 
 
@@ -66,7 +68,8 @@ def _filters(key: ApiKey, match: Match) -> Iterator[Callable[[Call, Any], bool]]
     ):
         if value is not None and place.isidentifier():
             yield _has_value(place, value)
-    if match.topic is not None or match.partition is not None:
+    has_topic = match.topic is not None or match.partition is not None
+    if has_topic and key not in READ_WITH_SESSIONS:
         lists = _topic_lists(key)
         if lists:
             yield _has_topic(lists, match.topic, match.partition)

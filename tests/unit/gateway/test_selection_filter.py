@@ -117,3 +117,8 @@ def test_a_list_of_names_is_compared_with_the_topic() -> None:
 
 def test_places_that_are_not_compared_exclude_nothing() -> None:
     assert request_filter(ApiKey.OFFSET_FETCH, Match(topic="a"))(CALL, object())
+
+
+@pytest.mark.parametrize("key", [ApiKey.FETCH, ApiKey.SHARE_FETCH])
+def test_requests_that_do_not_name_their_partitions_are_not_excluded(key: ApiKey) -> None:
+    assert request_filter(key, Match(topic="a", partition=1))(CALL, object())
