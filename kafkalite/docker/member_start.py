@@ -17,7 +17,7 @@ from kafkalite.config.security_protocols import (
 from kafkalite.docker.cluster_messages import Registration, RequestedTopic
 from kafkalite.docker.start import USAGE_STATUS, print_line, serve, with_own_variables
 from kafkalite.server.addresses import Address, AddressError
-from kafkalite.server.settings import SettingsError, parse_config, parse_users
+from kafkalite.server.settings import SettingsError, parse_config, parse_topics, parse_users
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,9 +73,8 @@ def registration_of(plan: Plan, membership: Membership, hostname: str) -> Regist
         RequestedTopic(topic.name, topic.partitions, topic.replicas, topic.policy)
         for topic in translation.topics
     ]
-    for text in values.get("topic", ()):
-        name, _, partitions = text.rpartition(":")
-        requested.append(RequestedTopic(name, int(partitions)))
+    own = parse_topics(values.get("topic", ()))
+    requested += [RequestedTopic(name, partitions) for name, partitions in own.items()]
     specs = () if translation.is_controller_only else plan.settings.listeners
     return Registration(
         node_id=membership.node_id,
@@ -224,7 +223,7 @@ def stored_node_id(directory: str) -> int | None:
     except (OSError, ValueError):
         return None
     ids = [line.partition("=")[2].strip() for line in lines if line.startswith("node.id=")]
-    return int(ids[0]) if directory and ids and ids[0].isdigit() else None
+    return int(ids[0]) if directory and ids and ids[0].isdecimal() else None
 
 
 def _private_address(membership: Membership) -> Address:

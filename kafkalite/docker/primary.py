@@ -31,10 +31,11 @@ from kafkalite.docker.cluster_messages import (
     read_line,
 )
 from kafkalite.docker.membership import SECRET
-from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
+from kafkalite.gateway.error_messages import printable
+from kafkalite.metadata.creation import NewTopic
 from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.relayed_transport import RelayedTransport
 from kafkalite.server.settings import Settings, SettingsError
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
     from kafkalite.server.broker import Broker
     from kafkalite.server.logging import Log
 
-_BUFFER_BYTES: Final = 64 * 1024
+_BUFFER: Final = bytearray(64 * 1024)
+"""The buffer of all gates: received bytes are copied at once, and there may be many clients."""
 _ANSWER_ITERATIONS: Final = 3
 _FIRST_LINE_TIMEOUT_S: Final = 10.0
 _OF_CONTAINER: Final = frozenset(
@@ -89,6 +91,9 @@ class Owner(Protocol):
 
     def report_refusal(self, peer: str, reason: str) -> None:
         """Log that a container is refused."""
+
+    def report_bug(self, error: Exception) -> None:
+        """Log an unexpected exception."""
 
 
 class Member:
@@ -180,10 +185,14 @@ class Primary:
             other = self._members.get(registration.node_id)
             if other is not None:
                 if not other.is_isolated:
+                    # A silent container may have been replaced by this one.
+                    silence_s = asyncio.get_running_loop().time() - other.sign_s
                     raise RefusedError(
-                        f"node {registration.node_id} is taken by {other.registration.host}"
+                        f"node {registration.node_id} is taken by {other.registration.host}",
+                        is_temporary=silence_s > 2 * SIGN_INTERVAL_S,
                     )
                 await self._stop(other)
+                other.gate.close()
             without_effect: tuple[str, ...] = ()
             if registration.is_broker:
                 without_effect = await self._start_node(registration)
@@ -192,8 +201,11 @@ class Primary:
             gate.member = member
             if gate.is_lost:
                 await self._stop(member)
-        self._log.info("container joined", host=registration.host, node=registration.node_id)
-        self._topics += registration.topics
+        self._log.info(
+            "container joined", host=printable(registration.host), node=registration.node_id
+        )
+        requested = {topic.name for topic in self._topics}
+        self._topics += [topic for topic in registration.topics if topic.name not in requested]
         self._create_topics()
         broker = self._broker
         assert broker.cluster is not None
@@ -219,7 +231,7 @@ class Primary:
             own = {key: value for key, value in config.items() if key in NODE_KEYS}
             tls = {key: value for key, value in config.items() if _is_of_tls(key)}
             await self._broker.nodes.join(registration.node_id, own, specs, tls)
-        except (NodeError, ConfigError, AddressError, KafkaError) as error:
+        except (NodeError, ConfigError, AddressError, KafkaError, ProtocolViolation) as error:
             raise RefusedError(str(error)) from error
         except SettingsError as error:
             advice = f"; {self._membership.host} needs the files of its key stores, too"
@@ -254,7 +266,8 @@ class Primary:
             return
         del self._members[member.node_id]
         how = "stopped" if is_controlled else "lost"
-        self._log.info(f"container {how}", host=member.registration.host, node=member.node_id)
+        host = printable(member.registration.host)
+        self._log.info(f"container {how}", host=host, node=member.node_id)
         if member.registration.is_broker:
             with_shutdown = is_controlled and not member.is_isolated
             await self._change(
@@ -265,7 +278,7 @@ class Primary:
         async with self._changes:
             if member.token in self._tokens and member.is_isolated:
                 member.is_isolated = False
-                await self._change(member, self._broker.nodes.start(member.node_id))
+                await self._change(member, self._start_isolated_node(member))
 
     async def _isolate(self, member: Member) -> None:
         async with self._changes:
@@ -274,7 +287,12 @@ class Primary:
                 await self._change(member, self._isolate_node(member))
 
     async def _isolate_node(self, member: Member) -> None:
-        self._broker.nodes.isolate(member.node_id)
+        if member.registration.is_broker:
+            self._broker.nodes.isolate(member.node_id)
+
+    async def _start_isolated_node(self, member: Member) -> None:
+        if member.registration.is_broker:
+            await self._broker.nodes.start(member.node_id)
 
     async def _change(self, member: Member, change: Coroutine[Any, Any, None]) -> None:
         """Await the change of a node; a change that is impossible is logged."""
@@ -292,8 +310,7 @@ class Primary:
         self._checked_s = now_s
         for member in self._members.values():
             is_silent = now_s - member.sign_s > MAX_SILENCE_S
-            may_be_isolated = member.registration.is_broker and not member.is_isolated
-            if is_silent and may_be_isolated and not is_late:
+            if is_silent and not member.is_isolated and not is_late:
                 self._run(self._isolate(member))
         self._timer = loop.call_later(SIGN_INTERVAL_S, self._check_members)
 
@@ -350,7 +367,11 @@ class Primary:
 
     def report_refusal(self, peer: str, reason: str) -> None:
         """Log that a container is refused."""
-        self._log.warning("container refused", peer=peer, reason=reason)
+        self._log.warning("container refused", peer=peer, reason=printable(reason))
+
+    def report_bug(self, error: Exception) -> None:
+        """Log an unexpected exception."""
+        self._log.error("a container cannot join", error)
 
 
 class _Closed(asyncio.Protocol):
@@ -422,7 +443,11 @@ class FirstBroker:
 
     def report_refusal(self, peer: str, reason: str) -> None:
         """Log that a container is refused."""
-        self._log.warning("container refused", peer=peer, reason=reason)
+        self._log.warning("container refused", peer=peer, reason=printable(reason))
+
+    def report_bug(self, error: Exception) -> None:
+        """Log an unexpected exception."""
+        self._log.error("a container cannot join", error)
 
 
 def check_cluster_id(
@@ -442,7 +467,6 @@ class Gate(asyncio.BufferedProtocol):
     def __init__(self, owner: Owner, secret: str) -> None:
         self._owner = owner
         self._secret = secret
-        self._buffer = bytearray(_BUFFER_BYTES)
         self._received = bytearray()
         self._transport: asyncio.Transport
         self._timer: asyncio.TimerHandle
@@ -460,11 +484,11 @@ class Gate(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - one size for all reads
         """Return the buffer for received bytes."""
-        return self._buffer
+        return _BUFFER
 
     def buffer_updated(self, nbytes: int) -> None:
         """Handle the lines that are complete."""
-        self._received += memoryview(self._buffer)[:nbytes]
+        self._received += memoryview(_BUFFER)[:nbytes]
         while not self._transport.is_closing():
             line, end, rest = self._received.partition(b"\n")
             if not end:
@@ -488,6 +512,8 @@ class Gate(asyncio.BufferedProtocol):
                 self._connect(first.introduction)
             elif first.greeting is not None:
                 self._greet(first.greeting)
+            else:
+                raise JsonError("a line needs one of these fields: greeting, introduction")
 
     def _greet(self, greeting: Greeting) -> None:
         if greeting.version != __version__:
@@ -514,6 +540,10 @@ class Gate(asyncio.BufferedProtocol):
         except RefusedError as error:
             self._refuse(error)
             return
+        except Exception as error:  # noqa: BLE001 - a bug, which must not leave the container waiting
+            self._owner.report_bug(error)
+            self._refuse(RefusedError("the primary failed: its log has the reason"))
+            return
         self._transport.write(line_of(admission))
 
     def _refuse(self, error: RefusedError) -> None:
@@ -525,6 +555,8 @@ class Gate(asyncio.BufferedProtocol):
 
     def _connect(self, introduction: Introduction) -> None:
         """Let the client have this connection from now on."""
+        if self._received:
+            raise JsonError("bytes of a client arrived before it is accepted")
         self._timer.cancel()
         new_protocol = self._owner.protocol_for(introduction)
         if new_protocol is None:
@@ -561,13 +593,3 @@ def listeners_of(registration: Registration) -> list[ListenerSpec]:
         listen=registration.listen, advertise=registration.advertise, config=registration.config
     )
     return [spec._replace(is_relayed=True) for spec in settings.listeners]
-
-
-def requested_topics(texts: Iterable[str]) -> list[RequestedTopic]:
-    """Return the topics of options such as `orders:3`; raises SettingsError."""
-    from kafkalite.server.settings import parse_topics  # noqa: PLC0415 - rarely used
-
-    return [
-        RequestedTopic(name, partitions, BROKER_DEFAULT)
-        for name, partitions in parse_topics(texts).items()
-    ]

@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite import __version__
 from kafkalite.cluster.node import NodeState
 from kafkalite.docker import primary as primary_module
-from kafkalite.docker.cluster_messages import RequestedTopic, Sign, line_of
+from kafkalite.docker import relay as relay_module
+from kafkalite.docker.cluster_messages import (
+    Challenge,
+    FirstLine,
+    Greeting,
+    RequestedTopic,
+    Sign,
+    line_of,
+    proof_of,
+)
 from kafkalite.docker.membership import Membership
-from kafkalite.docker.primary import FirstBroker
+from kafkalite.docker.primary import FirstBroker, Primary
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
 from kafkalite.security.certificates import CertificateAuthority
 from kafkalite.server.addresses import Address
@@ -27,6 +37,8 @@ from tests.unit.server.client import Client
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+GREETING = Greeting(__version__, "")
 
 
 @pytest.fixture
@@ -229,6 +241,95 @@ async def test_other_clients_of_the_port_are_disconnected(
         answer = b""
     assert answer == b"" or json.loads(answer)["refused"]
     writer.close()
+
+
+def proven(line: bytes, **changes: object) -> bytes:
+    """Return an application of node 4, or of another one, as the answer to a challenge."""
+    proof = proof_of("", GREETING, Challenge(json.loads(line)["nonce"]))
+    registration: dict[str, object] = {
+        "node_id": 4, "host": "kafka-4", "is_broker": True, "config": {},
+        "listen": [f"{HOST}:1"], "advertise": [f"{HOST}:1"],
+    }  # fmt: skip
+    return line_of({"proof": proof, "registration": {**registration, **changes}})
+
+
+async def answer_to(joined: JoinedCluster, **changes: object) -> dict[str, object]:
+    """Return the answer to an application with these changes."""
+    reader, writer = await asyncio.open_connection(HOST, joined.membership.port)
+    writer.write(line_of(FirstLine(greeting=GREETING)))
+    writer.write(proven(await reader.readuntil(), **changes))
+    answer: dict[str, object] = json.loads(await reader.readuntil())
+    writer.close()
+    return answer
+
+
+async def test_node_that_the_metadata_cannot_contain_is_refused(cluster: JoinedCluster) -> None:
+    answer = await answer_to(cluster, advertise=[f"{'h' * 70_000}:1"])
+    assert answer["refused"] == "a string of 70000 bytes"
+    assert states(cluster).keys() == {1}
+    assert "token" in await answer_to(cluster)
+
+
+async def test_bug_is_answered(cluster: JoinedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Primary, "_check", lambda *_: 1 // 0)
+    answer = await answer_to(cluster)
+    assert answer["refused"] == "the primary failed: its log has the reason"
+
+
+@pytest.mark.parametrize(
+    "first", [b"{}\n", b'{"introduction":{"token":"TOKEN","listener":"x","host":"h","port":1}}\nx']
+)
+async def test_first_line_without_a_field_or_with_more_bytes_is_refused(
+    cluster: JoinedCluster, first: bytes
+) -> None:
+    relay = await cluster.join(2)
+    reader, writer = await asyncio.open_connection(HOST, cluster.membership.port)
+    writer.write(first.replace(b"TOKEN", relay.admissions[0].token.encode()))
+    assert json.loads(await reader.read())["refused"]
+    writer.close()
+
+
+async def test_refusals_are_logged_without_control_characters(
+    cluster: JoinedCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.broker.log.level = Level.WARNING
+    reader, writer = await asyncio.open_connection(HOST, cluster.membership.port)
+    writer.write(line_of({"greeting": {"version": "\x1b[2J\n" + "1" * 10_000, "nonce": ""}}))
+    assert json.loads(await reader.read())["refused"]
+    writer.close()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "\\x1b[2J\\n1" in line.replace("\\\\", "\\")
+    assert len(line) < 1_000
+
+
+@pytest.mark.parametrize("is_broker", [True, False])
+async def test_silent_container_is_replaced_and_disconnected(
+    cluster: JoinedCluster, monkeypatch: pytest.MonkeyPatch, *, is_broker: bool
+) -> None:
+    addresses = {} if is_broker else {"listen": (), "advertise": ()}
+    registration = cluster.registration(2, is_broker=is_broker, **addresses)
+    monkeypatch.setattr(relay_module, "SIGN_INTERVAL_S", 60.0)
+    first = await cluster.relay(registration).ready()
+    address = f"{HOST}:{free_port()}"
+    changes: dict[str, object] = {"listen": [address], "advertise": [address]}
+    monkeypatch.setattr(primary_module, "SIGN_INTERVAL_S", 0.0)
+    answer = await answer_to(cluster, node_id=2, is_broker=is_broker, **changes)
+    assert answer == {"refused": "node 2 is taken by kafka-2", "is_temporary": True}
+    monkeypatch.setattr(primary_module, "SIGN_INTERVAL_S", 0.01)
+    monkeypatch.setattr(primary_module, "MAX_SILENCE_S", -1.0)
+    (member,) = cluster._primary._members.values()
+    await until(lambda: member.is_isolated)
+    answer = await answer_to(cluster, node_id=2, is_broker=is_broker, **changes)
+    assert "token" in answer
+    await until(lambda: any("the cluster has ended" in line for line in first.lines))
+
+
+async def test_topic_is_requested_once(cluster: JoinedCluster) -> None:
+    registration = cluster.registration(2, topics=(RequestedTopic("own", 1, 9),))
+    for _ in range(3):
+        relay = await cluster.relay(registration).ready()
+        await relay.stop()
+    assert [each.name for each in cluster._primary._topics] == ["orders", "own"]
 
 
 async def test_primary_without_a_broker_waits_for_the_first_one() -> None:
