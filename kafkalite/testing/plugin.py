@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager, suppress
+from traceback import format_tb
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from weakref import WeakKeyDictionary
 
@@ -24,6 +25,8 @@ _REPEATABLE = ("topic", "config", "node-config", "user", "oidc-client")
 """Options whose values together are one argument."""
 _SESSION_ARGUMENTS = ("topics", "faults", "reset")
 """Arguments of the marker that a running broker can have."""
+_FIXTURES = ("kafkalite", "kafkalite_oidc", "kafkalite_session")
+"""The fixtures whose brokers are checked at the end of a test."""
 _LOGGED_REQUESTS = 1_000
 """The number of requests that a broker of a fixture logs, for the report of a failed test."""
 _AFTER_ALL = 2**31 - 1
@@ -120,10 +123,11 @@ def pytest_runtest_makereport(
     report = yield
     del call
     if report.when == "call" and report.passed and item.get_closest_marker("xfail") is None:
-        idle = _idle_faults(item)
-        if idle:
+        brokers = [broker for name, broker in _brokers_of(item) if name in _FIXTURES]
+        problems = [each for broker in brokers for each in _problems_of(broker)]
+        if problems:
             report.outcome = "failed"
-            report.longrepr = f"faults of the marker never fired: {', '.join(idle)}"
+            report.longrepr = "\n".join(problems)
     if report.failed and report.when != "teardown":
         for name, broker in _brokers_of(item):
             text = _report_of(broker, item.config.stash[_SEEN].get(broker, _Seen()))
@@ -151,8 +155,6 @@ class _Seen(NamedTuple):
 
 _SEEN: Final = pytest.StashKey[WeakKeyDictionary[Any, _Seen]]()
 """What each broker had seen at the end of the last test that used it."""
-_FAULTS: Final = WeakKeyDictionary[Any, set[str]]()
-"""The ids of the faults of markers."""
 _SESSION_BROKER: Final = pytest.StashKey[Any]()
 _FIRST_SESSION_ARGUMENTS: Final = pytest.StashKey[dict[str, Any]]()
 """The arguments of the marker of the first test that uses the broker of the run."""
@@ -172,19 +174,24 @@ def _brokers_of(item: pytest.Item) -> list[tuple[str, Broker]]:
     return list(found.values())
 
 
-def _idle_faults(item: pytest.Item) -> list[str]:
-    """Return the faults of the markers of a test that have not fired."""
-    if "faults" not in _marked(item):
-        return []
-    idle = []
-    for _, broker in _brokers_of(item):
-        with suppress(RuntimeError):  # it does not run
-            idle += [
-                repr(fault)
-                for fault in broker.faults.list()
-                if fault.id in _FAULTS.get(broker, ()) and not fault.firings
+def _problems_of(broker: Broker) -> list[str]:
+    """Return what a passed test has missed, which the end of the broker's block would raise."""
+    problems = []
+    with suppress(RuntimeError):  # it does not run
+        for check in (broker.faults.assert_all_fired, broker.check_scenario):
+            try:
+                check()
+            except AssertionError as error:
+                problems.append(str(error))
+    for hook in broker._hooks:  # noqa: SLF001 - its errors belong to this test
+        try:
+            hook.raise_error()
+        except BaseException as error:  # noqa: BLE001 - pytest.fail raises no Exception
+            problems += [
+                f"a callback of on_request failed: {error!r}",
+                *format_tb(error.__traceback__),
             ]
-    return idle
+    return problems
 
 
 def _report_of(broker: Broker, seen: _Seen) -> str | None:
@@ -257,7 +264,8 @@ def _add_faults(broker: Broker, marked: Mapping[str, Any]) -> None:
         example = [{"api": "Produce", "disconnect": True}]
         _fail(ValueError(f"faults is a list such as {example!r}, not {faults!r}"))
     try:
-        _FAULTS[broker] = {broker.faults.add(**each).id for each in faults}
+        for each in faults:
+            broker.faults.add(**each)
     except (TypeError, ValueError) as error:
         _fail(error)
 

@@ -79,7 +79,7 @@ def test_arguments(kafkalite):
 
 @pytest.mark.kafkalite(faults=[FAULT])
 def test_fault_that_does_not_fire(kafkalite):
-    kafkalite.faults.add(api="Fetch", disconnect=True)  # a fault of the test itself may be idle
+    kafkalite.faults.add(api="Fetch", disconnect=True).remove()
 
 
 @pytest.mark.kafkalite(topic={"orders": 4})
@@ -126,11 +126,56 @@ def test_markers_have_arguments_of_the_brokers(
             "pytest.mark.kafkalite: *'Produkt' is not an API of Kafka; similar names are Produce",
             "pytest.mark.kafkalite takes named arguments only",
             "pytest.mark.kafkalite: faults is a list such as *, not *Produce*",
-            "faults of the marker never fired: <fault f1: api=Produce; error=NOT_ENOUGH_REPLICAS>",
+            "these faults never fired: <fault f1: api=Produce; error=NOT_ENOUGH_REPLICAS>*",
             "pytest.mark.kafkalite: config cannot be set for kafkalite_session, which all tests*",
         ]
     )
     result.stdout.no_fnmatch_line("*Traceback*")
+
+
+UNNOTICED = """
+import pytest
+from pathlib import Path
+from confluent_kafka import Producer
+
+def test_idle(kafkalite):
+    kafkalite.faults.add(api="Produce", twice=True)
+
+def test_removed(kafkalite):
+    kafkalite.faults.add(api="Produce", twice=True).remove()
+
+@pytest.fixture
+def own(kafkalite):
+    with kafkalite.__class__() as broker:
+        yield broker
+
+def test_own_broker(own):
+    own.faults.add(api="Produce", twice=True)
+
+@pytest.mark.kafkalite(scenario=Path(__file__).with_name("s.yaml"))
+def test_scenario(kafkalite):
+    pass
+
+def test_hook(kafkalite):
+    kafkalite.on_request(lambda request: 1 / 0, "Metadata")
+    Producer({"bootstrap.servers": kafkalite.bootstrap_servers}).list_topics(timeout=10)
+"""
+
+
+def test_a_passed_test_fails_for_what_the_broker_knows(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(UNNOTICED)
+    pytester.makefile(".yaml", s="expect: {requests: [{api: Fetch}]}")
+    result = run(pytester, monkeypatch, "-W", "error")
+    result.assert_outcomes(passed=2, failed=3)
+    result.stdout.fnmatch_lines_random(
+        [
+            "these faults never fired: <fault f1: api=Produce; twice=True>",
+            "*expected*Fetch*",
+            "a callback of on_request failed: ZeroDivisionError*",
+        ]
+    )
 
 
 SESSION = """
