@@ -26,10 +26,10 @@ from kafkalite.control.positioned_yaml import MAX_BYTES, PositionedYaml, YamlErr
 from kafkalite.gateway.fault_rules import FaultError, Rule, parse_rule
 from kafkalite.metadata.topic_names import invalid_name_reason
 from kafkalite.server.link_rules import LinkError, LinkRule, parse_link
-from kafkalite.server.settings import Settings, SettingsError
+from kafkalite.server.settings import SECRET_KEY_PARTS, Settings, SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from os import PathLike
 
     from kafkalite.server.broker import Broker
@@ -38,6 +38,8 @@ REAL_CLOCK: Final = "real"
 _EXPECTED_REQUESTS: Final = 10_000
 """The number of logged requests if a scenario expects some."""
 _WIDTH: Final = 100
+_OF_MACHINE: Final = ("listener", "log.dir", "location", "oauthbearer")
+"""Parts of settings with addresses and files, which a printed scenario leaves out."""
 
 
 class ScenarioError(SettingsError):
@@ -322,15 +324,33 @@ def scenario_text(scenario: Scenario) -> str:
 def present_scenario(broker: Broker) -> Scenario:
     """Return a scenario with the start of a broker, and the faults and links that it has now."""
     scenario = broker.scenario if isinstance(broker.scenario, Scenario) else Scenario()
+    settings = broker.settings
     return replace(
         scenario,
-        start=replace(
-            scenario.start, brokers=broker.settings.brokers, topics=dict(broker.initial_topics)
+        start=ScenarioStart(
+            brokers=settings.brokers,
+            topics=dict(broker.initial_topics),
+            config=_printable(settings.config),
+            node_config={
+                f"{each}": _printable(config) for each, config in settings.node_config.items()
+            },
+            as_version=settings.as_version,
+            defaults=None if settings.defaults == Settings().defaults else settings.defaults,
+            request_log=settings.request_log,
         ),
         seed=broker.seed,
         faults=tuple(each.rule for each in broker.faults.states()),
         links=tuple(each.rule for each in broker.nodes.links.states()),
     )
+
+
+def _printable(config: Mapping[str, str]) -> dict[str, object]:
+    """Return settings without secrets, and without those of the machine."""
+    return {
+        key: value
+        for key, value in config.items()
+        if not any(part in key for part in (*SECRET_KEY_PARTS, *_OF_MACHINE))
+    }
 
 
 async def failures_of(broker: Broker) -> list[str]:

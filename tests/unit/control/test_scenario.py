@@ -191,3 +191,11 @@ def test_met_expectations_and_a_rule_that_fits_no_cluster(tmp_path: Path) -> Non
     path.write_text("links:\n- {cut: true}\n- {node: 9, cut: true}")
     with pytest.raises(ScenarioError, match="yaml:3:10: node: there is no node 9; the nodes are 1"):
         Broker(scenario=path).start()
+
+
+def test_a_printed_scenario_has_the_options_of_the_broker_and_no_secrets() -> None:
+    config: dict[str, str | float] = {"num.partitions": 2, "ssl.key.password": "secret"}
+    with Broker(brokers=2, config=config, as_version="3.9", request_log=5) as broker:
+        start = parse_scenario(broker.scenario_text()).start
+    assert (start.brokers, start.as_version, start.request_log) == (2, "3.9", 5)
+    assert start.config == {"num.partitions": "2"}
