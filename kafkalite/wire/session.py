@@ -2,7 +2,8 @@
 
 Kafka answers the requests of a connection one at a time and in order: while an answer is pending,
 later requests are neither read nor served. A Session does the same. While an answer is pending,
-received bytes are stored, up to a limit at which reading is paused.
+received bytes are stored, up to a limit at which reading is paused. The first requests that were
+stored are then served one per turn, so that their answers do not arrive together.
 """
 
 from __future__ import annotations
@@ -31,6 +32,15 @@ BURST_BYTES = 1024 * 1024
 _FRAMES_BEFORE_TIME_CHECK = range(4)
 _FRAMES_PER_TIME_CHECK = range(16)
 """Frames served before the first check of the time, and between two checks."""
+
+_ONE_FRAME = range(1)
+_SEPARATE_FRAMES = 8
+"""The number of requests after a pending answer that are served one per turn.
+
+Kafka reads a request only after it has sent the answer to the previous one. A client that gets
+several of these answers at once can act on an outdated one: librdkafka may then look for its
+coordinator again and again. The number is limited, because each turn copies the later requests.
+"""
 
 _unpack_length = Struct(">i").unpack_from
 
@@ -153,6 +163,7 @@ class Session:
         "_owner",
         "_pending",
         "_receive_buffer",
+        "_separate_frames",
         "_settings",
         "is_interrupted",
         "is_paused",
@@ -169,6 +180,8 @@ class Session:
         self._owner = owner
         self._frames = FrameBuffer(settings.buffers)
         self._pending: PendingAnswer | None = None
+        self._separate_frames = 0
+        """The number of next frames that are served one per turn."""
         self._is_closed = False
         self._receive_buffer: bytearray | None = None
         """The buffer whose bytes up to `_end` wait for `serve` or `store_received`."""
@@ -180,7 +193,7 @@ class Session:
         self.is_paused = False
         """Set by the owner while the client does not read; nothing is served."""
         self.is_interrupted = False
-        """Whether complete frames remain: the turn ended, or `out` is large."""
+        """Whether frames may remain: the turn ended, `out` is large, or they are served alone."""
         self.needs_worker = False
         """Whether the next request may take long and needs `serve_in_worker`."""
         self.violation: str | None = None
@@ -265,6 +278,7 @@ class Session:
             return
         if pending is not None:
             self._pending = None
+            self._separate_frames = _SEPARATE_FRAMES
             try:
                 self.out_bytes += pending.encode(pending.waiting.value, self.out)
             except ProtocolViolation as violation:
@@ -280,6 +294,8 @@ class Session:
             self._serve_frames(serve, buffer, self._end)
         elif self._frames.stored_bytes:
             self._serve_frames(serve, *self._frames.restore())
+        if self._separate_frames and not self.needs_worker:
+            self._separate_frames = self._separate_frames - 1 if self.is_interrupted else 0
 
     def take_answers(self) -> Pieces:
         """Return the answers to be sent, and remove them from the session."""
@@ -307,9 +323,8 @@ class Session:
     ) -> None:
         """Serve complete frames from the start of `buffer`, and store the rest."""
         settings, context, out, size = self._settings, self._context, self.out, self.out_bytes
-        maximum, frames = settings.max_request_bytes, _FRAMES_BEFORE_TIME_CHECK
-        position = 0
-        is_done = False
+        maximum, position, is_done = settings.max_request_bytes, 0, False
+        frames = _ONE_FRAME if self._separate_frames else _FRAMES_BEFORE_TIME_CHECK
         try:
             while not is_done:
                 is_done = True
@@ -337,7 +352,8 @@ class Session:
                         self.is_interrupted = True
                         break
                 else:
-                    self.is_interrupted = is_done = settings.is_turn_over()
+                    is_alone = frames is _ONE_FRAME and position < end
+                    self.is_interrupted = is_done = is_alone or settings.is_turn_over()
                     frames = _FRAMES_PER_TIME_CHECK
         except NeedsWorkerError:
             self.needs_worker = True

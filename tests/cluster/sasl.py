@@ -146,9 +146,10 @@ class SaslClient:
         return self.answers()
 
     def _serve_pending(self) -> None:
-        """Do what the connection does when an answer has arrived."""
-        while self.session.needs_worker or self._has_arrived:
-            self.session.serve_in_worker()
+        """Do what the connection does when an answer has arrived, or requests remain."""
+        session = self.session
+        while session.needs_worker or self._has_arrived or session.is_interrupted:
+            session.serve_in_worker()
 
     @property
     def _has_arrived(self) -> bool:

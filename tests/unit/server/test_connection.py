@@ -392,7 +392,8 @@ async def test_a_muted_connection_sends_its_answer_and_serves_later() -> None:
     node.clock.advance(999)
     assert node.served == [b"much", b"other"]
     node.clock.advance(1)
-    assert client.writes == [b"much", b"nextlastmore"]
+    await run_callbacks()
+    assert client.writes == [b"much", b"next", b"last", b"more"]
 
 
 async def test_the_longest_of_several_times_mutes_a_connection() -> None:

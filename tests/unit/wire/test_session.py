@@ -180,7 +180,36 @@ def test_later_requests_wait_for_a_pending_answer(server: Server) -> None:
     assert server.wakes == 1
     assert server.served == [b"one", b"later"], "no handler runs inside another"
     server.session.serve_in_worker()
-    assert server.answers() == [b"two", b"three", b"four"]
+    assert server.answers() == [b"two", b"three"]
+    assert server.session.is_interrupted
+    server.session.serve()
+    assert server.answers() == [b"four"]
+    assert not server.session.is_interrupted
+
+
+def test_the_first_requests_behind_a_pending_answer_are_served_one_per_turn(server: Server) -> None:
+    later = [str(number).encode() for number in range(12)]
+    server.send(frame(b"later") + b"".join(map(frame, later)))
+    server.pending[b"later"].resolve(b"done")
+    server.session.serve_in_worker()
+    turns = [server.answers()]
+    while server.session.is_interrupted:
+        server.session.serve()
+        turns.append(server.answers())
+    assert turns == [[b"done", later[0]], *([each] for each in later[1:8]), later[8:]]
+    server.send(b"".join(map(frame, later)))
+    assert server.answers() == later
+
+
+def test_an_incomplete_request_ends_the_separate_turns(server: Server) -> None:
+    server.send(frame(b"later") + frame(b"one") + frame(b"two")[:3])
+    server.pending[b"later"].resolve(b"done")
+    server.session.serve_in_worker()
+    assert server.answers() == [b"done", b"one"]
+    server.session.serve()
+    assert not server.session.is_interrupted
+    server.send(frame(b"two")[3:] + frame(b"three"))
+    assert server.answers() == [b"two", b"three"]
 
 
 def test_it_is_idle_between_requests(server: Server) -> None:
