@@ -47,6 +47,7 @@ TOOLS: Final = {
     "kafka-server-stop": "server_stop",
     "kafka-share-groups": "share_groups",
     "kafka-storage": "storage",
+    "kafka-streams-groups": "streams_groups",
     "kafka-topics": "topics",
     "kafka-transactions": "transactions",
     "kafka-verifiable-consumer": "verifiable_consumer",

@@ -15,7 +15,6 @@ UNSUPPORTED_TOOLS: Final = frozenset(
         "kafka-replica-verification",
         "kafka-share-consumer-perf-test",
         "kafka-streams-application-reset",
-        "kafka-streams-groups",
         "kafka-verifiable-share-consumer",
     )
 )
@@ -29,8 +28,8 @@ OPEN: Final[frozenset[str]] = frozenset((
     "kafka-dump-log --files {data}/read-0/00000000000000000000.log",
     "kafka-dump-log --files {data}/read-0/00000000000000000000.log --print-data-log --deep-iteration",  # noqa: E501
     "kafka-dump-log --files {data}/read-0/00000000000000000000.log --print-data-log --skip-record-metadata",  # noqa: E501
-    "kafka-groups --list --streams",
     "kafka-storage format --config {files}/new.properties --cluster-id {id} --standalone",
+    "kafka-streams-groups --delete --group counter --delete-all-internal-topics",
     "kafka-topics --describe --topic worker-.*",
     "kafka-transactions describe-producers --topic paid --partition 0",
     "kafka-transactions describe-producers --topic paid --partition 0 --broker-id 1",
@@ -39,7 +38,7 @@ OPEN: Final[frozenset[str]] = frozenset((
 
 Most depend on the producer or the consumer that wrote what they show: that of this project is not
 idempotent, uses transactions of version 1, and has shorter timeouts. Others need applications in
-Java, or groups that only such applications create.
+Java, or topics that a tool outside of the image has deleted.
 """
 
 

@@ -159,7 +159,7 @@ async def _describe(client: KafkaClient, group_id: str, parsed: Namespace) -> No
 async def _write_state(client: KafkaClient, group: GroupDescription, *, is_verbose: bool) -> None:
     columns: list[Column] = [
         ("GROUP", 15, group.group_id),
-        ("COORDINATOR (ID)", 25, await coordinator_text(client, group)),
+        ("COORDINATOR (ID)", 25, await coordinator_text(client, group.coordinator)),
         ("ASSIGNMENT-STRATEGY", 20, group.protocol or None),
         ("STATE", 20, group.state),
         ("#MEMBERS", 0, len(group.members)),

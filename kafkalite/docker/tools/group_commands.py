@@ -113,10 +113,10 @@ def write_deletions(results: Mapping[str, str | None], kind: GroupKind) -> None:
         write_line(f"\nThese {kind.name} groups were deleted successfully: {deleted}")
 
 
-async def coordinator_text(client: KafkaClient, group: GroupDescription) -> str:
+async def coordinator_text(client: KafkaClient, node_id: int) -> str:
     """Return the address and the id of the coordinator of a group."""
     brokers = {each.node_id: each for each in (await client.metadata()).brokers}
-    node = brokers[group.coordinator]
+    node = brokers[node_id]
     return f"{node.host}:{node.port}  ({node.node_id})"
 
 

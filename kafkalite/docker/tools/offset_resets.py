@@ -20,7 +20,7 @@ from kafkalite.client.offsets import (
 )
 from kafkalite.docker.tools.arguments import KafkaToolError, ToolError
 from kafkalite.docker.tools.exceptions import exception_text
-from kafkalite.docker.tools.group_commands import CONSUMER
+from kafkalite.docker.tools.group_commands import SHARE
 from kafkalite.docker.tools.running import write_error, write_line
 from kafkalite.docker.tools.tables import write_table
 from kafkalite.ports.clock import AdjustableClock
@@ -53,11 +53,12 @@ _DURATION: Final = re.compile(
 _UNITS_MS: Final = (86_400_000, 3_600_000, 60_000, 1_000)
 
 
-def add_reset_options(parser: ToolParser) -> None:
-    """Add the options of a reset."""
+def add_reset_options(parser: ToolParser, prefix: str = "") -> None:
+    """Add the options of a reset; those for topics begin with the prefix."""
     parser.add_argument("--reset-offsets", action="store_true")
-    parser.add_argument("--topic", action="append")
-    for switch in ("all-topics", "to-latest", "to-current", "to-earliest"):
+    parser.add_argument(f"--{prefix}topic", dest="topic", action="append")
+    parser.add_argument(f"--all-{prefix}topics", dest="all_topics", action="store_true")
+    for switch in ("to-latest", "to-current", "to-earliest"):
         parser.add_argument(f"--{switch}", action="store_true")
     parser.add_argument("--by-duration")
     parser.add_argument("--to-offset", type=int)
@@ -68,7 +69,7 @@ def add_reset_options(parser: ToolParser) -> None:
         parser.add_argument(f"--{switch}", action="store_true")
 
 
-def check_reset_options(parser: ToolParser, parsed: Namespace) -> None:
+def check_reset_options(parser: ToolParser, parsed: Namespace, prefix: str = "") -> None:
     """Raise ToolError for options that Kafka's tool refuses, with its texts."""
     given = [name for name in _SCENARIOS if getattr(parsed, name) not in (None, False)]
     if not given:
@@ -80,7 +81,9 @@ def check_reset_options(parser: ToolParser, parsed: Namespace) -> None:
         first, second = (name.replace("_", "-") for name in given[:2])
         parser.error(f'Option "[{first}]" can\'t be used with option "[{second}]"')
     if not (parsed.all_topics or parsed.topic or parsed.from_file):
-        parser.error("One of the reset scopes should be defined: --all-topics, --topic.")
+        parser.error(
+            f"One of the reset scopes should be defined: --all-{prefix}topics, --{prefix}topic."
+        )
     _target(parsed)
     topics_of(parsed)
 
@@ -176,8 +179,8 @@ async def _inactive_group(
         return GroupListing(group_id, kind.types[0], "", "", -1)
     if group.state in INACTIVE_STATES:
         return group
-    if kind is not CONSUMER:
-        raise KafkaToolError(f"{kind.name.capitalize()} group '{group_id}' is not empty.")
+    if kind is SHARE:
+        raise KafkaToolError(f"Share group '{group_id}' is not empty.")
     write_line(
         f"\nError: Assignments can only be reset if the group '{group_id}' is inactive, but the "
         f"current state is {group.state}."

@@ -148,7 +148,7 @@ async def _describe(client: KafkaClient, group_ids: Sequence[str], parsed: Names
 async def _write_state(client: KafkaClient, group: GroupDescription, *, is_verbose: bool) -> None:
     columns: list[Column] = [
         ("GROUP", 15, group.group_id),
-        ("COORDINATOR (ID)", 25, await coordinator_text(client, group)),
+        ("COORDINATOR (ID)", 25, await coordinator_text(client, group.coordinator)),
         ("STATE", 15, group.state),
         ("#MEMBERS", 0, len(group.members)),
     ]
