@@ -65,3 +65,17 @@ def test_errors_that_can_be_made_true_are_possible_for_the_apis_that_name_what_c
 )
 def test_errors_of_other_apis_are_impossible(key: ApiKey, code: str) -> None:
     assert ErrorCode[code] not in possible_errors(key)
+
+
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [
+        (ApiKey.FIND_COORDINATOR, "TRANSACTION_ABORTABLE"),
+        (ApiKey.ALTER_SHARE_GROUP_OFFSETS, "KAFKA_STORAGE_ERROR"),
+        (ApiKey.DELETE_SHARE_GROUP_OFFSETS, "KAFKA_STORAGE_ERROR"),
+    ],
+)
+def test_errors_that_only_the_message_definitions_document_are_possible(
+    key: ApiKey, code: str
+) -> None:
+    assert ErrorCode[code] in possible_errors(key)
