@@ -36,6 +36,11 @@ _INDEX_ENTRY: Final = struct.Struct(">ii")
 _TIME_INDEX_ENTRY: Final = struct.Struct(">qi")
 _CODECS: Final = {number: name for name, number in CODEC_NUMBERS.items()}
 _MARKERS: Final = ("ABORT", "COMMIT")
+_DAMAGED: Final = (
+    *(KafkaError, ProtocolViolation, MalformedRecordsError),
+    *(struct.error, IndexError, UnicodeDecodeError),
+)
+"""Errors of batches, and of records that a decoder cannot read."""
 
 
 def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -74,7 +79,10 @@ def _dump_index(path: str, *, is_time: bool, checks: bool) -> None:
     if checks:
         write_line(f"{path} passed sanity check.")
         return
-    base = int(Path(path).stem)
+    stem = Path(path).stem
+    if not stem.isdecimal():
+        raise ToolError(f"{path} has no valid name: that of an index is its first offset")
+    base = int(stem)
     for number, (first, second) in enumerate(layout.iter_unpack(data)):
         if number and not (first or second):
             return  # the rest of the file is preallocated
@@ -102,7 +110,7 @@ def _dump_log(path: str, parsed: Namespace) -> None:
             if shows_records:
                 for line in _record_lines(batch, decoders[0] if decoders else None, parsed):
                     write_line(line)
-    except (KafkaError, ProtocolViolation, MalformedRecordsError) as error:
+    except _DAMAGED as error:
         raise ToolError(f"{path} is damaged at position {position}: {error}") from error
     if position < len(data):
         write_line(f"Found {len(data) - position} invalid bytes at the end of {Path(path).name}")

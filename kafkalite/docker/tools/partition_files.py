@@ -36,7 +36,7 @@ def json_object(text: str, title: str) -> dict[str, Any]:
     """Return an object of JSON; raises ToolError."""
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ToolError(f"{title} is no JSON: {error}") from None
     if not isinstance(found, dict):
         raise ToolError(f"{title} is no object of JSON")

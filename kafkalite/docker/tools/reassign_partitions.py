@@ -169,9 +169,10 @@ async def _assignment_json(client: KafkaClient, replicas: Replicas, *, is_curren
 
 async def _generate(client: KafkaClient, parsed: Namespace) -> None:
     path = parsed.topics_to_move_json_file
-    topics = json_object(file_text(path, parsed.environment), path).get("topics") or []
-    names = [each["topic"] for each in topics if isinstance(each, dict) and "topic" in each]
-    if not names:
+    topics = json_object(file_text(path, parsed.environment), path).get("topics")
+    rows = topics if isinstance(topics, list) else []
+    names = [each["topic"] for each in rows if isinstance(each, dict) and "topic" in each]
+    if not names or not all(isinstance(name, str) for name in names):
         raise ToolError(f"{path} has no list topics, with a topic in each of its objects")
     brokers = integers(parsed.broker_list, "--broker-list")
     current = await _current(client, names)

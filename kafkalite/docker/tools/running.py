@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -42,8 +43,10 @@ def _run(name: str, command: Callable[[], int]) -> int:
     except KafkaToolError as error:
         write_error(str(error))
         return FAILED_STATUS
-    except (ToolError, ClientError, UnreachableError) as error:
-        print(f"{name}: {error}", file=sys.stderr)  # noqa: T201 - the output of a program
+    except (ToolError, ClientError, UnreachableError, struct.error) as error:
+        # A number of the arguments may not fit into its field of the request.
+        what = "a number is out of the range of its field: " if type(error) is struct.error else ""
+        print(f"{name}: {what}{error}", file=sys.stderr)  # noqa: T201 - the output of a program
         return FAILED_STATUS
     except BrokenPipeError:
         # Java's tools ignore an output without a reader.

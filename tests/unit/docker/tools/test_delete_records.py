@@ -22,6 +22,15 @@ def test_partitions_that_do_not_exist_have_an_error(tools: ToolRunner, tmp_path:
     assert result.lines[2].startswith("partition: none-0\terror: org.apache.kafka.common.errors.")
 
 
+def test_an_offset_that_no_request_can_have_is_refused(tools: ToolRunner, tmp_path: Path) -> None:
+    path = tmp_path / "offsets.json"
+    rows = [{"topic": "orders", "partition": 0, "offset": 1 << 70}]
+    path.write_text(json.dumps({"partitions": rows}))
+    result = tools.ask(TOOL, "--offset-json-file", str(path))
+    assert result.status == 1
+    assert result.error.startswith(f"{TOOL}: a number is out of the range of its field")
+
+
 def test_a_partition_twice_is_refused(tools: ToolRunner, tmp_path: Path) -> None:
     path = tmp_path / "offsets.json"
     row = {"topic": "orders", "partition": 0, "offset": 1}

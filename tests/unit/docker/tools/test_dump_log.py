@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.storage.batch import CONTROL, build_batch
+from kafkalite.storage.record_format import NewRecord
 from kafkalite.testing import Broker
 
 if TYPE_CHECKING:
@@ -52,6 +54,34 @@ def test_entries_of_indexes_are_printed(tmp_path: Path, offline_tools: ToolRunne
     assert checked.lines[1] == f"{index} passed sanity check."
     index.write_bytes(b"abc")
     assert "is damaged" in offline_tools.run(TOOL, "--files", str(index)).error
+
+
+def test_index_whose_name_is_no_offset_is_refused(
+    tmp_path: Path, offline_tools: ToolRunner
+) -> None:
+    index = tmp_path / "orders.index"
+    index.write_bytes(bytes(8))
+    result = offline_tools.run(TOOL, "--files", str(index))
+    assert (result.status, "has no valid name" in result.error) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "decoder"),
+    [
+        (CONTROL, "--print-data-log"),
+        (0, "--offsets-decoder"),
+        (0, "--cluster-metadata-decoder"),
+    ],
+)
+def test_record_that_a_decoder_cannot_read_is_named(
+    tmp_path: Path, offline_tools: ToolRunner, attributes: int, decoder: str
+) -> None:
+    path = tmp_path / f"{SEGMENT}.log"
+    record = NewRecord(timestamp=0, key=b"\0", value=b"\x80")
+    path.write_bytes(build_batch([record], attributes=attributes))
+    result = offline_tools.run(TOOL, decoder, "--files", str(path))
+    assert result.status == 1
+    assert result.error.startswith(f"{TOOL}: {path} is damaged at position ")
 
 
 @pytest.mark.parametrize(

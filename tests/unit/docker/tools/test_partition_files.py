@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     ("text", "error"),
     [
         ("{", "is no JSON"),
+        ("[" * 100_000, "is no JSON"),
         ("[]", "is no object of JSON"),
         ("{}", "has no list partitions"),
         ('{"partitions": [1]}', "each of partitions needs a valid topic"),

@@ -66,3 +66,15 @@ def test_an_invalid_plan_is_refused(
 def test_a_file_is_needed(tools: ToolRunner) -> None:
     result = tools.ask(TOOL, "--execute")
     assert result.error.startswith('Missing required argument "[reassignment-json-file]"')
+
+
+@pytest.mark.parametrize("topics", [5, [], ["orders"], [{"topic": 5}]])
+def test_a_file_without_topics_is_refused(
+    tools: ToolRunner, tmp_path: Path, topics: object
+) -> None:
+    path = tmp_path / "topics.json"
+    path.write_text(json.dumps({"topics": topics}))
+    options = ("--topics-to-move-json-file", str(path), "--broker-list", "1")
+    result = tools.ask(TOOL, "--generate", *options)
+    assert result.status == 1
+    assert "has no list topics" in f"{result.error}{result.lines}"
