@@ -88,8 +88,8 @@ def franz_go_worker() -> list[str]:
     """Build franz-go's worker with modules of the Go proxy; return the command that runs it."""
     go = program("go")
     names = (
-        "main.go", "driver.go", "producers.go", "reader.go", "secured.go", "admin.go", "go.mod",
-        "go.sum",
+        "main.go", "driver.go", "matrix.go", "producers.go", "reader.go", "secured.go", "admin.go",
+        "go.mod", "go.sum",
     )  # fmt: skip
     sources = [_DIRECTORY / "go" / name for name in names]
 

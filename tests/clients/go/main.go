@@ -183,6 +183,10 @@ func main() {
 		drive(os.Args[2])
 		return
 	}
+	if os.Args[1] == "matrix" {
+		runMatrix(os.Args[2])
+		return
+	}
 	if os.Args[1] == "producers" {
 		produceInTransactions(os.Args[2])
 		return
