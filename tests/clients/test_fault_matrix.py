@@ -306,7 +306,8 @@ LEFT_OUT: Final = {
 } | {("aiokafka", "produce", action) for action in _DAMAGED}
 """Cells whose client may end its process, by an assertion about memory, or waits without end.
 
-librdkafka may end it; aiokafka waits. franz-go and Java survive all cells.
+librdkafka may end it; aiokafka waits. franz-go and Java survive all cells, because the answer to
+Fetch has records: in a reordered one without, franz-go reads the session id as a throttle time.
 """
 OUTCOMES: Final[dict[tuple[str, str, str], str]] = {
     ("librdkafka", "produce", "only answer"): "INVALID_RECORD",
