@@ -42,7 +42,7 @@ from kafkalite.gateway.refusals import (
 )
 from kafkalite.gateway.selection_filter import READ_WITH_SESSIONS
 from kafkalite.gateway.steps import ConditionalStep, DisconnectError
-from kafkalite.gateway.true_errors import HANDLED_DESPITE, Refused, make_true
+from kafkalite.gateway.true_errors import HANDLED_DESPITE, Refused, make_true, names_leader
 from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.ports.watchers import Watchers
 from kafkalite.protocol.api_keys import ApiKey
@@ -487,15 +487,14 @@ class _FaultyHandler:
         is_true = not fault.rule.action.only_answer
         is_handled = is_true and self._key in HANDLED_DESPITE.get(code, ())
         refused = Refused(self._key, call, request, selection, f"{RULE} {fault.id}")
-        establish = partial(make_true, code, refused) if is_true else _do_nothing
         if selection.has_rows:
             rows_text = f"{text} for {selection.rows_text}"
             error = KafkaError(code, None, {"rule": RULE, RULE: fault.id}, rows_text)
-            answer = self._refuse_rows(error, refused, establish, is_handled=is_handled)
+            answer = self._refuse_rows(error, refused, is_true=is_true, is_handled=is_handled)
             if answer is not _REFUSED:
                 return answer
-        else:
-            establish()
+        elif is_true:
+            make_true(code, refused)
         if self._key is _PRODUCE and not request.acks:
             # With acks=0 no answer can carry the error, so Kafka closes the connection.
             self._record_disconnection(fault, call, request, text)
@@ -506,6 +505,9 @@ class _FaultyHandler:
         for kind, attribute, subject in self._subjects(request):
             if subject != getattr(request, attribute, None):  # the gateway reports that id
                 report_refusal(call, name, subject, error, request, kind=kind)
+        if is_true and names_leader(code, refused):
+            report_refusal_of_request(call, name, error, request)
+            return self._handler(call, request)
         if is_handled:
             return chain(self._handler(call, request), partial(_raise, error))
         raise error
@@ -531,21 +533,23 @@ class _FaultyHandler:
         self,
         error: KafkaError,
         refused: Refused,
-        establish: Callable[[], None],
         *,
+        is_true: bool,
         is_handled: bool,
     ) -> Any:
         """Return the answer with an error in the selected rows; _REFUSED if it needs no handler.
 
-        Calls `establish` when the rows are known. With `is_handled`, they are handled as well.
+        With `is_true`, the error is made true. With `is_handled`, the rows are handled as well.
         """
         key, call, request, selection, _ = refused
         if key in READ_WITH_SESSIONS:
-            establish()
+            if is_true:
+                make_true(error.code, refused)
             self._report_rows(error, selection, call, request)
             return self._handler(call.with_row_fault(selection.row_fault(error.code)), request)
         split = selection.split(call, request, error)
-        establish()
+        if is_true:
+            make_true(error.code, refused)
         if not split.has_rows and selection.stands_for_request:
             return _REFUSED
         self._report_rows(error, selection, call, request)
@@ -553,6 +557,8 @@ class _FaultyHandler:
         if key is _PRODUCE and not request.acks:
             # As in Kafka, the other partitions are written, and the connection is closed.
             return self._unanswered(call, handled, error.explanation or "")
+        if is_true and names_leader(error.code, refused):
+            return self._handler(call, request)
         if is_handled:
             return chain(self._handler(call, request), split.replace)
         # In the oldest Metadata requests, an empty list means all topics.
@@ -643,10 +649,6 @@ def _check_error(action: Action, key: ApiKey) -> None:
             f"action.error: Kafka never answers {name} with {code.name}; add force to do it all "
             f"the same. It answers with {names}"
         )
-
-
-def _do_nothing() -> None:
-    """Do nothing: the error is the answer only."""
 
 
 def _raise(error: KafkaError, answer: object) -> Any:

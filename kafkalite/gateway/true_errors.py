@@ -222,3 +222,15 @@ def make_true(code: ErrorCode, refused: Refused) -> None:
             row_of_code.establish(refused)
         except (KafkaError, OSError):
             return
+
+
+def names_leader(code: ErrorCode, refused: Refused) -> bool:
+    """Return whether the broker answers a request with a true error, and names the new leaders.
+
+    That is so for a Produce whose refused partitions have moved to another node (KIP-951).
+    """
+    if code is not ErrorCode.NOT_LEADER_OR_FOLLOWER or refused.key is not ApiKey.PRODUCE:
+        return False
+    node = refused.call.node
+    found = [node.image.partition(*each) for each in refused.partitions()]
+    return bool(found) and all(each is not None and each.leader != node.id for each in found)

@@ -335,6 +335,14 @@ def test_an_error_of_one_partition_is_true_for_that_partition(cluster: FaultyClu
     assert [cluster.leader("copied", index) for index in (0, 1)] == [1, 2]
 
 
+def test_the_answer_to_a_write_names_the_new_leader(cluster: FaultyCluster) -> None:
+    cluster.faults.add(rule_of({"error": "NOT_LEADER_OR_FOLLOWER", "times": 1}))
+    response = cluster.ask(produce(cluster, "copied", (0, 1)), 10)
+    leaders = [each.current_leader for each in response.responses[0].partition_responses]
+    assert [(each.leader_id, each.leader_epoch) for each in leaders] == [(2, 1), (2, 1)]
+    assert [each.node_id for each in response.node_endpoints] == [2]
+
+
 def test_a_member_that_does_not_exist_gets_the_error_all_the_same(cluster: FaultyCluster) -> None:
     member_id = classic_member(cluster)
     fault = cluster.faults.add(rule_of({"error": "UNKNOWN_MEMBER_ID", "times": 1}))
