@@ -17,6 +17,23 @@ from tests.conformance.recordings import RECORDED
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+BETWEEN_NODES = {
+    "DUPLICATE_BROKER_REGISTRATION",
+    "INCONSISTENT_VOTER_SET",
+    "INELIGIBLE_REPLICA",
+    "INVALID_FETCH_SIZE",
+    "INVALID_REGISTRATION",
+    "NETWORK_EXCEPTION",
+    "NEW_LEADER_ELECTED",
+    "POSITION_OUT_OF_RANGE",
+    "PRINCIPAL_DESERIALIZATION_FAILURE",
+    "SNAPSHOT_NOT_FOUND",
+    "STALE_BROKER_EPOCH",
+    "STALE_CONTROLLER_EPOCH",
+    "UNKNOWN_CONTROLLER_ID",
+}
+"""Errors that nodes of Kafka return to each other, or that clients make themselves."""
+
 _TITLE = re.compile(r'\["(\w+)Request v')
 _CODE = re.compile(r'"(-?\d+) [A-Z_]{3,}"')
 
@@ -37,6 +54,12 @@ def test_every_error_of_a_real_kafka_is_possible() -> None:
     found = set(recorded_errors())
     assert len(found) > 150
     assert [each for each in found if each[1] not in possible_errors(each[0])] == []
+
+
+def test_each_error_that_clients_get_is_possible_for_an_api() -> None:
+    """Add the errors of a new release to the APIs that return them."""
+    found = set().union(*(possible_errors(key) for key in ApiKey))
+    assert {code.name for code in ErrorCode if code not in found} == BETWEEN_NODES | {"NONE"}
 
 
 @pytest.mark.parametrize("key", list(ApiKey), ids=api_name)
