@@ -28,6 +28,7 @@ OPEN: Final[frozenset[str]] = frozenset((
     "kafka-dump-log --files {data}/read-0/00000000000000000000.log",
     "kafka-dump-log --files {data}/read-0/00000000000000000000.log --print-data-log --deep-iteration",  # noqa: E501
     "kafka-dump-log --files {data}/read-0/00000000000000000000.log --print-data-log --skip-record-metadata",  # noqa: E501
+    "kafka-share-groups --describe --all-groups --state",
     "kafka-storage format --config {files}/new.properties --cluster-id {id} --standalone",
     "kafka-streams-groups --delete --group counter --delete-all-internal-topics",
     "kafka-topics --describe --topic worker-.*",
@@ -38,7 +39,7 @@ OPEN: Final[frozenset[str]] = frozenset((
 
 Most depend on the producer or the consumer that wrote what they show: that of this project is not
 idempotent, uses transactions of version 1, and has shorter timeouts. Others need applications in
-Java, or topics that a tool outside of the image has deleted.
+Java, or topics and groups that a tool outside of the image has created or deleted.
 """
 
 
