@@ -90,7 +90,8 @@ class Admission:
         self._acceptors = {
             name: _Acceptor(name, is_protected=name == protected) for name in listeners
         }
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}
+        """The connections, the oldest first."""
         self._admitted: dict[Connection, _Acceptor] = {}
         """In the order of admission."""
         self._refused: dict[Connection, Timer] = {}
@@ -131,7 +132,7 @@ class Admission:
 
     def add(self, connection: Connection) -> None:
         """Admit, queue or close a new connection."""
-        self._connections.add(connection)
+        self._connections[connection] = None
         self.is_empty.clear()
         connection.last_active_tick = self.tick
         acceptor = self._acceptors[connection.listener]
@@ -153,7 +154,7 @@ class Admission:
         """
         if connection not in self._connections:
             return
-        self._connections.remove(connection)
+        del self._connections[connection]
         acceptor = self._admitted.pop(connection, None)
         if acceptor is not None:
             acceptor.count -= 1
