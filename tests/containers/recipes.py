@@ -106,6 +106,9 @@ class Project(NamedTuple):
         ports = _HostPorts(recipe)
         port = ports.of(_PORT)
         definition = yaml.safe_load(ports.in_text(recipe.text))
+        for name, service in recipe.services.items():
+            if "healthcheck" in service:  # it uses the ports in the container
+                definition["services"][name]["healthcheck"] = service["healthcheck"]
         for service in definition["services"].values():
             if "ports" in service:
                 service["ports"] = [ports.replace(mapping) for mapping in service["ports"]]
