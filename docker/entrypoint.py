@@ -30,11 +30,14 @@ _STARTS = frozenset(
 def stop_at_once(program: str) -> None:
     """End with status 0 on a signal to stop, until the broker handles signals.
 
-    The kernel ignores signals without handlers for the first process of a container.
+    The kernel ignores signals without handlers for the first process of a container. The image
+    therefore starts this file with blocked signals, and an early one waits until here.
     """
+    numbers = (signal.SIGINT, signal.SIGTERM)
     if os.path.basename(program).removesuffix(".sh").removesuffix(".py") in _STARTS:  # noqa: PTH119
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in numbers:
             signal.signal(number, lambda *_: os._exit(0))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
 
 
 if __name__ == "__main__":

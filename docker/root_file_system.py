@@ -22,6 +22,8 @@ PACKAGES = Path(sysconfig.get_path("purelib"))
 INTERPRETER = Path(sys.executable)
 BASH = Path("/usr/bin/bash")
 BUSYBOX = Path("/usr/bin/busybox")
+ENV = Path("/usr/bin/env")
+"""That of GNU, which can block signals; the one of busybox cannot."""
 MERGED = ("bin", "lib", "lib64", "sbin")
 """Directories that are links to those of the same name in /usr."""
 FILES = (
@@ -124,8 +126,9 @@ def copy_python(root: Root) -> list[Path]:
 
 
 def copy_shell(root: Root) -> None:
-    """Copy bash and busybox, and make a link to busybox for each command that it has."""
+    """Copy bash, env and busybox, and make a link to busybox for each other command it has."""
     root.copy(BASH)
+    root.copy(ENV)
     # The shell of busybox would run its own nc in place of the image's.
     root.at("/usr/bin/sh").symlink_to(BASH.name)
     root.copy(BUSYBOX)
@@ -142,7 +145,7 @@ def main(target: str) -> None:
     make_directories(root)
     programs = copy_python(root)
     copy_shell(root)
-    for path in (*map(Path, FILES), *libraries([*programs, BASH, BUSYBOX])):
+    for path in (*map(Path, FILES), *libraries([*programs, BASH, ENV, BUSYBOX])):
         if path.exists():
             root.copy(path)
     for path in Path("/usr/lib").glob("*/ossl-modules/legacy.so"):

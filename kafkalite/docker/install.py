@@ -1,6 +1,6 @@
 """`python -m kafkalite.docker.install`: the scripts and directories of Kafka images, in a root.
 
-The build of the image runs it with the root `/`. Links are relative, so that another root works.
+The build of the image runs it with the new root. Links are relative, so that any root works.
 """
 
 from __future__ import annotations
@@ -88,6 +88,16 @@ SCRIPTS: Final[Mapping[str, str]] = {
 }
 """Scripts that Testcontainers changes before it runs them, so that they are files."""
 
+_BLOCKING: Final = "#!/usr/bin/env -S --block-signal=INT,TERM "
+_FIRST_PROCESSES: Final = {
+    ENTRYPOINT: "/usr/local/bin/python3",
+    "/etc/confluent/docker/run": "/bin/sh",
+}
+"""Scripts that may be the first process of a container, and their interpreters.
+
+The kernel drops a signal that the first process does not handle yet, unless it is blocked.
+"""
+
 
 def links() -> list[str]:
     """Return the paths of all links to the entrypoint."""
@@ -126,10 +136,22 @@ def install(root: Path, owner: int | None = None) -> None:
                 os.chown(file, owner, owner, follow_symlinks=False)
 
 
+def block_signals(root: Path) -> None:
+    """Let scripts start with blocked signals, by the `env` of GNU; the entrypoint unblocks them."""
+    for path, interpreter in _FIRST_PROCESSES.items():
+        script = root / path.lstrip("/")
+        _, _, rest = script.read_text(encoding="utf-8").partition("\n")
+        script.write_text(f"{_BLOCKING}{interpreter}\n{rest}", encoding="utf-8")
+
+
 def main(arguments: Sequence[str]) -> None:
-    """Install into the root in the first argument, for the user id in the second."""
-    root, *owner = arguments
-    install(Path(root), int(owner[0]) if owner else None)
+    """Install into the root in the first argument, for the user id in the second.
+
+    The root has the entrypoint.
+    """
+    root, owner = arguments
+    install(Path(root), int(owner))
+    block_signals(Path(root))
 
 
 if __name__ == "__main__":

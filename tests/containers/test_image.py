@@ -85,6 +85,24 @@ def test_stop_ends_the_broker_quickly_with_status_0(engine: Engine, containers: 
     assert (state["Status"], state["ExitCode"]) == ("exited", 0)
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "echo 'kill -TERM 1' >> /etc/confluent/docker/configure; exec /etc/confluent/docker/run",
+        (
+            "echo 'import os; os.kill(1, 15)' > /tmp/sitecustomize.py; "
+            "PYTHONPATH=/tmp exec /entrypoint.sh /run.sh"
+        ),
+    ],
+    ids=["in a start script", "before the first statement of the entrypoint"],
+)
+def test_a_stop_at_the_very_start_ends_the_container_with_status_0(
+    engine: Engine, image: str, script: str
+) -> None:
+    completed = engine.try_run("run", "--rm", image, "sh", "-c", script)
+    assert (completed.status, completed.output) == (0, "")
+
+
 def test_compiled_libraries_work_without_their_symbols(
     engine: Engine, containers: Containers
 ) -> None:

@@ -73,7 +73,7 @@ def test_image_has_the_scripts_of_other_images_for_its_user() -> None:
     makes_root = (ROOT / "docker" / "root_file_system.py").read_text(encoding="utf-8")
     assert f"\nUSER = {user}\n" in makes_root
     assert f"python -m kafkalite.docker.install /root-file-system {user}\n" in DOCKERFILE
-    assert f" /root-file-system{ENTRYPOINT}\n" in DOCKERFILE
+    assert f" /packages{ENTRYPOINT.removeprefix('/usr/local')}\n" in DOCKERFILE
 
 
 def test_copied_files_exist_and_are_not_ignored() -> None:

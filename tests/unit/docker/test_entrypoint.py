@@ -309,3 +309,15 @@ def test_signal_during_the_imports_ends_the_container_with_status_0(tmp_path: Pa
         assert process.stdout.readline() == "importing\n"
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 0
+
+
+def test_blocked_signal_ends_the_container_with_status_0(tmp_path: Path) -> None:
+    program = tmp_path / "run"
+    program.symlink_to(ENTRYPOINT)
+
+    def send_to_itself() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with subprocess.Popen([sys.executable, program], preexec_fn=send_to_itself) as process:  # noqa: PLW1509 - sets the mask only
+        assert process.wait(10) == 0

@@ -43,7 +43,19 @@ def test_each_tool_is_in_the_directory_of_each_image() -> None:
 
 @pytest.mark.parametrize("path", SCRIPTS)
 def test_scripts_are_valid(path: str, tmp_path: Path) -> None:
-    main([str(tmp_path)])
+    install(tmp_path)
     script = tmp_path / path.lstrip("/")
     assert os.access(script, os.X_OK)
     subprocess.run(["sh", "-n", str(script)], check=True)
+
+
+def test_first_processes_start_with_blocked_signals(tmp_path: Path) -> None:
+    entrypoint = tmp_path / ENTRYPOINT.lstrip("/")
+    entrypoint.parent.mkdir(parents=True)
+    entrypoint.write_text("#!/usr/bin/env python3\npass\n")
+    main([str(tmp_path), str(os.getuid())])
+    blocking = "#!/usr/bin/env -S --block-signal=INT,TERM"
+    assert entrypoint.read_text() == f"{blocking} /usr/local/bin/python3\npass\n"
+    script = (tmp_path / "etc/confluent/docker/run").read_text()
+    _, _, rest = SCRIPTS["/etc/confluent/docker/run"].partition("\n")
+    assert script == f"{blocking} /bin/sh\n{rest}"
