@@ -39,6 +39,7 @@ from kafkalite.protocol._generated.messages.describe_groups import DescribeGroup
 from kafkalite.protocol._generated.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
 )
+from kafkalite.protocol._generated.messages.leave_group import LeaveGroupRequest
 from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
 from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteRequest
 from kafkalite.protocol._generated.messages.share_group_describe import ShareGroupDescribeRequest
@@ -61,6 +62,8 @@ _CONSUMER_VERSIONS: Final = Versions(0, 1)
 _SHARE_VERSIONS: Final = Versions(1, 1)
 _STREAMS_VERSIONS: Final = Versions(0, 1)
 _DELETE_VERSIONS: Final = Versions(0, 3)
+_LEAVE_VERSIONS: Final = Versions(3, 5)
+"""Versions with several members."""
 _OFFSET_DELETE_VERSIONS: Final = Versions(0, 0)
 _SHARE_OFFSETS_VERSIONS: Final = Versions(0, 1)
 _ALTER_SHARE_VERSIONS: Final = Versions(0, 0)
@@ -454,6 +457,18 @@ async def delete_groups(
         row = response.results[0]
         results[group_id] = refusal(row, f"cannot delete group {group_id!r}")
     return results
+
+
+async def remove_members(client: KafkaClient, group_id: str, member_ids: Sequence[str]) -> None:
+    """Remove members from a classic or a consumer group; raises BrokerError."""
+    row = LeaveGroupRequest.MemberIdentity
+    request = LeaveGroupRequest(
+        group_id=group_id, members=[row(member_id=each) for each in member_ids]
+    )
+    response = await _ask(client, group_id, request, _LEAVE_VERSIONS)
+    raise_refusal(response, f"group {group_id!r}")
+    for each in response.members:
+        raise_refusal(each, f"cannot remove member {each.member_id!r}")
 
 
 async def _ask(client: KafkaClient, group_id: str, request: Message, versions: Versions) -> Any:  # noqa: ANN401 - any response class

@@ -124,20 +124,49 @@ class ShareReader:
         """Acknowledge a record with the next request."""
         self._acknowledged.setdefault(record.partition, {})[record.offset] = kind
 
+    async def commit(self) -> dict[TopicPartition, ErrorCode]:
+        """Send the acknowledgements, and return the result of each partition that has some.
+
+        Raises ClientError if a leader refuses the session.
+        """
+        results: dict[TopicPartition, ErrorCode] = {}
+        for address, session in self._sessions.items():
+            topics = self._topic_rows(session.partitions, ShareAcknowledgeRequest)
+            if not topics:
+                continue
+            response = await self._send_acknowledgements(address, session.epoch, topics)
+            raise_refusal(response, f"group {self._group_id!r}")
+            session.epoch += 1
+            names = {topic_id: name for name, topic_id in self._topic_ids.items()}
+            results |= {
+                TopicPartition(names[topic.topic_id], row.partition_index): ErrorCode(
+                    row.error_code
+                )
+                for topic in response.responses
+                for row in topic.partitions
+            }
+        return results
+
     async def close(self) -> None:
         """Send the acknowledgements, release the other records, and leave the group."""
         try:
             for address, session in self._sessions.items():
                 if session.epoch:
-                    request = ShareAcknowledgeRequest(
-                        group_id=self._group_id,
-                        member_id=self._member.id,
-                        share_session_epoch=_LAST_EPOCH,
-                        topics=self._topic_rows(session.partitions, ShareAcknowledgeRequest),
-                    )
-                    await self._client.ask(address, request, _FETCH_VERSIONS)
+                    topics = self._topic_rows(session.partitions, ShareAcknowledgeRequest)
+                    await self._send_acknowledgements(address, _LAST_EPOCH, topics)
         finally:
             await self._member.leave()
+
+    async def _send_acknowledgements(
+        self, address: Address, session_epoch: int, topics: list[Any]
+    ) -> Any:  # noqa: ANN401 - a ShareAcknowledgeResponse
+        request = ShareAcknowledgeRequest(
+            group_id=self._group_id,
+            member_id=self._member.id,
+            share_session_epoch=session_epoch,
+            topics=topics,
+        )
+        return await self._client.ask(address, request, _FETCH_VERSIONS)
 
     def _topic_rows(
         self,

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from kafkalite.docker.tools.absent import REASONS
 from tests.kafka_tools.differences import DIFFERENCES
+from tests.kafka_tools.scripts import SCRIPTS
 
-UNSUPPORTED_TOOLS: Final = frozenset(
-    (
-        "connect-internal-topics",
-        "kafka-metadata-shell",
-        "trogdor",
-        "kafka-e2e-latency",
-        "kafka-replica-verification",
-        "kafka-share-consumer-perf-test",
-        "kafka-streams-application-reset",
-        "kafka-verifiable-share-consumer",
-    )
-)
+UNSUPPORTED_TOOLS: Final = frozenset(REASONS) & SCRIPTS.keys()
 """Tools that are not in the image."""
 
 OPEN: Final[frozenset[str]] = frozenset((
@@ -30,7 +21,6 @@ OPEN: Final[frozenset[str]] = frozenset((
     "kafka-dump-log --files {data}/read-0/00000000000000000000.log --print-data-log --skip-record-metadata",  # noqa: E501
     "kafka-share-groups --describe --all-groups --state",
     "kafka-storage format --config {files}/new.properties --cluster-id {id} --standalone",
-    "kafka-streams-groups --delete --group counter --delete-all-internal-topics",
     "kafka-topics --describe --topic worker-.*",
     "kafka-transactions describe-producers --topic paid --partition 0",
     "kafka-transactions describe-producers --topic paid --partition 0 --broker-id 1",

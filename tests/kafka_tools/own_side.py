@@ -13,6 +13,7 @@ from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Final, cast
 
 from kafkalite.docker.programs import TOOLS
+from kafkalite.docker.tools.absent import REASONS
 from kafkalite.docker.tools.run_class import main as run_class
 from tests.kafka_tools.sides import Side
 
@@ -25,7 +26,7 @@ _ROOT: Final = Path(__file__).parents[2]
 _LOG: Final = re.compile(r"\[\d{4}-[^]]*\] (ERROR|WARN) ")
 """Lines of logs: those of Java's tools are not compared, either."""
 _STOP_TIMEOUT_S: Final = 10.0
-_STATE_TIMEOUT_S: Final = 1.0
+_STATE_TIMEOUT_S: Final = 10.0
 _PROGRAM: Final = (
     "import os, sys; from kafkalite.docker.programs import run_program;"
     "sys.exit(run_program(sys.argv[1], sys.argv[2:], os.environ))"
@@ -48,10 +49,12 @@ def captured(run: Callable[[], object], text: str = "") -> dict[str, object]:
     return {
         "status": int(str(status or 0)),
         "stdout": output.buffer.getvalue().decode(),
-        "stderr": "".join(
-            line for line in errors.getvalue().splitlines(keepends=True) if not _LOG.match(line)
-        ),
+        "stderr": _without_logs(errors.getvalue()),
     }
+
+
+def _without_logs(text: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if not _LOG.match(line))
 
 
 class OwnSide(Side):
@@ -65,7 +68,7 @@ class OwnSide(Side):
 
     def supports(self, case: Case) -> bool:
         """Return whether the image has the tool of a case, or this module what prepares it."""
-        return case.tool in {*TOOLS, *_PREPARATIONS, *_BACKGROUND}
+        return case.tool in {*TOOLS, *_PREPARATIONS, *_BACKGROUND} - REASONS.keys()
 
     def close(self) -> None:
         """End the programs in the background."""
@@ -103,7 +106,7 @@ class _StartedProgram:
 
     def output(self) -> dict[str, object]:
         """Return what it has printed so far."""
-        return {"stdout": _content(self._output), "stderr": _content(self._errors)}
+        return {"stdout": _content(self._output), "stderr": _without_logs(_content(self._errors))}
 
     def stop(self) -> dict[str, object]:
         """End it by SIGTERM, and return its results."""

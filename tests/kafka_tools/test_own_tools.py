@@ -10,10 +10,12 @@ import pytest
 
 from kafkalite.docker import files
 from kafkalite.docker.programs import TOOLS
+from kafkalite.docker.tools.absent import REASONS
 from tests.kafka_tools.brokers import kafkalite_side
-from tests.kafka_tools.own_differences import OPEN, UNSUPPORTED_TOOLS, is_compared
+from tests.kafka_tools.own_differences import OPEN, is_compared
 from tests.kafka_tools.own_side import OwnSide
 from tests.kafka_tools.recordings import numbered_cases, recorded_results
+from tests.kafka_tools.scripts import OTHER_SCRIPTS, SCRIPTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,6 +71,6 @@ def test_the_tools_of_the_image_print_what_those_of_kafka_print(
     assert not outdated, f"these are equal now; remove them from OPEN: {sorted(outdated)}"
 
 
-def test_every_tool_of_kafka_is_in_the_image_or_listed() -> None:
-    shown = {case.tool for _, case in numbered_cases() if case.is_shown}
-    assert shown - set(TOOLS) == UNSUPPORTED_TOOLS
+def test_every_script_of_kafka_is_in_the_image_or_prints_why_not() -> None:
+    assert {*SCRIPTS, *OTHER_SCRIPTS} <= TOOLS.keys()
+    assert REASONS.keys() == {name for name, module in TOOLS.items() if module == "absent"}

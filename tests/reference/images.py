@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kafkalite.docker.install import DIRECTORIES, SCRIPTS, links
 from kafkalite.docker.programs import TOOLS
+from kafkalite.docker.tools.absent import REASONS
 from kafkalite.docker.variables import (
     BITNAMI_DEFAULTS,
     BITNAMI_MARKS,
@@ -23,7 +24,7 @@ from kafkalite.docker.variables import (
     StoreFile,
     variable_name,
 )
-from tests.reference.markdown import code, codes, page, table
+from tests.reference.markdown import code, codes, page, sentence, table
 
 _INTRODUCTION = """\
 The image of kafkalite accepts the environments of these images, and has their scripts. [Use Docker
@@ -170,7 +171,12 @@ def images_page() -> str:
         "\n".join(f"- `{path}`" for path in sorted((*_start_scripts(), *SCRIPTS, *DIRECTORIES))),
         "## Tools",
         _TOOLS,
-        "\n".join(f"- `{tool}`" for tool in TOOLS),
+        "\n".join(f"- `{tool}`" for tool in TOOLS if tool not in REASONS),
+        "These scripts of Kafka's distribution are not in the image. Each prints the reason, and "
+        "has the status 1:",
+        table(
+            ("Script", "Reason"), [(code(name), sentence(text)) for name, text in REASONS.items()]
+        ),
     )
 
 

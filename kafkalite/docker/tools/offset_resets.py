@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     from kafkalite.docker.tools.arguments import ToolParser
     from kafkalite.docker.tools.group_commands import GroupKind
 
-_SCENARIOS: Final = (
+SCENARIOS: Final = (
     *("by_duration", "to_latest", "to_current", "to_earliest"),
     *("to_offset", "shift_by", "from_file", "to_datetime"),
 )
+"""The options that say which offsets groups get, one of which is given."""
 _HEADER: Final = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
 _WIDTHS: Final = (15, 15, 10, 0)
 _NO_ACTION: Final = (
@@ -71,9 +72,9 @@ def add_reset_options(parser: ToolParser, prefix: str = "") -> None:
 
 def check_reset_options(parser: ToolParser, parsed: Namespace, prefix: str = "") -> None:
     """Raise ToolError for options that Kafka's tool refuses, with its texts."""
-    given = [name for name in _SCENARIOS if getattr(parsed, name) not in (None, False)]
+    given = [name for name in SCENARIOS if getattr(parsed, name) not in (None, False)]
     if not given:
-        scenarios = ", ".join(f"[{name.replace('_', '-')}]" for name in _SCENARIOS)
+        scenarios = ", ".join(f"[{name.replace('_', '-')}]" for name in SCENARIOS)
         parser.error(
             f"Option '[reset-offsets]' requires one of the following scenarios: [{scenarios}]"
         )
@@ -94,12 +95,17 @@ def _target(parsed: Namespace) -> OffsetTarget | None:
         return OffsetTarget(offset=parsed.to_offset)
     if parsed.to_earliest or parsed.to_latest:
         return OffsetTarget(timestamp_ms=EARLIEST if parsed.to_earliest else LATEST)
+    time_ms = time_of(parsed)
+    return None if time_ms is None else OffsetTarget(timestamp_ms=time_ms)
+
+
+def time_of(parsed: Namespace) -> int | None:
+    """Return the time of `--to-datetime` or `--by-duration`, None without one; ToolError."""
     try:
         if parsed.to_datetime is not None:
-            return OffsetTarget(timestamp_ms=instant_ms(parsed.to_datetime))
+            return instant_ms(parsed.to_datetime)
         if parsed.by_duration is not None:
-            now_ms = AdjustableClock().now_ms()
-            return OffsetTarget(timestamp_ms=max(0, now_ms - _duration_ms(parsed.by_duration)))
+            return max(0, AdjustableClock().now_ms() - _duration_ms(parsed.by_duration))
     except ValueError as error:
         raise ToolError(str(error)) from None
     return None

@@ -16,6 +16,7 @@ _TOOLS: Final = "org.apache.kafka.tools."
 _GROUPS: Final = f"{_TOOLS}consumer.group."
 
 CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
+    "connect-internal-topics": (f"{_TOOLS}ConnectInternalTopics",),
     "kafka-acls": (f"{_TOOLS}AclCommand", "kafka.admin.AclCommand"),
     "kafka-broker-api-versions": (
         f"{_TOOLS}BrokerApiVersionsCommand",
@@ -61,6 +62,7 @@ CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
         "kafka.tools.ReplicaVerificationTool",
     ),
     "kafka-server-start": ("kafka.Kafka",),
+    "kafka-share-consumer-perf-test": (f"{_TOOLS}ShareConsumerPerformance",),
     "kafka-share-groups": (f"{_GROUPS}ShareGroupCommand",),
     "kafka-storage": ("kafka.tools.StorageTool",),
     "kafka-streams-application-reset": (f"{_TOOLS}StreamsResetter", "kafka.tools.StreamsResetter"),
@@ -69,6 +71,7 @@ CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
     "kafka-transactions": (f"{_TOOLS}TransactionsCommand", "kafka.admin.TransactionsCommand"),
     "kafka-verifiable-consumer": (f"{_TOOLS}VerifiableConsumer",),
     "kafka-verifiable-producer": (f"{_TOOLS}VerifiableProducer",),
+    "kafka-verifiable-share-consumer": (f"{_TOOLS}VerifiableShareConsumer",),
 }
 """Tool → its Java classes: that of Kafka 4.4, and those of earlier releases."""
 

@@ -22,7 +22,10 @@ from kafkalite.docker.tools.arguments import (
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from kafkalite.client.access import Access
+    from kafkalite.server.addresses import Address
 
     Command = Callable[[KafkaClient, Namespace], Coroutine[None, None, int]]
 
@@ -67,10 +70,19 @@ def run_with_client(parsed: Namespace, environment: Mapping[str, str], command: 
         parsed.bootstrap_server or getattr(parsed, "bootstrap_controller", None)
     )
     access = access_from(parsed.client_config, environment)
+    return run_client(addresses, access, lambda client: command(client, parsed))
+
+
+def run_client(
+    addresses: Sequence[Address],
+    access: Access,
+    command: Callable[[KafkaClient], Coroutine[None, None, int]],
+) -> int:
+    """Run a command with a client of the cluster at addresses; return its status."""
 
     async def run() -> int:
         async with KafkaClient(addresses, access, response_timeout_s=_RESPONSE_TIMEOUT_S) as client:
-            return await command(client, parsed)
+            return await command(client)
 
     return asyncio.run(run())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.client.client import KafkaClient
 from kafkalite.client.consumer_group_member import ConsumerGroupMember
@@ -18,17 +18,14 @@ from kafkalite.docker.tools.arguments import (
     addresses_of,
     client_properties,
 )
+from kafkalite.docker.tools.events import by_partition, partition_row, write_event, write_record
 from kafkalite.docker.tools.pacing import Pace
 from kafkalite.docker.tools.running import run_tool
 from kafkalite.docker.tools.termination import ends_by_sigterm
-from kafkalite.docker.tools.verifiable_producer import write_event
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from kafkalite.client.epochs import TopicPartition
-    from kafkalite.client.records import ConsumerRecord
+    from collections.abc import Mapping, Sequence
 
 _PROTOCOLS: Final[Mapping[str, type[GroupMember | ConsumerGroupMember]]] = {
     "classic": GroupMember,
@@ -80,16 +77,15 @@ async def _run(parsed: Namespace, environment: Mapping[str, str]) -> None:
             member_class=_PROTOCOLS[parsed.group_protocol],
         ) as reader:
             await reader.join()
-            partitions = _partition_rows(reader.assignment)
-            write_event("partitions_assigned", pace, partitions=partitions)
+            _write_assignment("partitions_assigned", reader, pace)
             await ends_by_sigterm(_read(reader, parsed, pace))
-            write_event("partitions_revoked", pace, partitions=_partition_rows(reader.assignment))
+            _write_assignment("partitions_revoked", reader, pace)
     write_event("shutdown_complete", pace)
     write_event("shutdown_requested", pace)
 
 
-def _partition_rows(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
-    return [{"topic": topic, "partition": index} for topic, index in sorted(partitions)]
+def _write_assignment(event: str, reader: TopicReader, pace: Pace) -> None:
+    write_event(event, pace, partitions=[partition_row(each) for each in sorted(reader.assignment)])
 
 
 async def _read(reader: TopicReader, parsed: Namespace, pace: Pace) -> None:
@@ -103,41 +99,19 @@ async def _read(reader: TopicReader, parsed: Namespace, pace: Pace) -> None:
         count += len(records)
         if parsed.verbose:
             for each in records:
-                _write_record(each, pace)
-        by_partition: dict[TopicPartition, list[ConsumerRecord]] = {}
-        for each in records:
-            by_partition.setdefault(each.partition, []).append(each)
+                write_record(each, pace)
+        found = by_partition(records)
         rows = [
-            {
-                "topic": topic,
-                "partition": index,
-                "count": len(each),
-                "minOffset": each[0].offset,
-                "maxOffset": each[-1].offset,
-            }
-            for (topic, index), each in by_partition.items()
+            partition_row(
+                partition, count=len(each), minOffset=each[0].offset, maxOffset=each[-1].offset
+            )
+            for partition, each in found.items()
         ]
         write_event("records_consumed", pace, count=len(records), partitions=rows)
         reader.set_read(records)
         await reader.commit()
         offsets = [
-            {"topic": topic, "partition": index, "offset": each[-1].offset + 1}
-            for (topic, index), each in by_partition.items()
+            partition_row(partition, offset=each[-1].offset + 1)
+            for partition, each in found.items()
         ]
         write_event("offsets_committed", pace, offsets=offsets, success=True)
-
-
-def _write_record(record: ConsumerRecord, pace: Pace) -> None:
-    write_event(
-        "record_data",
-        pace,
-        key=_text(record.key),
-        value=_text(record.value),
-        topic=record.partition.topic,
-        partition=record.partition.partition,
-        offset=record.offset,
-    )
-
-
-def _text(content: bytes | None) -> str | None:
-    return None if content is None else content.decode(errors="replace")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from itertools import count
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -20,9 +19,10 @@ from kafkalite.docker.tools.arguments import (
     addresses_of,
     client_properties,
 )
+from kafkalite.docker.tools.events import write_event
 from kafkalite.docker.tools.exceptions import exception_name
 from kafkalite.docker.tools.pacing import Pace
-from kafkalite.docker.tools.running import run_tool, write_line
+from kafkalite.docker.tools.running import run_tool
 from kafkalite.docker.tools.termination import ends_by_sigterm
 
 if TYPE_CHECKING:
@@ -30,12 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _ACKS: Final[Mapping[str, Literal["all", 1, 0]]] = {"-1": "all", "1": 1, "0": 0}
-
-
-def write_event(name: str, pace: Pace, **fields: object) -> None:
-    """Print an event as a line of JSON."""
-    event = {"timestamp": pace.now_ms(), "name": name, **fields}
-    write_line(json.dumps(event, separators=(",", ":"), ensure_ascii=False))
 
 
 def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:

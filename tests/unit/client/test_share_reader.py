@@ -74,3 +74,19 @@ async def test_records_without_acceptance_are_delivered_again(client: KafkaClien
     assert [row.lag for row in await group_partitions(client, group)] == [0, 0]
     assert await delete_share_offsets(client, "sharers", ["orders"]) == {"orders": 0}
     assert await group_partitions(client, group) == []
+
+
+async def test_acknowledgements_are_committed_at_once(broker: Broker, client: KafkaClient) -> None:
+    broker.create_topic("payments")
+    reader = ShareReader(client, "payers", ["payments"], AdjustableClock())
+    await reader.join()
+    try:
+        await reader.poll(1)
+        broker.produce("payments", "paid")
+        while not (records := await reader.poll(100)):
+            pass
+        reader.acknowledge(records[0].record, ACCEPT)
+        assert await reader.commit() == {TopicPartition("payments", 0): 0}
+        assert await reader.commit() == {}
+    finally:
+        await reader.close()
