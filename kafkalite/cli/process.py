@@ -93,6 +93,8 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
         cluster_id=arguments.cluster_id,
         request_log=arguments.request_log,
         seed=arguments.seed,
+        is_in_memory=arguments.memory,
+        memory_limit=arguments.memory_limit,
     )
 
 

@@ -145,6 +145,7 @@ def print_ready(
     `stand_in` describes the captures that the broker answers from.
     """
     data_directory = "a temporary directory" if broker.is_temporary else broker.data_directory
+    data_directory = "memory" if broker.is_in_memory else data_directory
     lines = _listener_lines(broker)
     if broker.has_authorizer:
         lines.append("  requests are authorized by ACLs")

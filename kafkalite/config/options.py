@@ -36,6 +36,9 @@ _MAX_BROKERS: Final = 1000
 _MAX_LOGGED_REQUESTS: Final = 1_000_000
 MAX_SEED: Final = 2**63 - 1
 _SIZE_UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+_MIN_MEMORY_BYTES: Final = 1024 * 1024
+IN_MEMORY: Final = "memory"
+ON_DISK: Final = "disk"
 _MIN_FILE_BYTES: Final = 64 * 1024
 _MAX_RECORD_BYTES: Final = 1024**3
 
@@ -122,6 +125,15 @@ def _parse_file_size(text: str) -> int:
     size = int(match[1]) * _SIZE_UNITS[match[2].lower()] if match else 0
     if size < _MIN_FILE_BYTES:
         raise ValueError(f"{text!r} is not a size of 64k or more, such as 64m")
+    return size
+
+
+def parse_memory_size(text: str) -> int:
+    """Return a size such as "512m" in bytes; raises ValueError below 1 MiB."""
+    match = re.fullmatch(r"([0-9]{1,12})([kmg]?)", text, re.ASCII | re.IGNORECASE)
+    size = int(match[1]) * _SIZE_UNITS[match[2].lower()] if match else 0
+    if size < _MIN_MEMORY_BYTES:
+        raise ValueError(f"{text!r} is not a size of 1m or more, such as 512m or 4g")
     return size
 
 
@@ -246,6 +258,33 @@ DATA_DIRECTORY: Final = Option(
     shown_default="a temporary directory",
     keyword=Keyword("data_directory", is_for_fixtures=False),
     variable=Variable("KAFKALITE_DATA_DIR", "/var/lib/kafkalite"),
+)
+MEMORY: Final = Option(
+    _DATA_SECTION,
+    "--memory",
+    "keep all data in memory, as long as the process runs",
+    shown_default="on disk",
+    is_switch=True,
+    variable=Variable("KAFKALITE_MEMORY", "true"),
+)
+STORAGE: Final = Option(
+    _DATA_SECTION,
+    None,
+    "where the data is: on disk, or in memory; the fixtures of the pytest plugin use memory unless "
+    "disk is given",
+    choices=(ON_DISK, IN_MEMORY),
+    shown_default=ON_DISK,
+    keyword=Keyword("storage"),
+)
+MEMORY_LIMIT: Final = Option(
+    _DATA_SECTION,
+    "--memory-limit",
+    "refuse records when the data in memory reaches this size, such as 512m or 4g",
+    "SIZE",
+    parse_memory_size,
+    shown_default="half of the memory of the machine or container",
+    keyword=Keyword("memory_limit"),
+    variable=Variable("KAFKALITE_MEMORY_LIMIT", "4g"),
 )
 CLUSTER_ID: Final = Option(
     _DATA_SECTION,
@@ -519,6 +558,9 @@ OPTIONS: Final = (
     SECURITY,
     BROKERS,
     DATA_DIRECTORY,
+    MEMORY,
+    STORAGE,
+    MEMORY_LIMIT,
     CLUSTER_ID,
     TOPIC,
     CONFIG,

@@ -28,6 +28,7 @@ from kafkalite.control.local_endpoints import LocalEndpoint, publish_endpoint, w
 from kafkalite.control.token import TokenError, given_token, stored_token
 from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.key_files import is_open_to_others
+from kafkalite.ports.temporary import new_temporary_directory
 from kafkalite.server.addresses import Address
 from kafkalite.server.client_warnings import ClientWarnings, kind_of
 from kafkalite.server.listener import bind
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from kafkalite.control.token import ControlToken
     from kafkalite.ports.clock import Clock
+    from kafkalite.ports.temporary import TemporaryDirectory
     from kafkalite.security.tls import TlsServer
     from kafkalite.server.broker import Broker
     from kafkalite.server.logging import Log
@@ -177,6 +179,7 @@ class ControlServer(HttpServer):
         self._security = security
         self._token = _given_token(security)
         self._is_published = False
+        self._temporary: TemporaryDirectory | None = None
         super().__init__(address, broker.clock, log, limits)
 
     @property
@@ -200,10 +203,17 @@ class ControlServer(HttpServer):
         )
         if is_generated:
             try:
-                self._token = stored_token(self._broker.data_directory, SystemEntropy())
-            except TokenError as error:
+                self._token = stored_token(self._token_directory(), SystemEntropy())
+            except (OSError, TokenError) as error:
                 raise SettingsError(f"--control-token: {error}") from error
             self._warn_of_open_file()
+
+    def _token_directory(self) -> str:
+        """Return the data directory, or a temporary one if the data is in memory."""
+        if not self._broker.is_in_memory:
+            return self._broker.data_directory
+        self._temporary = new_temporary_directory(SystemEntropy().uuid())
+        return self._temporary.path
 
     def _warn_of_open_file(self) -> None:
         file = None if self._token is None else self._token.file
@@ -252,6 +262,8 @@ class ControlServer(HttpServer):
         """Close all connections; running requests get a short time to finish."""
         if self._is_published:
             withdraw_endpoint(self._address.port)
+        if self._temporary is not None:
+            self._temporary.remove()
         await super().stop()
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kafkalite.ports.background import Steps
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
+    from kafkalite.ports.files import DiskSpace
     from kafkalite.storage.data_directory import DataDirectory, TopicPartition
     from kafkalite.storage.disk_health import DiskHealth
     from kafkalite.storage.log import Log
@@ -140,6 +141,11 @@ class PartitionTable:
     def directory(self) -> str:
         """Path of the directory with all partition directories."""
         return self._directory.path
+
+    @property
+    def disk_space(self) -> DiskSpace:
+        """The size of the file system with the partitions."""
+        return self._directory.disk_space
 
     @property
     def disk_health(self) -> DiskHealth:

@@ -86,6 +86,9 @@ class Files(Protocol):
     def modified_ms(self, path: str) -> int:
         """Return when the file at `path` last changed, in milliseconds since the Unix epoch."""
 
+    def disk_space(self, path: str) -> DiskSpace:
+        """Return the size of the file system that holds the directory at `path`."""
+
     def rename(self, old: str, new: str) -> None:
         """Rename the file or directory `old` to `new` atomically, replacing a file there."""
 
@@ -307,6 +310,10 @@ class OsFiles:
     def modified_ms(self, path: str) -> int:
         """Return when the file at `path` last changed, in milliseconds since the Unix epoch."""
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def disk_space(self, path: str) -> DiskSpace:
+        """Return the size of the file system that holds the directory at `path`."""
+        return disk_space(path)
 
     def rename(self, old: str, new: str) -> None:
         """Rename the file or directory `old` to `new` atomically, replacing a file there."""

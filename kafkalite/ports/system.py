@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import socket
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from kafkalite.ports.files import Buffer
 
@@ -73,6 +74,29 @@ def boot_id() -> str | None:
             return file.read().strip()
     except OSError:
         return None
+
+
+_CGROUP_LIMITS = (
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)
+"""Files with the memory limit of a container, of either version of Linux's control groups."""
+
+
+def machine_bytes(limits: Iterable[str] = _CGROUP_LIMITS) -> int:
+    """Return the memory of this machine, or of the container that this process is in.
+
+    0 if it is unknown, as on Windows.
+    """
+    sysconf: Callable[[str], int] | None = getattr(os, "sysconf", None)
+    if sysconf is None:
+        return 0
+    total = sysconf("SC_PAGE_SIZE") * sysconf("SC_PHYS_PAGES")
+    for path in limits:
+        # Without a limit, the file is missing or contains "max".
+        with suppress(OSError, ValueError), open(path, "rb") as file:  # noqa: PTH123 - as above
+            total = min(total, int(file.read()))
+    return total
 
 
 def user_id() -> int | None:

@@ -16,8 +16,13 @@ from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.metadata.brokers import NoNodesError
 from kafkalite.metadata.features import UnsupportedLevelError
 from kafkalite.ports.files import OsFiles
+from kafkalite.ports.system import machine_bytes
 from kafkalite.security.listener_security import ListenerSecurity, ProposedValues
-from kafkalite.server.broker_directory import BrokerDirectory, BrokerDirectoryError
+from kafkalite.server.broker_directory import (
+    MEMORY_PATH,
+    BrokerDirectory,
+    BrokerDirectoryError,
+)
 from kafkalite.server.settings import SettingsError
 from kafkalite.storage.data_directory import BOOT_FILE, CLEAN_SHUTDOWN_FILE, RECOVERY_POINTS_FILE
 
@@ -93,6 +98,7 @@ class ClusterAssembly:
             settings = settings_with_identity(settings, environment.identity)
         self.settings = settings
         settings.check_node_config()
+        settings.check_storage()
         self.listeners = settings.listeners
         settings.check_users(self.listeners)
         self.certificate_files: CertificateFiles | None = None
@@ -260,13 +266,19 @@ class ClusterAssembly:
     def open_directory(self) -> BrokerDirectory:
         """Open the data directory; raises BrokerDirectoryError."""
         settings, environment = self.settings, self._environment
-        path = settings.log_directory
+        path, files = settings.log_directory, environment.files
+        if files is None and settings.is_in_memory:
+            from kafkalite.ports.memory_files import InMemoryFiles, Memory  # noqa: PLC0415 - not on disk
+
+            limit_bytes = settings.memory_limit or machine_bytes() // 2
+            files = InMemoryFiles(Memory(limit_bytes or None))
         return BrokerDirectory(
-            environment.files or OsFiles(is_durable=path is not None),
-            path,
+            files or OsFiles(is_durable=path is not None),
+            MEMORY_PATH if settings.is_in_memory else path,
             settings.node_ids[0],
             environment.entropy,
             cluster_id=settings.cluster_id,
+            is_in_memory=settings.is_in_memory,
         )
 
     def open_cluster(self, directory: BrokerDirectory) -> Cluster:

@@ -374,10 +374,19 @@ class Broker:
         """The path of the data directory."""
         return _running(self._directory).path
 
+    def data_files(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the path of each data file in the data directory, and its content."""
+        return _running(self._directory).directory.read_files()
+
     @property
     def is_temporary(self) -> bool:
         """Whether the data directory is removed when the broker stops."""
         return _running(self._directory).is_temporary
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the data is in memory, and not in a directory."""
+        return _running(self._directory).is_in_memory
 
 
 def _entropy_of(seed: int | None) -> Entropy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.temporary import new_temporary_directory
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from kafkalite.storage.log import Log
 
 
+MEMORY_PATH: Final = "/kafkalite-memory"
+"""The path of a data directory in memory, as clients see it in `log.dirs`."""
+
+
 class BrokerDirectoryError(Exception):
     """A directory that cannot be used; the text is one line."""
 
@@ -29,7 +33,7 @@ class BrokerDirectory:
     Without a path it is a private temporary directory, which is removed when it is closed.
     """
 
-    __slots__ = ("_temporary", "cluster_id", "directory", "path")
+    __slots__ = ("_temporary", "cluster_id", "directory", "is_in_memory", "path")
 
     def __init__(
         self,
@@ -39,11 +43,14 @@ class BrokerDirectory:
         entropy: Entropy,
         *,
         cluster_id: str | None = None,
+        is_in_memory: bool = False,
     ) -> None:
         """Open, lock and if needed create the directory; raises BrokerDirectoryError.
 
-        `cluster_id` is the id of the cluster; None: a new cluster has a random id.
+        `cluster_id` is the id of the cluster; None: a new cluster has a random id. A
+        directory that `is_in_memory` is not opened again, so its close writes nothing.
         """
+        self.is_in_memory = is_in_memory
         self._temporary: TemporaryDirectory | None = None
         try:
             if path is None:
@@ -90,7 +97,7 @@ class BrokerDirectory:
             for log in (logs or {}).values():
                 log.close_files()
             self._temporary.remove()
-        elif logs is None:
+        elif logs is None or self.is_in_memory:
             self.directory.release_lock()
         else:
             self.directory.close(logs)

@@ -63,6 +63,8 @@ class Settings(NamedTuple):
     `seed` defines all random values; None: they are different in each run.
     `expected_brokers` is the number of nodes that the cluster will have, with those that join it
     later. `is_relayed` says whether another process listens for the clients of the nodes.
+    `is_in_memory` says whether the data is in memory, of which it uses at most `memory_limit`
+    bytes; None: half of the memory of the machine or container.
     """
 
     listen: Sequence[str] = ()
@@ -83,6 +85,8 @@ class Settings(NamedTuple):
     seed: int | None = None
     expected_brokers: int = 1
     is_relayed: bool = False
+    is_in_memory: bool = False
+    memory_limit: int | None = None
 
     @property
     def node_ids(self) -> range:
@@ -109,6 +113,16 @@ class Settings(NamedTuple):
                 raise SettingsError(
                     f"--node-config has node {node_id}, but the nodes are {known}{more}"
                 )
+
+    def check_storage(self) -> None:
+        """Raise SettingsError if the options for data in memory and on disk contradict."""
+        if self.is_in_memory and self.data_directory is not None:
+            raise SettingsError(
+                f"the data cannot be in memory and in the directory {self.data_directory}: use "
+                "--memory or --data-dir"
+            )
+        if self.memory_limit is not None and not self.is_in_memory:
+            raise SettingsError("--memory-limit needs --memory, which keeps the data in memory")
 
     def check_users(self, listeners: Iterable[ListenerSpec]) -> None:
         """Raise SettingsError if there are users, but no listener on which they authenticate."""
@@ -183,7 +197,9 @@ class Settings(NamedTuple):
 
     @property
     def log_directory(self) -> str | None:
-        """The data directory, None for a private temporary directory."""
+        """The data directory, None for data in memory and for a private temporary directory."""
+        if self.is_in_memory:
+            return None
         if self.data_directory is not None:
             return self.data_directory
         text = self.config.get("log.dirs", self.config.get("log.dir", ""))

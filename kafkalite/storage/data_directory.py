@@ -37,11 +37,11 @@ from kafkalite.storage.log import PARTITION_METADATA_FILE, Log
 from kafkalite.storage.segment import LOG_SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from kafkalite.config.log_config import LogConfig
     from kafkalite.ports.background import Steps
-    from kafkalite.ports.files import Files
+    from kafkalite.ports.files import DiskSpace, Files
     from kafkalite.ports.locks import Lock
     from kafkalite.storage.flushing import Flush
 
@@ -137,6 +137,22 @@ class DataDirectory:
     def path(self) -> str:
         """Path of the directory."""
         return self._path
+
+    @property
+    def disk_space(self) -> DiskSpace:
+        """The size of the file system with the directory."""
+        return self._files.disk_space(self._path)
+
+    def read_files(self, path: str = "") -> Iterator[tuple[str, bytes]]:
+        """Yield the path of each file in a directory of this one, and its content."""
+        for name in self._files.list(join(self._path, path) if path else self._path):
+            relative_path = join(path, name) if path else name
+            try:
+                content = self._files.read(join(self._path, relative_path))
+            except OSError:  # a directory
+                yield from self.read_files(relative_path)
+            else:
+                yield relative_path, content
 
     def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
         try:

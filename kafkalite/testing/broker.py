@@ -15,7 +15,14 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
-from kafkalite.config.options import CONTROL_TLS, CONTROL_TOKEN, MAX_SEED
+from kafkalite.config.options import (
+    CONTROL_TLS,
+    CONTROL_TOKEN,
+    IN_MEMORY,
+    MAX_SEED,
+    STORAGE,
+    parse_memory_size,
+)
 from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.config.typed_json import check_types
 from kafkalite.control.address import control_address
@@ -120,6 +127,10 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
       "live" lets the live broker answer.
     - `scenario`: YAML file with topics, settings, clock, seed, faults, links and expectations.
       Other arguments have precedence. The end of the block checks the expectations.
+    - `storage`: "disk", the default, or "memory": then the data is in no file, and a stop takes
+      less than a millisecond. The fixtures of the pytest plugin use memory.
+    - `memory_limit`: size such as "512m" that the data in memory may have; by default half of the
+      memory of the machine or container.
 
     Raises ValueError for an unknown value, for `match` or `on_miss` without `replay`, and for
     `control_token` or `control_tls` without `control`.
@@ -157,25 +168,24 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         match: str = "strict",
         on_miss: str = "fail",
         scenario: str | PathLike[str] | None = None,
+        storage: str | None = None,
+        memory_limit: str | None = None,
     ) -> None:
         self._scenario = _scenario_of(scenario)
         given = Settings(
             **_listener_settings(_protocol_of(security, oidc), port, config or {}),
-            brokers=_checked_number("brokers", brokers),
+            **_numbers(brokers, request_log, seed),
             topics=partition_counts(topics or {}),
             config=_config_texts(config or {}),
             node_config=_texts_by_node(node_config or {}),
-            data_directory=_text_of_path(data_directory),
             as_version=as_version,
-            request_log=_checked_number("request_log", request_log),
-            seed=_checked_seed(seed),
             defaults=defaults,
             users=_users(users),
+            **_storage_settings(_text_of_path(data_directory), storage, memory_limit),
         )
         self._settings, mode = _with_scenario(self._scenario, given, clock)
         self._log, self._adjustable_clock = _log_of(log_level), new_clock(mode)
-        self._capture = _text_of_path(capture)
-        self._replay = _capture_to_replay(replay, match, on_miss)
+        self._capture, self._replay = _captures(capture, replay, match, on_miss)
         self._served = _served(self._log, (control, control_token, control_tls), oidc, oidc_clients)
         self.clock = BrokerClock(self._perform)
         """The time of the cluster: read it and control it."""
@@ -230,8 +240,20 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
 
     @property
     def data_directory(self) -> str:
-        """The path of the data directory."""
-        return self._running_broker().data_directory
+        """The path of the data directory; raises RuntimeError if the data is in memory."""
+        broker = self._running_broker()
+        if broker.is_in_memory:
+            raise RuntimeError("the data is in memory: create the broker with storage='disk'")
+        return broker.data_directory
+
+    def data_files(self) -> dict[str, bytes]:
+        """Return the contents of all data files by their paths in the data directory."""
+        broker = self._running_broker()
+
+        async def read() -> dict[str, bytes]:
+            return dict(broker.data_files())
+
+        return self._run_on_loop(read())
 
     @property
     def control_url(self) -> str:
@@ -610,6 +632,15 @@ def _served(
     return ServedBroker(log, _control_options(*control), identity_options(oidc, oidc_clients))
 
 
+def _numbers(brokers: int, request_log: int | None, seed: int | None) -> dict[str, Any]:
+    """Return these settings; raises ValueError for invalid ones."""
+    return {
+        "brokers": _checked_number("brokers", brokers),
+        "request_log": _checked_number("request_log", request_log),
+        "seed": _checked_seed(seed),
+    }
+
+
 def _checked_number(name: str, value: N) -> N:
     """Return a number or None; raises ValueError for another type, and for one below 1."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
@@ -680,6 +711,24 @@ def _log_of(level: str) -> Log:
     if level.upper() not in Level.__members__:
         raise ValueError(f"log_level {level!r} is not one of {', '.join(Level.__members__)}")
     return Log(Level[level.upper()])
+
+
+def _storage_settings(
+    data_directory: str | None, storage: str | None, memory_limit: str | None
+) -> dict[str, Any]:
+    """Return the settings of data on disk or in memory; raises ValueError for invalid ones."""
+    is_in_memory = storage == IN_MEMORY
+    if storage not in (None, *STORAGE.choices):
+        raise ValueError(f"storage {storage!r} is not one of {', '.join(STORAGE.choices)}")
+    if is_in_memory and data_directory is not None:
+        raise ValueError("storage='memory' and data_directory cannot be combined")
+    if memory_limit is None:
+        return {"data_directory": data_directory, "is_in_memory": is_in_memory}
+    if not is_in_memory:
+        raise ValueError("memory_limit needs storage='memory'")
+    if not isinstance(memory_limit, str):
+        raise ValueError(f"memory_limit must be a size such as '512m', not {memory_limit!r}")  # noqa: TRY004 - as for other arguments
+    return {"is_in_memory": True, "memory_limit": parse_memory_size(memory_limit)}
 
 
 def _text_of_path(path: str | PathLike[str] | None) -> str | None:
@@ -761,6 +810,16 @@ def _oauth_login(provider: IdentityProvider) -> OAuthLogin | None:
         ),
         None,
     )
+
+
+def _captures(
+    capture: str | PathLike[str] | None,
+    replay: str | PathLike[str] | None,
+    match: str,
+    on_miss: str,
+) -> tuple[str | None, _CaptureToReplay | None]:
+    """Return the directory to record in and the capture to replay; raises ValueError."""
+    return _text_of_path(capture), _capture_to_replay(replay, match, on_miss)
 
 
 class _CaptureToReplay(NamedTuple):

@@ -1,116 +1,110 @@
 """File systems for tests: one in memory that can lose power, and one that fails at a given step.
 
-`MemoryFiles` tracks which bytes were synced. `FaultyFiles` counts every step that changes the disk.
-At the given step it writes a part of the data and then either raises ENOSPC (a full disk) or
-simulates a crash, after which every step fails.
+`MemoryFiles` are the files of a broker in memory, and track which bytes were synced. `FaultyFiles`
+counts every step that changes the disk. At the given step it writes a part of the data and then
+either raises ENOSPC (a full disk) or simulates a crash, after which every step fails.
 """
 
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
+
+from kafkalite.ports.memory_files import Content, InMemoryFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from kafkalite.ports.files import Buffer
+    from kafkalite.ports.files import Buffer, DiskSpace
+    from kafkalite.ports.memory_files import InMemoryFile, Memory, MemoryLock
 
 
 class CrashedError(BaseException):
     """A simulated crash of the process; error handlers must not catch it."""
 
 
-class _Content:
+class _DurableContent(Content):
     """The bytes of a file, and those that are durable."""
 
-    __slots__ = ("_before_truncation", "data", "synced_size")
+    __slots__ = ("before_truncation", "synced_size")
 
-    def __init__(self, data: bytes = b"") -> None:
-        self.data = bytearray(data)
-        self.synced_size = len(data)
-        self._before_truncation: bytes | None = None
+    def __init__(self, memory: Memory, owner: object, identity: object | None = None) -> None:
+        super().__init__(memory, owner, identity)
+        self.synced_size = 0
+        self.before_truncation: bytes | None = None
         """The synced bytes before a truncation that was not synced."""
 
-    def truncate(self, size: int) -> None:
+    def copy(self, memory: Memory, owner: object) -> Self:
+        """Return a content of another owner with the same bytes."""
+        copy = super().copy(memory, owner)
+        copy.synced_size, copy.before_truncation = self.synced_size, self.before_truncation
+        return copy
+
+    def truncate(self, memory: Memory, size: int) -> None:
         """Remove the bytes from `size` on."""
-        if size < self.synced_size and self._before_truncation is None:
-            self._before_truncation = bytes(self.data[: self.synced_size])
-        del self.data[size:]
+        if size < self.synced_size and self.before_truncation is None:
+            self.before_truncation = self.pread(self.synced_size, 0)
+        super().truncate(memory, size)
         self.synced_size = min(self.synced_size, size)
 
     def sync(self) -> None:
         """Make all bytes and truncations durable."""
-        self.synced_size = len(self.data)
-        self._before_truncation = None
+        self.synced_size = self.size
+        self.before_truncation = None
 
     def after_power_loss(self, unsynced_size: int, *, restores_removed: bool) -> bytes:
         """Return the synced bytes and the first `unsynced_size` others, or those before."""
-        if restores_removed and self._before_truncation is not None:
-            return self._before_truncation
-        return bytes(self.data[: self.synced_size + unsynced_size])
+        if restores_removed and self.before_truncation is not None:
+            return self.before_truncation
+        return self.pread(self.synced_size + unsynced_size, 0)
 
 
-class MemoryFile:
-    """A file in memory."""
-
-    __slots__ = ("_content", "_files", "_path")
-
-    def __init__(self, files: MemoryFiles, path: str, content: _Content) -> None:
-        self._files = files
-        self._path = path
-        self._content = content
-
-    @property
-    def size(self) -> int:
-        """Length in bytes."""
-        return len(self._content.data)
-
-    def append(self, buffers: Sequence[Buffer]) -> None:
-        """Write all the buffers at the end."""
-        for buffer in buffers:
-            self._content.data += buffer
-
-    def pread(self, size: int, position: int) -> bytes:
-        """Return `size` bytes from `position`, or fewer at the end of the file."""
-        return bytes(self._content.data[position : position + size])
-
-    def is_in_place(self) -> bool:
-        """Whether the file is still at its path."""
-        return self._files.content_at(self._path) is self._content
-
-    def truncate(self, size: int) -> None:
-        """Cut the file down to `size` bytes."""
-        self._content.truncate(size)
-
-    def close(self) -> None:
-        """Do nothing: there is no descriptor."""
-
-
-class MemoryLock:
-    """A lock that is always free."""
-
-    def release(self) -> None:
-        """Do nothing."""
-
-
-class MemoryFiles:
+class MemoryFiles(InMemoryFiles):
     """A file system in memory; bytes are durable after a sync, new names at once.
 
     Removed names and bytes may come back until the removal was synced.
     """
 
-    def __init__(self) -> None:
-        self._contents: dict[str, _Content] = {}
-        self._removed: dict[str, _Content] = {}
+    new_content = _DurableContent
+
+    def __init__(self, memory: Memory | None = None) -> None:
+        super().__init__(memory)
+        self._removed: dict[str, _DurableContent] = {}
         """Removed files whose directories were not synced afterwards."""
-        self._directories: set[str] = set()
         self._boot = 0
         self.now_ms = 0
 
     @property
     def paths(self) -> list[str]:
         """The paths of all files, sorted."""
-        return sorted(self._contents)
+        return sorted(self.paths_below(""))
+
+    def copy(self) -> Self:
+        """Return another disk with the same files."""
+        copy = super().copy()
+        copy.become(self)
+        return copy
+
+    def become(self, other: MemoryFiles) -> None:
+        """Have the files of another disk; files that are open here have them as well."""
+        self.share_with(other)
+        self._removed, self._boot = other._removed.copy(), other._boot
+        self.now_ms = other.now_ms
+
+    def state(self) -> object:
+        """Return a value that is equal for disks with equal and equally durable bytes."""
+        contents = {path: self._durable(self._existing(path)) for path in self.paths}
+        return (
+            self._boot,
+            frozenset(self._directories),
+            *(
+                frozenset(
+                    (path, each.pread(each.size, 0), each.synced_size, each.before_truncation)
+                    for path, each in contents.items()
+                )
+                for contents in (contents, self._removed)
+            ),
+        )
 
     def after_power_loss(
         self, count_surviving: Callable[[int], int], *, restores_removed: bool = False
@@ -123,93 +117,47 @@ class MemoryFiles:
         """
         after = MemoryFiles()
         after._boot = self._boot + 1
-        after._directories = set(self._directories)
+        for directory in sorted(self._directories):
+            after.makedirs(directory)
+        contents = {path: self._durable(self._existing(path)) for path in self.paths_below("")}
         removed = self._removed if restores_removed else {}
-        for path, content in {**removed, **self._contents}.items():
-            surviving = count_surviving(len(content.data) - content.synced_size)
+        for path, content in {**removed, **contents}.items():
+            surviving = count_surviving(content.size - content.synced_size)
             data = content.after_power_loss(surviving, restores_removed=restores_removed)
-            after._contents[path] = _Content(data)
+            after.makedirs(path.rpartition("/")[0])
+            after.write(path, data)
+            after.sync(path)
         return after
 
-    def open(self, path: str, *, create: bool = False) -> MemoryFile:
-        """Return the file at `path`; raises FileNotFoundError if it is absent, unless `create`."""
-        if path not in self._contents:
-            if not create:
-                raise FileNotFoundError(errno.ENOENT, "no such file", path)
-            if path.rpartition("/")[0] not in self._directories:
-                raise FileNotFoundError(errno.ENOENT, "no such directory", path)
-            self._contents[path] = _Content()
-        return MemoryFile(self, path, self._contents[path])
-
-    def content_at(self, path: str) -> _Content | None:
-        """Return the content of the file at `path`, None if it is absent."""
-        return self._contents.get(path)
-
-    def read(self, path: str) -> bytes:
-        """Return all bytes of the file at `path`; raises FileNotFoundError if it is absent."""
-        return self.open(path).pread(1 << 40, 0)
-
-    def write(self, path: str, content: Buffer) -> None:
-        """Replace the content of the file at `path`."""
-        file = self.open(path, create=True)
-        file.truncate(0)
-        file.append([content])
+    @staticmethod
+    def _durable(content: Content) -> _DurableContent:
+        assert isinstance(content, _DurableContent)
+        return content
 
     def boot_id(self) -> str | None:
         """Return the number of losses of power."""
         return str(self._boot)
 
-    def list(self, path: str) -> list[str]:
-        """Return the names in the directory at `path`, sorted; empty if it is absent."""
-        prefix = path + "/"
-        paths = (*self._contents, *self._directories)
-        names = {name[len(prefix) :].partition("/")[0] for name in paths if name.startswith(prefix)}
-        return sorted(names)
-
     def modified_ms(self, path: str) -> int:
-        """Return `now_ms`: files in memory have no modification time of their own."""
-        self.open(path)
+        """Return `now_ms`: tests set the time of all files."""
+        self._existing(path)
         return self.now_ms
 
-    def rename(self, old: str, new: str) -> None:
-        """Move the file or directory at `old` to `new`."""
-        if old in self._contents:
-            self._contents[new] = self._contents.pop(old)
-            return
-        if old not in self._directories:
-            raise FileNotFoundError(errno.ENOENT, "no such file", old)
-        moved = {path for path in self._directories if path == old or path.startswith(old + "/")}
-        self._directories -= moved
-        self._directories |= {new + path[len(old) :] for path in moved}
-        for path in [path for path in self._contents if path.startswith(old + "/")]:
-            self._contents[new + path[len(old) :]] = self._contents.pop(path)
-
     def remove(self, path: str) -> None:
-        """Remove the file at `path`; harmless when it is absent."""
-        content = self._contents.pop(path, None)
+        """Remove the file at `path`; no effect if it is absent."""
+        content = self.content_at(path)
+        super().remove(path)
         if content is not None:
-            self._removed.setdefault(path, content)
-
-    def makedirs(self, path: str) -> None:
-        """Create the directory at `path` and its parents; harmless when they exist."""
-        while path and path not in self._directories:
-            self._directories.add(path)
-            path = path.rpartition("/")[0]
+            self._removed.setdefault(path, self._durable(content))
 
     def mkdir(self, path: str) -> None:
         """Create the directory at `path` and its parents, which tests need not create."""
         self.makedirs(path)
 
-    def remove_directory(self, path: str) -> None:
-        """Remove the directory at `path`, which is empty; harmless when it is absent."""
-        if self.list(path):
-            raise OSError(errno.ENOTEMPTY, "directory not empty", path)
-        self._directories.discard(path)
-
     def sync(self, path: str) -> None:
         """Make the bytes of the file at `path` durable."""
-        self.open(path)
-        self._contents[path].sync()
+        super().sync(path)
+        self._durable(self.own_content(path)).sync()
 
     def sync_directory(self, path: str) -> None:
         """Make the removal of names in the directory at `path` durable."""
@@ -224,11 +172,6 @@ class MemoryFiles:
                 self.sync_directory(path)
             else:
                 self.sync(path)
-
-    def lock(self, path: str) -> MemoryLock:
-        """Return a lock on the file at `path`."""
-        self.open(path, create=True)
-        return MemoryLock()
 
 
 class FaultyFiles:
@@ -301,6 +244,10 @@ class FaultyFiles:
         """Return the time at which the file at `path` was last changed."""
         return self.disk.modified_ms(path)
 
+    def disk_space(self, path: str) -> DiskSpace:
+        """Return the size of the disk."""
+        return self.disk.disk_space(path)
+
     def rename(self, old: str, new: str) -> None:
         """Move the file or directory at `old` to `new`: a step."""
         self.step()
@@ -352,7 +299,7 @@ class FaultyFile:
 
     __slots__ = ("_file", "_files")
 
-    def __init__(self, files: FaultyFiles, file: MemoryFile) -> None:
+    def __init__(self, files: FaultyFiles, file: InMemoryFile) -> None:
         self._files = files
         self._file = file
 

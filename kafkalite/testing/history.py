@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 from itertools import zip_longest
-from pathlib import Path
+from posixpath import basename
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.config.typed_json import to_json
 from kafkalite.control.commands.explain import MAX_EXPLAIN_ENTRIES
 from kafkalite.control.commands.requests import MAX_LISTED
+from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.ports.temporary import LOCK_FILE as TEMPORARY_FILE
 from kafkalite.storage.batch import CRC_END, HEADER_SIZE, split_batches
 from kafkalite.storage.data_directory import BOOT_FILE, LOCK_FILE
@@ -72,11 +73,10 @@ def history_of(broker: Broker) -> History:
     entries = [
         _without_ports(each._asdict(), ports) for each in broker.explain(limit=MAX_EXPLAIN_ENTRIES)
     ]
-    directory = Path(broker.data_directory)
     files = {
-        str(path.relative_to(directory)): _without_endpoints(path, ports)
-        for path in sorted(directory.rglob("*"))
-        if path.is_file() and path.name not in _OF_PROCESSES and path.suffix not in _CERTIFICATES
+        path: _without_endpoints(path, content, ports)
+        for path, content in sorted(broker.data_files().items())
+        if basename(path) not in _OF_PROCESSES and not path.endswith(_CERTIFICATES)
     }
     return History(requests, entries, files)
 
@@ -114,10 +114,9 @@ def _without_ports(value: Any, ports: frozenset[int]) -> Any:  # noqa: ANN401 - 
     return value
 
 
-def _without_endpoints(path: Path, ports: frozenset[int]) -> bytes:
+def _without_endpoints(path: str, content: bytes, ports: frozenset[int]) -> bytes:
     """Return the content of a file, without the ports that a log of metadata has, and its CRCs."""
-    content = path.read_bytes()
-    if path.suffix != LOG_SUFFIX or not path.parent.name.startswith("__cluster_metadata"):
+    if not path.endswith(LOG_SUFFIX) or not path.startswith(METADATA_TOPIC):
         return content
     masked = bytearray(content)
     position = 0

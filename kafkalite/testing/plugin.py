@@ -233,6 +233,8 @@ def _running_broker(config: pytest.Config, marked: Mapping[str, Any]) -> Iterato
     own = {name: marked[name] for name in marked if name not in ("faults", "reset")}
     try:
         arguments = {"request_log": _LOGGED_REQUESTS, **broker_arguments(config), **own}
+        if arguments.get("data_directory") is None:
+            arguments.setdefault("storage", "memory")
         _check_names(arguments, Broker)
         broker = Broker(**arguments)
         broker.start()

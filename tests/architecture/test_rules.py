@@ -119,6 +119,7 @@ OWN_TIME = {
     "ports/background.py": "measures how long a step of work blocks the event loop",
     "ports/clock.py": "implements the broker's clock",
     "ports/memory.py": "limits how long the garbage collector is disabled",
+    "ports/memory_files.py": "has the times of the last changes of files, as a disk has",
     "ports/temporary.py": "limits how long the process waits for a slow disk at its end",
     "ports/system.py": "waits until other programs of the system have closed a file",
     "control/connection.py": "limits how long an HTTP client may take to send a request",

@@ -33,7 +33,7 @@ def different_disks(
     """Yield the points whose disk, or what `known_at` returns of the state, is a new one."""
     seen = set[tuple[object, object]]()
     for disk, state in points:
-        point = (content_of(disk), known_at(state))
+        point = (disk.state(), known_at(state))
         if point not in seen:
             seen.add(point)
             yield disk, state
@@ -50,38 +50,10 @@ class _ObservedFiles(FaultyFiles):
     def step(self, write_part: Callable[[float], None] | None = None) -> None:
         super().step()
         if write_part is None:
-            self._report(deepcopy(self.disk))
+            self._report(self.disk.copy())
             return
-        before = deepcopy(self.disk)
+        before = self.disk.copy()
         for part in self._parts:
             write_part(part)
-            self._report(deepcopy(self.disk))
-            _restore(self.disk, before)
-
-
-def _restore(disk: MemoryFiles, before: MemoryFiles) -> None:
-    """Undo a write; open files still belong to the disk."""
-    for path, content in tuple(disk._contents.items()):
-        earlier = before._contents.get(path)
-        if earlier is None:
-            del disk._contents[path]
-        elif content.data != earlier.data:
-            content.data[:] = earlier.data
-            content.synced_size = earlier.synced_size
-            content._before_truncation = earlier._before_truncation
-
-
-def content_of(disk: MemoryFiles) -> object:
-    """Return a value that is equal for disks with equal bytes, of which equal ones are durable."""
-    files = (disk._contents, disk._removed)
-    return (
-        disk._boot,
-        frozenset(disk._directories),
-        *(
-            frozenset(
-                (path, bytes(content.data), content.synced_size, content._before_truncation)
-                for path, content in each.items()
-            )
-            for each in files
-        ),
-    )
+            self._report(self.disk.copy())
+            self.disk.become(before)

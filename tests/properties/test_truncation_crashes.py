@@ -19,7 +19,7 @@ from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.storage.log_cleaner import clean
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.files import CrashedError, FaultyFiles, MemoryFiles
-from tests.properties.crash_points import content_of, crashes, different_disks
+from tests.properties.crash_points import crashes, different_disks
 from tests.unit.storage.logs import batch, values_of
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def test_crash_or_loss_of_power_at_any_step_loses_no_record_before_a_truncation(
         with pytest.raises(CrashedError):
             truncate_often(files, expected, seed, config)
         disk, observed = points[fail_at]
-        assert content_of(disk) == content_of(files.disk)
+        assert disk.state() == files.disk.state()
         assert vars(observed) == vars(expected)
     for loss in POWER_LOSSES:
         after = [(loss.after(disk), history) for disk, history in points]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.gateway.api import Api
-from kafkalite.ports.files import disk_space
 from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
@@ -60,7 +59,7 @@ def handle_describe_log_dirs(
             topics.append(
                 DescribeLogDirsResponse.DescribeLogDirsTopic(name=hosted.name, partitions=replicas)
             )
-    space = disk_space(table.directory)
+    space = table.disk_space
     return DescribeLogDirsResponse(
         results=[
             DescribeLogDirsResponse.DescribeLogDirsResult(

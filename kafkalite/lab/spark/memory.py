@@ -6,23 +6,12 @@ files that it reads, and Java needs memory in addition to its heap.
 
 from __future__ import annotations
 
-import os
 import re
-from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from typing import Final
 
 HEAP_SETTING: Final = "spark.driver.memory"
 """Spark's setting with the size of Java's heap."""
 
-_CGROUP_LIMITS: Final = (
-    Path("/sys/fs/cgroup/memory.max"),
-    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-)
-"""Files with the memory limit of a container, of either version of Linux's control groups."""
 _MIB: Final = 1 << 20
 _MIN_HEAP_MIB: Final = 1024
 """All audits of the smallest capture fit in this."""
@@ -61,19 +50,3 @@ def _java_bytes(size: str) -> int:
     """Return the bytes of a size, such as "1365m"; 0 if it is not one."""
     match = _JAVA_SIZE.fullmatch(size.strip().lower())
     return 0 if match is None else int(match[1]) << _SHIFTS[match[2]]
-
-
-def machine_bytes(limits: Iterable[Path] = _CGROUP_LIMITS) -> int:
-    """Return the memory of this machine, or of the container that this process is in.
-
-    0 if it is unknown, as on Windows.
-    """
-    sysconf: Callable[[str], int] | None = getattr(os, "sysconf", None)
-    if sysconf is None:
-        return 0
-    total = sysconf("SC_PAGE_SIZE") * sysconf("SC_PHYS_PAGES")
-    for path in limits:
-        # Without a limit, the file is missing or contains "max".
-        with suppress(OSError, ValueError):
-            total = min(total, int(path.read_text()))
-    return total

@@ -43,7 +43,7 @@ from kafkalite.lab.spark.inputs import (
 )
 from kafkalite.lab.spark.locations import LocationError, location
 from kafkalite.lab.spark.manifest import InputSplit, Manifest, RetainedOutputError
-from kafkalite.lab.spark.memory import HEAP_SETTING, duckdb_bytes, machine_bytes
+from kafkalite.lab.spark.memory import HEAP_SETTING, duckdb_bytes
 from kafkalite.lab.spark.output_journal import Output
 from kafkalite.lab.spark.progress import SilentReporter
 from kafkalite.lab.spark.report import write_report
@@ -60,6 +60,7 @@ from kafkalite.lab.spark.stages.decoding import (
 from kafkalite.lab.spark.stages.reducing import Reductions
 from kafkalite.lab.spark.tuning import scan_settings, settings_for_size, single_task_settings
 from kafkalite.ports.entropy import SystemEntropy
+from kafkalite.ports.system import machine_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from kafkalite.lab.spark import class_archive, memory, tuning
 from kafkalite.lab.spark.jvm import java_home
 from kafkalite.ports.cache import cache_directory
+from kafkalite.ports.system import machine_bytes
 
 if TYPE_CHECKING:
     import subprocess
@@ -194,7 +195,7 @@ def settings(
 
 
 def _local_task_settings(size: int | None) -> dict[str, str]:
-    heap = f"{memory.heap_mib(memory.machine_bytes())}m"
+    heap = f"{memory.heap_mib(machine_bytes())}m"
     options = _LOCAL_TASK_SETTINGS[_JAVA_OPTIONS]
     if size is not None and size < tuning.FIRST_COMPILER_BYTES:
         options = f"{options} {_FIRST_COMPILER}"

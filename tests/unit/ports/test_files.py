@@ -14,14 +14,15 @@ import pytest
 
 from kafkalite.ports import files as files_module
 from kafkalite.ports.files import DiskSpace, Files, OsFiles, disk_space, join
+from kafkalite.ports.memory_files import InMemoryFiles
 from kafkalite.testing.files import MemoryFiles
 
 
-@pytest.fixture(params=["operating system", "memory"])
+@pytest.fixture(params=["operating system", "memory", "memory that can lose power"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Files, str]:
     """Return a disk and an existing directory on it."""
-    if request.param == "memory":
-        files = MemoryFiles()
+    if request.param != "operating system":
+        files = InMemoryFiles() if request.param == "memory" else MemoryFiles()
         files.makedirs("root")
         return files, "root"
     return OsFiles(), str(tmp_path)

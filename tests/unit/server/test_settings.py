@@ -320,3 +320,21 @@ def test_others_may_listen_for_clients_of_the_controller() -> None:
     (_, spec) = Settings(listen=("127.0.0.1:1",), controller_advertise="kafka-1:9093").listeners
     assert (spec.name, spec.is_for_controllers, spec.is_relayed) == ("CONTROLLER", True, True)
     assert str(spec.advertised_address(9093, 0)) == "kafka-1:9093"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (Settings(is_in_memory=True, data_directory="d"), "use --memory or --data-dir"),
+        (Settings(memory_limit=1 << 20), "--memory-limit needs --memory"),
+    ],
+)
+def test_contradictory_storage_is_rejected(settings: Settings, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        settings.check_storage()
+
+
+def test_data_in_memory_has_no_directory() -> None:
+    settings = Settings(is_in_memory=True, config={"log.dirs": "/data"})
+    settings.check_storage()
+    assert settings.log_directory is None

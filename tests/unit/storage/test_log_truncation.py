@@ -10,6 +10,7 @@ import pytest
 
 from kafkalite.config.log_config import LogConfig
 from kafkalite.ports.background import run_steps
+from kafkalite.ports.memory_files import InMemoryFile
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import (
@@ -27,7 +28,7 @@ from kafkalite.storage.log import Log, OffsetOutOfRangeError
 from kafkalite.storage.log_cleaner import clean
 from kafkalite.storage.producer_snapshot import snapshot_offsets
 from kafkalite.storage.timestamps import offset_for_timestamp, offset_of_max_timestamp
-from kafkalite.testing.files import FaultyFiles, MemoryFile, MemoryFiles
+from kafkalite.testing.files import FaultyFiles, MemoryFiles
 from tests.unit.storage.logs import (
     DIRECTORY,
     SMALL,
@@ -192,14 +193,14 @@ def test_only_the_end_of_a_segment_is_read_to_truncate_it(monkeypatch: pytest.Mo
     again = open_log(files, SMALL._replace(segment_bytes=1 << 20), clean_shutdown=True)
     size = again.segments[0].size
     read: list[int] = []
-    pread = MemoryFile.pread
+    pread = InMemoryFile.pread
 
-    def counting_pread(file: MemoryFile, size: int, position: int) -> bytes:
+    def counting_pread(file: InMemoryFile, size: int, position: int) -> bytes:
         data = pread(file, size, position)
         read.append(len(data))
         return data
 
-    monkeypatch.setattr(MemoryFile, "pread", counting_pread)
+    monkeypatch.setattr(InMemoryFile, "pread", counting_pread)
     again.segments[0].truncate_to(3000)
     assert 0 < sum(read) < size / 4
 

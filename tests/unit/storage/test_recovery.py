@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,11 +12,14 @@ from kafkalite.storage.recovery import (
     positioned_batches,
     valid_batches,
 )
-from kafkalite.testing.files import MemoryFile, MemoryFiles
+from kafkalite.testing.files import MemoryFiles
 from tests.unit.storage.logs import batch
 
+if TYPE_CHECKING:
+    from kafkalite.ports.memory_files import InMemoryFile
 
-def file_of(content: bytes) -> MemoryFile:
+
+def file_of(content: bytes) -> InMemoryFile:
     files = MemoryFiles()
     files.makedirs("d")
     file = files.open("d/f", create=True)

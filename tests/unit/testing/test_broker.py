@@ -116,6 +116,46 @@ def test_an_invalid_replay_is_rejected(asked: dict[str, str], message: str) -> N
         Broker(**asked)  # type: ignore[arg-type]  # words alone
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"storage": "tape"}, "storage 'tape' is not one of disk, memory"),
+        ({"storage": "memory", "data_directory": "d"}, "data_directory cannot be combined"),
+        ({"memory_limit": "1m"}, "memory_limit needs storage='memory'"),
+        ({"storage": "memory", "memory_limit": 5}, "a size such as '512m', not 5"),
+        ({"storage": "memory", "memory_limit": "1k"}, "'1k' is not a size of 1m or more"),
+    ],
+)
+def test_invalid_storage_is_rejected(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Broker(**given)
+
+
+def test_data_in_memory_is_in_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with Broker(topics={"orders": 1}, storage="memory") as broker:
+        broker.produce("orders", "a")
+        assert [record.value for record in broker.records("orders")] == [b"a"]
+        assert broker.data_files()["orders-0/00000000000000000000.log"].endswith(b"a\0")
+        with pytest.raises(RuntimeError, match="the data is in memory"):
+            _ = broker.data_directory
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_records_above_the_limit_of_the_memory_are_refused_and_others_accepted() -> None:
+    with Broker(topics={"orders": 1}, storage="memory", memory_limit="2m") as broker:
+        broker.produce("orders", bytes(900_000))
+        broker.produce("orders", bytes(900_000))
+        with pytest.raises(ValueError, match="KAFKA_STORAGE_ERROR"):
+            broker.produce("orders", bytes(900_000))
+        broker.produce("orders", b"small")
+        assert [len(record.value or b"") for record in broker.records("orders")] == [
+            900_000,
+            900_000,
+            5,
+        ]
+
+
 def test_nothing_runs_after_the_block() -> None:
     threads = threading.active_count()
     with Broker() as broker:

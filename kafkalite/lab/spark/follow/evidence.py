@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyarrow import parquet
 
-from kafkalite.lab.spark.memory import duckdb_bytes, machine_bytes
+from kafkalite.lab.spark.memory import duckdb_bytes
 from kafkalite.lab.spark.requests import EVIDENCE, PLAIN_EVIDENCE, api_key
 from kafkalite.lab.spark.stages.plain_requests import PLAIN
 from kafkalite.lab.spark.state.connect import LEADER
+from kafkalite.ports.system import machine_bytes
 from kafkalite.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.lab.spark.memory import audits_at_once, duckdb_bytes, heap_mib, machine_bytes
+from kafkalite.lab.spark.memory import audits_at_once, duckdb_bytes, heap_mib
+from kafkalite.ports.system import machine_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,8 +42,8 @@ def test_limit_of_a_container_counts_as_memory(tmp_path: Path) -> None:
     limit, unlimited = tmp_path / "limit", tmp_path / "unlimited"
     limit.write_text(f"{GIB // 8}\n")
     unlimited.write_text("max\n")
-    assert machine_bytes([limit]) == GIB // 8
-    assert machine_bytes([unlimited, tmp_path / "missing"]) == whole > GIB // 8
+    assert machine_bytes([str(limit)]) == GIB // 8
+    assert machine_bytes([str(unlimited), str(tmp_path / "missing")]) == whole > GIB // 8
 
 
 def test_without_a_known_memory_the_heap_is_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:

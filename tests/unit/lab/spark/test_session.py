@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import ArithmeticException
 
-from kafkalite.lab.spark.memory import heap_mib, machine_bytes
+from kafkalite.lab.spark.memory import heap_mib
 from kafkalite.lab.spark.session import is_local_machine, settings, start
+from kafkalite.ports.system import machine_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
