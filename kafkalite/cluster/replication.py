@@ -3,7 +3,8 @@
 Followers do not fetch: the log of a replica is a prefix of the partition's one log. A replica
 follows while its node and the leader's node can reach each other and agree on the leader. Otherwise
 its end offset is fixed in a `ReplicaView` until it follows again, and then it has the whole log at
-once. So does a replica that a reassignment adds; before it follows, it is empty. In-sync replicas
+once. So does a replica that a reassignment adds; before it follows, it is empty. A replica that is
+not in sync and whose copy is throttled has the log once its quotas allow. In-sync replicas
 shrink and expand as in Kafka, by requests to the controller, which completes a reassignment when
 all its replicas are in sync.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.cluster.node import NodeState
+from kafkalite.cluster.replication_throttle import LaggingReplica, ReplicationThrottle
 from kafkalite.metadata.image import NO_LEADER
 from kafkalite.metadata.partition_change import NOT_TRUNCATED
 from kafkalite.partitions.former_leader import FormerLeader
@@ -32,13 +34,16 @@ if TYPE_CHECKING:
     from kafkalite.ports.clock import Clock, Timer
 
 _MAX_LAG = "replica.lag.time.max.ms"
+_COPY_INTERVAL = "replica.fetch.backoff.ms"
+"""The time after which a follower asks again for partitions that were throttled."""
 
 
 class Replication:
     """The replicas of one cluster."""
 
     __slots__ = (
-        "_clock", "_config", "_isr_timer", "_metadata", "_nodes", "_on_truncation", "_partitions"
+        "_clock", "_config", "_copy_timer", "_isr_timer", "_metadata", "_nodes", "_on_truncation",
+        "_partitions", "_throttle",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +64,8 @@ class Replication:
         self._partitions = partitions
         self._nodes = nodes
         self._isr_timer: Timer | None = None
+        self._copy_timer: Timer | None = None
+        self._throttle = ReplicationThrottle(config, lambda: metadata.image)
         metadata.truncate_at(self._truncation_offset)
 
     def begin_change(self, image: MetadataImage, delta: MetadataDelta) -> None:
@@ -114,6 +121,9 @@ class Replication:
 
     def update_node(self, node_id: int) -> None:
         """Find out which replicas follow, after the state of a node has changed."""
+        node = self._nodes.get(node_id)
+        if node is None or node.state is NodeState.STOPPED:
+            self._throttle.forget_node(node_id)
         self._update(
             partition
             for partition in self._all_partitions()
@@ -121,10 +131,11 @@ class Replication:
         )
 
     def close(self) -> None:
-        """Stop the timer."""
-        if self._isr_timer is not None:
-            self._isr_timer.cancel()
-            self._isr_timer = None
+        """Stop the timers."""
+        for timer in (self._isr_timer, self._copy_timer):
+            if timer is not None:
+                timer.cancel()
+        self._isr_timer = self._copy_timer = None
 
     def _all_partitions(self) -> Iterator[Partition]:
         for topic in self._partitions.topics():
@@ -142,6 +153,8 @@ class Replication:
     # --- following -----------------------------------------------------------------------------
 
     def _update(self, partitions: Iterable[Partition]) -> None:
+        partitions = tuple(partitions)
+        self._copy_to_throttled(partition for partition in partitions if partition.views)
         isr_changes = []
         updated = []
         must_check_later = False
@@ -210,10 +223,7 @@ class Replication:
         lags = (
             node_id != partition.leader
             and not leads_on
-            and (
-                known is not None
-                or (is_replica and (node is None or not self._can_follow(partition, node)))
-            )
+            and (known is not None or (is_replica and self._must_wait(partition, node, node_id)))
         )
         ends_waits = view is not None and view.replica_end is not None and not lags
         if view is not None:
@@ -284,6 +294,51 @@ class Replication:
         if knows_leader and (replica_id in image.replicas) == (replica_id in partition.replicas):
             return None
         return Leader(image.leader, image.leader_epoch, image.replicas)
+
+    # --- throttled replicas --------------------------------------------------------------------
+
+    def _is_throttled(self, partition: Partition, node_id: int, view: ReplicaView) -> bool:
+        """Return whether a replica that could follow is not in sync and copies under a quota."""
+        node = self._nodes.get(node_id)
+        return (
+            view.replica_end is not None
+            and not isinstance(view, FormerLeader)
+            and node is not None
+            and node_id in partition.replicas
+            and node_id not in partition.isr
+            and self._throttle.is_throttled(partition, node_id)
+            and self._can_follow(partition, node)
+        )
+
+    def _must_wait(self, partition: Partition, node: Node | None, node_id: int) -> bool:
+        """Return whether a replica cannot follow, or copies under a quota."""
+        if node is None or not self._can_follow(partition, node):
+            return True
+        view = partition.views.get(node_id)
+        return (
+            view is not None
+            and view.end_offset < partition.end_offset
+            and self._is_throttled(partition, node_id, view)
+        )
+
+    def _copy_to_throttled(self, partitions: Iterable[Partition]) -> None:
+        """Advance the ends of throttled replicas; those that have the whole log then follow."""
+        lagging = [
+            LaggingReplica(partition, node_id, view)
+            for partition in partitions
+            for node_id, view in partition.views.items()
+            if self._is_throttled(partition, node_id, view)
+        ]
+        if not lagging:
+            return
+        self._throttle.copy(lagging, self._clock.now_ms())
+        if self._copy_timer is None and not all(replica.is_complete for replica in lagging):
+            later_ms = self._clock.now_ms() + self._config.int(_COPY_INTERVAL)
+            self._copy_timer = self._clock.call_at(later_ms, self._continue_copies)
+
+    def _continue_copies(self) -> None:
+        self._copy_timer = None
+        self._update(partition for partition in self._all_partitions() if partition.views)
 
     # --- in-sync replicas ----------------------------------------------------------------------
 

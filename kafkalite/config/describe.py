@@ -89,7 +89,8 @@ def describe_broker(layers: BrokerLayers, config: BrokerConfig) -> Iterator[Conf
 def _broker_entry(
     name: str, text: str | None, layers: BrokerLayers, config: BrokerConfig
 ) -> ConfigEntry:
-    key = broker_keys().get(overridden_key(name)) or dynamic_broker_keys().get(name)
+    static_key = broker_keys().get(overridden_key(name))
+    key = static_key or dynamic_broker_keys().get(name)
     if key is None:
         # The value of an unknown key may be a secret.
         synonyms = layers.synonyms(name, is_sensitive=True)
@@ -104,6 +105,9 @@ def _broker_entry(
     value = config.get(name) if text is None else key.parse(text)
     synonyms = layers.synonyms(name, is_sensitive=key.is_sensitive)
     entry = _entry(key, value, synonyms, is_read_only=name not in dynamic_broker_keys())
+    if static_key is None:
+        # Kafka takes documentation from the settings of properties files.
+        return replace(entry, documentation=None)
     return entry if key.name == name else replace(entry, name=name)
 
 

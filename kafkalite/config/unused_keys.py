@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 NO_EFFECT: Final[Mapping[str, str]] = {
     "Replicas share one log: they do not fetch": """
-follower.fetch.last.tiered.offset.enable num.replica.fetchers replica.fetch.*
+follower.fetch.last.tiered.offset.enable num.replica.fetchers replica.fetch.min.bytes
+replica.fetch.response.max.bytes replica.fetch.wait.max.ms
 replica.high.watermark.checkpoint.interval.ms replica.socket.*
 """,
     "Nodes shut down in a controlled way only on request": """
@@ -75,10 +76,8 @@ security.providers ssl.endpoint.identification.algorithm ssl.engine.factory.clas
 ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation
 ssl.trustmanager.algorithm
 """,
-    "Replicas are not throttled": """
-alter.log.dirs.replication.quota.* follower.replication.throttled.*
-leader.replication.throttled.* replication.quota.*
-replica.alter.log.dirs.io.max.bytes.per.second
+    "Replicas do not move between directories": """
+alter.log.dirs.replication.quota.* replica.alter.log.dirs.io.max.bytes.per.second
 """,
     "Metrics of the broker are not reported": """
 kafka.metrics.* metric.reporters metrics.*

@@ -124,11 +124,28 @@ class WindowedRate:
                 sample.reset(now_ms)
             oldest_ms = min(oldest_ms, sample.start_ms)
             total += sample.value
-        elapsed_ms = now_ms - oldest_ms
+        elapsed_ms = self._measured_ms(now_ms - oldest_ms)
+        return total / (elapsed_ms / _MS_PER_S), elapsed_ms
+
+    def _measured_ms(self, elapsed_ms: int) -> int:
+        """Return the time over which the rate is measured, by the age of the oldest sample."""
         missing_windows = self._sample_count - 1 - elapsed_ms // self._window_ms
         # A new client has used nothing in the windows before its first request.
-        elapsed_ms = max(elapsed_ms + max(missing_windows, 0) * self._window_ms, 1)
-        return total / (elapsed_ms / _MS_PER_S), elapsed_ms
+        return max(elapsed_ms + max(missing_windows, 0) * self._window_ms, 1)
+
+
+class SimpleRate(WindowedRate):
+    """A rate that is measured over the time since the oldest sample, and at least one window."""
+
+    __slots__ = ()
+
+    def is_exceeded(self, now_ms: int) -> bool:
+        """Return whether the rate is above its limit now."""
+        rate, _ = self._measure(now_ms)
+        return rate > self.limit
+
+    def _measured_ms(self, elapsed_ms: int) -> int:
+        return max(elapsed_ms, self._window_ms)
 
 
 class TokenBucket:

@@ -1,7 +1,7 @@
 """Known differences of clusters of three nodes: the answers of a real Kafka and of kafkalite.
 
-`tests/docs/known_differences.py` lists the differences. Kafka is as slow as each test needs: its
-replicas are throttled, or its followers are paused.
+`tests/docs/known_differences.py` lists the differences. Kafka is as slow as a test needs: its
+followers are paused.
 """
 
 from __future__ import annotations
@@ -14,17 +14,13 @@ import pytest
 
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
 from kafkalite.protocol._generated.messages.describe_log_dirs import DescribeLogDirsRequest
-from kafkalite.protocol._generated.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-)
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.conformance.batches import batch
 from tests.conformance.node_comparison import node_clusters
-from tests.conformance.node_scenarios.reassignments import reassign
 from tests.conformance.scenario_cluster import ScenarioCluster
 from tests.conformance.scenario_nodes import ScenarioNodes
 from tests.conformance.scenarios.commits import commit
-from tests.conformance.scenarios.configs import BROKER, DELETE, SET, TOPIC, alter, settled
+from tests.conformance.scenarios.configs import BROKER, DELETE, SET, alter, settled
 from tests.conformance.setup import produce
 from tests.conformance.test_nodes import group_at
 
@@ -37,11 +33,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(240)]
 
 _PRODUCE: Final = 10
-_LARGE: Final = 700_000
-"""The size of a record of which a follower gets one in each fetch."""
-_RECORDS: Final = 8
-_THROTTLED: Final = "leader.replication.throttled.replicas"
-_RATE: Final = "leader.replication.throttled.rate"
 _MAX_MESSAGE_BYTES: Final = "message.max.bytes"
 _ATTEMPTS: Final = 5
 _SOON_S: Final = 0.3
@@ -63,73 +54,6 @@ def nodes_of(cluster: NodeCluster, name: str) -> Iterator[ScenarioNodes]:
         yield nodes
     finally:
         nodes.close()
-
-
-@contextmanager
-def throttled(nodes: ScenarioNodes, topic: str) -> Iterator[None]:
-    """Let node 1 send one record of a topic to followers that lag, and the next one much later."""
-    node, name = nodes.node(1), nodes.full_name(topic)
-    node.probe(alter(BROKER, "1", (_RATE, SET, "1")), 1)
-    settled(node, _RATE, "1", BROKER, "1")
-    node.probe(alter(TOPIC, name, (_THROTTLED, SET, "*")), 1)
-    settled(node, _THROTTLED, "*", TOPIC, name)
-    try:
-        yield
-    finally:
-        node.probe(alter(TOPIC, name, (_THROTTLED, DELETE, None)), 1)
-        node.probe(alter(BROKER, "1", (_RATE, DELETE, None)), 1)
-
-
-def write(nodes: ScenarioNodes, topic: str) -> None:
-    """Append records that need several fetches of a follower."""
-    for _ in range(_RECORDS):
-        request = produce(nodes.full_name(topic), batch(bytes(_LARGE)), acks=1)
-        answer = nodes.node(1).probe(request, _PRODUCE)
-        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
-
-
-def test_a_reassignment_is_complete_at_once(clusters: NodeClusters, attempt: int) -> None:
-    def ask(cluster: NodeCluster) -> tuple[list[int], list[int]]:
-        """Return the nodes that are being added after the answer, and in the end."""
-        with nodes_of(cluster, f"reassigned-{attempt}") as nodes:
-            nodes.create("moving", (1, 2))
-            with throttled(nodes, "moving"):
-                write(nodes, "moving")
-                nodes.node(1).probe(reassign(nodes.full_name("moving"), 1, 2, 3), 1)
-                at_once = _adding(nodes)
-            nodes.settle("moving", 1, (1, 2, 3))
-            return at_once, _adding(nodes)
-
-    assert ask(clusters.real) == ([3], [])
-    assert ask(clusters.emulated) == ([], [])
-
-
-def _adding(nodes: ScenarioNodes) -> list[int]:
-    answer = nodes.node(1).probe(ListPartitionReassignmentsRequest(topics=None), 0)
-    return [
-        node_id
-        for topic in answer.topics
-        for partition in topic.partitions
-        for node_id in partition.adding_replicas
-    ]
-
-
-def test_a_replica_that_returns_has_the_whole_log(clusters: NodeClusters, attempt: int) -> None:
-    def ask(cluster: NodeCluster) -> set[int]:
-        """Return the replicas in sync after the start of a node that was killed."""
-        with nodes_of(cluster, f"returned-{attempt}") as nodes:
-            nodes.create("followed", (1, 2))
-            nodes.kill(2)
-            nodes.settle("followed", 1, (1,))
-            with throttled(nodes, "followed"):
-                write(nodes, "followed")
-                nodes.start(2)
-                in_sync = nodes.isr_at(1, "followed")
-            nodes.settle("followed", 1, (1, 2))
-            return in_sync
-
-    assert ask(clusters.real) == {1}
-    assert ask(clusters.emulated) == {1, 2}
 
 
 def test_a_controlled_shutdown_is_known_at_once(clusters: NodeClusters, attempt: int) -> None:

@@ -19,6 +19,7 @@ _GROUPS = "tests/conformance/test_group_differences.py::"
 _NODES = "tests/conformance/test_nodes.py::test_both_clusters_give_the_same_answers"
 _NODE = "tests/conformance/test_node_differences.py::"
 _QUORUM = "tests/conformance/test_quorum.py::"
+_COPY = "Kafka takes the time of the copy, which is short and varies unless it is throttled"
 _NODE_MODEL = "a property of nodes in one process; no answer of a request shows it"
 _ISOLATED = "tests/conformance/test_isolated_nodes.py::"
 _COMMAND = "about a command that Kafka does not have; answers of requests are as in Kafka"
@@ -75,16 +76,14 @@ DIFFERENCES = (
     Difference("Host names in quotas", (f"{_KNOWN}test_a_quota_of_a_host_name",)),
     Difference("Features that Kafka 4.4 leaves",
         ("tests/conformance/test_scenarios.py::test_kafkalite_answers_as_kafka_does",)),
-    Difference("A replica does not fetch",
-        (f"{_NODE}test_a_replica_that_returns_has_the_whole_log",)),
+    Difference("A replica does not fetch", reason=_COPY),
     Difference("One process is all nodes",
         (f"{_NODE}test_a_restart_starts_all_nodes",)),
     Difference("Answers of the coordinators",
         (f"{_NODE}test_a_commit_does_not_wait_for_replicas",)),
     Difference("A coordinator with fewer in-sync replicas",
         ("tests/conformance/test_nodes.py::test_a_coordinator_with_too_few_in_sync_replicas",)),
-    Difference("A reassignment to running nodes",
-        (f"{_NODE}test_a_reassignment_is_complete_at_once",)),
+    Difference("A reassignment to running nodes", reason=_COPY),
     Difference("As in Kafka, UnregisterBroker", (_NODES,)),
     Difference("The nodes share memory limits",
         (f"{_NODE}test_nodes_share_dynamic_settings",)),
@@ -109,8 +108,7 @@ DIFFERENCES = (
         ("tests/conformance/test_nodes.py::test_the_end_of_a_node_is_noticed",)),
     Difference("A controlled shutdown takes no time",
         (f"{_NODE}test_a_controlled_shutdown_is_known_at_once",)),
-    Difference("The data of a stopped node",
-        (f"{_NODE}test_a_replica_that_returns_has_the_whole_log",)),
+    Difference("The data of a stopped node", reason=_COPY),
     Difference("A node is added by a command", reason=_COMMAND),
     Difference("A removed node is unregistered", reason=_COMMAND),
     Difference("The controller is never on the side", reason=_NODE_MODEL),

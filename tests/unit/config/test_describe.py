@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkalite.config.broker import BrokerConfig
@@ -72,6 +73,14 @@ def test_keys_without_dynamic_updates_are_read_only() -> None:
     assert not shown["num.io.threads"].is_read_only
     assert shown["node.id"].source is ConfigSource.STATIC_BROKER
     assert shown["group.initial.rebalance.delay.ms"].value == "0"
+
+
+def test_settings_without_a_place_in_a_properties_file_have_no_documentation() -> None:
+    rate = "leader.replication.throttled.rate"
+    layers = replace(LAYERS, node={rate: "5"})
+    entries = by_name(describe_broker(layers, CONFIG))
+    assert (entries[rate].value, entries[rate].documentation) == ("5", None)
+    assert entries["log.retention.ms"].documentation
 
 
 def test_a_listener_key_has_the_type_of_the_key_it_overrides() -> None:

@@ -11,6 +11,7 @@ from kafkalite.security.quotas import (
     ConnectionRates,
     Meters,
     QuotaIndex,
+    SimpleRate,
     TokenBucket,
     WindowedRate,
 )
@@ -60,6 +61,19 @@ def test_a_window_without_requests_counts() -> None:
     rate.add(30.0, NOW_MS)
     # The only sample is 2.5 seconds old and lies within the period of 3 seconds.
     assert rate.record(0.0, NOW_MS + 2500) == round((30 / 2.5 - 10) / 10 * 2500)
+
+
+def test_a_simple_rate_is_measured_since_its_oldest_sample() -> None:
+    rate = SimpleRate(10.0, sample_count=3, window_ms=1000)
+    assert not rate.is_exceeded(NOW_MS)
+    rate.add(11.0, NOW_MS)
+    # At least one window is measured.
+    assert rate.is_exceeded(NOW_MS)
+    assert rate.is_exceeded(NOW_MS + 1000)
+    assert not rate.is_exceeded(NOW_MS + 1100)
+    rate.add(11.0, NOW_MS + 1100)
+    assert rate.is_exceeded(NOW_MS + 2100)
+    assert not rate.is_exceeded(NOW_MS + 2200)
 
 
 def test_a_bucket_takes_a_burst_and_then_refills() -> None:
