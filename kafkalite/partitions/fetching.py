@@ -7,6 +7,7 @@ on disk.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -153,8 +154,8 @@ class Fetch:
         The first batch is always returned in full, even if it is larger than the limits.
         Otherwise a client with a limit below the size of that batch could never continue (KIP-74).
         """
-        refused = self._locate()
         self._leaders.clear()
+        refused = self._locate()
         remaining_bytes = min(self._max_bytes, self._response_limit_bytes())
         read_bytes = 0
         answers: list[PartitionAnswer] = []
@@ -218,7 +219,7 @@ class Fetch:
                 code = row_fault(str(name), requested.index)
                 if code is not None:
                     has_failed_partition = True
-                    refused.append((requested, _partition_error(requested.index, code)))
+                    refused.append((requested, self._faulty_partition(topic, requested, code)))
                     continue
             try:
                 partition = None if topic is None else topic.partition(requested.index)
@@ -336,6 +337,16 @@ class Fetch:
                 leader_id=partition.leader, leader_epoch=partition.leader_epoch
             )
         return answer
+
+    def _faulty_partition(
+        self, topic: HostedTopic | None, requested: RequestedPartition, code: ErrorCode
+    ) -> FetchResponse.PartitionData:
+        """Return the answer with the error of a fault, and with the leader if there is one."""
+        with suppress(KafkaError):
+            partition = None if topic is None else topic.partition(requested.index)
+            if partition is not None:
+                return self._error_with_leader(partition.seen_by(self._node_id), code)
+        return _partition_error(requested.index, code)
 
     def _code_of_read_error(
         self, partition: Partition | ReplicaView, requested: RequestedPartition, error: OSError

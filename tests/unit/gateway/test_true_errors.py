@@ -343,6 +343,26 @@ def test_the_answer_to_a_write_names_the_new_leader(cluster: FaultyCluster) -> N
     assert [each.node_id for each in response.node_endpoints] == [2]
 
 
+def test_the_answer_to_a_read_names_the_new_leader(cluster: FaultyCluster) -> None:
+    cluster.ask(produce(cluster, "copied", (0, 1)), 10)
+    cluster.faults.add(
+        rule_of(
+            {"api": "Fetch", "topic": "copied", "partition": 1, "error": "NOT_LEADER_OR_FOLLOWER"}
+        )
+    )
+    partitions = FetchRequest.FetchPartition(partition=1, partition_max_bytes=1000)
+    topic = cluster.controller.image.topics["copied"]
+    request = FetchRequest(
+        topics=[FetchRequest.FetchTopic(topic_id=topic.topic_id, partitions=[partitions])]
+    )
+    response = cluster.ask(request, 16)
+    (partition,) = response.responses[0].partitions
+    leader = partition.current_leader
+    assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (leader.leader_id, leader.leader_epoch) == (2, 1)
+    assert [each.node_id for each in response.node_endpoints] == [2]
+
+
 def test_a_member_that_does_not_exist_gets_the_error_all_the_same(cluster: FaultyCluster) -> None:
     member_id = classic_member(cluster)
     fault = cluster.faults.add(rule_of({"error": "UNKNOWN_MEMBER_ID", "times": 1}))
