@@ -1,4 +1,4 @@
-"""The tests of packages that use the operating system pass without what Windows lacks."""
+"""The tests of modules that use the operating system pass without what Windows lacks."""
 
 from __future__ import annotations
 
@@ -37,16 +37,8 @@ CORE = (
     "wire",
 )
 
-SYSTEM_MODULES = frozenset(
-    ("asyncio", "fcntl", "os", "pathlib", "signal", "socket", "subprocess", "tempfile", "threading")
-)
-"""Modules through which a package meets the operating system; the others rely on such packages."""
-
-NEEDS_POSIX = {
-    "tests/unit/cli/test_recording.py": "recorded traffic is shared through descriptors",
-}
-"""Test modules of features that do not exist on Windows, with the reasons."""
-
+HIDDEN = frozenset(("fcntl", "resource", "signal", "uvloop", "kafkalite.ports.system"))
+"""What `sitecustomize.py` changes: modules, and the one that uses the hidden functions of `os`."""
 
 ONLY_POSIX = ("O_CLOEXEC", "O_NOFOLLOW", "chown", "fork", "geteuid", "mkfifo", "statvfs", "uname")
 """Names in `os` that Windows lacks; hidden by one test, because libraries of others use them."""
@@ -101,32 +93,52 @@ def test_a_broker_with_tls_starts_without_functions_of_posix(
     assert (completed.stdout, completed.stderr) == ("SSL\n", "")
 
 
-def meets_the_system(package: str) -> bool:
-    """Return whether a module of the package imports one of `SYSTEM_MODULES` when it is loaded."""
-    for path in (ROOT / "kafkalite" / package).rglob("*.py"):
-        for statement in ast.parse(path.read_bytes()).body:
-            if isinstance(statement, ast.Import):
-                names = [alias.name for alias in statement.names]
-            elif isinstance(statement, ast.ImportFrom):
-                names = [statement.module or ""]
-            else:
-                continue
-            if not SYSTEM_MODULES.isdisjoint(name.partition(".")[0] for name in names):
-                return True
-    return False
+def imported(path: Path) -> set[str]:
+    """Return the names of the modules that a module imports, and of what it imports from them."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.update((node.module, *(f"{node.module}.{alias.name}" for alias in node.names)))
+    return names
+
+
+def changed_modules() -> set[str]:
+    """Return `HIDDEN` and the modules of ours between it and the core: those that import it."""
+    changed = set(HIDDEN)
+    for package in ("ports", "server", "cli"):
+        for path in (ROOT / "kafkalite" / package).rglob("*.py"):
+            if not imported(path).isdisjoint(HIDDEN):
+                changed.add(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    return changed
+
+
+def tests_that_meet_the_system() -> list[Path]:
+    """Return the test modules of the core that import a changed module, or whose module does."""
+    changed = changed_modules()
+    found = []
+    for package in CORE:
+        for test in sorted((ROOT / "tests" / "unit" / package).rglob("test_*.py")):
+            place = test.relative_to(ROOT / "tests" / "unit")
+            module = ROOT / "kafkalite" / place.with_name(test.name.removeprefix("test_"))
+            name = ".".join(module.relative_to(ROOT).with_suffix("").parts)
+            names = {name, *imported(test), *(imported(module) if module.exists() else ())}
+            if not names.isdisjoint(changed):
+                found.append(test.relative_to(ROOT))
+    return found
 
 
 @pytest.mark.endurance
 @pytest.mark.timeout(900)
 def test_the_core_passes(portable_environment: dict[str, str]) -> None:
-    packages = [f"tests/unit/{package}" for package in CORE if meets_the_system(package)]
-    assert "tests/unit/storage" in packages
-    excluded = [f"--ignore={path}" for path in NEEDS_POSIX]
+    tests = tests_that_meet_the_system()
+    assert Path("tests/unit/storage/test_segment.py") in tests
     # asyncio leaks the transport of a socket that it accepted just before its server was closed.
     warnings = ["-W", "ignore::pytest.PytestUnraisableExceptionWarning"]
-    options = ["-q", "-p", "no:cacheprovider", *warnings, *excluded]
+    options = ["-q", "-p", "no:cacheprovider", *warnings]
     completed = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *packages],
+        [sys.executable, "-m", "pytest", *options, *map(str, tests)],
         cwd=ROOT,
         env=portable_environment,
         capture_output=True,
