@@ -6,11 +6,13 @@ to start, so only an old release and the two latest ones run.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from kafkalite.config.releases import DEFAULT
 from kafkalite.testing import Broker
 from tests.clients.committed_reader import CommittedReader
 from tests.clients.connect import Worker
@@ -91,13 +93,14 @@ class Copy:
 
 @pytest.fixture
 def brokers(release: str) -> Iterator[list[Broker]]:
-    """Start a broker that emulates a release, and one without that option."""
-    topics = {_TOPIC: 1}
-    with (
-        Broker(topics=topics, config=_CONFIG, as_version=release, log_level="error") as own,
-        Broker(topics=topics, config=_CONFIG, log_level="error") as default,
-    ):
-        yield [own, default]
+    """Start a broker that emulates a release, and one of the default release if that differs."""
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(
+                Broker(topics={_TOPIC: 1}, config=_CONFIG, as_version=version, log_level="error")
+            )
+            for version in dict.fromkeys((release, DEFAULT))
+        ]
 
 
 @pytest.mark.parametrize("release", _RELEASES)
@@ -105,8 +108,7 @@ def test_files_are_copied_through_their_release_and_the_default_one(
     brokers: list[Broker], jar_path: str, tmp_path: Path
 ) -> None:
     copies = [
-        Copy(broker, tmp_path / name, jar_path)
-        for name, broker in zip(("own", "default"), brokers, strict=True)
+        Copy(broker, tmp_path / str(number), jar_path) for number, broker in enumerate(brokers)
     ]
     try:
         for each in copies:
