@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _TOOLS: Final = "org.apache.kafka.tools."
+_TROGDOR: Final = "org.apache.kafka.trogdor."
 _GROUPS: Final = f"{_TOOLS}consumer.group."
 
 CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -52,6 +53,7 @@ CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_TOOLS}MetadataQuorumCommand",
         "kafka.admin.MetadataQuorumCommand",
     ),
+    "kafka-metadata-shell": ("org.apache.kafka.shell.MetadataShell",),
     "kafka-producer-perf-test": (f"{_TOOLS}ProducerPerformance",),
     "kafka-reassign-partitions": (
         f"{_TOOLS}reassign.ReassignPartitionsCommand",
@@ -72,6 +74,12 @@ CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
     "kafka-verifiable-consumer": (f"{_TOOLS}VerifiableConsumer",),
     "kafka-verifiable-producer": (f"{_TOOLS}VerifiableProducer",),
     "kafka-verifiable-share-consumer": (f"{_TOOLS}VerifiableShareConsumer",),
+    "trogdor": (
+        f"{_TROGDOR}coordinator.Coordinator",
+        f"{_TROGDOR}agent.Agent",
+        f"{_TROGDOR}agent.AgentClient",
+        f"{_TROGDOR}coordinator.CoordinatorClient",
+    ),
 }
 """Tool → its Java classes: that of Kafka 4.4, and those of earlier releases."""
 
