@@ -11,13 +11,16 @@ from kafkalite.client.connection import UnreachableError
 from kafkalite.client.errors import BrokerError, TimedOutError
 from kafkalite.client.exchanges import error_text
 from kafkalite.client.metadata import DEFAULT_MAX_AGE_MS, Metadata
-from kafkalite.client.producer_transaction import ProducerTransaction
+from kafkalite.client.producer_transaction import (
+    PRODUCE_VERSIONS,
+    ProducerSequences,
+    ProducerTransaction,
+)
 from kafkalite.client.records import ProducerRecord, encode_batch
 from kafkalite.client.retries import DEFAULT_BACKOFF, Backoff, Retries
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.versions import Versions
 from kafkalite.storage.compression import CODEC_NUMBERS
 
 if TYPE_CHECKING:
@@ -30,11 +33,12 @@ if TYPE_CHECKING:
 
 Acks = Literal["all", 1, 0]
 
-_PRODUCE_VERSIONS: Final = Versions(3, 13)
-_TRANSACTION_VERSIONS: Final = Versions(3, 11)
-"""Later versions add partitions to a transaction by themselves (KIP-890)."""
 _ACKS: Final = {"all": -1, 1: 1, 0: 0}
 _NO_OFFSET: Final = -1
+_LOST_SEQUENCES: Final = frozenset(
+    (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
+)
+"""Errors after which an idempotent producer needs another id."""
 
 
 class ProducedBatch(NamedTuple):
@@ -51,6 +55,7 @@ class Producer:
     - `bootstrap_servers`: addresses of any brokers of the cluster, as `host:port,…`.
     - `acks`: "all" waits for all in-sync replicas, 1 for the leader, 0 for no broker.
     - `compression`: "none", "gzip", "snappy", "lz4" or "zstd".
+    - `is_idempotent`: gives batches sequence numbers, so that brokers write a repeated one once.
     - `transactional_id`: sends all records in transactions of this id, between `begin` and `end`.
     - `access`: TLS and login.
     - `timeout_ms`: maximum time of a `send`, with its retries.
@@ -60,7 +65,7 @@ class Producer:
     - `clock`: the clock for timestamps and waiting times; None for the system's.
 
     The producer is interested in all partitions of its topics: it rejects metadata that is older
-    for one of them. Without a transactional id it is not idempotent, so a retry after a lost
+    for one of them. Unless it is idempotent or has a transactional id, a retry after a lost
     response can write a batch twice.
     """
 
@@ -70,6 +75,7 @@ class Producer:
         *,
         acks: Acks = "all",
         compression: str = "none",
+        is_idempotent: bool = False,
         transactional_id: str | None = None,
         access: Access = PLAINTEXT,
         timeout_ms: int = 30_000,
@@ -86,6 +92,8 @@ class Producer:
             )
         if transactional_id is not None and acks != "all":
             raise ValueError('a producer with a transactional id has acks "all"')
+        if is_idempotent and acks != "all":
+            raise ValueError('an idempotent producer has acks "all"')
         self._acks = _ACKS[acks]
         self._compression = compression
         self._clock = AdjustableClock() if clock is None else clock
@@ -96,11 +104,13 @@ class Producer:
         self._client = KafkaClient(addresses, access, response_timeout_s=request_timeout_ms / 1_000)
         self.metadata = Metadata(self._client, self._clock, backoff, metadata_max_age_ms)
         """The cached metadata."""
+        sequences = ProducerSequences()
         self._transaction = (
             None
             if transactional_id is None
-            else ProducerTransaction(self._client, transactional_id)
+            else ProducerTransaction(self._client, transactional_id, sequences)
         )
+        self._sequences = None if transactional_id is None and not is_idempotent else sequences
 
     async def __aenter__(self) -> Self:
         return self
@@ -154,17 +164,32 @@ class Producer:
         ValueError without records.
         """
         retries = self._retries()
-        producer = None
+        sequences, producer = self._sequences, None
         if self._transaction is not None:
             await self._transaction.add(partition, retries)
-            producer = self._transaction.next_batch(partition, len(records))
-        now_ms = self._clock.now_ms()
-        data = encode_batch(records, now_ms, compression=self._compression, producer=producer)
+        elif sequences is not None:
+            await sequences.request_id(self._client, retries)
+        if sequences is not None:
+            producer = sequences.next_batch(partition, len(records))
+        data = encode_batch(
+            records,
+            self._clock.now_ms(),
+            compression=self._compression,
+            producer=producer,
+            is_transactional=self.is_transactional,
+        )
         try:
             offset = await self._write(partition, data, retries)
-        except BrokerError:
-            if self._transaction is not None:
-                self._transaction.withdraw(partition, len(records))
+        except BrokerError as error:
+            if sequences is not None:
+                sequences.withdraw(partition, len(records))
+                if error.code in _LOST_SEQUENCES and not self.is_transactional:
+                    sequences.forget()
+            raise
+        except BaseException:
+            # It is unknown whether a broker has written the batch.
+            if sequences is not None and not self.is_transactional:
+                sequences.forget()
             raise
         last = offset if offset == _NO_OFFSET else offset + len(records) - 1
         return ProducedBatch(partition, offset, last)
@@ -208,7 +233,7 @@ class Producer:
             name=partition.topic, topic_id=known.topic_id, partition_data=[row]
         )
         transaction = self._transaction
-        versions = _PRODUCE_VERSIONS if transaction is None else _TRANSACTION_VERSIONS
+        versions = PRODUCE_VERSIONS if transaction is None else transaction.produce_versions
         request = ProduceRequest(
             transactional_id=None if transaction is None else transaction.transactional_id,
             acks=self._acks,

@@ -50,10 +50,11 @@ def encode_batch(
     *,
     compression: str = "none",
     producer: BatchProducer | None = None,
+    is_transactional: bool = False,
 ) -> bytes:
     """Return records as one batch; raises ValueError if there are none.
 
-    `producer` is that of a transaction.
+    `producer` is that of an idempotent batch, or of one in a transaction.
     """
     if not records:
         raise ValueError("a batch has at least one record")
@@ -67,7 +68,7 @@ def encode_batch(
             )
             for record in records
         ],
-        attributes=CODEC_NUMBERS[compression] | (0 if producer is None else TRANSACTIONAL),
+        attributes=CODEC_NUMBERS[compression] | (TRANSACTIONAL if is_transactional else 0),
         producer=NO_PRODUCER if producer is None else producer,
     )
 

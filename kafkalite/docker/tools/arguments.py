@@ -152,6 +152,18 @@ def access_in(properties: Mapping[str, str], path: str | None = None) -> Access:
         raise ToolError(str(error) if path is None else f"{path}: {error}") from error
 
 
+def is_idempotent(properties: Mapping[str, str], acks: str) -> bool:
+    """Return whether a producer is idempotent; raises ToolError if its acks do not allow it."""
+    given = properties.get("enable.idempotence", "").lower()
+    waits_for_all = acks in ("all", "-1")
+    if given == "true" and not waits_for_all:
+        raise ToolError(
+            "Must set acks to all in order to use the idempotent producer. Otherwise we cannot "
+            "guarantee idempotence."
+        )
+    return waits_for_all and given != "false"
+
+
 def key_values(
     texts: Sequence[str] | None, option: str, *, strips: bool = True
 ) -> Iterator[tuple[str, str]]:

@@ -19,6 +19,7 @@ from kafkalite.docker.tools.arguments import (
     addresses_of,
     client_properties,
     file_text,
+    is_idempotent,
     key_values,
     parsed_properties,
 )
@@ -112,7 +113,11 @@ async def _send(parsed: Namespace, environment: Mapping[str, str], reader: LineR
             _report(parsed.topic, error.reason)
             return
     async with Producer(
-        ",".join(map(str, addresses)), acks=_ACKS[acks], compression=compression, access=access
+        ",".join(map(str, addresses)),
+        acks=_ACKS[acks],
+        compression=compression,
+        is_idempotent=is_idempotent(properties, acks),
+        access=access,
     ) as producer:
         sender = RecordSender(producer, parsed.topic, count)
         position = 0

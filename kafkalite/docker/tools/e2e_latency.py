@@ -20,6 +20,7 @@ from kafkalite.docker.tools.arguments import (
     access_in,
     addresses_of,
     client_properties,
+    is_idempotent,
 )
 from kafkalite.docker.tools.pacing import percentile
 from kafkalite.docker.tools.running import run_tool, write_line
@@ -106,7 +107,9 @@ async def _measure(parsed: Namespace, environment: Mapping[str, str]) -> None:
     async with KafkaClient(addresses, access) as client:
         partitions = await _partitions(client, parsed.topic)
         ends = await end_offsets(client, partitions)
-    latencies_ms = await _latencies(parsed, access, ends)
+    latencies_ms = await _latencies(
+        parsed, access, ends, idempotent=is_idempotent(properties, parsed.producer_acks)
+    )
     write_line(f"Avg latency: {sum(latencies_ms) / len(latencies_ms):.4f} ms")
     whole = sorted(map(int, latencies_ms))
     shares = ((0.5, "50th"), (0.99, "99th"), (0.999, "99.9th"))
@@ -128,14 +131,16 @@ async def _partitions(client: KafkaClient, topic: str) -> list[TopicPartition]:
 
 
 async def _latencies(
-    parsed: Namespace, access: Access, starts: Mapping[TopicPartition, int]
+    parsed: Namespace, access: Access, starts: Mapping[TopicPartition, int], *, idempotent: bool
 ) -> list[float]:
     """Send and receive records one by one; return the milliseconds of each."""
     servers, loop = parsed.bootstrap_server, asyncio.get_running_loop()
     letters = random.Random(0)  # noqa: S311 - the content of records, the same in each run
     found: list[float] = []
     async with (
-        Producer(servers, acks=_ACKS[parsed.producer_acks], access=access) as producer,
+        Producer(
+            servers, acks=_ACKS[parsed.producer_acks], is_idempotent=idempotent, access=access
+        ) as producer,
         PartitionConsumer(servers, access=access) as consumer,
     ):
         consumer.assign(starts)

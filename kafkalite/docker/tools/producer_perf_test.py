@@ -18,6 +18,7 @@ from kafkalite.docker.tools.arguments import (
     addresses_of,
     client_properties,
     file_text,
+    is_idempotent,
 )
 from kafkalite.docker.tools.pacing import BYTES_PER_MB, Pace, percentile
 from kafkalite.docker.tools.running import run_tool, write_line
@@ -106,6 +107,7 @@ async def _measure(
         ",".join(map(str, addresses)),
         acks=1 if acks == "1" else 0 if acks == "0" else "all",
         compression=properties.get("compression.type", "none"),
+        is_idempotent=is_idempotent(properties, acks),
         transactional_id=transactional_id,
         access=access,
     ) as producer:

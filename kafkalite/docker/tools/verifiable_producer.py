@@ -18,6 +18,7 @@ from kafkalite.docker.tools.arguments import (
     add_bootstrap_options,
     addresses_of,
     client_properties,
+    is_idempotent,
 )
 from kafkalite.docker.tools.events import write_event
 from kafkalite.docker.tools.exceptions import exception_name
@@ -63,7 +64,12 @@ async def _run(parsed: Namespace, environment: Mapping[str, str]) -> None:
         partitions = await created_partition_count(client, parsed.topic)
     results = _Results(pace)
     servers = ",".join(map(str, addresses))
-    async with Producer(servers, acks=_ACKS[parsed.acks], access=access) as producer:
+    async with Producer(
+        servers,
+        acks=_ACKS[parsed.acks],
+        is_idempotent=is_idempotent(properties, parsed.acks),
+        access=access,
+    ) as producer:
         sender = RecordSender(producer, parsed.topic, partitions)
         await ends_by_sigterm(_send(parsed, sender, results))
     write_event("shutdown_complete", pace)

@@ -26,6 +26,7 @@ VERSIONS_OF_2_0 = {
     ApiKey.HEARTBEAT: 2,
     ApiKey.LEAVE_GROUP: 2,
     ApiKey.SYNC_GROUP: 2,
+    ApiKey.API_VERSIONS: 2,
     ApiKey.INIT_PRODUCER_ID: 1,
     ApiKey.ADD_PARTITIONS_TO_TXN: 1,
     ApiKey.END_TXN: 1,
