@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 
 PROTOCOL_TYPE: Final = "consumer"
 _ASSIGNOR: Final = "range"
-_PROTOCOL_VERSION: Final = 1
-_SESSION_TIMEOUT_MS: Final = 30_000
-_REBALANCE_TIMEOUT_MS: Final = 60_000
+_PROTOCOL_VERSION: Final = 3
+_SESSION_TIMEOUT_MS: Final = 45_000
+_REBALANCE_TIMEOUT_MS: Final = 300_000
+"""The defaults of clients in Java."""
 _HEARTBEAT_INTERVAL_MS: Final = 3_000
 _JOIN_TIMEOUT_MS: Final = 300_000
 """Maximum time of a rebalance: other members may take as long as the default of Java."""

@@ -660,7 +660,8 @@ SHARES: Final = [
     Case("kafka-share-groups", "--describe --group sharers --state --verbose"),
     Case("kafka-share-groups", "--describe --group sharers --members"),
     Case("kafka-share-groups", "--describe --group no-such-group"),
-    Case("kafka-share-groups", "--describe --all-groups --state", unordered=True),
+    # Each group has a header.
+    Case("kafka-share-groups", "--describe --all-groups --state", unordered=True, repeats=True),
     _started("sharer", "kafka-console-share-consumer", _SHARER),
     Case(
         "kafka-share-groups",

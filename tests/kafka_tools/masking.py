@@ -21,7 +21,7 @@ _MASKS: Final = [
         (r"(?<![\w-])(?!--|\w*Exception)(?=[\w-]*[a-z])[\w-]{22}(?![\w-])", "ID"),
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([:.,]\d+)?)?(Z|[+-]\d\d:?\d\d)?", "TIME"),
         (r"(?<!\.)\b1[5-9]\d{11}\b", "TIME"),
-        (r"\bEpoch: \d+", "Epoch: N"),
+        (r"\b(Epoch|producerId): \d+", r"\1: N"),
         (r"\bcrc: \d+", "crc: N"),
     )
 ]

@@ -33,6 +33,7 @@ from kafkalite.protocol.versions import Versions
 _VERSIONS: Final = Versions(0, 1)
 _STORE: Final = "KSTREAM-AGGREGATE-STATE-STORE-0000000001"
 _COUNT: Final = 5
+_CHANGELOG_CONFIGS: Final = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
 
 
 async def _main(bootstrap: str, application: str, source: str, output: str, _: str) -> None:
@@ -83,7 +84,13 @@ class _Member:
             subtopology_id="0",
             source_topics=[self._source],
             state_changelog_topics=[
-                request_class.TopicInfo(name=f"{self._group}-{_STORE}-changelog")
+                request_class.TopicInfo(
+                    name=f"{self._group}-{_STORE}-changelog",
+                    topic_configs=[
+                        request_class.KeyValue(key=key, value=value)
+                        for key, value in _CHANGELOG_CONFIGS.items()
+                    ],
+                )
             ],
         )
         request = request_class(

@@ -34,7 +34,10 @@ _METADATA_DECODER: Final = "cluster-metadata-decoder"
 _VERSION: Final = struct.Struct(">h")
 _INDEX_ENTRY: Final = struct.Struct(">ii")
 _TIME_INDEX_ENTRY: Final = struct.Struct(">qi")
-_CODECS: Final = {number: name for name, number in CODEC_NUMBERS.items()}
+_CODECS: Final = {number: name for name, number in CODEC_NUMBERS.items() if number}
+_NO_CODEC: Final = "none"
+_OWN_FIELDS: Final = frozenset(("incarnationEpoch",))
+"""Fields of metadata records that Kafka does not have, so that its tool ignores them."""
 _MARKERS: Final = ("ABORT", "COMMIT")
 _DAMAGED: Final = (
     *(KafkaError, ProtocolViolation, MalformedRecordsError),
@@ -135,7 +138,7 @@ def _batch_line(batch: BatchView, position: int) -> str:
         time: batch.max_timestamp,
         "size": batch.size,
         "magic": batch.magic,
-        "compresscodec": _CODECS.get(batch.compression, str(batch.compression)),
+        "compresscodec": _CODECS.get(batch.compression, _NO_CODEC),
         "crc": batch.crc,
         "isvalid": _java(batch.has_valid_crc()),
     }
@@ -212,7 +215,11 @@ def _metadata(value: bytes | None) -> str:
     _, position = decode_varint(value, position)
     version, _ = decode_varint(value, position)
     record = codec.decode_metadata_record(value)
-    data = record_as_json(record, version)
+    data = {
+        name: value
+        for name, value in record_as_json(record, version).items()
+        if name not in _OWN_FIELDS
+    }
     return _json({"type": record.CODEC.upper(), "version": version, "data": data})
 
 

@@ -224,10 +224,10 @@ async def _throttle(
     )
     both = {each: (current.get(each, []), ids) for each, ids in planned.items()}
     for topic in sorted({each.topic for each in planned}):
-        rows = [(each, *ids) for each, ids in both.items() if each.topic == topic]
-        leaders, followers = (
-            ",".join(f"{row[0].partition}:{node}" for row in rows for node in row[column])
-            for column in (1, 2)
+        rows = [(each.partition, *ids) for each, ids in both.items() if each.topic == topic]
+        leaders = ",".join(f"{index}:{node}" for index, old, _ in rows for node in old)
+        followers = ",".join(
+            f"{index}:{node}" for index, old, new in rows for node in new if node not in old
         )
         values = dict(zip(_TOPIC_THROTTLES, (leaders, followers), strict=True))
         await alter_resource(client, Entity(TOPICS, topic), values, ())

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _COMMANDS: Final = ("format", "info", "random-uuid", "version-mapping", "feature-dependencies")
+_KRAFT_VERSION: Final = "kraft.version"
+"""The feature whose level is not in the log of metadata."""
 _DEFAULT_DIRECTORY: Final = "/tmp/kafka-logs"  # noqa: S108 - of Kafka
 
 
@@ -105,11 +107,29 @@ def _format(parsed: Namespace, environment: Mapping[str, str]) -> None:
     others = [each for each, properties in formatted.items() if properties is None]
     if directories and not others:
         write_line("All of the log directories are already formatted.")
+    if others:
+        write_line(f"Bootstrap metadata: {_bootstrap_metadata()}")
     for directory in others:
         write_line(
             f"Formatting dynamic metadata voter directory {directory} with metadata.version "
             f"{LATEST}."
         )
+
+
+def _bootstrap_metadata() -> str:
+    """Return the records with the levels of features, as Java prints them."""
+    metadata = metadata_level(LATEST)
+    levels = {name: level for name, level in sorted(levels_of(LATEST).items()) if level}
+    records = ", ".join(
+        f"ApiMessageAndVersion(FeatureLevelRecord(name='{name}', featureLevel={level}) at version "
+        "0)"
+        for name, level in {METADATA_VERSION: metadata, **levels}.items()
+        if name != _KRAFT_VERSION
+    )
+    return (
+        f"BootstrapMetadata(records=[{records}], metadataVersionLevel={metadata}, "
+        "source=format command)"
+    )
 
 
 def _check_levels(parsed: Namespace) -> None:

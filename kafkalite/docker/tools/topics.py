@@ -43,6 +43,8 @@ _PARTITION_FILTERS: Final = (
 )
 """Options of `--describe` that select partitions."""
 _FILTERS: Final = ("topics-with-overrides", *_PARTITION_FILTERS)
+_LOAD_FACTOR: Final = 0.75
+_MASK_32: Final = 0xFFFFFFFF
 _MIN_ISR: Final = "min.insync.replicas"
 _MAX_REPLICAS: Final = 32_767
 _COLLISION: Final = (
@@ -195,7 +197,9 @@ async def _describe(client: KafkaClient, parsed: Namespace) -> None:
     shows_all = not any(is_given(parsed, option) for option in _PARTITION_FILTERS)
     for listed in await _existing_topics(client, parsed):
         configs = await topic_configs(client, listed.name)
-        text = ",".join(f"{each.name}={each.value}" for each in configs if not each.is_default)
+        text = ",".join(
+            f"{each.name}={each.value}" for each in _hash_order(configs) if not each.is_default
+        )
         if parsed.topics_with_overrides and not text:
             continue
         if shows_all:
@@ -210,6 +214,21 @@ async def _describe(client: KafkaClient, parsed: Namespace) -> None:
         for partition in topic.partitions:
             if _is_selected(partition, configs, parsed):
                 write_line(_partition_line(topic.name, partition))
+
+
+def _hash_order(configs: Sequence[TopicConfig]) -> list[TopicConfig]:
+    """Return configurations in the order of Java's `HashMap`, in which Kafka's client has them."""
+    size = 1 << max(0, len(configs) - 1).bit_length()
+    if len(configs) > size * _LOAD_FACTOR:
+        size *= 2
+
+    def bucket(config: TopicConfig) -> int:
+        number = 0
+        for character in config.name:
+            number = (31 * number + ord(character)) & _MASK_32
+        return (number ^ number >> 16) & (size - 1)
+
+    return sorted(configs, key=bucket)
 
 
 async def _with_eligible_leaders(client: KafkaClient, topic: TopicDescription) -> TopicDescription:

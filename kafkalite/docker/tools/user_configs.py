@@ -127,7 +127,8 @@ async def _alter_quotas(client: KafkaClient, command: ConfigCommand) -> None:
     rows = AlterClientQuotasRequest
     entity = [
         rows.EntityData(entity_type=_ENTITY_TYPES[kind], entity_name=name or None)
-        for kind, name in command.entities
+        # The order of Kafka's tool, in which records have the parts of an entity.
+        for kind, name in sorted(command.entities)
     ]
     ops = [
         rows.OpData(key=key, value=_quota(key, text))

@@ -23,7 +23,7 @@ def test_topic_is_created_listed_described_and_deleted(tools: ToolRunner) -> Non
     described = tools.ask(TOPICS, "--describe", "--topic", "new").lines
     assert re.fullmatch(
         r"Topic: new\tTopicId: \S{22}\tPartitionCount: 2\tReplicationFactor: 1\t"
-        r"Configs: cleanup.policy=compact,min.insync.replicas=1,retention.ms=1000",
+        r"Configs: min.insync.replicas=1,cleanup.policy=compact,retention.ms=1000",
         described[0],
     )
     assert described[1:] == [
