@@ -25,13 +25,12 @@ def served_rows(release: Release, *, unstable: bool = False) -> Mapping[int, Row
         return TABLE
     rows = {}
     for key, row in TABLE.items():
-        implemented = Versions(row.lowest, row.highest)
+        oldest = row.lowest if release.apis is None or row.oldest is None else row.oldest
+        implemented = Versions(oldest, row.highest)
         released = implemented if release.apis is None else release.apis.get(row.name)
         if unstable and row.name in release.unstable:
             latest = release.unstable[row.name]
-            implemented = Versions(
-                row.lowest, row.highest if row.unstable is None else row.unstable
-            )
+            implemented = Versions(oldest, row.highest if row.unstable is None else row.unstable)
             released = Versions(latest if released is None else released.lowest, latest)
         versions = None if released is None else released.overlap(implemented)
         if versions is not None:

@@ -24,6 +24,7 @@ class LogConfig(NamedTuple):
     max_compaction_lag_ms: int = _INT64_MAX
     max_decompressed_message_bytes: int = UNLIMITED_RECORD_BYTES
     max_message_bytes: int = 1_048_588
+    message_downconversion_enable: bool = True
     message_timestamp_after_max_ms: int = 3_600_000
     message_timestamp_before_max_ms: int = _INT64_MAX
     message_timestamp_type: str = "CreateTime"

@@ -253,10 +253,14 @@ _REBALANCE_PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 _COMMIT_FENCING: Final = "group.consumer.offset.commit.fencing"
 
 # Before 4.0 the consumer protocol was a preview that had to be enabled.
-_CLASSIC_PROTOCOL_ONLY = {_REBALANCE_PROTOCOLS: "classic", _COMMIT_FENCING: "strict"}
+_BEFORE_4 = {
+    _REBALANCE_PROTOCOLS: "classic",
+    _COMMIT_FENCING: "strict",
+    "log.message.timestamp.after.max.ms": str(2**63 - 1),  # KIP-1030
+}
 _RELEASES_BEFORE_4: Final = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
 _SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
-    **dict.fromkeys(_RELEASES_BEFORE_4, _CLASSIC_PROTOCOL_ONLY),
+    **dict.fromkeys(_RELEASES_BEFORE_4, _BEFORE_4),
     "4.0": {_REBALANCE_PROTOCOLS: "classic,consumer", _COMMIT_FENCING: "strict"},
     "4.1": {_COMMIT_FENCING: "strict"},
     "4.2": {_COMMIT_FENCING: "strict"},

@@ -74,6 +74,7 @@ def topic_value(name: str, overrides: Mapping[str, str], broker: BrokerConfig) -
     return topic_default(name, broker)
 
 
+_DOWN_CONVERSION = "message.downconversion.enable"
 _LOG_FIELDS = {name.replace(".", "_"): name for name in TOPIC_SYNONYMS}
 
 
@@ -85,6 +86,9 @@ def topic_log_config(overrides: Mapping[str, str], broker: BrokerConfig) -> LogC
         if field in LogConfig._fields
     }
     values["cleanup_policy"] = frozenset(cast("tuple[str, ...]", values["cleanup_policy"]))
+    if _DOWN_CONVERSION in overrides and _DOWN_CONVERSION in broker.topic_keys:
+        value = topic_value(_DOWN_CONVERSION, overrides, broker)
+        values["message_downconversion_enable"] = value
     # The minimum of segment.bytes is 1 MiB; Kafka's own tests set smaller sizes with this key.
     if "internal.segment.bytes" in overrides:
         values["segment_bytes"] = int(overrides["internal.segment.bytes"])

@@ -51,6 +51,12 @@ class FetchEra:
     reads_from_followers: bool = True
     uses_topic_ids: bool = True
     reports_leaders: bool = True
+    knows_zstd: bool = True
+    """Whether the client can read batches that are compressed with zstd (KIP-110)."""
+    message_format: int | None = None
+    """The format of messages that the client reads; None for batches of format 2."""
+    has_hard_limit: bool = False
+    """Whether the first batch is left out too if it is too large, as before KIP-74."""
 
 
 class ReadAccess(Protocol):

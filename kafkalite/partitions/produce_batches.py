@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from kafkalite.ports.files import Buffer
     from kafkalite.storage.batch import BatchView
+    from kafkalite.storage.up_conversion import MessageSet
 
 _ZSTD = CODEC_NUMBERS["zstd"]
 
@@ -47,6 +48,18 @@ def parse_single_batch(records: Buffer | None, *, allows_zstd: bool) -> BatchVie
     if len(batches) > 1:
         raise KafkaError(ErrorCode.INVALID_RECORD)
     return batch
+
+
+def parse_old_records(records: Buffer | None, *, allows_zstd: bool) -> BatchView | MessageSet:
+    """Return the message set of a producer before Kafka 0.11, or the one batch in its place.
+
+    Raises KafkaError UNKNOWN_SERVER_ERROR for null, and otherwise as `parse_single_batch`.
+    """
+    from kafkalite.storage.up_conversion import MessageSet, is_message_set  # noqa: PLC0415 - few clients need it
+
+    if is_message_set(records):
+        return MessageSet(records or b"")
+    return parse_single_batch(records, allows_zstd=allows_zstd)
 
 
 def is_first_batch_transactional(records: Buffer | None) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from kafkalite.partitions.produce_batches import (
     check_codec,
     is_first_batch_transactional,
+    parse_old_records,
     parse_single_batch,
 )
 from kafkalite.partitions.replication_wait import AppendedBatch, ReplicationWait
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from kafkalite.partitions.request_context import RequestContext
     from kafkalite.partitions.table import HostedTopic, PartitionTable
     from kafkalite.protocol._generated.messages.produce import ProduceRequest
+    from kafkalite.storage.up_conversion import MessageSet
 
 ACKS_NONE = 0
 _ACKS_ALL = -1
@@ -66,8 +68,8 @@ _ERRORS_BEFORE_APPEND = frozenset(
 TopicKey = tuple[str, bytes]
 """A topic's name and id as in the request; one of them is empty."""
 
-ParsedBatches = dict[tuple[TopicKey, int], "BatchView | KafkaError"]
-"""The batch of each partition, or its error."""
+ParsedBatches = dict[tuple[TopicKey, int], "BatchView | MessageSet | KafkaError"]
+"""The batch or messages of each partition, or their error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,8 @@ class ProduceEra:
     uses_topic_ids: bool
     verification: object
     """Traits of the verification by the transaction coordinator."""
+    accepts_message_sets: bool = False
+    """Whether the records may be messages of formats 0 and 1."""
 
 
 class VerificationResult(NamedTuple):
@@ -128,6 +132,8 @@ def produce(
             waiting = transaction.wait_for_previous()
             if waiting is not None:
                 return waiting
+    elif context.era.accepts_message_sets:
+        appender = _ConvertingAppender(context, request)
     else:
         appender = _Appender(context, request)
     # Without pauses, the coordinator is asked once for all partitions of a transaction.
@@ -191,6 +197,8 @@ def may_take_long(context: RequestContext, request: ProduceRequest) -> bool:
     """Return whether the request has many or compressed records to validate, or creates files."""
     node = context.node
     table = node.partitions
+    if context.era.accepts_message_sets:
+        return _may_convert_long(request) or _has_many_first_writes(table, request)
     partition_count = 0
     for topic in request.topic_data:
         for data in topic.partition_data:
@@ -211,6 +219,17 @@ def may_take_long(context: RequestContext, request: ProduceRequest) -> bool:
                 ):
                     return True
     return partition_count > _MAX_INLINE_FIRST_WRITES and _has_many_first_writes(table, request)
+
+
+def _may_convert_long(request: ProduceRequest) -> bool:
+    """Return whether the conversion of messages may take long."""
+    from kafkalite.storage.up_conversion import takes_long  # noqa: PLC0415 - few clients need it
+
+    return any(
+        takes_long(data.records or b"")
+        for topic in request.topic_data
+        for data in topic.partition_data
+    )
 
 
 def _has_many_first_writes(table: PartitionTable, request: ProduceRequest) -> bool:
@@ -236,11 +255,12 @@ def _parse_batches(request: ProduceRequest, era: ProduceEra) -> tuple[ParsedBatc
     """
     parsed: ParsedBatches = {}
     is_transactional = False
+    parse = parse_old_records if era.accepts_message_sets else parse_single_batch
     for topic_data in request.topic_data:
         topic = (topic_data.name, topic_data.topic_id)
         for data in topic_data.partition_data:
             try:
-                batch = parse_single_batch(data.records, allows_zstd=era.allows_zstd)
+                batch = parse(data.records, allows_zstd=era.allows_zstd)
             except KafkaError as error:
                 if error.code is ErrorCode.CORRUPT_MESSAGE:
                     raise
@@ -293,7 +313,7 @@ class _Appender:
         """Batches that are not yet on all in-sync replicas, with acks=all."""
 
     def append(
-        self, topic: HostedTopic | None, index: int, batch: BatchView | KafkaError
+        self, topic: HostedTopic | None, index: int, batch: BatchView | MessageSet | KafkaError
     ) -> ProduceResponse.PartitionProduceResponse:
         """Append the batch of one partition, and return its row of the response."""
         if topic is None:
@@ -307,7 +327,8 @@ class _Appender:
             return _partition_error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if isinstance(batch, KafkaError):
             return _partition_error(index, batch.code)
-        return self._append_batch(partition, batch)
+        # There are message sets for `_ConvertingAppender` only.
+        return self._append_batch(partition, batch)  # type: ignore[arg-type]
 
     def _append_batch(
         self, partition: Partition, batch: BatchView, *, is_verified: bool = False
@@ -409,6 +430,26 @@ class _Appender:
         )
 
 
+class _ConvertingAppender(_Appender):
+    """Appends the records of one Produce request, which may be messages of old formats."""
+
+    __slots__ = ()
+
+    def _append_batch(
+        self, partition: Partition, batch: BatchView | MessageSet, *, is_verified: bool = False
+    ) -> ProduceResponse.PartitionProduceResponse:
+        if not isinstance(batch, BatchView):
+            try:
+                self._writable(partition)
+                converted = batch.to_batch()
+            except KafkaError as error:
+                return self._refuse(partition, error)
+            if converted is None:
+                return _partition_error(partition.index, ErrorCode.NONE)
+            batch = converted
+        return super()._append_batch(partition, batch, is_verified=is_verified)
+
+
 class _TransactionalAppender(_Appender):
     """Appends the batches of a Produce request after asking the transaction coordinator."""
 
@@ -482,7 +523,7 @@ def _transactional_batches(
 ) -> Iterator[tuple[Partition, BatchView]]:
     """Yield the transactional batches of existing partitions."""
     for (key, index), batch in batches.items():
-        if isinstance(batch, KafkaError) or not _belongs_to_transaction(batch):
+        if not isinstance(batch, BatchView) or not _belongs_to_transaction(batch):
             continue
         topic = table.topic_by_id(key[1]) if key[1] != ZERO_UUID else table.topic(key[0])
         with suppress(KafkaError):

@@ -54,7 +54,7 @@ _LENGTH_POSITION = 8
 _CRC_COVERED_HEADER = struct.Struct(">hiqqqhii")  # attributes to record count
 CRC_END = 21
 """Position after the CRC, where the bytes that it covers begin."""
-_MAGIC_POSITION = 16
+MAGIC_POSITION = 16
 MAGIC_2 = 2
 _MIN_LENGTH = 14  # the smallest valid length in any format
 _HEADER_UP_TO_CRC = struct.Struct(">qiiBI")  # base offset to CRC
@@ -390,7 +390,7 @@ def split_batches(data: Buffer) -> list[BatchView]:
     """Return the consecutive batches in `data`.
 
     As in Kafka: an incomplete last batch is ignored; an impossible length is CORRUPT_MESSAGE;
-    formats 0 and 1 are INVALID_RECORD, because no served version of Produce may contain them.
+    formats 0 and 1 are INVALID_RECORD; `storage.up_conversion` converts them.
     CRCs are not checked; see `has_valid_crc`.
     """
     view = memoryview(data)
@@ -400,9 +400,9 @@ def split_batches(data: Buffer) -> list[BatchView]:
         (length,) = _LENGTH.unpack_from(view, position + _LENGTH_POSITION)
         if length < _MIN_LENGTH:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of length {length}")
-        if size - position <= _MAGIC_POSITION:
+        if size - position <= MAGIC_POSITION:
             break
-        magic = view[position + _MAGIC_POSITION]
+        magic = view[position + MAGIC_POSITION]
         if magic > MAGIC_2:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of unknown format {magic}")
         end = position + LENGTH_END + length

@@ -23,7 +23,12 @@ from tests.conformance.node_comparison import emulated_nodes
 from tests.conformance.node_comparison import play as play_on_nodes
 from tests.conformance.recordings import RECORDED, Recording, recording_of
 from tests.conformance.scenario_runs import at, play
-from tests.conformance.scenarios import client_quotas, later_versions, removed_settings
+from tests.conformance.scenarios import (
+    client_quotas,
+    later_versions,
+    old_versions,
+    removed_settings,
+)
 from tests.oracle.target import COMMON_CONFIG
 
 if TYPE_CHECKING:
@@ -41,7 +46,10 @@ SCENARIOS: Final = (
     *test_transactions.SCENARIOS,
     *later_versions.SCENARIOS,
 )
-_EARLIER: Final = {"4.3": client_quotas.SCENARIOS, "3.9": removed_settings.SCENARIOS}
+_EARLIER: Final = {
+    "4.3": client_quotas.SCENARIOS,
+    "3.9": (*removed_settings.SCENARIOS, *old_versions.SCENARIOS),
+}
 """Release → scenarios that are compared with it, too."""
 
 

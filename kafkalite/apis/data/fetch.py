@@ -31,11 +31,20 @@ _FIRST_ERA = FetchEra(
     reads_from_followers=False,
     uses_topic_ids=False,
     reports_leaders=False,
+    knows_zstd=False,
 )
+_MAGIC_0, _MAGIC_1 = 0, 1
 FETCH_ERAS = Eras(
-    (0, _FIRST_ERA),
+    (0, replace(_FIRST_ERA, message_format=_MAGIC_0, has_hard_limit=True)),
+    # KIP-32: messages have timestamps.
+    (2, replace(_FIRST_ERA, message_format=_MAGIC_1, has_hard_limit=True)),
+    # KIP-74: the first batch is always returned.
+    (3, replace(_FIRST_ERA, message_format=_MAGIC_1)),
+    # KIP-98: batches.
+    (4, _FIRST_ERA),
     # KIP-112: before v6 a client treats a failed disk as a fatal error.
     (6, replace(_FIRST_ERA, knows_storage_errors=True)),
+    (10, replace(_FIRST_ERA, knows_storage_errors=True, knows_zstd=True)),
     # KIP-392: from v11 on, a consumer can fetch from any replica.
     (11, FetchEra(uses_topic_ids=False, reports_leaders=False)),
     # KIP-516: topic ids instead of names.
@@ -65,7 +74,12 @@ def handle_fetch(call: Call, request: FetchRequest) -> FetchResponse | Waiting[F
     if node.config.uses_partition_epochs:
         report = partial(report_refusal_of_topic, call, "Fetch")
         incarnations = IncarnationCheck(node.id, "Fetch", report)
-    return Fetch(call, request, replica_id, access, incarnations).respond()
+    fetch = Fetch
+    if not call.era.knows_zstd:
+        from kafkalite.partitions.old_fetching import OldFetch  # noqa: PLC0415 - few clients need it
+
+        fetch = OldFetch
+    return fetch(call, request, replica_id, access, incarnations).respond()
 
 
 class _ReadAccess:

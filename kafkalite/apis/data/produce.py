@@ -41,8 +41,10 @@ if TYPE_CHECKING:
 
 _FIRST_ERA = ProduceEra(allows_zstd=True, uses_topic_ids=False, verification=BEFORE_ABORTABLE)
 PRODUCE_ERAS = Eras(
+    # Kafka does not check the records of clients before KIP-98.
+    (0, replace(_FIRST_ERA, accepts_message_sets=True)),
     # KIP-110: clients before v7 cannot read zstd, so they must not write it either.
-    (0, replace(_FIRST_ERA, allows_zstd=False)),
+    (3, replace(_FIRST_ERA, allows_zstd=False)),
     (7, _FIRST_ERA),
     (11, replace(_FIRST_ERA, verification=KNOWS_ABORTABLE)),  # KIP-890
     (12, replace(_FIRST_ERA, verification=ADDS_PARTITIONS)),

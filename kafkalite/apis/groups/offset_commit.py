@@ -39,12 +39,22 @@ class OffsetCommitEra:
     supports_member_epochs: bool
     unknown_topic: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     uses_topic_ids: bool = False
+    stores_in_zookeeper: bool = False
+    """Whether offsets were stored in ZooKeeper, which a cluster with KRaft does not have."""
 
 
 # Clients before v9 know only generations, so the error of an unknown group is ILLEGAL_GENERATION.
 # Since v10 requests have topic ids instead of topic names.
 OFFSET_COMMIT_ERAS = Eras(
-    (0, OffsetCommitEra(unknown_group=ErrorCode.ILLEGAL_GENERATION, supports_member_epochs=False)),
+    (
+        0,
+        OffsetCommitEra(
+            unknown_group=ErrorCode.ILLEGAL_GENERATION,
+            supports_member_epochs=False,
+            stores_in_zookeeper=True,
+        ),
+    ),
+    (1, OffsetCommitEra(unknown_group=ErrorCode.ILLEGAL_GENERATION, supports_member_epochs=False)),
     (9, OffsetCommitEra(unknown_group=ErrorCode.GROUP_ID_NOT_FOUND, supports_member_epochs=True)),
     (
         10,
@@ -77,8 +87,13 @@ R = TypeVar("R", OffsetCommitResponse, OffsetDeleteResponse)
 def handle_offset_commit(
     call: Call, request: OffsetCommitRequest
 ) -> OffsetCommitResponse | Waiting[OffsetCommitResponse]:
-    """Commit the offsets of existing partitions; each other partition gets an error code."""
+    """Commit the offsets of existing partitions; each other partition gets an error code.
+
+    Raises KafkaError UNSUPPORTED_VERSION for offsets that were stored in ZooKeeper.
+    """
     era: OffsetCommitEra = call.era
+    if era.stores_in_zookeeper:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     image = call.node.image
     response = OffsetCommitResponse(topics=[])
     offsets: list[OffsetToCommit] = []

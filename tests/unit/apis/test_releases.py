@@ -76,8 +76,18 @@ def test_the_release_before_the_default_one_lacks_the_versions_of_the_default_on
 def test_an_older_release_lacks_later_apis() -> None:
     rows = served_rows(emulated_release("3.9"))
     assert SHARE_FETCH not in rows
-    assert (rows[PRODUCE].lowest, rows[PRODUCE].highest) == (TABLE[PRODUCE].lowest, 11)
-    assert (rows[OFFSET_COMMIT].lowest, rows[OFFSET_COMMIT].highest) == (1, 9)
+    assert (rows[PRODUCE].lowest, rows[PRODUCE].highest) == (0, 11)
+    assert (rows[OFFSET_COMMIT].lowest, rows[OFFSET_COMMIT].highest) == (0, 9)
+
+
+def test_the_oldest_versions_need_an_older_release() -> None:
+    assert TABLE[PRODUCE].lowest == served_rows(emulated_release("4.0"))[PRODUCE].lowest == 3
+    release = emulated_release("3.3")
+    rows = served_rows(release)
+    assert release.apis is not None
+    assert {row.name: row.lowest for row in rows.values()} == {
+        name: versions.lowest for name, versions in release.apis.items()
+    }
 
 
 def test_a_request_of_a_later_release_closes_the_connection() -> None:

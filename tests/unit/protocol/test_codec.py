@@ -50,7 +50,7 @@ def test_a_client_has_one_module_per_api_and_a_broker_one_per_version() -> None:
 
 
 def test_versions_and_names_of_apis_are_found_by_key() -> None:
-    assert codec.api_versions(8) == Versions(1, 10)
+    assert codec.api_versions(8) == Versions(0, 10)
     assert codec.api_versions(22) == Versions(0, 5)
     assert codec.api_versions(22, unstable=True) == Versions(0, 6)
     assert codec.api_name(8) == "OffsetCommit"
@@ -82,7 +82,7 @@ def test_message_classes_are_found_by_api_key() -> None:
     assert codec.response_class(8) is OffsetCommitResponse
 
 
-@pytest.mark.parametrize(("key", "version"), [(8, 0), (8, 11), (4, 0), (1000, 0)])
+@pytest.mark.parametrize(("key", "version"), [(8, 11), (68, 2), (4, 0), (1000, 0)])
 def test_unknown_api_or_version_has_no_codec(key: int, version: int) -> None:
     for lookup in (codec.request_parser, codec.response_builder):
         with pytest.raises(KeyError):

@@ -5,11 +5,11 @@ from typing import Final
 
 # key: (stem, name, lowest, highest stable, highest, first flexible or -1)
 APIS: Final[dict[int, tuple[str, str, int, int, int, int]]] = {
-    0: ("produce", "Produce", 3, 13, 13, 9),
-    1: ("fetch", "Fetch", 4, 18, 18, 12),
+    0: ("produce", "Produce", 0, 13, 13, 9),
+    1: ("fetch", "Fetch", 0, 18, 18, 12),
     2: ("list_offsets", "ListOffsets", 0, 11, 11, 6),
     3: ("metadata", "Metadata", 0, 13, 13, 9),
-    8: ("offset_commit", "OffsetCommit", 1, 10, 10, 8),
+    8: ("offset_commit", "OffsetCommit", 0, 10, 10, 8),
     9: ("offset_fetch", "OffsetFetch", 0, 10, 10, 6),
     10: ("find_coordinator", "FindCoordinator", 0, 6, 6, 3),
     11: ("join_group", "JoinGroup", 0, 9, 9, 6),
@@ -93,6 +93,7 @@ ALIASES: Final[dict[str, str]] = {
     "produce_v7": "produce_v5",
     "produce_v11": "produce_v10",
     "produce_v12": "produce_v10",
+    "fetch_v2": "fetch_v1",
     "fetch_v6": "fetch_v5",
     "fetch_v8": "fetch_v7",
     "fetch_v10": "fetch_v9",

@@ -13,11 +13,11 @@ from kafkalite.protocol.versions import Versions
 class FetchRequest(Message):
     """Reads batches of records from partitions, and waits for new ones if necessary.
 
-    Request 1, versions 4-18, flexible versions 12+.
+    Request 1, versions 0-18, flexible versions 12+.
     """
 
     __slots__ = ("cluster_id", "replica_id", "replica_state", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "session_id", "session_epoch", "topics", "forgotten_topics_data", "rack_id", "unknown_tags",)
-    versions: ClassVar[Versions] = Versions(4, 18)
+    versions: ClassVar[Versions] = Versions(0, 18)
     API_KEY: Final = 1
 
     cluster_id: str | None
@@ -332,11 +332,11 @@ class FetchRequest(Message):
 class FetchResponse(Message):
     """Batches of records as they are stored in the log.
 
-    Response 1, versions 4-18, flexible versions 12+.
+    Response 1, versions 0-18, flexible versions 12+.
     """
 
     __slots__ = ("throttle_time_ms", "error_code", "session_id", "responses", "node_endpoints", "unknown_tags",)
-    versions: ClassVar[Versions] = Versions(4, 18)
+    versions: ClassVar[Versions] = Versions(0, 18)
     API_KEY: Final = 1
 
     throttle_time_ms: int

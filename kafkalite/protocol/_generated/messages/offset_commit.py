@@ -13,11 +13,11 @@ from kafkalite.protocol.versions import Versions
 class OffsetCommitRequest(Message):
     """Commits the offsets of a group.
 
-    Request 8, versions 1-10, flexible versions 8+.
+    Request 8, versions 0-10, flexible versions 8+.
     """
 
     __slots__ = ("group_id", "generation_id_or_member_epoch", "member_id", "group_instance_id", "retention_time_ms", "topics", "unknown_tags",)
-    versions: ClassVar[Versions] = Versions(1, 10)
+    versions: ClassVar[Versions] = Versions(0, 10)
     API_KEY: Final = 8
 
     group_id: str
@@ -183,11 +183,11 @@ class OffsetCommitRequest(Message):
 class OffsetCommitResponse(Message):
     """An error code for each partition.
 
-    Response 8, versions 1-10, flexible versions 8+.
+    Response 8, versions 0-10, flexible versions 8+.
     """
 
     __slots__ = ("throttle_time_ms", "topics", "unknown_tags",)
-    versions: ClassVar[Versions] = Versions(1, 10)
+    versions: ClassVar[Versions] = Versions(0, 10)
     API_KEY: Final = 8
 
     throttle_time_ms: int

@@ -13,11 +13,11 @@ from kafkalite.protocol.versions import Versions
 class ProduceRequest(Message):
     """Appends batches of records to partitions, at their leaders.
 
-    Request 0, versions 3-13, flexible versions 9+.
+    Request 0, versions 0-13, flexible versions 9+.
     """
 
     __slots__ = ("transactional_id", "acks", "timeout_ms", "topic_data", "unknown_tags",)
-    versions: ClassVar[Versions] = Versions(3, 13)
+    versions: ClassVar[Versions] = Versions(0, 13)
     API_KEY: Final = 0
 
     transactional_id: str | None
@@ -135,11 +135,11 @@ class ProduceRequest(Message):
 class ProduceResponse(Message):
     """The offset of the batch in each partition, or an error code.
 
-    Response 0, versions 3-13, flexible versions 9+.
+    Response 0, versions 0-13, flexible versions 9+.
     """
 
     __slots__ = ("responses", "throttle_time_ms", "node_endpoints", "unknown_tags",)
-    versions: ClassVar[Versions] = Versions(3, 13)
+    versions: ClassVar[Versions] = Versions(0, 13)
     API_KEY: Final = 0
 
     responses: list[ProduceResponse.TopicProduceResponse]

@@ -19,9 +19,11 @@ I_qqx = Struct(">qqx").iter_unpack
 P_h = Struct(">h").pack
 P_i = Struct(">i").pack
 P_iiibii = Struct(">iiibii").pack
+P_iiii = Struct(">iiii").pack
 P_iiiibi = Struct(">iiiibi").pack
 P_iiiibii = Struct(">iiiibii").pack
 P_iiiibiii = Struct(">iiiibiii").pack
+P_iiiii = Struct(">iiiii").pack
 P_iiqiqi = Struct(">iiqiqi").pack
 P_iiqiqiB = Struct(">iiqiqiB").pack
 P_iiqqi = Struct(">iiqqi").pack
@@ -35,6 +37,7 @@ U_i = Struct(">i").unpack_from
 U_iB = Struct(">iB").unpack_from
 U_ihiB = Struct(">ihiB").unpack_from
 U_ihii = Struct(">ihii").unpack_from
+U_ihqi = Struct(">ihqi").unpack_from
 U_ihqqi = Struct(">ihqqi").unpack_from
 U_ihqqqB = Struct(">ihqqqB").unpack_from
 U_ihqqqi = Struct(">ihqqqi").unpack_from
@@ -45,6 +48,137 @@ U_qiB = Struct(">qiB").unpack_from
 U_qqB = Struct(">qqB").unpack_from
 U_uB = Struct(">16sB").unpack_from
 new = object.__new__
+
+
+def parse_response_v0(buf, pos, end):
+    o0 = new(C0)
+    o0.throttle_time_ms = 0
+    o0.error_code = 0
+    o0.session_id = 0
+    o0.node_endpoints = []
+    o0.unknown_tags = None
+    n, = U_i(buf, pos)
+    pos += 4
+    if n >= 0:
+        if n * 6 > end - pos:
+            refuse_length()
+        l1 = o0.responses = []
+        for _ in range(n):
+            o1 = new(C1)
+            o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
+            o1.unknown_tags = None
+            n, = U_h(buf, pos)
+            pos += 2
+            if n >= 0:
+                q = pos + n
+                o1.topic = buf[pos:q].decode()
+                pos = q
+            else:
+                refuse_null()
+            n, = U_i(buf, pos)
+            pos += 4
+            if n >= 0:
+                if n * 18 > end - pos:
+                    refuse_length()
+                l2 = o1.partitions = []
+                for _ in range(n):
+                    o2 = new(C2)
+                    o2.last_stable_offset = -1
+                    o2.log_start_offset = -1
+                    o2.diverging_epoch = None
+                    o2.current_leader = None
+                    o2.snapshot_id = None
+                    o2.aborted_transactions = []
+                    o2.preferred_read_replica = -1
+                    o2.incarnation_epoch = -1
+                    o2.unknown_tags = None
+                    o2.partition_index, o2.error_code, o2.high_watermark, n = U_ihqi(buf, pos)
+                    pos += 18
+                    if n >= 0:
+                        q = pos + n
+                        o2.records = memoryview(buf)[pos:q]
+                        pos = q
+                    elif n == -1:
+                        o2.records = None
+                    else:
+                        refuse_null()
+                    l2.append(o2)
+            else:
+                refuse_null()
+            l1.append(o1)
+    else:
+        refuse_null()
+    if pos > end:
+        refuse_truncation()
+    return o0, pos
+
+
+def parse_response_v1(buf, pos, end):
+    o0 = new(C0)
+    o0.error_code = 0
+    o0.session_id = 0
+    o0.node_endpoints = []
+    o0.unknown_tags = None
+    o0.throttle_time_ms, n = U_ii(buf, pos)
+    pos += 8
+    if n >= 0:
+        if n * 6 > end - pos:
+            refuse_length()
+        l1 = o0.responses = []
+        for _ in range(n):
+            o1 = new(C1)
+            o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
+            o1.unknown_tags = None
+            n, = U_h(buf, pos)
+            pos += 2
+            if n >= 0:
+                q = pos + n
+                o1.topic = buf[pos:q].decode()
+                pos = q
+            else:
+                refuse_null()
+            n, = U_i(buf, pos)
+            pos += 4
+            if n >= 0:
+                if n * 18 > end - pos:
+                    refuse_length()
+                l2 = o1.partitions = []
+                for _ in range(n):
+                    o2 = new(C2)
+                    o2.last_stable_offset = -1
+                    o2.log_start_offset = -1
+                    o2.diverging_epoch = None
+                    o2.current_leader = None
+                    o2.snapshot_id = None
+                    o2.aborted_transactions = []
+                    o2.preferred_read_replica = -1
+                    o2.incarnation_epoch = -1
+                    o2.unknown_tags = None
+                    o2.partition_index, o2.error_code, o2.high_watermark, n = U_ihqi(buf, pos)
+                    pos += 18
+                    if n >= 0:
+                        q = pos + n
+                        o2.records = memoryview(buf)[pos:q]
+                        pos = q
+                    elif n == -1:
+                        o2.records = None
+                    else:
+                        refuse_null()
+                    l2.append(o2)
+            else:
+                refuse_null()
+            l1.append(o1)
+    else:
+        refuse_null()
+    if pos > end:
+        refuse_truncation()
+    return o0, pos
+
+
+parse_response_v2 = parse_response_v1
+
+
+parse_response_v3 = parse_response_v1
 
 
 def parse_response_v4(buf, pos, end):
@@ -805,6 +939,38 @@ parse_response_v17 = parse_response_v16
 
 
 parse_response_v18 = parse_response_v16
+
+
+def build_request_v0(o, out):
+    l1 = o.topics
+    n2 = len(l1)
+    out.append(P_iiii(o.replica_id, o.max_wait_ms, o.min_bytes, n2))
+    for o3 in l1:
+        s4 = o3.topic.encode()
+        n5 = len(s4)
+        l6 = o3.partitions
+        n7 = len(l6)
+        out += (P_h(n5), s4, P_i(n7))
+        out += [P_iqi(o8.partition, o8.fetch_offset, o8.partition_max_bytes) for o8 in l6]
+
+
+build_request_v1 = build_request_v0
+
+
+build_request_v2 = build_request_v0
+
+
+def build_request_v3(o, out):
+    l1 = o.topics
+    n2 = len(l1)
+    out.append(P_iiiii(o.replica_id, o.max_wait_ms, o.min_bytes, o.max_bytes, n2))
+    for o3 in l1:
+        s4 = o3.topic.encode()
+        n5 = len(s4)
+        l6 = o3.partitions
+        n7 = len(l6)
+        out += (P_h(n5), s4, P_i(n7))
+        out += [P_iqi(o8.partition, o8.fetch_offset, o8.partition_max_bytes) for o8 in l6]
 
 
 def build_request_v4(o, out):

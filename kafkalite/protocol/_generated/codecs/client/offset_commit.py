@@ -29,7 +29,7 @@ U_uB = Struct(">16sB").unpack_from
 new = object.__new__
 
 
-def parse_response_v1(buf, pos, end):
+def parse_response_v0(buf, pos, end):
     o0 = new(C0)
     o0.throttle_time_ms = 0
     o0.unknown_tags = None
@@ -75,7 +75,10 @@ def parse_response_v1(buf, pos, end):
     return o0, pos
 
 
-parse_response_v2 = parse_response_v1
+parse_response_v1 = parse_response_v0
+
+
+parse_response_v2 = parse_response_v0
 
 
 def parse_response_v3(buf, pos, end):
@@ -270,6 +273,32 @@ def parse_response_v10(buf, pos, end):
     if pos > end:
         refuse_truncation()
     return o0, pos
+
+
+def build_request_v0(o, out):
+    s1 = o.group_id.encode()
+    n2 = len(s1)
+    l3 = o.topics
+    n4 = len(l3)
+    out += (P_h(n2), s1, P_i(n4))
+    for o5 in l3:
+        s6 = o5.name.encode()
+        n7 = len(s6)
+        l8 = o5.partitions
+        n9 = len(l8)
+        out += (P_h(n7), s6, P_i(n9))
+        for o10 in l8:
+            if o10.committed_metadata == '':
+                out.append(P_iqh(o10.partition_index, o10.committed_offset, 0))
+            else:
+                s11 = o10.committed_metadata
+                if s11 is None:
+                    s11 = b''
+                    n12 = -1
+                else:
+                    s11 = s11.encode()
+                    n12 = len(s11)
+                out += (P_iqh(o10.partition_index, o10.committed_offset, n12), s11)
 
 
 def build_request_v1(o, out):

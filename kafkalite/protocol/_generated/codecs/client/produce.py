@@ -11,6 +11,7 @@ C2 = ProduceResponse.PartitionProduceResponse
 C3 = ProduceResponse.BatchIndexAndErrorMessage
 C4 = ProduceResponse.LeaderIdAndEpoch
 C5 = ProduceResponse.NodeEndpoint
+I_ihq = Struct(">ihq").iter_unpack
 I_ihqq = Struct(">ihqq").iter_unpack
 I_ihqqq = Struct(">ihqqq").iter_unpack
 I_ixixx = Struct(">ixixx").iter_unpack
@@ -32,7 +33,114 @@ U_uB = Struct(">16sB").unpack_from
 new = object.__new__
 
 
-def parse_response_v3(buf, pos, end):
+def parse_response_v0(buf, pos, end):
+    o0 = new(C0)
+    o0.throttle_time_ms = 0
+    o0.node_endpoints = []
+    o0.unknown_tags = None
+    n, = U_i(buf, pos)
+    pos += 4
+    if n >= 0:
+        if n * 6 > end - pos:
+            refuse_length()
+        l1 = o0.responses = []
+        for _ in range(n):
+            o1 = new(C1)
+            o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
+            o1.unknown_tags = None
+            n, = U_h(buf, pos)
+            pos += 2
+            if n >= 0:
+                q = pos + n
+                o1.name = buf[pos:q].decode()
+                pos = q
+            else:
+                refuse_null()
+            n, = U_i(buf, pos)
+            pos += 4
+            if n >= 0:
+                if n * 14 > end - pos:
+                    refuse_length()
+                q = pos + n * 14
+                l2 = o1.partition_responses = []
+                for v0, v1, v2 in I_ihq(buf[pos:q]):
+                    o2 = new(C2)
+                    o2.log_append_time_ms = -1
+                    o2.log_start_offset = -1
+                    o2.record_errors = []
+                    o2.error_message = None
+                    o2.current_leader = None
+                    o2.unknown_tags = None
+                    o2.index = v0
+                    o2.error_code = v1
+                    o2.base_offset = v2
+                    l2.append(o2)
+                pos = q
+            else:
+                refuse_null()
+            l1.append(o1)
+    else:
+        refuse_null()
+    if pos > end:
+        refuse_truncation()
+    return o0, pos
+
+
+def parse_response_v1(buf, pos, end):
+    o0 = new(C0)
+    o0.node_endpoints = []
+    o0.unknown_tags = None
+    n, = U_i(buf, pos)
+    pos += 4
+    if n >= 0:
+        if n * 6 > end - pos:
+            refuse_length()
+        l1 = o0.responses = []
+        for _ in range(n):
+            o1 = new(C1)
+            o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
+            o1.unknown_tags = None
+            n, = U_h(buf, pos)
+            pos += 2
+            if n >= 0:
+                q = pos + n
+                o1.name = buf[pos:q].decode()
+                pos = q
+            else:
+                refuse_null()
+            n, = U_i(buf, pos)
+            pos += 4
+            if n >= 0:
+                if n * 14 > end - pos:
+                    refuse_length()
+                q = pos + n * 14
+                l2 = o1.partition_responses = []
+                for v0, v1, v2 in I_ihq(buf[pos:q]):
+                    o2 = new(C2)
+                    o2.log_append_time_ms = -1
+                    o2.log_start_offset = -1
+                    o2.record_errors = []
+                    o2.error_message = None
+                    o2.current_leader = None
+                    o2.unknown_tags = None
+                    o2.index = v0
+                    o2.error_code = v1
+                    o2.base_offset = v2
+                    l2.append(o2)
+                pos = q
+            else:
+                refuse_null()
+            l1.append(o1)
+    else:
+        refuse_null()
+    o0.throttle_time_ms, = U_i(buf, pos)
+    pos += 4
+    if pos > end:
+        refuse_truncation()
+    return o0, pos
+
+
+def parse_response_v2(buf, pos, end):
     o0 = new(C0)
     o0.node_endpoints = []
     o0.unknown_tags = None
@@ -86,7 +194,10 @@ def parse_response_v3(buf, pos, end):
     return o0, pos
 
 
-parse_response_v4 = parse_response_v3
+parse_response_v3 = parse_response_v2
+
+
+parse_response_v4 = parse_response_v2
 
 
 def parse_response_v5(buf, pos, end):
@@ -681,6 +792,32 @@ def parse_response_v13(buf, pos, end):
     if pos > end:
         refuse_truncation()
     return o0, pos
+
+
+def build_request_v0(o, out):
+    l1 = o.topic_data
+    n2 = len(l1)
+    out.append(P_hii(o.acks, o.timeout_ms, n2))
+    for o3 in l1:
+        s4 = o3.name.encode()
+        n5 = len(s4)
+        l6 = o3.partition_data
+        n7 = len(l6)
+        out += (P_h(n5), s4, P_i(n7))
+        for o8 in l6:
+            s9 = o8.records
+            if s9 is None:
+                s9 = b''
+                n10 = -1
+            else:
+                n10 = len(s9)
+            out += (P_ii(o8.index, n10), s9)
+
+
+build_request_v1 = build_request_v0
+
+
+build_request_v2 = build_request_v0
 
 
 def build_request_v3(o, out):
