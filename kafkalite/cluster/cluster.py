@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kafkalite.cluster.node import Deliver, Endpoint
+    from kafkalite.cluster.state import ClusterState
     from kafkalite.cluster.token_expiration import TokenExpiration
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.metadata.image import MetadataImage
@@ -87,8 +88,12 @@ class Cluster:
         config: BrokerConfig,
         node_ids: Sequence[int],
         on_truncation: Callable[[Truncation], None] | None = None,
+        state: ClusterState | None = None,
     ) -> None:
         """Load everything from `directory`; `on_truncation` receives truncations by new leaders.
+
+        `directory` has the files of `state`, if that is given: then nothing is written, and the
+        nodes are those of the state.
 
         The cluster has the nodes in `node_ids`, except those that were removed, and all nodes that
         were added before the last stop. Raises OSError, UnreadableLogError if the metadata log is
@@ -99,33 +104,80 @@ class Cluster:
         self.clock = clock
         self.entropy = entropy
         self.config = config
-        self.directory_ids = DirectoryIds(cluster_id, directory.properties)
         self.deliver: Deliver | None = None
         self.unread_answers = UnreadAnswers()
-        self.history = EventHistory()
-        self._pushed_metrics: PushedMetrics | None = None
+        self.nodes: dict[int, Node] = {}
         self._on_truncation = on_truncation
-        metadata_log = _open_metadata_log(directory, clock, node_ids[0])
+        self._subscribers: list[Callable[[MetadataImage, MetadataDelta], None]] = []
+        self._load(directory, node_ids, state)
+        self._load_coordinators(self.metadata.image)
+
+    def _load(
+        self, directory: DataDirectory, node_ids: Sequence[int], state: ClusterState | None
+    ) -> None:
+        """Load everything from `directory`, into new parts; see `__init__`."""
+        config = self.config
+        self.directory_ids = DirectoryIds(self.id, directory.properties)
+        self.history = EventHistory() if state is None else state.history.copy()
+        self._pushed_metrics: PushedMetrics | None = None
+        self._state = state
+        metadata_log = _open_metadata_log(directory, self.clock, node_ids[0])
         self.metadata_leader_epoch = metadata_log.leader_epoch
         self.partitions = self._new_partitions(directory, metadata_log.log)
         self.metadata = self._new_metadata(metadata_log, ignores_case=directory.ignores_case)
-        racks = {node_id: config.node_str_or_none(node_id, "broker.rack") for node_id in node_ids}
-        image = self._start_metadata(racks, directory)
+        if state is None:
+            racks = {each: config.node_str_or_none(each, "broker.rack") for each in node_ids}
+            image = self._start_metadata(racks, directory)
+        else:
+            image = state.image
+            self.metadata.resume(image)
         self.partitions.open(image)
-        self.outbox = Outbox(clock)
+        self.outbox = Outbox(self.clock)
         self.groups = self._new_groups(image)
         self.shares = self._new_shares()
         self.share_partitions = self._new_share_partitions()
         self.transactions = self._new_transactions()
-        self.nodes: dict[int, Node] = {}
-        for node_id, broker in sorted(image.brokers.items()):
-            self.nodes[node_id] = Node(node_id, self, image, broker.rack, broker.added)
-            if broker.added is not None:
-                config.configure_node(node_id, broker.added.settings)
+        self._add_nodes(image)
         self.replication = self._new_replication()
         self.node_control = NodeControl(self)
-        self.elections = PeriodicElections(clock, config, self.metadata)
-        self._load(image)
+        self.elections = PeriodicElections(self.clock, config, self.metadata)
+
+    def _add_nodes(self, image: MetadataImage) -> None:
+        """Add the nodes of an image, or restart those that exist; remove the others."""
+        for node_id in self.nodes.keys() - image.brokers.keys():
+            del self.nodes[node_id]
+            self.config.forget_node(node_id)
+        for node_id, broker in sorted(image.brokers.items()):
+            node = self.nodes.get(node_id)
+            if node is None:
+                self.nodes[node_id] = Node(node_id, self, image, broker.rack, broker.added)
+            else:
+                node.restart(image, broker.rack, broker.added)
+            if broker.added is not None:
+                self.config.configure_node(node_id, broker.added.settings)
+
+    def restore(self, directory: DataDirectory, state: ClusterState) -> None:
+        """Continue from a state, whose files are in `directory`; call `open` afterwards.
+
+        Requests that wait are answered first, as at a stop. Nodes that are in both states are the
+        same objects, for their clients; everything else is loaded again. Producer ids that were
+        returned already are not returned again.
+        """
+        producer_ids, window = self.partitions.producer_ids, self.groups.window
+        self.stop()
+        self.metadata.close()
+        self._load(directory, [min(state.image.brokers)], state)
+        self.partitions.producer_ids.begin_after(producer_ids)
+        self.groups.window = window
+        self._load_coordinators(state.image)
+        for listener in self._subscribers:
+            self.metadata.subscribe(listener)
+            listener(state.image, MetadataDelta())
+
+    def subscribe(self, listener: Callable[[MetadataImage, MetadataDelta], None]) -> None:
+        """Call `listener(image, delta)` after each change of the metadata, and after a restore."""
+        self._subscribers.append(listener)
+        self.metadata.subscribe(listener)
 
     @property
     def pushed_metrics(self) -> PushedMetrics:
@@ -160,7 +212,7 @@ class Cluster:
             raise
         return self.metadata.image
 
-    def _load(self, image: MetadataImage) -> None:
+    def _load_coordinators(self, image: MetadataImage) -> None:
         """Load the coordinators from their logs, and subscribe all parts to the metadata.
 
         Intents that were not completed before the last stop wait until `open`, because they need
@@ -200,16 +252,32 @@ class Cluster:
     def open(self, deliver: Deliver) -> None:
         """Let nodes send each other requests by `deliver`, and carry out the loaded intents.
 
-        Called once, before the first client is served.
+        Called before the first client is served, and after `restore`.
         """
         self.deliver = deliver
         for node in self.nodes.values():
             node.state = NodeState.RUNNING
+        if self._state is not None:
+            self._apply_nodes(self._state)
         self.replication.open()
         self.outbox.open()
         self.elections.start()
         if self.token_expiration is not None:
             self.token_expiration.start()
+
+    def _apply_nodes(self, state: ClusterState) -> None:
+        """Let nodes and replicas be as in a state."""
+        self._state = None
+        for stopped in state.stopped_nodes:
+            node = self.nodes[stopped.node_id]
+            node.state, node.image = NodeState.STOPPED, stopped.image
+            node.has_stale_metadata = stopped.has_stale_metadata
+            node.was_shut_down = stopped.was_shut_down
+        for replica in state.lagging_replicas:
+            topic = self.partitions.topic_by_id(replica.topic_id)
+            partition = None if topic is None else topic.partition(replica.partition)
+            if partition is not None:
+                replica.apply_to(partition)
 
     # The first intent of each type replaces its handler: the modules of the final handlers import
     # many messages, which a start does not need.

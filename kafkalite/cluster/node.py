@@ -131,12 +131,23 @@ class Node:
     ) -> None:
         self.id = node_id
         self.cluster = cluster
+        self.endpoints: dict[str, Endpoint] = {}
+        self.warn_about_client: WarnAboutClient = ignore_warning
+        self.restart(image, rack, added)
+
+    def restart(
+        self, image: MetadataImage, rack: str | None = None, added: AddedNode | None = None
+    ) -> None:
+        """Have the state of a node that starts, with the present parts of the cluster.
+
+        The addresses remain, and so do the clients that refer to this node.
+        """
+        cluster = self.cluster
         self.rack = rack
         self.added = added
         self.was_shut_down = False
         """Whether the stopped node has left the cluster by a controlled shutdown."""
         self.state = NodeState.STARTING
-        self.endpoints: dict[str, Endpoint] = {}
         self.image = image
         self.is_metadata_frozen = False
         """Whether the node keeps its present image although the metadata changes."""
@@ -159,7 +170,6 @@ class Node:
         self.unread_answers = cluster.unread_answers
         self.forwarding_budget = WaitingBudget(MAX_FORWARDED_BYTES)
         self.verification_budget = WaitingBudget(MAX_VERIFIED_BYTES)
-        self.warn_about_client: WarnAboutClient = ignore_warning
         self._dead_letter_queues: DeadLetterWriter | None = None
         self._share_persister: SharePersister | None = None
         self._telemetry_instances: Instances | None = None

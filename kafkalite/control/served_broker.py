@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kafkalite.server.addresses import Address
     from kafkalite.server.logging import Log
     from kafkalite.server.settings import Settings
+    from kafkalite.server.snapshot import Snapshot
 
 
 class ControlOptions(NamedTuple):
@@ -66,8 +67,9 @@ class ServedBroker:
         *,
         start_recording: Callable[[Callable[[], int]], Recorder] | None,
         prepare: Callable[[Broker], None] | None,
+        snapshot: Snapshot | None = None,
     ) -> Broker:
-        """Return a running broker.
+        """Return a running broker, which begins with `snapshot` if there is one.
 
         `start_recording` starts a recording; its argument returns the time. `prepare` is called
         before clients can connect. Raises the exceptions of `Broker.start`, AddressError,
@@ -84,6 +86,7 @@ class ServedBroker:
                 recorder=self.recorder,
                 prepare=prepare,
                 identity=provider,
+                snapshot=snapshot,
             )
             # Its port is bound first, because an added node must not listen on it.
             self.control = self._bind_control(broker)
@@ -95,6 +98,18 @@ class ServedBroker:
             await self.stop()
             raise
         return broker
+
+    def new_fork(self) -> ServedBroker:
+        """Return one for a fork: it has a control API on a free port if this one has any."""
+        options = self._control_options
+        if options is not None:
+            options = options._replace(address=options.address._replace(port=0))
+        return ServedBroker(self._log, options, None)
+
+    @property
+    def broker(self) -> Broker | None:
+        """The broker while it runs."""
+        return self._broker
 
     async def stop(self, grace_s: float = 1.0) -> bool:
         """Stop everything, and return whether the data was closed cleanly.

@@ -99,6 +99,13 @@ class _SubjectEntries:
         self.others: dict[_TextKey, tuple[Entry, int]] = {}
         self.size = 0
 
+    def copy(self) -> _SubjectEntries:
+        copy = _SubjectEntries()
+        copy.last_number, copy.size = self.last_number, self.size
+        copy.members = self.members.copy()
+        copy.refusals, copy.others = self.refusals.copy(), self.others.copy()
+        return copy
+
     def entries(self) -> list[Entry]:
         entries_of_all = [entry for entry, _ in self.refusals.values()]
         entries_of_all += [entry for entry, _ in self.others.values()]
@@ -137,6 +144,23 @@ class EventHistory:
         self._bytes = 0
         self.watchers = Watchers()
         """Are notified of each event."""
+
+    def copy(self) -> EventHistory:
+        """Return a history with the same entries and limits, and without watchers."""
+        copy = EventHistory(
+            max_subjects=self._max_subjects,
+            max_entries=self._max_entries,
+            max_bytes=self._max_bytes,
+        )
+        copy.become(self)
+        return copy
+
+    def become(self, other: EventHistory) -> None:
+        """Have the entries of another history; the numbers of later ones grow nevertheless."""
+        self._subjects = {name: each.copy() for name, each in other._subjects.items()}
+        self._removed_first = {name: each.copy() for name, each in other._removed_first.items()}
+        self._number = max(self._number, other._number)
+        self._bytes = other._bytes
 
     @property
     def last_number(self) -> int:

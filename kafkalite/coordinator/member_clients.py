@@ -32,6 +32,12 @@ class MemberClients:
     def __init__(self) -> None:
         self._clients: dict[str, MemberClient] = {}
 
+    def copy(self) -> MemberClients:
+        """Return an object that knows the same clients."""
+        copy = MemberClients()
+        copy._clients = self._clients.copy()
+        return copy
+
     def learn(self, facts: Mapping[str, object]) -> int:
         """Remember the client of the member in the facts of an event; return the bytes it takes.
 

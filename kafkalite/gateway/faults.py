@@ -90,6 +90,15 @@ _MAX_EVENTS_PER_REQUEST: Final = 64
 """Maximum number of groups and transactional ids that get an event for one request."""
 
 
+class FaultsState(NamedTuple):
+    """The faults of a cluster at one moment."""
+
+    faults: tuple[tuple[str, Rule, int, int], ...]
+    """The id, rule, number of selected requests and of firings of each fault."""
+    number: int
+    """The number of the last fault that was added."""
+
+
 class Faults:
     """The faults of one cluster, in the order in which they were added.
 
@@ -172,6 +181,25 @@ class Faults:
         self._faults.clear()
         self._finish_removal(faults)
         return [fault.state for fault in faults]
+
+    def snapshot(self) -> FaultsState:
+        """Return the faults with their counts, without the requests that they delay."""
+        return FaultsState(
+            tuple(
+                (each.id, each.rule, each.matches, each.firings) for each in self._faults.values()
+            ),
+            self._number,
+        )
+
+    def restore(self, state: FaultsState) -> None:
+        """Have the faults of a state in place of the present ones, which delay no requests."""
+        self._faults.clear()
+        for fault_id, rule, matches, firings in state.faults:
+            fault = self._faults[fault_id] = _Fault(fault_id, rule, self.watchers)
+            fault.matches, fault.firings = matches, firings
+        self._number = state.number
+        self._install()
+        self.watchers.notify()
 
     def close(self) -> None:
         """Remove all faults without handling the requests that they delay: the broker stops."""

@@ -85,7 +85,9 @@ class MetadataController:
         self._log = log
         self._config = config
         self._clock = clock
-        self._shard = MetadataShard(config, entropy, directory_of, ignores_case=ignores_case)
+        self._machine = MetadataShard(config, entropy, directory_of, ignores_case=ignores_case)
+        self._is_read = True
+        """Whether the state machine has the state of the log."""
         self._serde = MetadataSerde()
         self._listeners: list[Listener] = []
         self._deferred: deque[Callable[[], None]] = deque()
@@ -140,6 +142,31 @@ class MetadataController:
         self._append(self._shard.register(racks))
         self._append(self._shard.elect_missing_leaders())
         self._publish()
+
+    def resume(self, image: MetadataImage) -> None:
+        """Continue from the log of another controller, whose last image is known.
+
+        Nothing is written, and no listener is called. The log is read when the next change needs
+        it.
+        """
+        self._image = image
+        self._end_offset = image.version
+        self._is_read = False
+        self._publish_config(image)
+
+    def close(self) -> None:
+        """Call no listener any more: the state was replaced."""
+        self._listeners.clear()
+
+    @property
+    def _shard(self) -> MetadataShard:
+        """The state machine, after reading the log if that was postponed."""
+        if not self._is_read:
+            self._is_read = True
+            replay_log(self._log, self._serde, self._machine)
+            # The changes that led to the present image are published already.
+            self._machine.next_image(MetadataImage(), self._end_offset)
+        return self._machine
 
     def create_topics(
         self,
@@ -281,7 +308,7 @@ class MetadataController:
 
     def truncate_at(self, truncation_offset: Callable[[bytes, int, int], int]) -> None:
         """Let elections use this function; see `Leadership`."""
-        self._shard.leadership.truncation_offset = truncation_offset
+        self._machine.leadership.truncation_offset = truncation_offset
 
     def alter_configs(
         self,

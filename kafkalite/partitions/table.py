@@ -58,6 +58,13 @@ class ProducerIdBlocks:
 
     def __init__(self) -> None:
         self._blocks: dict[int, tuple[int, int]] = {}
+        self.first_id = 0
+        """The first id that no earlier state of the cluster has used: clients may still use it."""
+
+    def begin_after(self, other: ProducerIdBlocks) -> None:
+        """Return no id that another object has returned."""
+        ends = (producer_id for producer_id, _ in other._blocks.values())
+        self.first_id = max(other.first_id, *ends, 0)
 
     def next_id(self, node_id: int, allocate: Callable[[], tuple[int, int]]) -> int:
         """Return an id that was never returned before.
@@ -66,8 +73,10 @@ class ProducerIdBlocks:
         block and the size of the block, which it stores durably first.
         """
         producer_id, remaining = self._blocks.get(node_id, (0, 0))
-        if remaining == 0:
+        while remaining == 0:
             producer_id, remaining = allocate()
+            used = min(remaining, max(0, self.first_id - producer_id))
+            producer_id, remaining = producer_id + used, remaining - used
         self._blocks[node_id] = (producer_id + 1, remaining - 1)
         return producer_id
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkalite.ports.scheduled_calls import ScheduledCalls
 from kafkalite.ports.units import NANOSECONDS_PER_MILLISECOND
@@ -45,6 +45,8 @@ REPORTED_LATENESS_S = 0.5
 """If the loop makes a call later than this, in seconds, an AdjustableClock reports it."""
 
 _NEVER_MS = 1 << 62
+_MAX_OFFSET_NS = 1_000_000_000
+"""A clock at the speed of the machine's clock that differs by less has the machine's time."""
 
 
 class Timer(Protocol):
@@ -84,6 +86,15 @@ class Clock(Protocol):
         Usually that is `deadline_ms`. In a jump over many rounds, only the first round, the last
         and some in between are done.
         """
+
+
+class ClockState(NamedTuple):
+    """The time and the speed of an AdjustableClock."""
+
+    now_ms: int | None
+    """None for the machine's time."""
+    rate: float
+    skip_rate: float
 
 
 class ClockReports(Protocol):
@@ -315,6 +326,27 @@ class AdjustableClock(SteppedClock):
             if self._until_ms is None:
                 self._resume()
                 self._reset_loop_timer()
+
+    def state(self) -> ClockState:
+        """Return the time and the speed, for `restore`."""
+        is_machine_time = self._follows_machine and abs(self._offset_ns) < _MAX_OFFSET_NS
+        now_ms = None if is_machine_time else self.now_ms()
+        return ClockState(now_ms, self._requested_rate, self.skip_rate)
+
+    def restore(self, state: ClockState) -> None:
+        """Set time and speed, the only way back in time; all calls keep their distance from now.
+
+        A clock that had the machine's time has the present one.
+        """
+        self._pause()
+        now_ms = state.now_ms
+        if now_ms is None:
+            now_ms = time.time_ns() // NANOSECONDS_PER_MILLISECOND
+        self._calls.shift(now_ms - self._now_ms)
+        self._now_ms = now_ms
+        self._requested_rate, self.skip_rate = state.rate, state.skip_rate
+        self._resume()
+        self._reset_loop_timer()
 
     def after_due_calls(self, callback: Callable[[], None]) -> Timer | None:
         """Call `callback` after the calls that are due; return None if there are none.

@@ -63,6 +63,11 @@ class ScheduledCalls:
         heapq.heappush(self._heap, (deadline_ms, self.latest_number, call))
         return call
 
+    def shift(self, ms: int) -> None:
+        """Move the deadlines of all calls by `ms`."""
+        for entries in (self._heap, self._skipped):
+            entries[:] = [(deadline_ms + ms, number, call) for deadline_ms, number, call in entries]
+
     def next_deadline_ms(self) -> int | None:
         """Return when the first call is due, or None."""
         heap = self._heap

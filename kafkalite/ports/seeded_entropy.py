@@ -24,6 +24,14 @@ class SeededEntropy:
         """
         self._random.seed(f"{self._seed} after {position}")
 
+    def state(self) -> object:
+        """Return what all later values follow from, for `restore`."""
+        return self._random.getstate()
+
+    def restore(self, state: object) -> None:
+        """Return the same values as after `state` was called."""
+        self._random.setstate(state)  # type: ignore[arg-type] # it is opaque
+
     def uuid(self) -> bytes:
         """Return the next 16 bytes usable as an id."""
         while True:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import ExitStack
 
+    from kafkalite.cluster.state import ClusterState
     from kafkalite.config.definitions import Value
     from kafkalite.identity.provider import IdentityProvider
     from kafkalite.ports.clock import Clock
@@ -263,11 +264,16 @@ class ClusterAssembly:
         except ValueError as error:
             raise SettingsError(str(error)) from error
 
-    def open_directory(self) -> BrokerDirectory:
-        """Open the data directory; raises BrokerDirectoryError."""
+    def open_directory(self, state: ClusterState | None = None) -> BrokerDirectory:
+        """Open the data directory, with the files of a state if there is one.
+
+        Raises BrokerDirectoryError.
+        """
         settings, environment = self.settings, self._environment
         path, files = settings.log_directory, environment.files
-        if files is None and settings.is_in_memory:
+        if state is not None:
+            files = state.files.copy()
+        elif files is None and settings.is_in_memory:
             from kafkalite.ports.memory_files import InMemoryFiles, Memory  # noqa: PLC0415 - not on disk
 
             limit_bytes = settings.memory_limit or machine_bytes() // 2
@@ -281,8 +287,13 @@ class ClusterAssembly:
             is_in_memory=settings.is_in_memory,
         )
 
-    def open_cluster(self, directory: BrokerDirectory) -> Cluster:
-        """Return the cluster in a directory; raises BrokerDirectoryError."""
+    def open_cluster(
+        self, directory: BrokerDirectory, state: ClusterState | None = None
+    ) -> Cluster:
+        """Return the cluster in a directory, in a state if that is given.
+
+        Raises BrokerDirectoryError.
+        """
         environment = self._environment
         with _errors_of(directory):
             return Cluster(
@@ -293,6 +304,7 @@ class ClusterAssembly:
                 config=self.config,
                 node_ids=self.settings.node_ids,
                 on_truncation=self._reports.truncation,
+                state=state,
             )
 
     def populate(self, cluster: Cluster, directory: BrokerDirectory) -> None:

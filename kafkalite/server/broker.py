@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import ExitStack
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.ports.clock import AdjustableClock
@@ -46,10 +46,21 @@ if TYPE_CHECKING:
     from kafkalite.server.broker_directory import BrokerDirectory
     from kafkalite.server.request_log import RequestLog
     from kafkalite.server.settings import Settings
+    from kafkalite.server.snapshot import Snapshot, Snapshots
     from kafkalite.server.time_skipping import TimeSkipping
     from kafkalite.storage.disk_health import DiskFailure
 
 T = TypeVar("T")
+
+_MAX_WAITS_FOR_WORKERS = 1_000
+"""Iterations of the event loop in which a restore waits for requests that take long."""
+
+
+class Fork(Protocol):
+    """Another cluster in this process, which ends with this one."""
+
+    async def stop(self, grace_s: float) -> bool:
+        """Stop it; pending answers may take `grace_s` seconds to be sent."""
 
 
 class Broker:
@@ -71,8 +82,12 @@ class Broker:
         prepare: Callable[[Broker], None] | None = None,
         executor: Executor | None = None,
         identity: IdentityProvider | None = None,
+        snapshot: Snapshot | None = None,
     ) -> None:
-        """Serve with `settings`; clients may authenticate with the tokens of `identity`."""
+        """Serve with `settings`; clients may authenticate with the tokens of `identity`.
+
+        The broker begins with the state of `snapshot`, and its data is then in memory.
+        """
         self._settings = settings
         self.identity = identity
         self.log = Log() if log is None else log
@@ -82,6 +97,10 @@ class Broker:
         """The clock of all parts of the broker."""
         self._entropy: Entropy = _entropy_of(settings.seed) if entropy is None else entropy
         self._files = files
+        self._snapshot = snapshot
+        self._snapshots: Snapshots | None = None
+        self.forks: dict[str, Fork] = {}
+        """Clusters that commands have made from snapshots of this one; a stop stops them."""
         self._recorder = recorder
         self._prepare = prepare
         self._executor = executor
@@ -111,14 +130,18 @@ class Broker:
             cluster, nodes = self._open(loop)
             await nodes.accept_clients()
             executor = self._executor = self._executor or ThreadExecutor(loop)
-            self._maintenance = Maintenance(cluster, cluster.config, self.clock, self.log, executor)
-            self._maintenance.start()
+            self._start_maintenance(cluster)
             if isinstance(self.clock, AdjustableClock):
                 self.skip_time(self.clock.skip_rate)
             self._remove_abandoned(executor, remove_abandoned())
         except BaseException:
             await self.stop(grace_s=0)
             raise
+
+    def _start_maintenance(self, cluster: Cluster) -> None:
+        executor = _running(self._executor)
+        self._maintenance = Maintenance(cluster, cluster.config, self.clock, self.log, executor)
+        self._maintenance.start()
 
     def _open(self, loop: asyncio.AbstractEventLoop) -> tuple[Cluster, NodeServers]:
         """Check the settings, bind the ports and read the data."""
@@ -138,12 +161,15 @@ class Broker:
         if self._recorder is not None:
             nodes.start_recording(self._recorder)
         nodes.bind()
-        directory = self._directory = assembly.open_directory()
-        cluster = self.cluster = assembly.open_cluster(directory)
-        if self._settings.seed is not None:
-            self._continue_seed(cluster)
-        assembly.populate(cluster, directory)
-        self.initial_image = cluster.metadata.image
+        snapshot = self._snapshot
+        state = None if snapshot is None else snapshot.cluster
+        directory = self._directory = assembly.open_directory(state)
+        cluster = self.cluster = assembly.open_cluster(directory, state)
+        if snapshot is None:
+            if self._settings.seed is not None:
+                self._continue_seed(cluster)
+            assembly.populate(cluster, directory)
+            self.initial_image = cluster.metadata.image
         reports.opened_cluster(assembly, directory, cluster)
         gateways = self._gateways = Gateways(assembly, cluster, reports)
         nodes.open(cluster, gateways, directory.path)
@@ -152,9 +178,81 @@ class Broker:
             gateways.start_request_log(self._settings.request_log)
         assembly.config.log_levels.subscribe(self._set_log_level)
         cluster.open(InterBrokerCalls(gateways.of_nodes))
+        if snapshot is not None:
+            self._begin_with(snapshot, gateways, nodes)
         if self._prepare is not None:
             self._prepare(self)
         return cluster, nodes
+
+    def _begin_with(self, snapshot: Snapshot, gateways: Gateways, nodes: NodeServers) -> None:
+        """Have the parts of a snapshot that are not those of its cluster."""
+        from kafkalite.server.snapshot import restore_random_state  # noqa: PLC0415 - rarely used
+
+        self.initial_image = snapshot.initial_image
+        restore_random_state(self._entropy, snapshot.random_state)
+        gateways.restore_faults(snapshot.faults)
+        nodes.restore_links(snapshot.links)
+
+    def snapshot(self) -> Snapshot:
+        """Return the state of now, which shares its data with this broker.
+
+        Raises SnapshotError if the data is on disk, UnfitStateError while nodes are isolated or
+        frozen, and OSError if a log has failed or the memory is not sufficient.
+        """
+        from kafkalite.server import snapshot  # noqa: PLC0415 - rarely used
+
+        assert self.initial_image is not None
+        return snapshot.Snapshot(
+            self.cluster_id,
+            snapshot.cluster_state(_running(self.cluster), _running(self._directory)),
+            self.initial_image,
+            snapshot.clock_state(self.clock),
+            snapshot.random_state(self._entropy),
+            _running(self._gateways).faults_state(),
+            self.nodes.links_state(),
+        )
+
+    async def restore(self, snapshot: Snapshot, *, disconnects: bool = False) -> None:
+        """Continue from a snapshot of this broker, or of one that began with such a snapshot.
+
+        Clients stay connected, unless `disconnects`. Requests that wait are answered first, as at
+        a stop. Raises SnapshotError for a snapshot of another cluster, and AddressError if the port
+        of a node that must run was taken; then nothing has changed.
+        """
+        from kafkalite.server.snapshot import SnapshotError  # noqa: PLC0415 - rarely used
+
+        if snapshot.cluster_id != self.cluster_id:
+            raise SnapshotError(
+                f"the snapshot is of the cluster {snapshot.cluster_id}, not of {self.cluster_id}"
+            )
+        nodes = self.nodes
+        for _ in range(_MAX_WAITS_FOR_WORKERS):
+            if not nodes.is_busy:
+                break
+            await asyncio.sleep(0)
+        stopped = frozenset(each.node_id for each in snapshot.cluster.stopped_nodes)
+        await nodes.restore(lambda: self._restore(snapshot), stopped)
+        if disconnects:
+            for connection in nodes.connections():
+                connection.abort()
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        """Replace the state of the cluster, without a pause."""
+        cluster, gateways = _running(self.cluster), _running(self._gateways)
+        directory = _running(self._directory)
+        gateways.clear_faults()
+        self.nodes.heal_links()
+        if self._maintenance is not None:
+            self._maintenance.stop()
+        if snapshot.clock is not None and isinstance(self.clock, AdjustableClock):
+            self.clock.restore(snapshot.clock)
+            self.skip_time(self.clock.skip_rate)
+        opened = directory.replace_files(snapshot.cluster.files.copy())
+        cluster.restore(opened, snapshot.cluster)
+        self._reports.restored_cluster(directory)
+        cluster.open(InterBrokerCalls(gateways.of_nodes))
+        self._begin_with(snapshot, gateways, self.nodes)
+        self._start_maintenance(cluster)
 
     def _continue_seed(self, cluster: Cluster) -> None:
         """Generate other ids than the starts before, whose data the cluster has."""
@@ -181,6 +279,7 @@ class Broker:
 
         Pending answers may take `grace_s` seconds to be sent.
         """
+        await self._stop_forks(grace_s)
         nodes = self._nodes
         if self._time_skipping is not None:
             self.skip_time(0)
@@ -209,6 +308,11 @@ class Broker:
         directory, self._directory = self._directory, None
         cluster, self.cluster = self.cluster, None
         return directory is None or self._close_data(directory, cluster)
+
+    async def _stop_forks(self, grace_s: float) -> None:
+        forks, self.forks = tuple(self.forks.values()), {}
+        for fork in forks:
+            await fork.stop(grace_s)
 
     def _close_data(self, directory: BrokerDirectory, cluster: Cluster | None) -> bool:
         """Close the data directory, and return whether that succeeded."""
@@ -305,6 +409,25 @@ class Broker:
     def stop_request_log(self) -> int:
         """Stop the log of requests, and return the number of requests that it had."""
         return _running(self._gateways).stop_request_log()
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """The snapshots with ids, which commands make."""
+        if self._snapshots is None:
+            from kafkalite.server.snapshot import Snapshots  # noqa: PLC0415 - rarely used
+
+            self._snapshots = Snapshots()
+        return self._snapshots
+
+    def fork_settings(self) -> Settings:
+        """Return the settings of a broker that begins with a snapshot of this one.
+
+        Its ports are free ones on the same hosts.
+        """
+        from kafkalite.server.snapshot import fork_settings  # noqa: PLC0415 - rarely used
+
+        assembly = _running(self._assembly)
+        return fork_settings(self._settings, assembly.listeners)
 
     @property
     def history(self) -> EventHistory:

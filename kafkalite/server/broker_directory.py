@@ -86,6 +86,11 @@ class BrokerDirectory:
         """Whether the directory is removed when it is closed."""
         return self._temporary is not None
 
+    def replace_files(self, files: Files) -> DataDirectory:
+        """Use other files, which are those of a cluster that was closed; return the directory."""
+        self.directory = DataDirectory(files, self.path)
+        return self.directory
+
     def close(self, logs: Mapping[TopicPartition, Log] | None) -> None:
         """Close the logs as in a clean shutdown; remove everything if the directory is temporary.
 

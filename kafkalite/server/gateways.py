@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafkalite.apis.authorization.step import AuthorizationStep
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.gateway.exchanges import Observer
-    from kafkalite.gateway.faults import Faults
+    from kafkalite.gateway.faults import Faults, FaultsState
     from kafkalite.gateway.request_hooks import RequestHooks
     from kafkalite.gateway.steps import Step
     from kafkalite.gateway.throttling import Throttling
@@ -103,7 +103,7 @@ class Gateways:
         self.authorization: Sequence[AuthorizationStep] = self._new_authorization()
         """One of each gateway; empty without an authorizer."""
         self._throttle(cluster.metadata.image, MetadataDelta())
-        cluster.metadata.subscribe(self._throttle)
+        cluster.subscribe(self._throttle)
         self._install(StepOrder.AUTHORIZE)
         self._install(StepOrder.POLICY)
 
@@ -231,6 +231,17 @@ class Gateways:
                 install=lambda _: self._install(StepOrder.FAULTS),
             )
         return self._faults
+
+    def faults_state(self) -> FaultsState | None:
+        """Return the faults of now; None if there never were any."""
+        return None if self._faults is None else self._faults.snapshot()
+
+    def restore_faults(self, state: FaultsState | None) -> None:
+        """Have the faults of a state; None means no faults."""
+        if state is not None:
+            self.faults.restore(state)
+        else:
+            self.clear_faults()
 
     def isolated_node(self) -> None:
         """Let requests for the controller wait at the nodes that do not reach it."""

@@ -8,7 +8,7 @@ controller nevertheless, as if the controller was a machine of its own.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.gateway.fault_selection import name_pattern
 from kafkalite.server.link_rules import (
@@ -34,6 +34,15 @@ MAX_LINKS: Final = 100
 """The maximum number of rules."""
 MAX_FORGOTTEN: Final = 1_000
 """The maximum number of sockets that stay open for clients of forgotten connections."""
+
+
+class LinksState(NamedTuple):
+    """The rules for links at one moment."""
+
+    rules: tuple[tuple[str, LinkRule], ...]
+    """The id and the rule of each."""
+    number: int
+    """The number of the last rule that was added."""
 
 
 class Links:
@@ -115,6 +124,20 @@ class Links:
                     linked.forget()
                 selecting = self._linked[linked]
                 self._shape(linked, selecting if active in selecting else (*selecting, active))
+
+    def snapshot(self) -> LinksState:
+        """Return the present rules."""
+        return LinksState(
+            tuple((each.id, each.rule) for each in self._rules.values()), self._number
+        )
+
+    def restore(self, state: LinksState) -> None:
+        """Have the rules of a state in place of the present ones; what waits is delivered."""
+        self._remove(tuple(self._rules.values()))
+        for link_id, rule in state.rules:
+            self._number = int(link_id.removeprefix("l")) - 1
+            self.add(rule)
+        self._number = state.number
 
     def heal(self, link_id: str) -> LinkState:
         """Remove a rule, and deliver what waits; raises UnknownLinkError for an unknown id."""

@@ -11,7 +11,7 @@ from kafkalite.cluster.node import NodeState
 from kafkalite.cluster.node_control import NodeError
 from kafkalite.gateway.error_messages import printable
 from kafkalite.metadata.image import AddedNode
-from kafkalite.server.addresses import Address
+from kafkalite.server.addresses import Address, AddressError
 from kafkalite.server.admission import Admission
 from kafkalite.server.client_warnings import ClientWarnings
 from kafkalite.server.connection import Connection
@@ -23,7 +23,7 @@ from kafkalite.wire.frames import SHARED_BUFFER_BYTES, ReceiveBuffers
 from kafkalite.wire.session import SessionSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from kafkalite.capture.recording.recorder import Recorder
     from kafkalite.cluster.cluster import Cluster
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.assembly import ClusterAssembly
     from kafkalite.server.gateways import Gateways
-    from kafkalite.server.links import Links
+    from kafkalite.server.links import Links, LinksState
     from kafkalite.server.listener import Listener
     from kafkalite.server.logging import Log
     from kafkalite.server.recording import Recording
@@ -147,7 +147,7 @@ class NodeServers:
             )
         for node_id, listeners in self._listeners.items():
             self._add_servers(cluster.nodes[node_id], listeners)
-        cluster.metadata.subscribe(self._limit_connections)
+        cluster.subscribe(self._limit_connections)
 
     def _add_servers(self, node: Node, listeners: Sequence[Listener]) -> None:
         """Add the servers of a node, and its addresses to the metadata and to its settings."""
@@ -174,6 +174,57 @@ class NodeServers:
                 "log.dirs": self._data_path,
             },
         )
+
+    async def restore(self, change: Callable[[], None], stopped: Collection[int]) -> None:
+        """Make a change that replaces the state of the cluster, and serve the nodes that it has.
+
+        The nodes in `stopped` do not run afterwards. Raises AddressError if a port of another one
+        was taken; then no change is made.
+        """
+        async with self._changes:
+            self._bind_stopped(stopped)
+            change()
+            nodes = self._cluster.nodes
+            for node_id in {server.node.id for server in self._servers} - nodes.keys():
+                for server in self._of(node_id):
+                    server.kill()
+                self._forget(node_id)
+            known = {server.node.id for server in self._servers}
+            self._listeners.update({node.id: node.added for node in nodes.values()})
+            for node_id, listeners in self._listeners.items():
+                if node_id not in known:
+                    self._add_servers(nodes[node_id], listeners)
+            for server in tuple(self._servers):
+                if server.node.id in stopped:
+                    server.kill()
+                elif any(each.new_protocol is None for each in server.listeners):
+                    await self._serve(server)
+
+    def _bind_stopped(self, stopped: Collection[int]) -> None:
+        """Bind the ports of stopped nodes that are not in `stopped`; raises AddressError."""
+        bound: list[Listener] = []
+        try:
+            for server in self._servers:
+                is_stopped = server.node.state is NodeState.STOPPED
+                if is_stopped and server.node.id not in stopped:
+                    for listener in server.listeners:
+                        listener.bind_again()
+                        bound.append(listener)
+        except AddressError:
+            for listener in bound:
+                listener.stop()
+            raise
+
+    def links_state(self) -> LinksState | None:
+        """Return the rules for links of now; None if there never were any."""
+        return None if self._links is None else self._links.snapshot()
+
+    def restore_links(self, state: LinksState | None) -> None:
+        """Have the rules for links of a state; None means no rules."""
+        if state is not None:
+            self.links.restore(state)
+        else:
+            self.heal_links()
 
     def _limit_connections(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply the limits for connections, which dynamic settings may have changed."""

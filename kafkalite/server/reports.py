@@ -101,7 +101,12 @@ class Reports:
         self._addresses(assembly)
         self._security(assembly, cluster.metadata.image)
         self._registered = cluster.metadata.image.brokers.keys()
-        cluster.metadata.subscribe(self._unregistered_nodes)
+        cluster.subscribe(self._unregistered_nodes)
+
+    def restored_cluster(self, directory: BrokerDirectory) -> None:
+        """Log changes of the disk of a cluster whose state was replaced."""
+        directory.directory.health.subscribe(self)
+        directory.directory.end_loading()
 
     def _lost_data(self, directory: BrokerDirectory, cluster: Cluster) -> None:
         """Log the data that could not be loaded."""

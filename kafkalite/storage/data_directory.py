@@ -390,6 +390,27 @@ class DataDirectory:
             self._uncertain_checkpoints.discard(name)
         self.health.report_success(path, FileUse.WRITING)
 
+    def write_all(self, logs: Mapping[TopicPartition, Log]) -> None:
+        """Write everything that a clean start needs, but the marker; the logs remain open.
+
+        Raises OSError when that fails, and for a log that has failed before.
+        """
+        for log, flush in self._begin_close(logs):
+            log.end_flush(flush, None)
+            log.is_unchanged = True
+        self.checkpoint(logs)
+
+    @property
+    def files(self) -> Files:
+        """The file system with the directory."""
+        return self._files
+
+    @staticmethod
+    def mark_clean_shutdown(files: Files, path: str) -> None:
+        """Write the marker of a clean shutdown to a directory, because its files are complete."""
+        marker = b'{"version":0,"brokerEpoch":-1}'
+        write_atomically(files, join(path, CLEAN_SHUTDOWN_FILE), marker)
+
     def close(self, logs: Mapping[TopicPartition, Log]) -> None:
         """Close all logs and write the clean shutdown marker; after an OSError it is not written.
 
@@ -425,8 +446,7 @@ class DataDirectory:
         return flushes
 
     def _write_clean_shutdown_marker(self) -> None:
-        marker = b'{"version":0,"brokerEpoch":-1}'
-        write_atomically(self._files, join(self._path, CLEAN_SHUTDOWN_FILE), marker)
+        self.mark_clean_shutdown(self._files, self._path)
 
     def restore_clean_shutdown_marker(self) -> None:
         """Write the clean shutdown marker again if there was one, because nothing was written.

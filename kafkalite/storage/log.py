@@ -78,7 +78,6 @@ class Log:
         "_base_offsets",
         "_flush_failure",
         "_is_created",
-        "_is_unchanged",
         "_segments",
         "_topic_id",
         "_unflushed_offsets",
@@ -90,6 +89,7 @@ class Log:
         "files",
         "first_dirty_offset",
         "health",
+        "is_unchanged",
         "logs_to_flush",
         "producers",
         "recovery_point",
@@ -134,7 +134,8 @@ class Log:
         self._are_checkpoints_synced = False
         self._append_failure: OSError | None = loaded.damage
         self._is_created = bool(loaded.segments)
-        self._is_unchanged = loaded.is_clean
+        self.is_unchanged = loaded.is_clean
+        """Whether the files have everything that a clean start needs."""
         self.start_offset = max(start_offset, self._base_offsets[0] if self._base_offsets else 0)
         self.damage_errors = loaded.gaps if loaded.damage is None else (loaded.damage, *loaded.gaps)
         """Damage that was found when the log was loaded; reads may find more."""
@@ -268,7 +269,7 @@ class Log:
             self.epochs.assign(leader_epoch, base_offset)
         try:
             segment = self._segment_for(size, offset - 1, max_timestamp, now_ms)
-            self._is_unchanged = False
+            self.is_unchanged = False
             segment.append(buffers, batches)
         except OSError as error:
             self._append_failed(error, size)
@@ -365,7 +366,7 @@ class Log:
 
     def _roll(self, now_ms: int) -> Segment:
         """Begin a new segment at the end of the log."""
-        self._is_unchanged = False
+        self.is_unchanged = False
         if not self._is_created:
             self._create()
         if self._segments:
@@ -525,7 +526,7 @@ class Log:
         end_offset = max(end_offset, self.start_offset)
         if end_offset >= self.end_offset:
             return
-        self._is_unchanged = False
+        self.is_unchanged = False
         self.truncation_count += 1
         self.prepare_truncation(end_offset)
         try:
@@ -587,7 +588,7 @@ class Log:
 
     def remove_segments(self, count: int) -> None:
         """Remove the oldest `count` segments, never the active one."""
-        self._is_unchanged = False
+        self.is_unchanged = False
         removed = self._segments[:count]
         assert len(removed) < len(self._segments)
         # Oldest first, so that the remaining offsets are contiguous after a crash.
@@ -619,7 +620,7 @@ class Log:
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
         """Replace the segments `old` by `new`, whose files are in place already."""
-        self._is_unchanged = False
+        self.is_unchanged = False
         slot = self._segments.index(old[0])
         self._segments[slot : slot + len(old)] = [new]
         self._base_offsets[slot : slot + len(old)] = [new.base_offset]
@@ -723,7 +724,7 @@ class Log:
             return None
         if self._flush_failure is not None or isinstance(self._append_failure, MissingFileError):
             self._raise_failure()
-        if not self._segments or (self._is_unchanged and self.epochs.is_saved):
+        if not self._segments or (self.is_unchanged and self.epochs.is_saved):
             return None
         self._segments[-1].seal()
         take_snapshot(self.files, self.directory, self.end_offset, self.producers)

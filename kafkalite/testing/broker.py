@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from kafkalite.lab.replay.standin.preparation import Match, OnMiss
     from kafkalite.security.sasl.users import User
     from kafkalite.server.broker import Broker as ServerBroker
+    from kafkalite.server.snapshot import Snapshot
     from kafkalite.telemetry.metrics import ClientMetrics
     from kafkalite.testing.faults import BrokerFaults
     from kafkalite.testing.identity import BrokerIdentity
@@ -422,6 +423,30 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         if failed:
             raise RuntimeError(f"cannot fence {', '.join(failed)}")
         return results
+
+    def snapshot(self) -> Snapshot:
+        """Return the state of now, for `restore` and `fork`; it shares its data with the cluster.
+
+        It has topics with records, groups, transactions, configurations, ACLs, quotas, users, the
+        clock, faults, rules for links, and the random values of a seed. Raises ValueError, with one
+        sentence, if the data is on disk, or a node is isolated or frozen.
+        """
+        broker = self._running_broker()
+
+        async def take() -> Snapshot:
+            return broker.snapshot()
+
+        return self._run_on_loop(take())
+
+    def restore(self, snapshot: Snapshot, *, disconnect: bool = False) -> None:
+        """Continue from a snapshot that this broker has made, or the one that it was forked from.
+
+        Clients stay connected, unless `disconnect`: members and producers get the answers that a
+        Kafka with this state gives. Requests that wait are answered first, as at a stop. Raises
+        ValueError for a snapshot of another cluster.
+        """
+        broker = self._running_broker()
+        self._run_on_loop(broker.restore(snapshot, disconnects=disconnect))
 
     def start(self) -> None:
         """Start the cluster; it accepts clients when this returns.

@@ -1,0 +1,113 @@
+"""ClusterState: the state of a cluster at one moment, from which clusters can continue.
+
+It has the files of the cluster, as after a clean shutdown, and what no file has: the image of the
+metadata, the replicas that do not follow, stopped nodes, and recent events. What a node's process
+loses when it ends is not in it: sessions of fetches, waiting requests, and time that has passed for
+timers. All of it is constant, and any number of clusters can share it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkalite.cluster.node import NodeState
+from kafkalite.partitions.replicas import ReplicaView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kafkalite.cluster.cluster import Cluster
+    from kafkalite.coordinator.event_history import EventHistory
+    from kafkalite.metadata.image import MetadataImage
+    from kafkalite.partitions.partition import Partition
+    from kafkalite.ports.memory_files import InMemoryFiles
+
+
+class UnfitStateError(ValueError):
+    """A cluster whose present state cannot be continued from; the text is one sentence."""
+
+
+class StoppedNode(NamedTuple):
+    """A node that did not run."""
+
+    node_id: int
+    image: MetadataImage
+    """The metadata that it knew when it stopped."""
+    has_stale_metadata: bool
+    was_shut_down: bool
+
+
+class LaggingReplica(NamedTuple):
+    """A replica that did not follow its leader; see `ReplicaView`."""
+
+    topic_id: bytes
+    partition: int
+    node_id: int
+    replica_end: int | None
+    replica_start: int
+    caught_up_ms: int
+
+    def apply_to(self, partition: Partition) -> None:
+        """Let the partition have this replica."""
+        view = partition.views[self.node_id] = ReplicaView(partition, self.replica_end)
+        view.replica_start = self.replica_start
+        view.caught_up_ms = self.caught_up_ms
+
+
+class ClusterState(NamedTuple):
+    """The state of a cluster at one moment."""
+
+    files: InMemoryFiles
+    """The files, which do not change: a cluster uses a copy."""
+    path: str
+    """The path of the data directory in the files."""
+    image: MetadataImage
+    stopped_nodes: Sequence[StoppedNode]
+    lagging_replicas: Sequence[LaggingReplica]
+    history: EventHistory
+
+
+def state_of(cluster: Cluster, files: InMemoryFiles, path: str) -> ClusterState:
+    """Return the state of a cluster; `files` are a copy of its files, as after a clean shutdown.
+
+    Raises UnfitStateError while a node is isolated, or does not receive metadata or records: it
+    then has a state that no file and no image has.
+    """
+    stopped = []
+    for node in cluster.nodes.values():
+        if node.state is NodeState.STOPPED:
+            stopped.append(
+                StoppedNode(node.id, node.image, node.has_stale_metadata, node.was_shut_down)
+            )
+        elif node.state is not NodeState.RUNNING:
+            raise UnfitStateError(f"node {node.id} is {node.state.value}: connect it first")
+        elif node.is_metadata_frozen or node.is_replication_paused:
+            what = "metadata" if node.is_metadata_frozen else "records"
+            raise UnfitStateError(f"node {node.id} receives no {what}: let it continue first")
+    return ClusterState(
+        files,
+        path,
+        cluster.metadata.image,
+        stopped,
+        list(_lagging_replicas(cluster)),
+        cluster.history.copy(),
+    )
+
+
+def _lagging_replicas(cluster: Cluster) -> Iterator[LaggingReplica]:
+    for topic in cluster.partitions.topics():
+        for partition in topic.partitions:
+            for node_id, view in partition.views.items():
+                if type(view) is not ReplicaView or view.led_isr is not None:
+                    raise UnfitStateError(
+                        f"node {node_id} still leads {partition.name}, because it does not know "
+                        "the present metadata"
+                    )
+                yield LaggingReplica(
+                    topic.topic_id,
+                    partition.index,
+                    node_id,
+                    view.replica_end,
+                    view.replica_start,
+                    view.caught_up_ms,
+                )

@@ -1,0 +1,160 @@
+"""Snapshot: the state of a broker at one moment, which it can have again or others begin with.
+
+It has the state of the cluster, and what belongs to the broker: clock, random values, faults and
+rules for links. Data is shared with the broker, not copied.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkalite.cluster.state import ClusterState, state_of
+from kafkalite.ports.clock import AdjustableClock
+from kafkalite.ports.memory_files import InMemoryFiles
+from kafkalite.ports.seeded_entropy import SeededEntropy
+from kafkalite.storage.data_directory import DataDirectory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kafkalite.cluster.cluster import Cluster
+    from kafkalite.gateway.faults import FaultsState
+    from kafkalite.metadata.image import MetadataImage
+    from kafkalite.ports.clock import Clock, ClockState
+    from kafkalite.ports.entropy import Entropy
+    from kafkalite.server.addresses import ListenerSpec
+    from kafkalite.server.broker_directory import BrokerDirectory
+    from kafkalite.server.links import LinksState
+    from kafkalite.server.settings import Settings
+
+
+class SnapshotError(ValueError):
+    """A snapshot that cannot be made or restored; the text is one sentence."""
+
+
+class Snapshot(NamedTuple):
+    """The state of a broker at one moment."""
+
+    cluster_id: str
+    cluster: ClusterState
+    initial_image: MetadataImage
+    """The metadata after the start of the broker, to which a reset leads."""
+    clock: ClockState | None
+    """None if the clock cannot be set."""
+    random_state: object
+    """The state of the random values of a seed; None without a seed."""
+    faults: FaultsState | None
+    links: LinksState | None
+
+    def __repr__(self) -> str:
+        image = self.cluster.image
+        return f"Snapshot({len(image.topics)} topics at offset {image.version} of the metadata)"
+
+
+class UnknownSnapshotError(SnapshotError):
+    """A snapshot id that the broker does not have."""
+
+
+_ADDRESSES: Final = frozenset(("listeners", "advertised.listeners", "log.dirs", "log.dir"))
+"""Settings that a fork does not have."""
+
+MAX_SNAPSHOTS: Final = 1_000
+
+
+class Snapshots:
+    """The snapshots of a broker that have ids, in the order in which they were made."""
+
+    __slots__ = ("_by_id", "_number")
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, tuple[Snapshot, int]] = {}
+        self._number = 0
+
+    def check_room(self) -> None:
+        """Raise SnapshotError if there are as many as there may be."""
+        if len(self._by_id) >= MAX_SNAPSHOTS:
+            raise SnapshotError(f"there are {MAX_SNAPSHOTS} snapshots already: delete one first")
+
+    def add(self, snapshot: Snapshot, created_ms: int) -> str:
+        """Store a snapshot that was made at this time, and return its id."""
+        self.check_room()
+        self._number += 1
+        snapshot_id = f"s{self._number}"
+        self._by_id[snapshot_id] = snapshot, created_ms
+        return snapshot_id
+
+    def find(self, snapshot_id: str) -> Snapshot:
+        """Return a snapshot; raises UnknownSnapshotError."""
+        found = self._by_id.get(snapshot_id)
+        if found is None:
+            known = f"they are {', '.join(self._by_id)}" if self._by_id else "there is none"
+            raise UnknownSnapshotError(f"there is no snapshot {snapshot_id[:40]!r}; {known}")
+        return found[0]
+
+    def items(self) -> Iterator[tuple[str, Snapshot, int]]:
+        """Yield the id of each snapshot, the snapshot, and when it was made."""
+        for snapshot_id, (snapshot, created_ms) in self._by_id.items():
+            yield snapshot_id, snapshot, created_ms
+
+    def remove(self, snapshot_id: str) -> None:
+        """Remove a snapshot; its data is freed when no cluster uses it. See `find`."""
+        self.find(snapshot_id)
+        del self._by_id[snapshot_id]
+
+
+def cluster_state(cluster: Cluster, directory: BrokerDirectory) -> ClusterState:
+    """Return the state of a cluster whose data is in memory.
+
+    Raises SnapshotError for data on disk, for a cluster whose state has parts that cannot be in a
+    snapshot, and OSError if the memory is not sufficient or a log has failed.
+    """
+    files = directory.directory.files
+    if not isinstance(files, InMemoryFiles):
+        raise SnapshotError(
+            "a snapshot needs data in memory: start the broker with --memory, or "
+            "Broker(storage='memory')"
+        )
+    directory.directory.write_all(cluster.partitions.logs())
+    copy = files.copy()
+    DataDirectory.mark_clean_shutdown(copy, directory.path)
+    return state_of(cluster, copy, directory.path)
+
+
+def clock_state(clock: Clock) -> ClockState | None:
+    """Return the state of a clock that can be set."""
+    return clock.state() if isinstance(clock, AdjustableClock) else None
+
+
+def random_state(entropy: Entropy) -> object:
+    """Return the state of the random values of a seed; None for values without a seed."""
+    return entropy.state() if isinstance(entropy, SeededEntropy) else None
+
+
+def restore_random_state(entropy: Entropy, state: object) -> None:
+    """Continue the random values of a seed from a state; no effect without one."""
+    if isinstance(entropy, SeededEntropy) and state is not None:
+        entropy.restore(state)
+
+
+def fork_settings(settings: Settings, listeners: Sequence[ListenerSpec]) -> Settings:
+    """Return the settings of a cluster that begins with a snapshot, from those of its source.
+
+    It listens on free ports of the same hosts. Raises SnapshotError if another process listens for
+    the clients of the source.
+    """
+    if any(each.is_relayed for each in listeners):
+        raise SnapshotError("a cluster of several containers cannot be forked")
+    addresses: dict[bool, list[str]] = {False: [], True: []}
+    for each in listeners:
+        text = f"{each.name}://{each.listen_address._replace(port=0)}"
+        addresses[each.is_for_controllers].append(text)
+    config = {key: value for key, value in settings.config.items() if key not in _ADDRESSES}
+    return settings._replace(
+        listen=addresses[False],
+        advertise=(),
+        controller_listen=next(iter(addresses[True]), None),
+        controller_advertise=None,
+        config=config,
+        is_in_memory=True,
+        data_directory=None,
+    )

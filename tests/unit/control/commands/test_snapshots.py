@@ -1,0 +1,52 @@
+"""Snapshots over HTTP."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from kafkalite.control.http import ControlApp
+from kafkalite.server.broker import Broker
+from kafkalite.server.logging import Level, Log
+from kafkalite.server.settings import Settings
+from tests.unit.control.asgi_client import ask
+from tests.unit.control.ports import ANY_PORT
+
+HEADERS = {"content-type": "application/json"}
+
+
+async def test_snapshots_are_made_listed_restored_and_deleted() -> None:
+    broker = Broker(Settings(listen=ANY_PORT, topics={"orders": 1}, is_in_memory=True))
+    await broker.start()
+    try:
+        app = ControlApp(broker, Log(Level.ERROR, "json", io.StringIO()), None).app
+
+        async def post(path: str, body: bytes = b"{}") -> tuple[int, Any]:
+            answer = await ask(app, path, method="POST", headers=HEADERS, body=body)
+            return answer.status, answer.body
+
+        status, made = await post("/v1/snapshots")
+        assert (status, made) == (201, {"id": "s1", "created_ms": made["created_ms"], "topics": 1})
+        assert broker.cluster is not None
+        broker.cluster.create_missing_topics({"later": 1})
+        assert (await ask(app, "/v1/snapshots")).body == {"snapshots": [made]}
+        assert await post("/v1/snapshots/s1/restore", b'{"disconnect": true}') == (200, made)
+        assert list(broker.cluster.metadata.image.topics) == ["orders"]
+        missing = {"error": "there is no snapshot 's2'; they are s1"}
+        assert await post("/v1/snapshots/s2/restore") == (404, missing)
+        assert (await ask(app, "/v1/snapshots/s1", method="DELETE")).body == made
+        assert (await ask(app, "/v1/snapshots")).body == {"snapshots": []}
+    finally:
+        await broker.stop(grace_s=0)
+
+
+async def test_data_on_disk_has_no_snapshot() -> None:
+    broker = Broker(Settings(listen=ANY_PORT))
+    await broker.start()
+    try:
+        app = ControlApp(broker, Log(Level.ERROR, "json", io.StringIO()), None).app
+        answer = await ask(app, "/v1/snapshots", method="POST", headers=HEADERS, body=b"{}")
+        assert answer.status == 400
+        assert "a snapshot needs data in memory" in answer.body["error"]
+    finally:
+        await broker.stop(grace_s=0)

@@ -1,0 +1,94 @@
+"""Snapshots of a broker: what they contain, and what is the same after a restore."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkalite.testing import Broker
+
+NOW = "manual@2026-03-01T12:00:00Z"
+
+
+def test_a_restored_broker_has_the_same_files_topics_and_groups() -> None:
+    with Broker(storage="memory", topics={"orders": 2}, seed=7, clock=NOW) as broker:
+        for number in range(10):
+            broker.produce("orders", f"{number}", partition=number % 2)
+        snapshot = broker.snapshot()
+        files, topic = broker.data_files(), broker.topic("orders")
+        broker.produce("orders", "later", partition=0)
+        broker.create_topic("new")
+        broker.delete_topic("orders")
+        for _ in range(2):
+            broker.restore(snapshot)
+            assert broker.data_files() == files
+            assert broker.topic("orders") == topic
+            assert broker.topics() == ["orders"]
+            assert [each.value for each in broker.records("orders", partition=1)] == [
+                b"1", b"3", b"5", b"7", b"9"
+            ]  # fmt: skip
+
+
+def rules_of(broker: Broker) -> list[tuple[str, object]]:
+    faults = [(each.id, each.rule) for each in broker.faults.list()]
+    return [*faults, *((each.id, each.rule) for each in broker.links.list())]
+
+
+def test_clock_random_values_faults_links_and_history_are_restored() -> None:
+    with Broker(storage="memory", seed=7, clock=NOW) as broker:
+        broker.faults.add(api="Produce", error="NOT_ENOUGH_REPLICAS", times=2)
+        broker.links.cut(client_id="shop")
+        broker.create_topic("a")
+        snapshot = broker.snapshot()
+        time, rules = broker.clock.now(), rules_of(broker)
+        history = [each._replace(number=0) for each in broker.explain()]
+        topic_ids = []
+        for _ in range(2):
+            topic_ids.append(broker.create_topic("next").topic_id)
+            broker.clock.advance(minutes=5)
+            broker.faults.clear()
+            broker.links.heal()
+            broker.restore(snapshot)
+            assert broker.clock.now() == time
+            assert rules_of(broker) == rules
+            assert [each._replace(number=0) for each in broker.explain()] == history
+        assert topic_ids[0] == topic_ids[1]
+
+
+def test_timers_keep_their_distance_when_the_clock_goes_back() -> None:
+    with Broker(storage="memory", clock=NOW, topics={"orders": 1}) as broker:
+        snapshot, start_ms = broker.snapshot(), broker.clock.now_ms()
+        broker.clock.advance(hours=5)
+        broker.restore(snapshot)
+        broker.clock.advance(minutes=10)
+        broker.produce("orders", "a")
+        (record,) = broker.records("orders")
+        assert record.timestamp_ms - start_ms == 600_000
+
+
+@pytest.mark.parametrize("arguments", [{}, {"storage": "disk"}])
+def test_data_on_disk_has_no_snapshot(arguments: dict[str, Any]) -> None:
+    with (
+        Broker(**arguments) as broker,
+        pytest.raises(ValueError, match="a snapshot needs data in memory"),
+    ):
+        broker.snapshot()
+
+
+def test_a_snapshot_of_another_cluster_is_refused() -> None:
+    with Broker(storage="memory") as one, Broker(storage="memory") as two:
+        snapshot = one.snapshot()
+        with pytest.raises(ValueError, match=f"of the cluster {one.cluster_id}, not of"):
+            two.restore(snapshot)
+        assert two.topics() == []
+
+
+def test_data_is_shared() -> None:
+    with Broker(storage="memory", topics={"orders": 1}, memory_limit="4m") as broker:
+        broker.produce("orders", bytes(900_000))
+        broker.produce("orders", bytes(900_000))
+        snapshots = [broker.snapshot() for _ in range(20)]
+        broker.produce("orders", bytes(900_000))
+        broker.restore(snapshots[0])
+        assert [len(each.value or b"") for each in broker.records("orders")] == [900_000] * 2
