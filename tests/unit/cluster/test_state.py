@@ -40,7 +40,7 @@ def test_nodes_that_run_in_the_snapshot_run_again() -> None:
         broker.produce("orders", "a", partition=1)
         added = broker.nodes.add()
         broker.restore(snapshot)
-        assert added not in [node.id for node in broker.nodes]
+        assert added.id not in list(broker.nodes)
         assert len(broker.records("orders")) == 0
 
 
