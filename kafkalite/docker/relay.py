@@ -160,26 +160,22 @@ class Relay:
         """Return a membership, None if a stop is requested before; raises also TimeoutError."""
         applying = asyncio.ensure_future(self._apply())
         stop = asyncio.ensure_future(stop_requested.wait())
-        tasks = (applying, stop)
-        is_awaited = False
+        is_answered = False
         try:
             await asyncio.wait(
-                tasks, timeout=_ANSWER_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
+                (applying, stop), timeout=_ANSWER_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
             )
-            is_awaited = not stop_requested.is_set()
+            is_answered = applying.done() and not stop_requested.is_set()
         finally:
-            for task in tasks:
-                task.cancel()
-            joined, _ = await asyncio.gather(*tasks, return_exceptions=True)
-            if not is_awaited and isinstance(joined, _Joined):
-                joined.writer.close()
-        if not is_awaited:
+            stop.cancel()
+            if not is_answered:
+                applying.cancel()
+                applying.add_done_callback(_close_joined)
+        if stop_requested.is_set():
             return None
-        if isinstance(joined, asyncio.CancelledError):
+        if not is_answered:
             raise TimeoutError
-        if isinstance(joined, BaseException):
-            raise joined
-        return joined
+        return applying.result()
 
     def _unreachable(self, error: Exception) -> str:
         own = self._membership
@@ -258,6 +254,12 @@ class Relay:
         for client in tuple(self._clients):
             client.abort()
         joined.writer.close()
+
+
+def _close_joined(applying: asyncio.Task[_Joined]) -> None:
+    """Close the connection of a membership that is not awaited any more."""
+    if not applying.cancelled() and applying.exception() is None:
+        applying.result().writer.close()
 
 
 async def _send_signs(writer: asyncio.StreamWriter) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 ANY_PORT = f"{HOST}:0"
+_CLOSING_ITERATIONS = 3
+"""Iterations of the event loop in which both ends of a closed connection are released."""
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -127,3 +129,5 @@ class JoinedCluster:
             await relay.kill()
         self._primary.close()
         await self.broker.stop(grace_s=0.1)
+        for _ in range(_CLOSING_ITERATIONS):
+            await asyncio.sleep(0)
