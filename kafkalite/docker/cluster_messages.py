@@ -47,7 +47,7 @@ class RequestedTopic:
     name: str
     partitions: int
     replicas: int = -1
-    policy: str | None = None
+    configs: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def registration_of(plan: Plan, membership: Membership, hostname: str) -> Regist
     translation, values = plan.translation, plan.values
     config = parse_config(values["config"])
     requested = [
-        RequestedTopic(topic.name, topic.partitions, topic.replicas, topic.policy)
+        RequestedTopic(topic.name, topic.partitions, topic.replicas, topic.settings)
         for topic in translation.topics
     ]
     own = parse_topics(values.get("topic", ()))

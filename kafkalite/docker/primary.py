@@ -54,6 +54,13 @@ _BUFFER: Final = bytearray(64 * 1024)
 """The buffer of all gates: received bytes are copied at once, and there may be many clients."""
 _ANSWER_ITERATIONS: Final = 3
 _FIRST_LINE_TIMEOUT_S: Final = 10.0
+_MAX_FIRST_LINE_BYTES: Final = 1 << 14
+_MAX_UNKNOWN: Final = 64
+"""Connections of which no container or client is known yet; more close the oldest."""
+_MAX_NODES: Final = 100
+"""Nodes, and containers of controllers, that a cluster of several containers can have."""
+_MAX_TOPICS: Final = 1000
+"""Requested topics that may wait for more nodes."""
 _OF_CONTAINER: Final = frozenset(
     (
         "advertised.listeners", "broker.id", "controller.quorum.bootstrap.servers",
@@ -134,6 +141,7 @@ class Primary:
         self._tasks: set[asyncio.Task[None]] = set()
         self._checked_s = 0.0
         self._servers: list[asyncio.Server] = []
+        self._gates = Gates(self, membership.secret)
         self._timer: asyncio.TimerHandle | None = None
 
     def stop_absent_nodes(self) -> None:
@@ -158,10 +166,7 @@ class Primary:
             server = await loop.create_server(self._new_controller_client, sock=each)
             self._servers.append(server)
         for each in bound:
-            server = await loop.create_server(
-                lambda: Gate(self, self._membership.secret), sock=each
-            )
-            self._servers.append(server)
+            self._servers.append(await loop.create_server(self._gates.new, sock=each))
         self._check_members()
         self._create_topics()
 
@@ -206,6 +211,7 @@ class Primary:
         )
         requested = {topic.name for topic in self._topics}
         self._topics += [topic for topic in registration.topics if topic.name not in requested]
+        del self._topics[_MAX_TOPICS:]
         self._create_topics()
         broker = self._broker
         assert broker.cluster is not None
@@ -221,6 +227,9 @@ class Primary:
         is_own = node_id in broker.cluster.nodes and not broker.nodes.is_relayed(node_id)
         if is_own or (not registration.is_broker and node_id in broker.cluster.nodes):
             raise RefusedError(f"node {node_id} is taken by {self._membership.host}")
+        known = broker.cluster.nodes.keys() | self._members.keys()
+        if node_id not in known and len(known) >= _MAX_NODES:
+            raise RefusedError(f"the cluster has {_MAX_NODES} nodes, the most that it can have")
 
     async def _start_node(self, registration: Registration) -> tuple[str, ...]:
         cluster = self._broker.cluster
@@ -352,7 +361,7 @@ class Primary:
                 name=topic.name,
                 partitions=topic.partitions,
                 replication_factor=topic.replicas,
-                configs={} if topic.policy is None else {"cleanup.policy": topic.policy},
+                configs=topic.configs,
             )
             try:
                 error = metadata.create_topics([new])[0].error
@@ -404,10 +413,8 @@ class FirstBroker:
         """Return the registration of the first broker; None if a stop is requested before."""
         loop = asyncio.get_running_loop()
         self._found = loop.create_future()
-        servers = [
-            await loop.create_server(lambda: Gate(self, self._membership.secret), sock=each.dup())
-            for each in bound
-        ]
+        gates = Gates(self, self._membership.secret)
+        servers = [await loop.create_server(gates.new, sock=each.dup()) for each in bound]
         stop = asyncio.ensure_future(stop_requested.wait())
         await asyncio.wait((self._found, stop), return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
@@ -461,12 +468,41 @@ def check_cluster_id(
         )
 
 
-class Gate(asyncio.BufferedProtocol):
-    """A connection of another container, until a client is introduced by it."""
+class Gates:
+    """The connections on the port for other containers of which nothing is known yet.
+
+    Other programs of the network can open any number of them. A container or a client is known
+    after a round trip, so that it is not among the oldest.
+    """
 
     def __init__(self, owner: Owner, secret: str) -> None:
         self._owner = owner
         self._secret = secret
+        self._unknown: dict[Gate, None] = {}
+        """In the order of arrival."""
+
+    def new(self) -> Gate:
+        """Return the protocol of a new connection."""
+        return Gate(self._owner, self._secret, self)
+
+    def add(self, gate: Gate) -> None:
+        """Add a connection; disconnect the oldest if there are too many."""
+        self._unknown[gate] = None
+        if len(self._unknown) > _MAX_UNKNOWN:
+            next(iter(self._unknown)).abort()
+
+    def remove(self, gate: Gate) -> None:
+        """Remove a connection that is known or lost."""
+        self._unknown.pop(gate, None)
+
+
+class Gate(asyncio.BufferedProtocol):
+    """A connection of another container, until a client is introduced by it."""
+
+    def __init__(self, owner: Owner, secret: str, gates: Gates) -> None:
+        self._owner = owner
+        self._secret = secret
+        self._gates = gates
         self._received = bytearray()
         self._transport: asyncio.Transport
         self._timer: asyncio.TimerHandle
@@ -480,7 +516,8 @@ class Gate(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first line."""
         self._transport = cast("asyncio.Transport", transport)
-        self._timer = asyncio.get_running_loop().call_later(_FIRST_LINE_TIMEOUT_S, transport.close)
+        self._timer = asyncio.get_running_loop().call_later(_FIRST_LINE_TIMEOUT_S, self.abort)
+        self._gates.add(self)
 
     def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - one size for all reads
         """Return the buffer for received bytes."""
@@ -488,18 +525,26 @@ class Gate(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Handle the lines that are complete."""
+        searched = len(self._received)
         self._received += memoryview(_BUFFER)[:nbytes]
         while not self._transport.is_closing():
-            line, end, rest = self._received.partition(b"\n")
-            if not end:
-                if len(self._received) > MAX_LINE_BYTES:
-                    self._transport.abort()
+            end = self._received.find(b"\n", searched)
+            if end < 0:
+                if len(self._received) > self._max_line_bytes:
+                    self.abort()
                 return
-            self._received = rest
+            line, searched = self._received[:end], 0
+            del self._received[: end + 1]
             try:
                 self._handle(bytes(line))
             except JsonError as error:
                 self._refuse(RefusedError(str(error)))
+
+    @property
+    def _max_line_bytes(self) -> int:
+        """The limit of the next line: only an application is long."""
+        is_application = self._greeting is not None and self._joining is None
+        return MAX_LINE_BYTES if is_application else _MAX_FIRST_LINE_BYTES
 
     def _handle(self, line: bytes) -> None:
         if self.member is not None:
@@ -532,6 +577,7 @@ class Gate(asyncio.BufferedProtocol):
         if not is_proof(application.proof, self._secret, self._greeting, self._challenge):
             self._refuse(RefusedError(f"it has another {SECRET} than the primary"))
             return
+        self._gates.remove(self)
         self._joining = asyncio.ensure_future(self._join(application.registration))
 
     async def _join(self, registration: Registration) -> None:
@@ -562,6 +608,7 @@ class Gate(asyncio.BufferedProtocol):
         if new_protocol is None:
             self._transport.close()
             return
+        self._gates.remove(self)
         peer = (introduction.host, introduction.port)
         protocol = new_protocol()
         self._transport.write(b"\n")
@@ -574,6 +621,7 @@ class Gate(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter
         """Stop the node of the container."""
         self._timer.cancel()
+        self._gates.remove(self)
         self.is_lost = True
         if self.member is not None:
             self._owner.lost(self.member)
@@ -581,6 +629,11 @@ class Gate(asyncio.BufferedProtocol):
     def close(self) -> None:
         """End the membership."""
         self._transport.close()
+
+    def abort(self) -> None:
+        """Disconnect at once: what is not sent yet is lost."""
+        self._gates.remove(self)
+        self._transport.abort()
 
 
 def _is_of_tls(key: str) -> bool:

@@ -27,7 +27,7 @@ REGISTRATION = Registration(
     listen=("PLAINTEXT://:9092",),
     advertise=("PLAINTEXT://kafka-2:9092",),
     config={"broker.rack": "b"},
-    topics=(RequestedTopic("orders", 3, policy="compact"),),
+    topics=(RequestedTopic("orders", 3, configs={"cleanup.policy": "compact"}),),
 )
 
 

@@ -35,7 +35,7 @@ def test_registration_has_what_the_environment_says() -> None:
     environment = {
         **apache_combined({1: "kafka-1", 2: "kafka-2"})["kafka-2"],
         "KAFKA_BROKER_RACK": "b",
-        "KAFKA_CREATE_TOPICS": "orders:3:2:compact",
+        "KAFKA_CREATE_TOPICS": "orders:3:2:compact --config=retention.ms=60000",
         "KAFKALITE_TOPICS": "audit:1",
     }
     found = registration(environment, "kafka-2")
@@ -48,7 +48,7 @@ def test_registration_has_what_the_environment_says() -> None:
     assert found.config["broker.rack"] == "b"
     assert found.cluster_id == CLUSTER_ID
     assert found.topics == (
-        RequestedTopic("orders", 3, 2, "compact"),
+        RequestedTopic("orders", 3, 2, {"cleanup.policy": "compact", "retention.ms": "60000"}),
         RequestedTopic("audit", 1),
     )
 

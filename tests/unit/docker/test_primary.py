@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,7 +44,11 @@ GREETING = Greeting(__version__, "")
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[JoinedCluster]:
-    joined = JoinedCluster(topics=[RequestedTopic("orders", 3, 3, "compact")])
+    joined = JoinedCluster(
+        topics=[
+            RequestedTopic("orders", 3, 3, {"cleanup.policy": "compact", "retention.ms": "60000"})
+        ]
+    )
     await joined.start()
     yield joined
     await joined.close()
@@ -59,8 +64,10 @@ async def test_nodes_of_other_containers_take_part(cluster: JoinedCluster) -> No
         await cluster.join(node_id)
     assert states(cluster) == dict.fromkeys((1, 2, 3), NodeState.RUNNING)
     assert cluster.broker.cluster is not None
-    topic = cluster.broker.cluster.metadata.image.topics["orders"]
-    assert [len(each.replicas) for each in topic.partitions] == [3, 3, 3]
+    image = cluster.broker.cluster.metadata.image
+    assert [len(each.replicas) for each in image.topics["orders"].partitions] == [3, 3, 3]
+    configs = image.topic_config("orders")
+    assert configs == {"cleanup.policy": "compact", "retention.ms": "60000"}
 
 
 async def test_topic_is_created_when_there_are_enough_nodes(cluster: JoinedCluster) -> None:
@@ -241,6 +248,101 @@ async def test_other_clients_of_the_port_are_disconnected(
         answer = b""
     assert answer == b"" or json.loads(answer)["refused"]
     writer.close()
+
+
+HOSTILE = (
+    b"",
+    b"{",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # the first bytes of TLS
+    b"\x00\x00\x00\x12\x00\x12\x00\x03\x00\x00\x00\x01\x00\x04test\x00",  # ApiVersions
+    line_of(FirstLine(greeting=GREETING)),
+    line_of(FirstLine(greeting=GREETING)) + b'{"proof": "' + b"x" * 60_000,
+)
+"""What programs that are no containers of the cluster send, before they wait."""
+
+
+async def closed(writer: asyncio.StreamWriter) -> None:
+    """Close a connection, which the other side may have reset."""
+    writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
+
+
+async def test_forgotten_connections_are_limited_and_others_are_served(
+    cluster: JoinedCluster,
+) -> None:
+    relay = await cluster.join(2)
+    client = await Client.to(relay.address)
+    limit = primary_module._MAX_UNKNOWN
+    opened = []
+    for number in range(2 * limit):
+        reader, writer = await asyncio.open_connection(HOST, cluster.membership.port)
+        writer.write(HOSTILE[number % len(HOSTILE)])
+        opened.append((reader, writer))
+    gates = cluster._primary._gates
+    await until(lambda: len(gates._unknown) == limit)
+    for reader, _ in opened[:limit]:
+        with suppress(ConnectionResetError):
+            await reader.read()
+        assert reader.at_eof() or reader.exception() is not None
+    await cluster.join(3)
+    await client.ask(DescribeClusterRequest(), 1)
+    await client.close()
+    assert states(cluster) == dict.fromkeys((1, 2, 3), NodeState.RUNNING)
+    for _, writer in opened:
+        await closed(writer)
+    await until(lambda: not gates._unknown)
+
+
+async def test_first_line_in_single_bytes_is_handled_and_a_long_one_disconnected(
+    cluster: JoinedCluster,
+) -> None:
+    reader, writer = await asyncio.open_connection(HOST, cluster.membership.port)
+    for byte in line_of(FirstLine(greeting=GREETING)):
+        writer.write(bytes([byte]))
+        await writer.drain()
+        await asyncio.sleep(0)
+    line = await reader.readuntil()
+    other, hostile = await asyncio.open_connection(HOST, cluster.membership.port)
+    hostile.write(b"x" * (primary_module._MAX_FIRST_LINE_BYTES + 1))
+    with suppress(ConnectionResetError):
+        assert await other.read() == b""
+    await closed(hostile)
+    writer.write(proven(line))
+    assert "token" in json.loads(await reader.readuntil())
+    await closed(writer)
+
+
+async def test_silent_connection_is_closed(
+    cluster: JoinedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(primary_module, "_FIRST_LINE_TIMEOUT_S", 0.0)
+    reader, writer = await asyncio.open_connection(HOST, cluster.membership.port)
+    with suppress(ConnectionResetError):
+        assert await reader.read() == b""
+    await closed(writer)
+    assert not cluster._primary._gates._unknown
+
+
+async def test_proof_that_is_no_text_is_refused(cluster: JoinedCluster) -> None:
+    reader, writer = await asyncio.open_connection(HOST, cluster.membership.port)
+    writer.write(line_of(FirstLine(greeting=GREETING)))
+    application = json.loads(proven(await reader.readuntil()))
+    writer.write(json.dumps({**application, "proof": "\ud800"}).encode() + b"\n")
+    assert json.loads(await reader.read())["refused"]
+    await closed(writer)
+
+
+async def test_number_of_nodes_is_limited(
+    cluster: JoinedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(primary_module, "_MAX_NODES", 2)
+    registration = cluster.registration(2)
+    relay = await cluster.relay(registration).ready()
+    answer = await answer_to(cluster, node_id=3)
+    assert answer["refused"] == "the cluster has 2 nodes, the most that it can have"
+    await relay.stop()
+    await cluster.relay(registration).ready()
 
 
 def proven(line: bytes, **changes: object) -> bytes:
