@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _VERSIONS: Final = Versions(0, 1)
 _JOIN_EPOCH: Final = 0
 _LEAVE_EPOCH: Final = -1
+_STATIC_LEAVE_EPOCH: Final = -2
+"""The epoch of a static member that comes back."""
 _REBALANCE_TIMEOUT_MS: Final = 300_000
 _JOIN_TIMEOUT_MS: Final = 300_000
 _REQUEST_TIMEOUT_MS: Final = 10_000
@@ -45,8 +47,16 @@ class ConsumerGroupMember:
     """Versions of heartbeats."""
 
     def __init__(
-        self, client: KafkaClient, group_id: str, topics: Sequence[str], clock: Clock
+        self,
+        client: KafkaClient,
+        group_id: str,
+        topics: Sequence[str],
+        clock: Clock,
+        *,
+        instance_id: str | None = None,
     ) -> None:
+        """Create a member; with an `instance_id`, a static one (KIP-345)."""
+        self._instance_id = instance_id
         self._client = client
         self._group_id = group_id
         self._topics = list(topics)
@@ -65,7 +75,7 @@ class ConsumerGroupMember:
         """The id and the epoch of the member."""
         if self._epoch <= _JOIN_EPOCH:
             return NO_MEMBERSHIP
-        return Membership(self._member_id, self._epoch)
+        return Membership(self._member_id, self._epoch, self._instance_id)
 
     async def join(self) -> list[TopicPartition]:
         """Join the group, or confirm a new assignment, and return the assigned partitions.
@@ -98,7 +108,7 @@ class ConsumerGroupMember:
         """Leave the group; raises BrokerError or TimedOutError."""
         if self._epoch <= _JOIN_EPOCH:
             return
-        self._epoch = _LEAVE_EPOCH
+        self._epoch = _LEAVE_EPOCH if self._instance_id is None else _STATIC_LEAVE_EPOCH
         await self._beat(is_full=False)
 
     def _request(self, *, is_full: bool) -> Message:
@@ -108,6 +118,7 @@ class ConsumerGroupMember:
             group_id=self._group_id,
             member_id=self._member_id,
             member_epoch=self._epoch,
+            instance_id=self._instance_id,
             rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS if is_full else -1,
             subscribed_topic_names=self._topics if is_full else None,
             topic_partitions=[

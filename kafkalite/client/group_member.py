@@ -59,9 +59,19 @@ class GroupMember:
     """A member of a group that reads topics."""
 
     def __init__(
-        self, client: KafkaClient, group_id: str, topics: Sequence[str], clock: Clock
+        self,
+        client: KafkaClient,
+        group_id: str,
+        topics: Sequence[str],
+        clock: Clock,
+        *,
+        instance_id: str | None = None,
     ) -> None:
-        """Create a member; `client` must not limit the time of a response."""
+        """Create a member; `client` must not limit the time of a response.
+
+        With an `instance_id`, it is a static member: it does not leave the group (KIP-345).
+        """
+        self._instance_id = instance_id
         self._client = client
         self._group_id = group_id
         self._topics = list(topics)
@@ -95,6 +105,7 @@ class GroupMember:
             group_id=self._group_id,
             generation_id=self.membership.generation,
             member_id=self.membership.member_id,
+            group_instance_id=self._instance_id,
         )
         response = await self._ask(request, _HEARTBEAT_VERSIONS, self._retries(_REQUEST_TIMEOUT_MS))
         self._heartbeat_ms = now_ms
@@ -102,7 +113,7 @@ class GroupMember:
 
     async def leave(self) -> None:
         """Leave the group; raises BrokerError or TimedOutError."""
-        if self.membership == NO_MEMBERSHIP:
+        if self.membership == NO_MEMBERSHIP or self._instance_id is not None:
             return
         member_id = self.membership.member_id
         request = LeaveGroupRequest(
@@ -128,7 +139,7 @@ class GroupMember:
             return None
         if code:
             raise BrokerError(code, f"cannot join group {self._group_id!r}")
-        self.membership = Membership(response.member_id, response.generation_id)
+        self.membership = Membership(response.member_id, response.generation_id, self._instance_id)
         return response
 
     async def _ask_to_join(self, retries: Retries) -> Any:  # noqa: ANN401 - a JoinGroupResponse
@@ -140,6 +151,7 @@ class GroupMember:
             session_timeout_ms=_SESSION_TIMEOUT_MS,
             rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS,
             member_id=self.membership.member_id,
+            group_instance_id=self._instance_id,
             protocol_type=PROTOCOL_TYPE,
             protocols=[protocol],
         )
@@ -151,6 +163,7 @@ class GroupMember:
             group_id=self._group_id,
             generation_id=self.membership.generation,
             member_id=self.membership.member_id,
+            group_instance_id=self._instance_id,
             protocol_type=joined.protocol_type or PROTOCOL_TYPE,
             protocol_name=joined.protocol_name,
             assignments=await self._assignments(joined) if self._leads(joined) else [],

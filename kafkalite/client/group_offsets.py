@@ -30,6 +30,8 @@ class Membership(NamedTuple):
 
     member_id: str = ""
     generation: int = -1
+    instance_id: str | None = None
+    """The id of a static member."""
 
 
 NO_MEMBERSHIP: Final = Membership()
@@ -87,6 +89,7 @@ class GroupOffsets:
             group_id=self._group_id,
             generation_id_or_member_epoch=self.membership.generation,
             member_id=self.membership.member_id,
+            group_instance_id=self.membership.instance_id,
             topics=[
                 OffsetCommitRequest.OffsetCommitRequestTopic(name=topic, partitions=partitions)
                 for topic, partitions in rows.items()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 ACCEPT: Final = 1
 RELEASE: Final = 2
 REJECT: Final = 3
+RENEW: Final = 4
 """Types of acknowledgements."""
 _GAP: Final = 0
 """The acknowledgement of an offset without a record."""

@@ -16,7 +16,7 @@ from kafkalite.client.retries import wait_until
 from kafkalite.ports.clock import AdjustableClock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
     from kafkalite.client.access import Access
     from kafkalite.client.consumer import Isolation
@@ -76,11 +76,11 @@ class TopicReader:
         access: Access = PLAINTEXT,
         clock: Clock | None = None,
         commits: bool = True,
-        member_class: type[GroupMember | ConsumerGroupMember] = GroupMember,
+        member_class: Callable[..., GroupMember | ConsumerGroupMember] = GroupMember,
     ) -> AsyncIterator[TopicReader]:
         """Open a reader of a cluster; it commits, and leaves the group, when it is closed.
 
-        `member_class` is that of the group's protocol, `clock` that of heartbeats and commits.
+        `member_class` makes a member; `clock` is that of heartbeats and commits.
         """
         used_clock = AdjustableClock() if clock is None else clock
         servers = ",".join(map(str, client.bootstrap))

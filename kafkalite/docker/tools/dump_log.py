@@ -35,6 +35,7 @@ _VERSION: Final = struct.Struct(">h")
 _INDEX_ENTRY: Final = struct.Struct(">ii")
 _TIME_INDEX_ENTRY: Final = struct.Struct(">qi")
 _CODECS: Final = {number: name for name, number in CODEC_NUMBERS.items() if number}
+_STRING_DECODER: Final = "StringDecoder"
 _NO_CODEC: Final = "none"
 _OWN_FIELDS: Final = frozenset(("incarnationEpoch",))
 """Fields of metadata records that Kafka does not have, so that its tool ignores them."""
@@ -58,9 +59,14 @@ def _run(name: str, arguments: Sequence[str]) -> int:
     parser.add_switches("print-data-log", "deep-iteration", "skip-record-metadata")
     parser.add_switches("index-sanity-check", "verify-index-only", *_DECODERS, _METADATA_DECODER)
     parser.add_values("max-message-size", "max-bytes", type=int)
+    parser.add_values("key-decoder-class", "value-decoder-class", default=_STRING_DECODER)
     parsed = parser.parse(arguments)
     if not parsed.files:
         parser.error('Missing required argument "[files]"')
+    for option in ("key-decoder-class", "value-decoder-class"):
+        name = getattr(parsed, option.replace("-", "_"))
+        if name.rpartition(".")[2] != _STRING_DECODER:
+            parser.error(f"--{option}: only {_STRING_DECODER} is supported here, not {name}")
     for path in filter(None, map(str.strip, parsed.files.split(","))):
         write_line(f"Dumping {path}")
         suffix = Path(path).suffix

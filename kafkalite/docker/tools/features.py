@@ -23,6 +23,7 @@ from kafkalite.protocol._generated.messages.api_versions import ApiVersionsReque
 from kafkalite.protocol._generated.messages.update_features import UpdateFeaturesRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.versions import Versions
+from kafkalite.server.addresses import Address
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -61,6 +62,7 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     add_bootstrap_options(parser, has_controller=True)
     parser.add_values("feature", many=True, metavar="FEATURE=LEVEL")
     parser.add_values("release-version", "metadata")
+    parser.add_values("node-id", type=int)
     parser.add_switches("dry-run", "unsafe")
     parsed = parser.parse(arguments)
     is_change = parsed.command in ("upgrade", "downgrade", "disable")
@@ -71,17 +73,26 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
 
 async def _run(client: KafkaClient, parsed: Namespace) -> int:
     if parsed.command == "describe":
-        await _describe(client)
+        await _describe(client, parsed.node_id)
     else:
         await _update(client, parsed)
     return 0
 
 
-async def _describe(client: KafkaClient) -> None:
+async def _describe(client: KafkaClient, node_id: int | None) -> None:
     request = ApiVersionsRequest(
         client_software_name="kafkalite", client_software_version=__version__
     )
-    response = await client.ask_any(request, _VERSIONS)
+    if node_id is None:
+        response = await client.ask_any(request, _VERSIONS)
+    else:
+        brokers = {each.node_id: each for each in (await client.metadata()).brokers}
+        if node_id not in brokers:
+            raise KafkaToolError(
+                f"--node-id {node_id}: the nodes are {', '.join(map(str, sorted(brokers)))}"
+            )
+        found = brokers[node_id]
+        response = await client.ask(Address(found.host, found.port), request, _VERSIONS)
     if response.error_code:
         raise refused(response)
     finalized = {each.name: each.max_version_level for each in response.finalized_features}

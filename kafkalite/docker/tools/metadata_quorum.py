@@ -48,9 +48,9 @@ def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) ->
 
     def command() -> int:
         parser = ToolParser(name, "Describe the quorum of controllers.")
-        parser.add_argument("command", choices=("describe", "remove-controller"))
-        parser.add_values("controller-id", type=int)
-        parser.add_values("controller-directory-id")
+        parser.add_argument("command", choices=("describe", "add-controller", "remove-controller"))
+        parser.add_argument("-i", "--controller-id", type=int)
+        parser.add_argument("-d", "--controller-directory-id")
         parser.add_switches("dry-run")
         parser.add_argument("--status", action="store_true")
         parser.add_argument("--replication", action="store_true")
@@ -58,6 +58,11 @@ def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) ->
         parser.add_argument("--bootstrap-controller", metavar="LIST")
         add_bootstrap_options(parser)
         parsed = parser.parse(arguments)
+        if parsed.command == "add-controller":
+            raise ToolError(
+                "add-controller: the controllers are the nodes of the cluster, which vote since "
+                "its start; there is no other process to add"
+            )
         if parsed.command == "remove-controller":
             _check_removal(parser, parsed)
             return _remove(parsed, environment)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.client.client import KafkaClient
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _MAX_BATCH_BYTES: Final = 16_384
-_REPORT_S: Final = 5.0
+_REPORT_MS: Final = 5_000
 _PERCENTILES: Final = ((0.5, "50th"), (0.95, "95th"), (0.99, "99th"), (0.999, "99.9th"))
 
 
@@ -51,6 +52,10 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     parser.add_values("payload-delimiter", default="\\n")
     parser.add_values("num-records", "record-size", "transaction-duration-ms", type=int)
     parser.add_values("throughput", type=float)
+    parser.add_values("warmup-records", "random-seed", type=int, default=0)
+    parser.add_values("reporting-interval", type=int, default=_REPORT_MS)
+    parser.add_values("record-key-range", type=int)
+    parser.add_values("key-distribution", default="none", choices=("none", "range", "random"))
     parser.add_argument("--producer-props", nargs="+", default=[], metavar="NAME=VALUE")
     parser.add_values("command-property", many=True, metavar="NAME=VALUE")
     parser.add_switches("print-metrics", "payload-monotonic")
@@ -64,7 +69,30 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
         parser.error(
             "one of the arguments --record-size --payload-file --payload-monotonic is required"
         )
+    _check_ranges(parser, parsed)
     return parsed
+
+
+def _check_ranges(parser: ToolParser, parsed: Namespace) -> None:
+    """Raise UsageError for numbers that Kafka's tool refuses."""
+    key_range = parsed.record_key_range
+    if parsed.warmup_records and parsed.warmup_records >= parsed.num_records:
+        parser.error(
+            "The value for --warmup-records must be strictly fewer than the number of records in "
+            "the test, --num-records."
+        )
+    if parsed.reporting_interval <= 0:
+        parser.error("--reporting-interval should be greater than zero.")
+    if key_range is not None and key_range <= 0:
+        parser.error("--record-key-range should be greater than zero.")
+    if parsed.key_distribution == "none" and key_range is not None:
+        parser.error(
+            "--key-distribution must be 'range' or 'random' when --record-key-range is specified."
+        )
+    if parsed.key_distribution != "none" and key_range is None:
+        parser.error(
+            "--record-key-range is required when --key-distribution is 'range' or 'random'."
+        )
 
 
 def _values(parsed: Namespace, environment: Mapping[str, str]) -> list[bytes]:
@@ -78,15 +106,8 @@ def _values(parsed: Namespace, environment: Mapping[str, str]) -> list[bytes]:
         return values
     if parsed.payload_monotonic:
         return [str(number).encode() for number in range(parsed.num_records)]
-    return [bytes(ord("A") + byte % 26 for byte in _bytes(parsed.record_size))]
-
-
-def _bytes(size: int) -> bytes:
-    entropy = SystemEntropy()
-    data = b""
-    while len(data) < size:
-        data += entropy.uuid()
-    return data[:size]
+    letters = random.Random(parsed.random_seed)  # noqa: S311 - values that can be repeated
+    return [bytes(letters.choices(range(ord("A"), ord("Z") + 1), k=parsed.record_size))]
 
 
 async def _measure(
@@ -111,7 +132,13 @@ async def _measure(
         transactional_id=transactional_id,
         access=access,
     ) as producer:
-        figures = _Figures(Pace(parsed.throughput))
+        if parsed.warmup_records:
+            write_line(
+                f"Warmup first {parsed.warmup_records} records. Steady state results will print "
+                "after the complete test summary."
+            )
+        pace = Pace(parsed.throughput)
+        figures = _Figures(pace, parsed.reporting_interval, parsed.warmup_records)
         await _send(parsed, producer, values, count, figures)
     figures.report_total()
 
@@ -129,6 +156,7 @@ async def _send(
     batch_size = max(1, _MAX_BATCH_BYTES // max(1, *map(len, values)))
     if parsed.throughput > 0:
         batch_size = max(1, min(batch_size, int(parsed.throughput / 10)))
+    keys = _Keys(parsed)
     sent = turn = 0
     is_open = False
     while sent < parsed.num_records:
@@ -136,8 +164,13 @@ async def _send(
         if is_transactional and not is_open:
             await producer.begin()
             is_open, transaction_start_ms = True, figures.pace.now_ms()
-        number = min(batch_size, parsed.num_records - sent)
-        batch = [ProducerRecord(values[(sent + each) % len(values)]) for each in range(number)]
+        # A batch is a part of the warmup, or of the steady state.
+        limit = parsed.warmup_records if sent < parsed.warmup_records else parsed.num_records
+        number = min(batch_size, limit - sent)
+        batch = [
+            ProducerRecord(values[each % len(values)], keys.of(each))
+            for each in range(sent, sent + number)
+        ]
         start_s = loop.time()
         await producer.send_batch(TopicPartition(parsed.topic, turn % partition_count), batch)
         latency_ms = (loop.time() - start_s) * 1_000
@@ -151,22 +184,48 @@ async def _send(
         await producer.end(commits=True)
 
 
+class _Keys:
+    """The keys of records: numbers of a range, or none."""
+
+    def __init__(self, parsed: Namespace) -> None:
+        self._range = parsed.record_key_range
+        self._random = random.Random(parsed.random_seed)  # noqa: S311 - keys that can be repeated
+        self._is_random = parsed.key_distribution == "random"
+
+    def of(self, number: int) -> bytes | None:
+        """Return the key of a record by its number."""
+        if self._range is None:
+            return None
+        chosen = self._random.randrange(self._range) if self._is_random else number % self._range
+        return chosen.to_bytes(4)
+
+
 class _Figures:
     """Throughput and latencies, of all records and of those since the last report."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: Pace, interval_ms: int, warmup_records: int) -> None:
         self.pace = pace
+        self._interval_s = interval_ms / 1_000
+        self._warmup_records = warmup_records
         self._records = self._bytes = 0
         self._latencies: list[tuple[float, int]] = []
+        """The latency of each batch, and its number of records."""
         self._report_s = 0.0
         self._reported = (0, 0, 0)
+        self._steady = (0, 0, 0)
+        """The records, bytes and batches of the warmup, and the time of its end below."""
+        self._steady_s = 0.0
 
     def add(self, records: int, size: int, latency_ms: float) -> None:
-        """Add a batch, and report every five seconds."""
+        """Add a batch, and report in intervals."""
         self._records += records
         self._bytes += size
         self._latencies.append((latency_ms, records))
-        if self.pace.elapsed_s - self._report_s >= _REPORT_S:
+        if self._records == self._warmup_records:
+            self._steady = (self._records, self._bytes, len(self._latencies))
+            self._steady_s = self.pace.elapsed_s
+            write_line("In steady state.")
+        if self.pace.elapsed_s - self._report_s >= self._interval_s:
             self._report_window()
 
     def _report_window(self) -> None:
@@ -184,15 +243,24 @@ class _Figures:
         self._reported = (self._records, self._bytes, len(self._latencies))
 
     def report_total(self) -> None:
-        """Print the figures of all records."""
-        elapsed_s = self.pace.elapsed_s
-        latencies = sorted(each for each, number in self._latencies for _ in range(number))
+        """Print the figures of all records, and those of the steady state after a warmup."""
+        self._report_since((0, 0, 0), 0.0, "")
+        if self._warmup_records:
+            self._report_since(self._steady, self._steady_s, " steady state")
+
+    def _report_since(self, start: tuple[int, int, int], start_s: float, title: str) -> None:
+        records, size, batches = start
+        sent = self._records - records
+        elapsed_s = max(0.001, self.pace.elapsed_s - start_s)
+        latencies = sorted(
+            each for each, number in self._latencies[batches:] for _ in range(number)
+        )
         average = sum(latencies) / len(latencies) if latencies else 0.0
         shares = ", ".join(
             f"{percentile(latencies, share):.0f} ms {name}" for share, name in _PERCENTILES
         )
         write_line(
-            f"{self._records} records sent, {self._records / elapsed_s:.6f} records/sec "
-            f"({self._bytes / BYTES_PER_MB / elapsed_s:.2f} MB/sec), {average:.2f} ms avg latency, "
-            f"{latencies[-1] if latencies else 0:.2f} ms max latency, {shares}."
+            f"{sent}{title} records sent, {sent / elapsed_s:.6f} records/sec "
+            f"({(self._bytes - size) / BYTES_PER_MB / elapsed_s:.2f} MB/sec), {average:.2f} ms avg "
+            f"latency, {latencies[-1] if latencies else 0:.2f} ms max latency, {shares}."
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.client.client import KafkaClient
@@ -53,10 +54,9 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     parser.add_values("max-messages", "session-timeout", type=int, default=-1)
     parser.add_values("reset-policy", default="earliest", choices=("earliest", "latest"))
     parser.add_switches("verbose", "enable-autocommit")
-    parsed = parser.parse(arguments)
-    if parsed.group_instance_id is not None:
-        parser.error("--group-instance-id is not supported here")
-    return parsed
+    # Leaving the group has a timeout of its own.
+    parser.add_values("close-timeout", type=int)
+    return parser.parse(arguments)
 
 
 async def _run(parsed: Namespace, environment: Mapping[str, str]) -> None:
@@ -74,7 +74,9 @@ async def _run(parsed: Namespace, environment: Mapping[str, str]) -> None:
             isolation="read_uncommitted",
             follows=True,
             access=access,
-            member_class=_PROTOCOLS[parsed.group_protocol],
+            member_class=partial(
+                _PROTOCOLS[parsed.group_protocol], instance_id=parsed.group_instance_id
+            ),
         ) as reader:
             await reader.join()
             _write_assignment("partitions_assigned", reader, pace)

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.client.client import KafkaClient
-from kafkalite.client.share_reader import ACCEPT, ShareReader
+from kafkalite.client.share_reader import ACCEPT, REJECT, RELEASE, RENEW, ShareReader
 from kafkalite.client.topics import created_partition_count
 from kafkalite.docker.tools.arguments import (
     ToolParser,
@@ -32,6 +32,13 @@ if TYPE_CHECKING:
 
 _POLL_MS: Final = 500
 _MODES: Final = ("auto", "async", "sync")
+_KINDS: Final[Mapping[str, int]] = {
+    "accept": ACCEPT,
+    "release": RELEASE,
+    "reject": REJECT,
+    "renew": RENEW,
+}
+"""Word of `--ack-pattern` → the type of the acknowledgement."""
 
 
 def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -54,8 +61,23 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     parser.add_values(
         "offset-reset-strategy", type=str.lower, default="", choices=("earliest", "latest")
     )
+    parser.add_values("ack-pattern", default="")
     parser.add_switches("verbose")
-    return parser.parse(arguments)
+    parsed = parser.parse(arguments)
+    words = [each.strip().lower() for each in parsed.ack_pattern.split(",") if each.strip()]
+    if unknown := [each for each in words if each not in _KINDS]:
+        parser.error(f"--ack-pattern: {unknown[0]} is not one of {', '.join(_KINDS)}")
+    if words and parsed.acknowledgement_mode == "auto":
+        parser.error(
+            "--ack-pattern requires --acknowledgement-mode to be 'sync' or 'async', not 'auto'"
+        )
+    if set(words) == {"renew"}:
+        parser.error(
+            "--ack-pattern must contain at least one non-RENEW type; a pattern of only 'renew' "
+            "would re-deliver every record indefinitely without ever resolving it"
+        )
+    parsed.kinds = [_KINDS[each] for each in words or ["accept"]]
+    return parsed
 
 
 async def _run(parsed: Namespace, environment: Mapping[str, str]) -> None:
@@ -99,7 +121,7 @@ async def _read(reader: ShareReader, parsed: Namespace, pace: Pace) -> None:
         for partition, rows in by_partition(records).items():
             offsets[partition] = sorted(each.offset for each in rows)
             for each in rows:
-                reader.acknowledge(each, ACCEPT)
+                reader.acknowledge(each, parsed.kinds[each.offset % len(parsed.kinds)])
                 if parsed.verbose:
                     write_record(each, pace)
         partitions = [_row(*each) for each in offsets.items()]

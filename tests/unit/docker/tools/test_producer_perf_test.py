@@ -14,6 +14,21 @@ if TYPE_CHECKING:
 
 TOOL = "kafka-producer-perf-test"
 ORDERS = ("--topic", "orders", "--num-records", "4", "--throughput")
+SIZED = (*ORDERS, "-1", "--record-size", "2")
+
+
+@pytest.mark.parametrize(("distribution", "keys"), [("range", {0, 1}), ("random", {0, 1})])
+def test_warmup_and_keys(
+    broker: Broker, tools: ToolRunner, distribution: str, keys: set[int]
+) -> None:
+    result = tools.ask(TOOL, *SIZED, "--warmup-records", "1", "--record-key-range", "2",
+                       "--key-distribution", distribution, "--random-seed", "7")  # fmt: skip
+    first, steady, total, rest = result.lines
+    assert first.startswith("Warmup first 1 records. Steady state results will print after")
+    assert steady == "In steady state."
+    assert total.startswith("4 records sent, ")
+    assert rest.startswith("3 steady state records sent, ")
+    assert {int.from_bytes(each.key or b"") for each in broker.records("orders")} == keys
 
 
 def test_lines_of_a_file_are_sent(broker: Broker, tools: ToolRunner, tmp_path: Path) -> None:
@@ -34,6 +49,11 @@ def test_lines_of_a_file_are_sent(broker: Broker, tools: ToolRunner, tmp_path: P
     [
         ([], "argument --topic is required"),
         ([*ORDERS, "-1"], "one of the arguments --record-size --payload-file"),
+        ([*SIZED, "--warmup-records", "4"], "The value for --warmup-records must be strictly"),
+        ([*SIZED, "--reporting-interval", "0"], "--reporting-interval should be greater than"),
+        ([*SIZED, "--record-key-range", "0"], "--record-key-range should be greater than zero."),
+        ([*SIZED, "--record-key-range", "1"], "--key-distribution must be 'range' or 'random'"),
+        ([*SIZED, "--key-distribution", "range"], "--record-key-range is required when"),
     ],
 )
 def test_invalid_options_are_refused(tools: ToolRunner, arguments: list[str], error: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from kafkalite.testing import Broker
     from tests.unit.docker.tools.tool import ToolRunner
@@ -23,3 +25,27 @@ def test_records_are_acknowledged(broker: Broker, tools: ToolRunner) -> None:
     row = {"topic": "orders", "partition": 1, "count": 1, "offsets": [0]}
     assert events[2]["partitions"] == events[3]["partitions"] == [row]
     assert events[3]["success"] is True
+
+
+def test_records_are_acknowledged_by_a_pattern(broker: Broker, tools: ToolRunner) -> None:
+    for number in range(2):
+        broker.produce("orders", str(number), partition=0)
+    result = tools.ask("kafka-verifiable-share-consumer", "--topic", "orders", "--group-id", "g",
+                       "--max-messages", "3", "--offset-reset-strategy", "earliest",
+                       "--acknowledgement-mode", "sync", "--ack-pattern", "accept,release",
+                       "--verbose")  # fmt: skip
+    assert result.status == 0, result.error
+
+
+@pytest.mark.parametrize(
+    ("pattern", "error"),
+    [
+        ("accept", "--ack-pattern requires --acknowledgement-mode to be 'sync' or 'async'"),
+        ("maybe", "--ack-pattern: maybe is not one of accept, release, reject, renew"),
+    ],
+)
+def test_invalid_patterns_are_refused(offline_tools: ToolRunner, pattern: str, error: str) -> None:
+    result = offline_tools.run("kafka-verifiable-share-consumer", "--topic", "a", "--group-id",
+                               "g", "--ack-pattern", pattern)  # fmt: skip
+    assert result.status == 1
+    assert result.error.startswith(error)
