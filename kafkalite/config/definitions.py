@@ -158,14 +158,17 @@ def java_double_text(value: float) -> str:
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    text = repr(value)
-    if "e" not in text:
-        return text
-    mantissa, exponent = text.split("e")
-    if "." not in mantissa:
-        mantissa += ".0"
-    return f"{mantissa}E{int(exponent)}"
+    if not value or _SMALLEST_PLAIN <= abs(value) < _FIRST_SCIENTIFIC:
+        return repr(value)
+    sign = "-" if value < 0 else ""
+    digits = repr(abs(value)).partition("e")[0].replace(".", "").strip("0")
+    exponent = f"{value:.16e}".partition("e")[2]
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{int(exponent)}"
 
+
+_SMALLEST_PLAIN = 1e-3
+_FIRST_SCIENTIFIC = 1e7
+"""The limits within which Java prints a double without an exponent."""
 
 _NO_DEFAULT = "required"
 _NULL = "null"

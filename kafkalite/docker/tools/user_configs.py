@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.client.brokers import ask_controller
+from kafkalite.config.definitions import java_double_text
 from kafkalite.docker.tools.arguments import KafkaToolError, ToolError, bracketed_items, key_values
 from kafkalite.docker.tools.config_entities import CLIENTS, IPS, USERS
 from kafkalite.docker.tools.exceptions import refused
-from kafkalite.docker.tools.java_numbers import java_double
 from kafkalite.docker.tools.running import write_line
 from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.protocol._generated.messages.alter_client_quotas import AlterClientQuotasRequest
@@ -69,7 +69,7 @@ async def describe(client: KafkaClient, command: ConfigCommand) -> None:
     for entry in response.entries or ():
         names = {each.entity_type: each.entity_name for each in entry.entity}
         titles = [_title(kind, names[kind]) for kind in _TITLES if kind in names]
-        values = ", ".join(f"{each.key}={java_double(each.value)}" for each in entry.values)
+        values = ", ".join(f"{each.key}={java_double_text(each.value)}" for each in entry.values)
         write_line(f"Quota configs for {', '.join(titles)} are {values}")
     (entity, *others) = command.entities
     if not others and entity.kind == USERS and entity.name != "":

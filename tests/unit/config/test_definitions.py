@@ -89,6 +89,12 @@ def test_text_that_java_rejects_is_rejected(kind: ConfigType, text: str, complai
         (1.0, "1.0"),
         (1.7976931348623157e308, "1.7976931348623157E308"),
         (1e-10, "1.0E-10"),
+        (0.0, "0.0"),
+        (1e7, "1.0E7"),
+        (12345678.9, "1.23456789E7"),
+        (99999999.9, "9.99999999E7"),
+        (-1.5e9, "-1.5E9"),
+        (1e-4, "1.0E-4"),
     ],
 )
 def test_values_are_converted_to_text(value: Value, text: str | None) -> None:
