@@ -222,7 +222,8 @@ class Conversation:
     def _decide_from_start(self) -> None:
         """Decide from the first request whether the connection is Kafka.
 
-        If bytes of the first request are missing, the connection is assumed to be Kafka.
+        If bytes of the first request are missing, the connection is assumed to be Kafka. At a port
+        that the user gave, requests are searched after bytes that are none.
         """
         assert self._buffered is not None
         first_bytes = b""
@@ -237,7 +238,14 @@ class Conversation:
         if verdict is Verdict.YES:
             self._start_framing()
         elif verdict is Verdict.NO:
-            self._reject("the first bytes are not a request")
+            if self._is_at_given_port and not is_tls(first_bytes):
+                self._start_framing(is_synchronized=False)
+            else:
+                self._reject("the first bytes are not a request")
+
+    @property
+    def _is_at_given_port(self) -> bool:
+        return any(endpoint.port in self._context.ports for endpoint in self._endpoints)
 
     def _probe(self, side: int, item: Piece | MissingBytes) -> None:
         """Search for requests on both sides."""
@@ -255,11 +263,14 @@ class Conversation:
             self._client_side = side
             self._start_framing()
 
-    def _start_framing(self) -> None:
-        """Process the buffered bytes, now that the client side is known."""
+    def _start_framing(self, *, is_synchronized: bool = True) -> None:
+        """Process the buffered bytes, now that the client side is known.
+
+        Without `is_synchronized`, the first bytes are not the start of a frame.
+        """
         buffered, self._buffered = self._buffered, None
         self._probes = None
-        is_from_start = self._opened_ns is not None
+        is_from_start = self._opened_ns is not None and is_synchronized
         responses = ResponseFinder(self._pending, self._context.max_frame_bytes)
         assert self._client_side is not None
         self._framers = [

@@ -20,6 +20,8 @@ API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 CORRELATION_BYTES: Final = 4
 
 _UNSUPPORTED_VERSION: Final = b"\x00\x23"
+_SPARE_BYTES: Final = {(API_VERSIONS, 0): bytes(4)}
+"""API and version → bytes after the request of librdkafka before 1.0, which brokers skip."""
 _CACHE_SIZE: Final = 1024
 _SIGN_BIT: Final = 0x8000
 
@@ -146,14 +148,17 @@ def _parse(exchange: Exchange, frame: bytes, start: int, *, is_request: bool) ->
 
 
 def is_request(frame: bytes) -> bool:
-    """Whether the frame parses to its end as a request of a known API and version."""
+    """Whether the frame parses to its end as a request of a known API and version.
+
+    Bytes that some clients send after requests may follow.
+    """
     try:
         header = request_header(frame)
         parse = codec.request_parser(header.api_key, header.api_version)
         _, end = parse(frame, header.start, len(frame))
     except (KeyError, *codec.PARSE_ERRORS):
         return False
-    return end == len(frame)
+    return end == len(frame) or frame[end:] == _SPARE_BYTES.get(header[:2])
 
 
 def is_response(frame: bytes, api_key: int, api_version: int) -> bool:

@@ -17,13 +17,28 @@ from kafkalite.capture.model import (
 )
 from kafkalite.capture.reading.conversation import MAX_UNDECIDED_BYTES, CaptureContext, Conversation
 from kafkalite.capture.reading.reassembly import MissingBytes, Piece
+from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
+from kafkalite.protocol._generated.messages.fetch import FetchRequest
+from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsRequest
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from tests.captures import traffic
+from tests.conformance.message_sets import Message
 from tests.unit.frames import framed
 
 ENDPOINTS = (Endpoint("10.0.0.1", 40_000), Endpoint("10.0.0.2", 9092))
 REQUEST = framed(traffic.request_frame(8, 8, 5, traffic.commit_request("g", 1)))
 RESPONSE = framed(traffic.response_frame(8, 8, 5, traffic.commit_response()))
 TLS = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(40)
+
+
+def request_of(api_key: int, version: int, message: object) -> bytes:
+    return framed(traffic.request_frame(api_key, version, 5, message))
+
+
+def old_produce_request() -> ProduceRequest:
+    data = ProduceRequest.PartitionProduceData(records=Message().encode())
+    topic = ProduceRequest.TopicProduceData(name="t", partition_data=[data])
+    return ProduceRequest(acks=1, topic_data=[topic])
 
 
 class ConversationUnderTest:
@@ -150,6 +165,34 @@ def test_other_protocol_is_reported_without_opening(data: bytes, kind: ProblemKi
     observed.conversation.finish(9, is_closed=False)
     assert observed.kinds == [kind]
     assert observed.conversation.events == []
+
+
+def test_a_given_port_is_kafka_regardless_of_the_first_bytes() -> None:
+    observed = ConversationUnderTest(ports=frozenset((9092,)))
+    observed.conversation.open(0, 100)
+    observed.send(0, b"GET / HTTP/1.1\r\n" + REQUEST)
+    observed.send(1, RESPONSE)
+    assert observed.frames == BOTH
+    assert observed.problems == []
+    encrypted = ConversationUnderTest(ports=frozenset((9092,)))
+    encrypted.conversation.open(0, 100)
+    encrypted.send(0, TLS)
+    assert encrypted.kinds == [ProblemKind.ENCRYPTED]
+
+
+OLD_REQUESTS = [
+    *(request_of(0, version, old_produce_request()) for version in range(3)),
+    *(request_of(1, version, FetchRequest()) for version in range(4)),
+    request_of(2, 0, ListOffsetsRequest()),
+    framed(traffic.request_frame(18, 0, 5, ApiVersionsRequest()) + bytes(4)),
+]
+
+
+@pytest.mark.parametrize("request_bytes", OLD_REQUESTS)
+def test_old_versions_are_recognised_within_a_connection(request_bytes: bytes) -> None:
+    observed = ConversationUnderTest()
+    observed.send(0, b"the end of a request" + request_bytes)
+    assert observed.frames == [(Direction.REQUEST, request_bytes[4:])]
 
 
 def test_long_data_from_the_server_without_request_is_not_kafka() -> None:

@@ -21,6 +21,7 @@ from kafkalite.capture.reading.messages import (
     response_version,
 )
 from kafkalite.protocol import codec
+from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol.errors import ProtocolViolation
 from tests.captures import traffic
 
@@ -122,6 +123,16 @@ def test_message_must_fill_its_frame() -> None:
     assert is_response(answer, 8, 8)
     assert not is_response(answer + b"\0", 8, 8)
     assert not is_response(answer, 900, 0)
+
+
+def test_spare_bytes_of_librdkafka_may_follow() -> None:
+    """Before 1.0, it sent the length of an empty list after ApiVersions v0."""
+    frame = traffic.request_frame(18, 0, 5, ApiVersionsRequest())
+    assert is_request(frame)
+    assert is_request(frame + bytes(4))
+    assert not is_request(frame + bytes(5))
+    later = traffic.request_frame(18, 1, 5, ApiVersionsRequest())
+    assert not is_request(later + bytes(4))
 
 
 def test_known_versions_are_those_with_a_codec() -> None:

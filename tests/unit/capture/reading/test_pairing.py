@@ -284,7 +284,7 @@ def test_unknown_apis_and_versions_are_reported_and_paired() -> None:
     assert [(each.request_start, each.response_start) for each in found] == [(11, 5), (11, 5)]
     assert [(each.kind, each.detail) for each in problems] == [
         (ProblemKind.UNKNOWN_VERSION, "API 900 v0"),
-        (ProblemKind.UNKNOWN_VERSION, "OffsetCommit v60 (known versions: 1-10)"),
+        (ProblemKind.UNKNOWN_VERSION, "OffsetCommit v60 (known versions: 0-10)"),
     ]
 
 
