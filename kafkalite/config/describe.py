@@ -14,6 +14,7 @@ from kafkalite.config.keys import (
     dynamic_broker_keys,
     group_config_keys,
     group_synonym,
+    own_broker_keys,
 )
 from kafkalite.config.layers import BrokerLayers, ConfigSource, Synonym, overridden_key
 from kafkalite.config.tables.topic import OLD_SYNONYMS
@@ -76,9 +77,14 @@ def describe_topic(
 
 
 def describe_broker(layers: BrokerLayers, config: BrokerConfig) -> Iterator[ConfigEntry]:
-    """Yield a node's settings in order of their names, including unknown keys."""
-    texts = {**layers.static, **layers.cluster_default, **layers.node}
-    absent = config.release.absent_settings
+    """Yield a node's settings in order of their names, including unknown keys.
+
+    Of the keys that Kafka does not have, only those that were changed dynamically are shown.
+    """
+    own = own_broker_keys()
+    static = {name: text for name, text in layers.static.items() if name not in own}
+    texts = {**static, **layers.cluster_default, **layers.node}
+    absent = config.release.absent_settings | own
     public_names = [
         name for name, key in broker_keys().items() if not key.is_internal and name not in absent
     ]

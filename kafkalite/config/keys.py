@@ -35,6 +35,12 @@ def broker_keys() -> Mapping[str, ConfigKey]:
 
 
 @cache
+def own_broker_keys() -> frozenset[str]:
+    """Return the names of the broker keys that Kafka does not have."""
+    return frozenset(KeyTable(kafkalite.KEYS))
+
+
+@cache
 def authorizer_keys() -> Mapping[str, ConfigKey]:
     """Return every key of the authorizer by name."""
     return KeyTable(security.AUTHORIZER_KEYS)

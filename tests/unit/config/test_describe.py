@@ -14,6 +14,7 @@ from kafkalite.config.describe import (
     describe_group,
     describe_topic,
 )
+from kafkalite.config.keys import own_broker_keys
 from kafkalite.config.layers import BrokerLayers, ConfigSource
 
 if TYPE_CHECKING:
@@ -65,6 +66,16 @@ def test_secrets_are_shown_without_values() -> None:
         assert shown[name].is_sensitive
         assert shown[name].type is kind
         assert [each.value for each in shown[name].synonyms] == [None]
+
+
+def test_keys_that_kafka_does_not_have_are_shown_only_after_dynamic_changes() -> None:
+    name = "group.consumer.offset.commit.fencing"
+    static = {name: "strict", "transaction.version": "1", "kafkalite.client.telemetry": "true"}
+    layers = replace(LAYERS, static={**LAYERS.static, **static})
+    shown = by_name(describe_broker(layers, CONFIG))
+    assert not own_broker_keys() & shown.keys()
+    changed = by_name(describe_broker(replace(layers, cluster_default={name: "strict"}), CONFIG))
+    assert own_broker_keys() & changed.keys() == {name}
 
 
 def test_keys_without_dynamic_updates_are_read_only() -> None:

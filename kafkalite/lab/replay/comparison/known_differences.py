@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.config.tables.kafkalite import KEYS
-from kafkalite.lab.replay.comparison.compare import ABSENT
 from kafkalite.lab.replay.comparison.findings import Circumstances, ExplainedDifference
 from kafkalite.protocol.api_keys import ApiKey
 
@@ -35,12 +33,6 @@ DEPLOYMENT_SETTINGS = frozenset(
 """Settings that describe where and how a broker was started; `root` is a log level."""
 
 
-KAFKALITE_KEYS = frozenset(
-    line.partition(" ")[0] for line in KEYS.splitlines() if line and not line.startswith(" ")
-)
-"""Settings that Kafka does not have."""
-
-
 def _is_deployment_setting(difference: Difference, _: Circumstances) -> bool:
     return difference.row.rpartition(" ")[2] in DEPLOYMENT_SETTINGS
 
@@ -49,11 +41,6 @@ def _was_redacted(difference: Difference, _: Circumstances) -> bool:
     """Whether the recorder replaced a possible secret by asterisks."""
     recorded = difference.recorded
     return isinstance(recorded, str) and bool(recorded) and set(recorded) == {"*"}
-
-
-def _is_kafkalite_setting(difference: Difference, _: Circumstances) -> bool:
-    name = str(difference.target).removeprefix("name=").strip("'")
-    return difference.recorded == ABSENT and name in KAFKALITE_KEYS
 
 
 def _when_row_is_one_of(rows: Iterable[str]) -> Callable[[Difference, Circumstances], bool]:
@@ -80,12 +67,6 @@ EXPLAINED: tuple[ExplainedDifference, ...] = (
         "results.configs.*value",
         "captures do not contain secrets or values that may be secrets",
         _was_redacted,
-    ),
-    ExplainedDifference(
-        "DescribeConfigs",
-        "results.configs",
-        "kafkalite has settings that Kafka does not have",
-        _is_kafkalite_setting,
     ),
 )
 """The intended differences. A test replays a capture in which each row occurs."""
