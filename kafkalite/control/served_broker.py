@@ -88,6 +88,7 @@ class ServedBroker:
                 identity=provider,
                 snapshot=snapshot,
             )
+            broker.start_fork = self.start_fork
             # Its port is bound first, because an added node must not listen on it.
             self.control = self._bind_control(broker)
             await broker.start()
@@ -98,6 +99,30 @@ class ServedBroker:
             await self.stop()
             raise
         return broker
+
+    async def start_fork(self, snapshot: Snapshot) -> ServedBroker:
+        """Start and return a fork, which begins with a snapshot of the broker.
+
+        Raises the exceptions of `start`, and SnapshotError.
+        """
+        from kafkalite.server.snapshot import clock_of  # noqa: PLC0415 - rarely used
+
+        broker = self._broker
+        assert broker is not None
+        fork = self.new_fork()
+        await fork.start(
+            broker.fork_settings(),
+            clock_of(snapshot),
+            start_recording=None,
+            prepare=None,
+            snapshot=snapshot,
+        )
+        return fork
+
+    @property
+    def control_url(self) -> str | None:
+        """The URL of the control API; None without one."""
+        return None if self.control is None else self.control.url
 
     def new_fork(self) -> ServedBroker:
         """Return one for a fork: it has a control API on a free port if this one has any."""

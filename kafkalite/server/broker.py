@@ -25,7 +25,7 @@ from kafkalite.server.node_servers import NodeServers
 from kafkalite.server.reports import Reports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
     from kafkalite.capture.recording.recorder import Recorder
     from kafkalite.cluster.cluster import Cluster
@@ -58,6 +58,14 @@ _MAX_WAITS_FOR_WORKERS = 1_000
 
 class Fork(Protocol):
     """Another cluster in this process, which ends with this one."""
+
+    @property
+    def broker(self) -> Broker | None:
+        """The broker while it runs."""
+
+    @property
+    def control_url(self) -> str | None:
+        """The URL of its control API; None without one."""
 
     async def stop(self, grace_s: float) -> bool:
         """Stop it; pending answers may take `grace_s` seconds to be sent."""
@@ -101,6 +109,10 @@ class Broker:
         self._snapshots: Snapshots | None = None
         self.forks: dict[str, Fork] = {}
         """Clusters that commands have made from snapshots of this one; a stop stops them."""
+        self.last_fork = 0
+        """The number of the last fork."""
+        self.start_fork: Callable[[Snapshot], Awaitable[Fork]] | None = None
+        """Starts a cluster that begins with a snapshot; None if nothing can serve it."""
         self._recorder = recorder
         self._prepare = prepare
         self._executor = executor

@@ -125,6 +125,14 @@ def clock_state(clock: Clock) -> ClockState | None:
     return clock.state() if isinstance(clock, AdjustableClock) else None
 
 
+def clock_of(snapshot: Snapshot) -> AdjustableClock:
+    """Return a new clock for a cluster that begins with a snapshot."""
+    clock = AdjustableClock()
+    if snapshot.clock is not None:
+        clock.restore(snapshot.clock)
+    return clock
+
+
 def random_state(entropy: Entropy) -> object:
     """Return the state of the random values of a seed; None for values without a seed."""
     return entropy.state() if isinstance(entropy, SeededEntropy) else None

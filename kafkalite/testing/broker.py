@@ -12,8 +12,9 @@ import os
 import threading
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 from kafkalite.config.options import (
     CONTROL_TLS,
@@ -79,6 +80,8 @@ T = TypeVar("T")
 N = TypeVar("N", int, int | None)
 
 _SHUTDOWN_GRACE_S = 0.2
+_KEPT_BY_FORKS: Final = ("_log", "_loop", "_owner_pid", "_served", "_thread")
+"""Attributes that a fork has in common with its source, or makes its own from."""
 
 
 class Broker(BrokerData, BrokerIncidents, BrokerHooks):
@@ -141,6 +144,8 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
     _loop: asyncio.AbstractEventLoop | None = None
     _owner_pid = 0
     _thread: threading.Thread | None = None
+    _siblings: set[Broker] | None = None
+    """The forks of the broker that this one was forked from, and whose thread they use."""
 
     def __init__(
         self,
@@ -191,6 +196,7 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         self.clock = BrokerClock(self._perform)
         """The time of the cluster: read it and control it."""
         self._pending_calls: set[Future[Any]] = set()  # results that other threads wait for
+        self._forks: set[Broker] = set()
 
     # A start is faster without the imports of these.
 
@@ -448,6 +454,46 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         broker = self._running_broker()
         self._run_on_loop(broker.restore(snapshot, disconnects=disconnect))
 
+    def fork(self, snapshot: Snapshot | None = None) -> Broker:
+        """Return another running cluster with the state of now, or that of a snapshot.
+
+        It has own ports and is independent from then on; both share the data that neither changes.
+        Use it in a `with` block, or stop it. It uses the thread of this broker and ends with it.
+        Raises ValueError as `snapshot` does.
+        """
+        parent = self._running_broker()
+
+        async def begin() -> Broker:
+            fork = copy(self)
+            await fork._begin_fork(parent, parent.snapshot() if snapshot is None else snapshot)  # noqa: SLF001 - of this class
+            return fork
+
+        return self._run_on_loop(begin())
+
+    async def _begin_fork(self, parent: ServerBroker, snapshot: Snapshot) -> None:
+        """Become a fork, from a copy of the broker that is forked."""
+        from kafkalite.server.snapshot import clock_of  # noqa: PLC0415 - rarely used
+
+        siblings = self._forks
+        kept = {name: self.__dict__[name] for name in _KEPT_BY_FORKS}
+        self.__dict__.clear()
+        self.__dict__.update(kept)
+        self._scenario = self._capture = self._replay = None
+        self._settings = parent.fork_settings()
+        self._served = self._served.new_fork()
+        self._adjustable_clock = clock_of(snapshot)
+        self.clock = BrokerClock(self._perform)
+        self._pending_calls, self._forks = set(), set()
+        self._broker = await self._served.start(
+            self._settings,
+            self._adjustable_clock,
+            start_recording=None,
+            prepare=None,
+            snapshot=snapshot,
+        )
+        self._siblings = siblings
+        siblings.add(self)
+
     def start(self) -> None:
         """Start the cluster; it accepts clients when this returns.
 
@@ -456,6 +502,8 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         """
         if self._thread is not None:
             raise RuntimeError("the broker is running already")
+        if self._siblings is not None:
+            raise RuntimeError("a fork cannot start again: fork its source again")
         self._loop = loop = new_event_loop(self._log)
         self._thread = threading.Thread(
             target=self._run, args=(loop,), name="kafkalite", daemon=True
@@ -474,6 +522,8 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
 
         A cluster that is still running at the end of the process is stopped then.
         """
+        for fork in tuple(self._forks):
+            fork.stop()
         atexit.unregister(self._stop_at_exit)
         broker, self._broker = self._broker, None
         loop = self._loop
@@ -556,7 +606,8 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         return Recorder(directory, self._adjustable_clock.now_ns, warn=self._log.error)
 
     def __enter__(self) -> Self:
-        self.start()
+        if self._siblings is None or self._broker is None:
+            self.start()
         return self
 
     def __exit__(
@@ -575,7 +626,7 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         self._raise_error_of_hooks(error)
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self.start)
+        await asyncio.to_thread(self.__enter__)
         return self
 
     async def __aexit__(
@@ -638,11 +689,14 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
 
     def _stop_loop(self) -> None:
         """Stop the loop and wait for its thread."""
-        loop, thread = self._loop, self._thread
+        loop, thread, siblings = self._loop, self._thread, self._siblings
         self._broker = self._loop = self._thread = None
-        if loop is not None and thread is not None:
+        if siblings is not None:
+            siblings.discard(self)
+        elif loop is not None and thread is not None:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
+        if loop is not None:
             for future in tuple(self._pending_calls):
                 future.cancel()
 

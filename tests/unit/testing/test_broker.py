@@ -156,6 +156,41 @@ def test_records_above_the_limit_of_the_memory_are_refused_and_others_accepted()
         ]
 
 
+def test_a_fork_and_its_source_do_not_see_each_others_work() -> None:
+    with Broker(topics={"orders": 1}, storage="memory", brokers=2) as broker:
+        broker.produce("orders", "a")
+        with broker.fork() as fork:
+            assert fork.bootstrap_servers != broker.bootstrap_servers
+            assert fork.cluster_id == broker.cluster_id
+            fork.produce("orders", "f")
+            fork.create_topic("own")
+            broker.produce("orders", "b")
+            with fork.fork() as second:
+                second.produce("orders", "s")
+                fork.nodes[2].stop()
+                assert [each.value for each in second.records("orders")] == [b"a", b"f", b"s"]
+            assert [each.value for each in fork.records("orders")] == [b"a", b"f"]
+            assert (fork.topics(), broker.topics()) == (["orders", "own"], ["orders"])
+            fork.restore(broker.snapshot())
+            assert [each.value for each in fork.records("orders")] == [b"a", b"b"]
+        with pytest.raises(RuntimeError, match="the broker is not running"):
+            fork.topics()
+        with pytest.raises(RuntimeError, match="a fork cannot start again"):
+            fork.start()
+        assert [each.value for each in broker.records("orders")] == [b"a", b"b"]
+
+
+def test_forks_end_with_their_source() -> None:
+    with Broker(topics={"orders": 1}, storage="memory", clock="manual", seed=3) as broker:
+        snapshot = broker.snapshot()
+        broker.clock.advance(hours=1)
+        fork = broker.fork(snapshot)
+        assert fork.clock.now_ms() == broker.clock.now_ms() - 3_600_000
+        assert fork.create_topic("next").topic_id == broker.create_topic("next").topic_id
+    with pytest.raises(RuntimeError, match="the broker is not running"):
+        fork.topics()
+
+
 def test_nothing_runs_after_the_block() -> None:
     threads = threading.active_count()
     with Broker() as broker:
