@@ -14,13 +14,15 @@ from kafkalite.cluster.node import NodeState
 from kafkalite.partitions.replicas import ReplicaView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.metadata.image import MetadataImage
     from kafkalite.partitions.partition import Partition
     from kafkalite.ports.memory_files import InMemoryFiles
+    from kafkalite.storage.data_directory import TopicPartition
+    from kafkalite.storage.log import Log
 
 
 class UnfitStateError(ValueError):
@@ -61,14 +63,20 @@ class ClusterState(NamedTuple):
     """The files, which do not change: a cluster uses a copy."""
     path: str
     """The path of the data directory in the files."""
+    logs: Mapping[TopicPartition, Log]
+    """The state of each log in the files."""
     image: MetadataImage
     stopped_nodes: Sequence[StoppedNode]
     lagging_replicas: Sequence[LaggingReplica]
     history: EventHistory
 
 
-def state_of(cluster: Cluster, files: InMemoryFiles, path: str) -> ClusterState:
+def state_of(
+    cluster: Cluster, files: InMemoryFiles, path: str, logs: Mapping[TopicPartition, Log]
+) -> ClusterState:
     """Return the state of a cluster; `files` are a copy of its files, as after a clean shutdown.
+
+    `logs` have the state of the logs in these files.
 
     Raises UnfitStateError while a node is isolated, or does not receive metadata or records: it
     then has a state that no file and no image has.
@@ -87,6 +95,7 @@ def state_of(cluster: Cluster, files: InMemoryFiles, path: str) -> ClusterState:
     return ClusterState(
         files,
         path,
+        logs,
         cluster.metadata.image,
         stopped,
         list(_lagging_replicas(cluster)),

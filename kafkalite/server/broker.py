@@ -78,6 +78,12 @@ class Broker:
     first client is accepted.
     """
 
+    last_fork = 0
+    """The number of the last fork."""
+    start_fork: Callable[[Snapshot], Awaitable[Fork]] | None = None
+    """Starts a cluster that begins with a snapshot; None if nothing can serve it."""
+    _snapshots: Snapshots | None = None
+
     def __init__(
         self,
         settings: Settings,
@@ -106,13 +112,8 @@ class Broker:
         self._entropy: Entropy = _entropy_of(settings.seed) if entropy is None else entropy
         self._files = files
         self._snapshot = snapshot
-        self._snapshots: Snapshots | None = None
         self.forks: dict[str, Fork] = {}
         """Clusters that commands have made from snapshots of this one; a stop stops them."""
-        self.last_fork = 0
-        """The number of the last fork."""
-        self.start_fork: Callable[[Snapshot], Awaitable[Fork]] | None = None
-        """Starts a cluster that begins with a snapshot; None if nothing can serve it."""
         self._recorder = recorder
         self._prepare = prepare
         self._executor = executor
@@ -145,7 +146,8 @@ class Broker:
             self._start_maintenance(cluster)
             if isinstance(self.clock, AdjustableClock):
                 self.skip_time(self.clock.skip_rate)
-            self._remove_abandoned(executor, remove_abandoned())
+            if self._snapshot is None:
+                self._remove_abandoned(executor, remove_abandoned())
         except BaseException:
             await self.stop(grace_s=0)
             raise
@@ -259,7 +261,8 @@ class Broker:
         if snapshot.clock is not None and isinstance(self.clock, AdjustableClock):
             self.clock.restore(snapshot.clock)
             self.skip_time(self.clock.skip_rate)
-        opened = directory.replace_files(snapshot.cluster.files.copy())
+        state = snapshot.cluster
+        opened = directory.replace_files(state.files.copy(), state.logs)
         cluster.restore(opened, snapshot.cluster)
         self._reports.restored_cluster(directory)
         cluster.open(InterBrokerCalls(gateways.of_nodes))

@@ -44,11 +44,13 @@ class BrokerDirectory:
         *,
         cluster_id: str | None = None,
         is_in_memory: bool = False,
+        logs: Mapping[TopicPartition, Log] | None = None,
     ) -> None:
         """Open, lock and if needed create the directory; raises BrokerDirectoryError.
 
         `cluster_id` is the id of the cluster; None: a new cluster has a random id. A
-        directory that `is_in_memory` is not opened again, so its close writes nothing.
+        directory that `is_in_memory` is not opened again, so its close writes nothing. `logs` are
+        those of `DataDirectory`.
         """
         self.is_in_memory = is_in_memory
         self._temporary: TemporaryDirectory | None = None
@@ -59,7 +61,7 @@ class BrokerDirectory:
                 self.path = self._temporary.path
             else:
                 self.path = path
-            self.directory = DataDirectory(files, self.path)
+            self.directory = DataDirectory(files, self.path, logs)
             is_new = META_FILE not in files.list(self.path)
         except BlockingIOError as error:
             raise BrokerDirectoryError(
@@ -86,9 +88,9 @@ class BrokerDirectory:
         """Whether the directory is removed when it is closed."""
         return self._temporary is not None
 
-    def replace_files(self, files: Files) -> DataDirectory:
-        """Use other files, which are those of a cluster that was closed; return the directory."""
-        self.directory = DataDirectory(files, self.path)
+    def replace_files(self, files: Files, logs: Mapping[TopicPartition, Log]) -> DataDirectory:
+        """Use other files, whose logs have a known state; return the directory."""
+        self.directory = DataDirectory(files, self.path, logs)
         return self.directory
 
     def close(self, logs: Mapping[TopicPartition, Log] | None) -> None:

@@ -114,10 +114,11 @@ def cluster_state(cluster: Cluster, directory: BrokerDirectory) -> ClusterState:
             "a snapshot needs data in memory: start the broker with --memory, or "
             "Broker(storage='memory')"
         )
-    directory.directory.write_all(cluster.partitions.logs())
+    logs = cluster.partitions.logs()
+    directory.directory.write_all(logs)
     copy = files.copy()
     DataDirectory.mark_clean_shutdown(copy, directory.path)
-    return state_of(cluster, copy, directory.path)
+    return state_of(cluster, copy, directory.path, directory.directory.copy_logs(logs, copy))
 
 
 def clock_state(clock: Clock) -> ClockState | None:

@@ -38,6 +38,13 @@ class AbortedTransactionIndex:
         self._entries: list[AbortedTransaction] | None = None
         self._saved_count = 0
 
+    def copy_to(self, files: Files) -> AbortedTransactionIndex:
+        """Return the same index in other files, which are a copy of these."""
+        copy = AbortedTransactionIndex(files, self._path)
+        if self._entries is not None:
+            copy._entries, copy._saved_count = self._entries[:], self._saved_count
+        return copy
+
     @property
     def entries(self) -> list[AbortedTransaction]:
         """The transactions in the order of their markers."""

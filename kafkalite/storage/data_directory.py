@@ -12,7 +12,7 @@ import threading
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.ports.background import run_steps
 from kafkalite.ports.files import join
@@ -60,6 +60,14 @@ TopicPartition = tuple[str, int]
 """Topic name and partition index."""
 
 
+class _CopiedLog(NamedTuple):
+    """A log, three of its offsets, and its copy."""
+
+    log: Log
+    offsets: tuple[int, int, int]
+    copy: Log
+
+
 class DataDirectory:
     """A directory with the logs of one cluster; its lock file keeps other processes out."""
 
@@ -67,9 +75,11 @@ class DataDirectory:
         "_boot_id",
         "_checkpoint_versions",
         "_checkpoints",
+        "_copies",
         "_deleted_paths",
         "_files",
         "_is_loading",
+        "_known_logs",
         "_lock",
         "_path",
         "_recorded_boot_id",
@@ -86,13 +96,19 @@ class DataDirectory:
         "was_shut_down_cleanly",
     )
 
-    def __init__(self, files: Files, path: str) -> None:
+    def __init__(
+        self, files: Files, path: str, logs: Mapping[TopicPartition, Log] | None = None
+    ) -> None:
         """Open the directory at `path`, created if needed; raises OSError when it cannot be used.
+
+        `logs` have the state of logs in files of which `files` are a copy; these are not read.
 
         Raises BlockingIOError when another process has locked it.
         """
         self._files = files
         self._path = path
+        self._known_logs = logs or {}
+        self._copies: dict[TopicPartition, _CopiedLog] = {}
         self.health = DiskHealth()
         files.makedirs(path)
         self._lock: Lock = files.lock(join(path, LOCK_FILE))
@@ -111,11 +127,7 @@ class DataDirectory:
         self._is_loading = True
         self.missing_directories: dict[TopicPartition, int] = {}
         """The recovery points of logs whose directories were missing when they were loaded."""
-        for name in names:
-            if is_deleted_directory(name):
-                # A directory that cannot be removed does no harm.
-                with suppress(OSError):
-                    remove_directory_and_files(files, join(path, name))
+        _remove_deleted_directories(files, path, names)
         self.renamed_directories: list[tuple[str, str]] = []
         """Old and new names of the directories that were renamed because their topic is unknown."""
         self._deleted_paths: list[str] = []
@@ -228,6 +240,8 @@ class DataDirectory:
         result of `names()`, with which the directories of new logs need not be looked for.
         """
         partition, name = (topic, index), partition_directory(topic, index)
+        if self._is_loading and partition in self._known_logs:
+            return self._copy_known_log(partition, config)
         path = join(self._path, name)
         is_new = (names is not None and name not in names) or not self._files.list(path)
         if is_new and partition in self._checkpoints[RECOVERY_POINTS_FILE]:
@@ -258,6 +272,13 @@ class DataDirectory:
         if log.has_unflushed_segments:
             self.logs_to_flush.add(log)
         log.first_dirty_offset = first_dirty_offset
+        return log
+
+    def _copy_known_log(self, partition: TopicPartition, config: LogConfig) -> Log:
+        """Return a copy of a log whose state in these files is known."""
+        log = self._known_logs[partition].copy_to(self._files, self.health)
+        log.config = config
+        log.logs_to_flush = self.logs_to_flush
         return log
 
     def _stored_offsets(self, partition: TopicPartition, path: str) -> list[int]:
@@ -390,11 +411,31 @@ class DataDirectory:
             self._uncertain_checkpoints.discard(name)
         self.health.report_success(path, FileUse.WRITING)
 
+    def copy_logs(
+        self, logs: Mapping[TopicPartition, Log], files: Files
+    ) -> Mapping[TopicPartition, Log]:
+        """Return copies of logs in a copy of the files, for the start of another directory.
+
+        Called after `write_all`. A log that has not changed since the last call has the same copy.
+        """
+        copies = {}
+        for partition, log in logs.items():
+            offsets = log.start_offset, log.recovery_point, log.first_dirty_offset
+            copied = self._copies.get(partition)
+            if copied is None or copied.log is not log or copied.offsets != offsets:
+                copied = _CopiedLog(log, offsets, log.copy_to(files))
+            copies[partition] = copied
+        self._copies = copies
+        return {partition: copied.copy for partition, copied in copies.items()}
+
     def write_all(self, logs: Mapping[TopicPartition, Log]) -> None:
         """Write everything that a clean start needs, but the marker; the logs remain open.
 
         Raises OSError when that fails, and for a log that has failed before.
         """
+        for partition, log in logs.items():
+            if not log.is_unchanged:
+                self._copies.pop(partition, None)
         for log, flush in self._begin_close(logs):
             log.end_flush(flush, None)
             log.is_unchanged = True
@@ -459,6 +500,13 @@ class DataDirectory:
     def release_lock(self) -> None:
         """Unlock the directory without writing; it will be removed or recovered."""
         self._lock.release()
+
+
+def _remove_deleted_directories(files: Files, path: str, names: Collection[str]) -> None:
+    for name in filter(is_deleted_directory, names):
+        # A directory that cannot be removed does no harm.
+        with suppress(OSError):
+            remove_directory_and_files(files, join(path, name))
 
 
 def _ignores_case(files: Files, path: str) -> bool:

@@ -57,6 +57,13 @@ class OffsetIndex:
         """The entries: relative offset and position."""
         return list(zip(self._offsets, self._positions, strict=True))
 
+    def copy(self) -> OffsetIndex:
+        """Return the same index, which changes on its own."""
+        copy = OffsetIndex()
+        copy._offsets, copy._positions = self._offsets[:], self._positions[:]
+        copy._saved_count = self._saved_count
+        return copy
+
     def append(self, relative_offset: int, position: int) -> None:
         """Add an entry; both values must be larger than the last."""
         self._offsets.append(relative_offset)
@@ -145,6 +152,13 @@ class TimeIndex:
     def last(self) -> tuple[int, int] | None:
         """The last entry."""
         return (self._timestamps[-1], self._offsets[-1]) if self._timestamps else None
+
+    def copy(self) -> TimeIndex:
+        """Return the same index, which changes on its own."""
+        copy = TimeIndex()
+        copy._timestamps, copy._offsets = self._timestamps[:], self._offsets[:]
+        copy._saved_count = self._saved_count
+        return copy
 
     def append(self, timestamp: int, relative_offset: int) -> None:
         """Add an entry, unless the last one has the same or a later timestamp."""

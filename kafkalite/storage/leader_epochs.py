@@ -31,6 +31,13 @@ class LeaderEpochs:
         self._has_file = bool(entries)
         self.is_saved = True
 
+    def copy(self) -> LeaderEpochs:
+        """Return the same epochs, which change on their own."""
+        copy = LeaderEpochs()
+        copy._epochs, copy._starts = self._epochs[:], self._starts[:]
+        copy._has_file, copy.is_saved = self._has_file, self.is_saved
+        return copy
+
     @property
     def latest(self) -> int:
         """The newest epoch, or -1."""

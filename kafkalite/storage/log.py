@@ -25,12 +25,14 @@ from kafkalite.storage.leader_epochs import NO_EPOCH
 from kafkalite.storage.log_loader import (
     EPOCHS_FILE,
     UNFLUSHED_SUFFIX,
+    LoadedLog,
     Recovery,
     load_log,
     load_producers,
     no_files,
 )
 from kafkalite.storage.producer_snapshot import remove_snapshots, take_snapshot
+from kafkalite.storage.producer_state import ProducerStateTable
 from kafkalite.storage.segment import LOG_SUFFIX, Segment, segment_name
 from kafkalite.storage.segment_replacement import SWAP_SUFFIX
 
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
     from kafkalite.storage.batch import BatchView
     from kafkalite.storage.flushing import Flush
     from kafkalite.storage.latest_by_key import LatestByKey
-    from kafkalite.storage.log_loader import LoadedLog
 
 PARTITION_METADATA_FILE = "partition.metadata"
 
@@ -214,6 +215,36 @@ class Log:
             topic_id=topic_id,
             health=health,
         )
+
+    def copy_to(self, files: Files, health: DiskHealth | None = None) -> Log:
+        """Return the same log in other files, which are a copy of these files.
+
+        The log has not failed, and its files have everything that a clean start needs. Without
+        `health`, it is only a source of other copies.
+        """
+        loaded = LoadedLog(
+            [segment.copy_to(files) for segment in self._segments],
+            self.end_offset,
+            self.epochs.copy(),
+            self.producers.copy() if len(self.producers) else ProducerStateTable(),
+            0,
+            self.end_offset,
+            is_clean=True,
+            unflushed_offsets=self._unflushed_offsets,
+        )
+        copy = Log(
+            files,
+            self.directory,
+            self.config,
+            loaded,
+            start_offset=self.start_offset,
+            recovery_point=self.recovery_point,
+            topic_id=self._topic_id,
+            health=health,
+        )
+        copy._are_checkpoints_synced = self._are_checkpoints_synced
+        copy.first_dirty_offset = self.first_dirty_offset
+        return copy
 
     @property
     def has_unflushed_segments(self) -> bool:

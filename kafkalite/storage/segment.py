@@ -110,6 +110,21 @@ class Segment:
         # that keeps up starts at one of them.
         self._recent_positions: dict[int, int] = {}
 
+    def copy_to(self, files: Files) -> Segment:
+        """Return the same segment in other files, which are a copy of these."""
+        copy = Segment(files, self._directory, self.base_offset, self._index_interval_bytes)
+        copy.created_ms, copy.size = self.created_ms, self.size
+        copy.aborted = self.aborted.copy_to(files)
+        if self._indexes is not None:
+            offsets, times = self._indexes
+            copy._indexes = offsets.copy(), times.copy()
+        copy._index_bytes = self._index_bytes
+        copy._bytes_since_index = self._bytes_since_index
+        copy._max_timestamp = self._max_timestamp
+        copy._max_timestamp_offset = self._max_timestamp_offset
+        copy._first_timestamp = self._first_timestamp
+        return copy
+
     def path(self, suffix: str) -> str:
         """Return the path of the segment's file with this suffix."""
         return join(self._directory, segment_name(self.base_offset, suffix))

@@ -80,7 +80,7 @@ T = TypeVar("T")
 N = TypeVar("N", int, int | None)
 
 _SHUTDOWN_GRACE_S = 0.2
-_KEPT_BY_FORKS: Final = ("_log", "_loop", "_owner_pid", "_served", "_thread")
+_SHARED_WITH_FORKS: Final = ("_log", "_loop", "_owner_pid", "_served", "_thread")
 """Attributes that a fork has in common with its source, or makes its own from."""
 
 
@@ -475,9 +475,9 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         from kafkalite.server.snapshot import clock_of  # noqa: PLC0415 - rarely used
 
         siblings = self._forks
-        kept = {name: self.__dict__[name] for name in _KEPT_BY_FORKS}
+        shared = {name: self.__dict__[name] for name in _SHARED_WITH_FORKS}
         self.__dict__.clear()
-        self.__dict__.update(kept)
+        self.__dict__.update(shared)
         self._scenario = self._capture = self._replay = None
         self._settings = parent.fork_settings()
         self._served = self._served.new_fork()

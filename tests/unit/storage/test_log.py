@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from kafkalite.storage.batch import BatchView, split_batches
+from kafkalite.storage.batch import BatchProducer, BatchView, split_batches
 from kafkalite.storage.disk_health import DiskProblem
 from kafkalite.storage.file_names import remove_directory_and_files
 from kafkalite.storage.flushing import sync
@@ -508,3 +508,36 @@ def test_batches_after_skipped_offsets_have_later_offsets() -> None:
     assert [(record.offset, record.value) for record in records_of(log)] == [
         (5, b"a"), (6, b"b"), (9, b"c"),
     ]  # fmt: skip
+
+
+def test_a_copy_in_copied_files_equals_a_log_that_is_opened_there() -> None:
+    files = MemoryFiles()
+    log = filled_log(40, files=files)
+    transaction = BatchProducer(7, 0, 0)
+    log.append([batch(b"p", producer=transaction)], leader_epoch=3, now_ms=0)
+    flush = log.begin_close()
+    assert flush is not None
+    log.end_flush(flush, None)
+    copied_files = files.copy()
+    copy = log.copy_to(copied_files)
+    opened = open_log(files.copy(), clean_shutdown=True)
+    append(log, b"only in the source", timestamp=9000)
+    for each in (copy, opened):
+        append(each, b"later", timestamp=5000, epoch=4)
+    assert records_of(copy) == records_of(opened)
+    assert (copy.end_offset, copy.epochs.entries) == (opened.end_offset, opened.epochs.entries)
+    assert [
+        (each.base_offset, each.size, each.max_timestamp, each.max_timestamp_offset)
+        for each in copy.segments
+    ] == [
+        (each.base_offset, each.size, each.max_timestamp, each.max_timestamp_offset)
+        for each in opened.segments
+    ]
+    assert [each.producer_id for each in copy.producers.entries] == [7]
+    copy.close()
+    opened.close()
+    assert values_of(open_log(copied_files, clean_shutdown=True)) == values_of(copy)
+    assert {each: copied_files.read(each) for each in copied_files.paths} == {
+        each: opened.files.read(each)
+        for each in opened.files.paths  # type: ignore[attr-defined]
+    }
