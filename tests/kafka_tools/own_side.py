@@ -33,8 +33,8 @@ _PROGRAM: Final = (
 )
 
 
-def captured(run: Callable[[], object], text: str = "") -> dict[str, object]:
-    """Return the status and the output of a program in this process."""
+def captured(run: Callable[[], object], text: str = "") -> tuple[int, str, str]:
+    """Return the status, the output and the errors of a program in this process."""
     output, errors = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
     stdin, sys.stdin = sys.stdin, io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode())))
     try:
@@ -46,11 +46,12 @@ def captured(run: Callable[[], object], text: str = "") -> dict[str, object]:
         sys.stdin = stdin
     output.flush()
     assert isinstance(output.buffer, io.BytesIO)
-    return {
-        "status": int(str(status or 0)),
-        "stdout": output.buffer.getvalue().decode(),
-        "stderr": _without_logs(errors.getvalue()),
-    }
+    return int(str(status or 0)), output.buffer.getvalue().decode(), errors.getvalue()
+
+
+def _answer(run: Callable[[], object], text: str = "") -> dict[str, object]:
+    status, output, errors = captured(run, text)
+    return {"status": status, "stdout": output, "stderr": _without_logs(errors)}
 
 
 def _without_logs(text: str) -> str:
@@ -86,8 +87,8 @@ class OwnSide(Side):
             return {}
         program = _PREPARATIONS.get(words[0])
         if program is not None:
-            return captured(lambda: program(*words[1:]))
-        return captured(lambda: run_class("kafka-run-class", words, {}), str(fields["input"]))
+            return _answer(lambda: program(*words[1:]))
+        return _answer(lambda: run_class("kafka-run-class", words, {}), str(fields["input"]))
 
 
 class _StartedProgram:

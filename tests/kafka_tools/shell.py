@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 import time
-from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cli.main import main
 from kafkalite.docker.programs import TOOLS
 from tests.kafka_tools.case import Case
+from tests.kafka_tools.own_side import captured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,7 +74,7 @@ class ShellComparison:
     def run(self, *arguments: str, text: str = "") -> str:
         """Run a command of the shell, and return its output; AssertionError if it fails."""
         words = [*arguments, "--bootstrap-server", self._tools.bootstrap]
-        status, output, error = _captured(lambda: main(words), text)
+        status, output, error = captured(lambda: main(words), text)
         assert not status, (arguments, error)
         return output
 
@@ -85,7 +83,7 @@ class ShellComparison:
         case = Case(name, command)
         words = [*self._tools.words(case), "--bootstrap-server", self._tools.bootstrap]
         tool = import_module(f"kafkalite.docker.tools.{TOOLS[name]}")
-        status, output, error = _captured(lambda: tool.main(name, words, {}))
+        status, output, error = captured(lambda: tool.main(name, words, {}))
         return self._tools.result(case, {"status": status, "stdout": output, "stderr": error})
 
     def kafka_tool(self, name: str, command: str) -> Result:
@@ -118,22 +116,6 @@ class ShellComparison:
                 self.differences.append(f"{title}\n kafkalite: {found}\n tool:      {expected}")
                 return
             time.sleep(_POLL_S)
-
-
-def _captured(run: Callable[[], object], text: str = "") -> tuple[int, str, str]:
-    """Return the status and the output of a program in this process."""
-    output, error = io.TextIOWrapper(io.BytesIO()), io.StringIO()
-    stdin, sys.stdin = sys.stdin, io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode())))
-    try:
-        with redirect_stdout(output), redirect_stderr(error):
-            status = run()
-    except SystemExit as left:
-        status = left.code
-    finally:
-        sys.stdin = stdin
-    output.flush()
-    assert isinstance(output.buffer, io.BytesIO)
-    return int(str(status or 0)), output.buffer.getvalue().decode(), error.getvalue()
 
 
 def shell_differences(tools: Side) -> list[str]:

@@ -10,15 +10,17 @@ from kafkalite.client.groups import (
     group_partitions,
     list_groups,
 )
-from kafkalite.docker.tools.arguments import ToolParser, add_bootstrap_options, file_text
+from kafkalite.docker.tools.arguments import ToolParser
 from kafkalite.docker.tools.exceptions import exception_text
 from kafkalite.docker.tools.group_commands import (
     CONSUMER,
+    add_group_options,
     assignment_text,
     check_parts,
     chosen_groups,
     coordinator_text,
     describe_of_kind,
+    run_with_plan,
     words_of,
     write_deletions,
     write_groups,
@@ -30,7 +32,7 @@ from kafkalite.docker.tools.offset_resets import (
     check_reset_options,
     reset_offsets,
 )
-from kafkalite.docker.tools.running import run_tool, run_with_client, write_error, write_line
+from kafkalite.docker.tools.running import run_tool, write_error, write_line
 from kafkalite.docker.tools.tables import write_columns, write_table
 
 if TYPE_CHECKING:
@@ -60,22 +62,15 @@ def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) ->
         if parsed.validate_regex is not None:
             _validate(parsed.validate_regex)
             return 0
-        if parsed.from_file is not None:
-            parsed.plan = file_text(parsed.from_file, environment)
-        return run_with_client(parsed, environment, _run)
+        return run_with_plan(parsed, environment, _run)
 
     return run_tool(name, command)
 
 
 def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     parser = ToolParser(name, "List, describe, reset and delete groups.")
-    add_bootstrap_options(parser)
-    parser.add_switches("list", "describe", "delete", "delete-offsets", "all-groups")
-    parser.add_switches("members", "offsets", "verbose")
-    parser.add_values("group", many=True)
+    add_group_options(parser)
     parser.add_values("validate-regex")
-    parser.add_values("timeout", type=int)
-    parser.add_argument("--state", nargs="?", const="")
     parser.add_argument("--type", nargs="?", const="")
     add_reset_options(parser)
     parsed = parser.parse(arguments)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkalite.client.client import KafkaClient
+    from kafkalite.protocol.message import Message
 
 _ACTIONS: Final = ("create", "renew", "expire", "describe")
 _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -149,33 +150,26 @@ def _hmac(text: str) -> bytes:
 
 
 async def _renew(client: KafkaClient, parsed: Namespace) -> None:
-    write_line(
-        f"Calling renew token operation with hmac :{parsed.hmac} , renew-time-period "
-        f":{parsed.renew_time_period}"
-    )
-    request = RenewDelegationTokenRequest(
-        hmac=_hmac(parsed.hmac), renew_period_ms=parsed.renew_time_period
-    )
-    response = await ask_controller(client, request, _PERIOD_VERSIONS)
-    _check(response)
-    write_line(
-        f"Completed renew operation. New expiry date : {_date(response.expiry_timestamp_ms)}"
-    )
+    period_ms = parsed.renew_time_period
+    request = RenewDelegationTokenRequest(hmac=_hmac(parsed.hmac), renew_period_ms=period_ms)
+    await _change_expiry(client, parsed, "renew", request, f"renew-time-period :{period_ms}")
 
 
 async def _expire(client: KafkaClient, parsed: Namespace) -> None:
-    write_line(
-        f"Calling expire token operation with hmac :{parsed.hmac} , expire-time-period "
-        f":{parsed.expiry_time_period}"
-    )
-    request = ExpireDelegationTokenRequest(
-        hmac=_hmac(parsed.hmac), expiry_time_period_ms=parsed.expiry_time_period
-    )
+    period_ms = parsed.expiry_time_period
+    request = ExpireDelegationTokenRequest(hmac=_hmac(parsed.hmac), expiry_time_period_ms=period_ms)
+    await _change_expiry(client, parsed, "expire", request, f"expire-time-period :{period_ms}")
+
+
+async def _change_expiry(
+    client: KafkaClient, parsed: Namespace, operation: str, request: Message, period: str
+) -> None:
+    """Change when a token expires, and print the operation and the result."""
+    write_line(f"Calling {operation} token operation with hmac :{parsed.hmac} , {period}")
     response = await ask_controller(client, request, _PERIOD_VERSIONS)
     _check(response)
-    write_line(
-        f"Completed expire operation. New expiry date : {_date(response.expiry_timestamp_ms)}"
-    )
+    date = _date(response.expiry_timestamp_ms)
+    write_line(f"Completed {operation} operation. New expiry date : {date}")
 
 
 async def _describe(client: KafkaClient, parsed: Namespace) -> None:

@@ -1,4 +1,4 @@
-"""Parts that the tools for groups of each type have in common: list, delete and describe groups."""
+"""Parts that the tools for groups of each type have in common: options, and what they print."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.client.errors import UnknownNameError
 from kafkalite.client.groups import describe_group, list_groups
+from kafkalite.docker.tools.arguments import add_bootstrap_options, file_text
 from kafkalite.docker.tools.exceptions import exception_text, with_cause
-from kafkalite.docker.tools.running import write_error, write_line
+from kafkalite.docker.tools.running import run_with_client, write_error, write_line
 from kafkalite.docker.tools.tables import write_table
 from kafkalite.protocol.error_codes import ErrorCode
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kafkalite.client.epochs import TopicPartition
     from kafkalite.client.groups import GroupDescription, GroupListing
     from kafkalite.docker.tools.arguments import ToolParser
+    from kafkalite.docker.tools.running import Command
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,23 @@ class GroupKind:
 CONSUMER: Final = GroupKind("consumer", ("classic", "consumer"))
 SHARE: Final = GroupKind("share", ("share",))
 STREAMS: Final = GroupKind("streams", ("streams",), failed_status=1)
+
+
+def run_with_plan(parsed: Namespace, environment: Mapping[str, str], command: Command) -> int:
+    """Run a command that may reset offsets to those of `--from-file`; return its status."""
+    if parsed.from_file is not None:
+        parsed.plan = file_text(parsed.from_file, environment)
+    return run_with_client(parsed, environment, command)
+
+
+def add_group_options(parser: ToolParser) -> None:
+    """Add the options that the tools for groups of each type have."""
+    add_bootstrap_options(parser)
+    parser.add_switches("list", "describe", "delete", "delete-offsets", "all-groups")
+    parser.add_switches("members", "offsets", "verbose")
+    parser.add_values("group", many=True)
+    parser.add_values("timeout", type=int)
+    parser.add_argument("--state", nargs="?", const="")
 
 
 def check_parts(parser: ToolParser, parsed: Namespace) -> None:

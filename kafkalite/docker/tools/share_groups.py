@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.client.errors import BrokerError, UnknownNameError
 from kafkalite.client.groups import delete_groups, delete_share_offsets, group_partitions
-from kafkalite.docker.tools.arguments import ToolParser, add_bootstrap_options, file_text
+from kafkalite.docker.tools.arguments import ToolParser
 from kafkalite.docker.tools.exceptions import exception_text
 from kafkalite.docker.tools.group_commands import (
     SHARE,
+    add_group_options,
     assignment_text,
     check_parts,
     chosen_groups,
     coordinator_text,
     describe_of_kind,
     groups_of,
+    run_with_plan,
     write_deletions,
     write_groups,
     write_unknown_group,
@@ -25,7 +27,7 @@ from kafkalite.docker.tools.offset_resets import (
     check_reset_options,
     reset_offsets,
 )
-from kafkalite.docker.tools.running import run_tool, run_with_client, write_error, write_line
+from kafkalite.docker.tools.running import run_tool, write_error, write_line
 from kafkalite.docker.tools.tables import write_columns, write_table
 from kafkalite.protocol.error_codes import ErrorCode
 
@@ -78,24 +80,12 @@ _REFUSALS: Final[Sequence[tuple[str, Callable[[Namespace], object], str]]] = (
 
 def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run the tool; return its exit status."""
-
-    def command() -> int:
-        parsed = _parse(name, arguments)
-        if parsed.from_file is not None:
-            parsed.plan = file_text(parsed.from_file, environment)
-        return run_with_client(parsed, environment, _run)
-
-    return run_tool(name, command)
+    return run_tool(name, lambda: run_with_plan(_parse(name, arguments), environment, _run))
 
 
 def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     parser = ToolParser(name, "List, describe, reset and delete share groups.")
-    add_bootstrap_options(parser)
-    parser.add_switches("list", "describe", "delete", "delete-offsets", "all-groups")
-    parser.add_switches("members", "offsets", "verbose")
-    parser.add_values("group", many=True)
-    parser.add_values("timeout", type=int)
-    parser.add_argument("--state", nargs="?", const="")
+    add_group_options(parser)
     add_reset_options(parser)
     parsed = parser.parse(arguments)
     for option in _NOT_SHARED:

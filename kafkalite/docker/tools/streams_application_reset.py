@@ -21,11 +21,11 @@ from kafkalite.docker.tools.arguments import (
     KafkaToolError,
     ToolError,
     ToolParser,
-    file_text,
 )
 from kafkalite.docker.tools.exceptions import exception_text
+from kafkalite.docker.tools.group_commands import run_with_plan
 from kafkalite.docker.tools.offset_resets import SCENARIOS, time_of
-from kafkalite.docker.tools.running import run_tool, run_with_client, write_error, write_line
+from kafkalite.docker.tools.running import run_tool, write_error, write_line
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -50,14 +50,7 @@ _INVALID_INTERNAL: Final = (
 
 def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run the tool; return its exit status."""
-
-    def command() -> int:
-        parsed = _parse(name, arguments)
-        if parsed.from_file is not None:
-            parsed.plan = file_text(parsed.from_file, environment)
-        return run_with_client(parsed, environment, _run)
-
-    return run_tool(name, command)
+    return run_tool(name, lambda: run_with_plan(_parse(name, arguments), environment, _run))
 
 
 def _parse(name: str, arguments: Sequence[str]) -> Namespace:

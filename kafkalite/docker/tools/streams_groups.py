@@ -13,16 +13,16 @@ from kafkalite.docker.tools.arguments import (
     KafkaToolError,
     ToolError,
     ToolParser,
-    add_bootstrap_options,
-    file_text,
 )
 from kafkalite.docker.tools.exceptions import exception_text
 from kafkalite.docker.tools.group_commands import (
     STREAMS,
+    add_group_options,
     check_parts,
     chosen_groups,
     coordinator_text,
     groups_of,
+    run_with_plan,
     write_deletions,
     write_groups,
     write_unknown_group,
@@ -33,7 +33,7 @@ from kafkalite.docker.tools.offset_resets import (
     check_reset_options,
     reset_offsets,
 )
-from kafkalite.docker.tools.running import run_tool, run_with_client, write_line
+from kafkalite.docker.tools.running import run_tool, write_line
 from kafkalite.docker.tools.tables import write_columns
 from kafkalite.protocol.error_codes import ErrorCode
 
@@ -56,24 +56,14 @@ INPUT: Final = "input-"
 
 def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run the tool; return its exit status."""
-
-    def command() -> int:
-        parsed = _parse(name, arguments)
-        if parsed.from_file is not None:
-            parsed.plan = file_text(parsed.from_file, environment)
-        return run_with_client(parsed, environment, _run)
-
-    return run_tool(name, command)
+    return run_tool(name, lambda: run_with_plan(_parse(name, arguments), environment, _run))
 
 
 def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     parser = ToolParser(name, "List, describe, reset and delete groups of Kafka Streams.")
-    add_bootstrap_options(parser)
-    parser.add_switches("list", "describe", "delete", "delete-offsets", "all-groups")
-    parser.add_switches("members", "offsets", "topology", "verbose", "delete-all-internal-topics")
-    parser.add_values("group", "delete-internal-topic", many=True)
-    parser.add_values("timeout", type=int)
-    parser.add_argument("--state", nargs="?", const="")
+    add_group_options(parser)
+    parser.add_switches("topology", "delete-all-internal-topics")
+    parser.add_values("delete-internal-topic", many=True)
     add_reset_options(parser, INPUT)
     parsed = parser.parse(arguments)
     action = parser.single(parsed, _ACTIONS, _NOT_ACTIONS)
