@@ -268,17 +268,21 @@ class DataDirectory:
             raise
         if all(damage.path != path for damage in log.damage_errors):
             self.health.report_success(path, FileUse.READING)
+        log.first_dirty_offset = first_dirty_offset
+        self._flush_later(log)
+        return log
+
+    def _flush_later(self, log: Log) -> None:
+        """Let a log request its flushes, and request those of segments that it has begun."""
         log.logs_to_flush = self.logs_to_flush
         if log.has_unflushed_segments:
             self.logs_to_flush.add(log)
-        log.first_dirty_offset = first_dirty_offset
-        return log
 
     def _copy_known_log(self, partition: TopicPartition, config: LogConfig) -> Log:
         """Return a copy of a log whose state in these files is known."""
         log = self._known_logs[partition].copy_to(self._files, self.health)
         log.config = config
-        log.logs_to_flush = self.logs_to_flush
+        self._flush_later(log)
         return log
 
     def _stored_offsets(self, partition: TopicPartition, path: str) -> list[int]:
