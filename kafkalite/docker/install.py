@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.docker.programs import TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 ENTRYPOINT: Final = "/usr/local/bin/kafkalite-entrypoint"
 
@@ -69,7 +69,7 @@ _LINKS: Final = (
 )
 """Scripts that are links to the entrypoint."""
 
-SCRIPTS: Final[Mapping[str, str]] = {
+SCRIPTS: Final[dict[str, str]] = {
     "/etc/confluent/docker/bash-config": "# Scripts of Testcontainers source this file.\n",
     "/etc/confluent/docker/configure": (
         "#!/bin/sh\n"
@@ -87,6 +87,22 @@ SCRIPTS: Final[Mapping[str, str]] = {
     ),
 }
 """Scripts that Testcontainers changes before it runs them, so that they are files."""
+
+_SERVER_PROPERTIES: Final = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+advertised.listeners=PLAINTEXT://localhost:9092
+log.dirs=/tmp/kraft-combined-logs
+"""
+PROPERTIES: Final[dict[str, str]] = {
+    "/etc/kafka/server.properties": _SERVER_PROPERTIES,
+    "/opt/kafka/config/kraft/server.properties": _SERVER_PROPERTIES,
+    "/opt/kafka/config/server.properties": _SERVER_PROPERTIES,
+}
+"""Files of a single node, which commands pass to `kafka-server-start` and `kafka-storage`."""
 
 _BLOCKING: Final = "#!/usr/bin/env -S --block-signal=INT,TERM "
 _FIRST_PROCESSES: Final = {
@@ -120,7 +136,7 @@ def install(root: Path, owner: int | None = None) -> None:
     for directory in DIRECTORIES:
         real(directory).mkdir(parents=True, exist_ok=True)
         real(directory).chmod(_WRITABLE)
-    for path, text in SCRIPTS.items():
+    for path, text in (SCRIPTS | PROPERTIES).items():
         real(path).parent.mkdir(parents=True, exist_ok=True)
         real(path).write_text(text, encoding="utf-8")
         real(path).chmod(_WRITABLE)

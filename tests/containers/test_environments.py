@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.docker.variables import Image
 from tests.unit.docker.environments import FORMS, HOSTNAME, Form
 
 if TYPE_CHECKING:
@@ -16,13 +15,6 @@ if TYPE_CHECKING:
     from tests.containers.engine import Engine
 
 pytestmark = pytest.mark.container
-
-COMMANDS = {
-    Image.APACHE: "/etc/kafka/docker/run",
-    Image.CONFLUENT: "/etc/confluent/docker/run",
-    Image.BITNAMI: "/opt/bitnami/scripts/kafka/run.sh",
-}
-"""The start scripts of the images; compose files run them after commands of their own."""
 
 HOSTS = ("--add-host=broker:127.0.0.1", "--add-host=kafka:127.0.0.1")
 """Names of services, which the network of a compose file resolves."""
@@ -51,15 +43,3 @@ def test_container_becomes_healthy_and_has_its_topics(
             "exec", name, "kafka-topics", "--list", "--bootstrap-server", "localhost:9092"
         )
         assert set(form.topics) <= set(listed.splitlines())
-
-
-@pytest.mark.parametrize("replaced", COMMANDS, ids=str)
-def test_start_script_of_the_image_runs_the_broker(
-    engine: Engine, containers: Containers, tmp_path: Path, replaced: Image
-) -> None:
-    form = next(form for form in FORMS if form.image is replaced and not form.files)
-    script = f"echo started; exec {COMMANDS[replaced]}"
-    name = containers.start(*options(form, tmp_path), "--entrypoint=sh", command=("-c", script))
-    engine.run("healthcheck", "run", name)
-    engine.run("stop", "--time=30", name)
-    assert engine.inspect(name)["State"]["ExitCode"] == 0

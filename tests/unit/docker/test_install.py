@@ -8,8 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from kafkalite.docker.install import DIRECTORIES, ENTRYPOINT, SCRIPTS, install, links, main
+from kafkalite.docker.files import parse_properties
+from kafkalite.docker.install import (
+    DIRECTORIES,
+    ENTRYPOINT,
+    PROPERTIES,
+    SCRIPTS,
+    install,
+    links,
+    main,
+)
 from kafkalite.docker.programs import TOOLS
+from kafkalite.docker.start import plan_from
 
 
 def test_links_lead_to_the_entrypoint(tmp_path: Path) -> None:
@@ -47,6 +57,16 @@ def test_scripts_are_valid(path: str, tmp_path: Path) -> None:
     script = tmp_path / path.lstrip("/")
     assert os.access(script, os.X_OK)
     subprocess.run(["sh", "-n", str(script)], check=True)
+
+
+@pytest.mark.parametrize("path", PROPERTIES)
+def test_properties_are_those_of_one_node(path: str, tmp_path: Path) -> None:
+    install(tmp_path)
+    text = (tmp_path / path.lstrip("/")).read_text()
+    plan = plan_from({}, "host", parse_properties(text, path))
+    (spec,) = plan.settings.listeners
+    assert f"{spec.advertised}" == "localhost:9092"
+    assert plan.translation.membership is None
 
 
 def test_first_processes_start_with_blocked_signals(tmp_path: Path) -> None:
