@@ -5,19 +5,22 @@ from __future__ import annotations
 import re
 import threading
 import time
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from tests.containers.containers import READY, wait_for_line
 from tests.containers.recipes import Project, recipes
 from tests.oracle.requirements import required
+from tests.oracle.target import free_port
 from tests.unit.docker.cluster_environments import CLUSTER_FORMS, ClusterForm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tests.containers.engine import Engine
@@ -132,38 +135,45 @@ def _read(bootstrap: str) -> list[int]:
     return values
 
 
-def test_no_acknowledged_record_is_lost_while_containers_come_and_go(
-    engine: Engine, cluster: Project
-) -> None:
-    first = f"localhost:{cluster.port}"
-    both = f"{first},localhost:{cluster.port + 2}"
-    assert _leaders(first) == {1, 2, 3}
-    traffic = Traffic(f"{both},localhost:{cluster.port + 1}")
+class Member(NamedTuple):
+    """A container of a cluster: its name, its node, and its address for clients of the host."""
+
+    container: str
+    node_id: int
+    address: str
+
+
+def _check_traffic(engine: Engine, members: Sequence[Member]) -> None:
+    """Stop, kill, pause and restart containers other than the first while records are written."""
+    primary, second, third, *_ = members
+    first = primary.address
+    everyone = {each.node_id for each in members}
+    others = ",".join(each.address for each in members if each is not second)
+    assert _leaders(first) == everyone
+    traffic = Traffic(f"{others},{second.address}")
     traffic.start()
     try:
         traffic.wait_for_more(30)
-        second, third = cluster.container("kafka-2"), cluster.container("kafka-3")
-
-        engine.run("stop", "--time=30", second)
-        assert engine.inspect(second)["State"]["ExitCode"] == 0
-        assert _leaders(both) == {1, 3}
+        engine.run("stop", "--time=30", second.container)
+        assert engine.inspect(second.container)["State"]["ExitCode"] == 0
+        assert _leaders(others) == everyone - {second.node_id}
         traffic.wait_for_more(30)
-        engine.run("start", second)
-        _until(lambda: _in_sync(first) == {1, 2, 3})
+        engine.run("start", second.container)
+        _until(lambda: _in_sync(first) == everyone)
 
-        engine.run("kill", "--signal=KILL", third)
-        _until(lambda: 3 not in _leaders(first))
+        engine.run("kill", "--signal=KILL", third.container)
+        _until(lambda: third.node_id not in _leaders(first))
         traffic.wait_for_more(30)
-        engine.run("start", third)
-        _until(lambda: _in_sync(first) == {1, 2, 3})
+        engine.run("start", third.container)
+        _until(lambda: _in_sync(first) == everyone)
 
-        engine.run("pause", second)
-        _until(lambda: 2 not in _in_sync(first) and 2 not in _leaders(first))
+        engine.run("pause", second.container)
+        _until(lambda: second.node_id not in _in_sync(first) | _leaders(first))
         traffic.wait_for_more(30)
-        engine.run("unpause", second)
-        _until(lambda: _in_sync(first) == {1, 2, 3})
-        engine.run("restart", "--time=30", second)
-        _until(lambda: _in_sync(first) == {1, 2, 3})
+        engine.run("unpause", second.container)
+        _until(lambda: _in_sync(first) == everyone)
+        engine.run("restart", "--time=30", second.container)
+        _until(lambda: _in_sync(first) == everyone)
         traffic.wait_for_more(30)
     finally:
         traffic.stop()
@@ -171,6 +181,16 @@ def test_no_acknowledged_record_is_lost_while_containers_come_and_go(
     found = _read(first)
     assert sorted(found) == sorted(traffic.acknowledged)
 
+
+def test_no_acknowledged_record_is_lost_while_containers_come_and_go(
+    engine: Engine, cluster: Project
+) -> None:
+    members = [
+        Member(cluster.container(f"kafka-{node_id}"), node_id, f"localhost:{cluster.port + offset}")
+        for offset, node_id in enumerate((1, 2, 3))
+    ]
+    _check_traffic(engine, members)
+    second = members[1].container
     nodes = cluster.exec("kafka-1", "kafkalite", "node", "list")
     assert nodes.count("running") == 3
     engine.run("stop", "--time=30", cluster.container("kafka-1"))
@@ -180,12 +200,79 @@ def test_no_acknowledged_record_is_lost_while_containers_come_and_go(
     assert engine.inspect(second)["State"]["ExitCode"] == 0
 
 
+def _with_outside(form: ClusterForm) -> tuple[ClusterForm, dict[str, int]]:
+    """Return a form with a listener for the host, and its ports by container; inside it is 9092."""
+    first = free_port(len(form.containers))
+    ports = {host: first + offset for offset, host in enumerate(form.containers)}
+    containers = {}
+    for host, environment in form.containers.items():
+        inside = environment.get("KAFKA_ADVERTISED_LISTENERS", "")
+        outside = f"localhost:{ports[host]}"
+        containers[host] = {
+            **environment,
+            **(
+                {"KAFKA_ADVERTISED_LISTENERS": re.sub(r"localhost:\d+", outside, inside)}
+                if inside
+                else {
+                    "KAFKA_CFG_LISTENERS": "PLAINTEXT://:29092,CONTROLLER://:9093,EXTERNAL://:9092",
+                    "KAFKA_CFG_ADVERTISED_LISTENERS": (
+                        f"PLAINTEXT://{host}:29092,EXTERNAL://{outside}"
+                    ),
+                    "KAFKA_CFG_LISTENER_SECURITY_PROTOCOL_MAP": (
+                        "CONTROLLER:PLAINTEXT,EXTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT"
+                    ),
+                }
+            ),
+        }
+    return form._replace(containers=containers), ports
+
+
+@pytest.fixture
+def outside_members(
+    request: pytest.FixtureRequest, engine: Engine, image: str, network: str
+) -> Iterator[list[Member]]:
+    """Start the containers of a form with ports of the host; the primary is the first member."""
+    form, ports = _with_outside(request.param)
+    with _running(engine, image, network, form, ports):
+        primary_first = sorted(form.containers, key=lambda host: host != form.primary)
+        yield [
+            Member(host, int("".join(filter(str.isdecimal, host))), f"localhost:{ports[host]}")
+            for host in primary_first
+        ]
+
+
+TRAFFIC_FORMS = [
+    form for form in CLUSTER_FORMS if form.name in {"bitnami", "confluent, four nodes"}
+]
+
+
+@pytest.mark.parametrize(
+    "outside_members", TRAFFIC_FORMS, ids=lambda form: form.name, indirect=True
+)
+def test_no_acknowledged_record_is_lost_in_clusters_of_other_images(
+    engine: Engine, outside_members: list[Member]
+) -> None:
+    admin = AdminClient({"bootstrap.servers": outside_members[0].address, "log_level": 0})
+    topic = NewTopic("orders", _PARTITIONS, replication_factor=len(outside_members))
+    admin.create_topics([topic])["orders"].result(_TIMEOUT_S)
+    _check_traffic(engine, outside_members)
+
+
 @pytest.fixture
 def form_containers(
     request: pytest.FixtureRequest, engine: Engine, image: str, network: str
 ) -> Iterator[ClusterForm]:
-    """Start the containers of a form, the primary last, and remove them after the test."""
+    """Start the containers of a form, and remove them after the test."""
     form: ClusterForm = request.param
+    with _running(engine, image, network, form, {}):
+        yield form
+
+
+@contextmanager
+def _running(
+    engine: Engine, image: str, network: str, form: ClusterForm, ports: Mapping[str, int]
+) -> Iterator[None]:
+    """Run the containers of a form, the primary started last; `ports` of the host are published."""
     names = sorted(form.containers, key=lambda host: host == form.primary)
     try:
         for host in names:
@@ -193,18 +280,19 @@ def form_containers(
             # As in compose files without `hostname`, the host name is that of the engine.
             engine.run(
                 "run", "--detach", f"--name={host}", f"--network={network}",
-                f"--network-alias={host}", *variables, image,
+                f"--network-alias={host}", *variables,
+                *((f"--publish=127.0.0.1:{ports[host]}:9092",) if host in ports else ()), image,
             )  # fmt: skip
         for host in names:
             wait_for_line(engine, host, READY)
-        yield form
+        yield
     finally:
         for host in names:
             engine.run("rm", "--force", "--ignore", "--time=0", host)
 
 
-FORMS = [form for form in CLUSTER_FORMS if form.primary != "kafka-1"]
-"""All forms but that of the compose file."""
+FORMS = [form for form in CLUSTER_FORMS if form.primary != "kafka-1" and form not in TRAFFIC_FORMS]
+"""All forms but those whose containers are stopped while records are written."""
 
 
 @pytest.mark.parametrize("form_containers", FORMS, ids=lambda form: form.name, indirect=True)
