@@ -16,9 +16,12 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from kafkalite.client.client import KafkaClient
+    from kafkalite.protocol._generated.messages.streams_group_describe import (
+        StreamsGroupDescribeResponse,
+    )
 
 _VERSIONS: Final = Versions(0, 1)
 NOT_STORED: Final = 1
@@ -74,6 +77,8 @@ class StreamsGroup(NamedTuple):
     internal_topics: tuple[str, ...]
     """Topics of changelogs and of repartitions, sorted."""
     members: tuple[StreamsMember, ...]
+    description: StreamsGroupDescribeResponse.TopologyDescription | None
+    """The description of the topology (KIP-1331), if it was requested and the broker has it."""
     topology_status: int
     """The status of the description of the topology; 0 if it was not requested."""
 
@@ -135,17 +140,22 @@ async def describe_streams_group(
             )
             for each in subtopologies
         },
-        internal_topics=tuple(
-            sorted(
-                {
-                    topic.name
-                    for each in subtopologies
-                    for topic in (*each.state_changelog_topics, *each.repartition_source_topics)
-                }
-            )
-        ),
+        internal_topics=_internal_topics(subtopologies),
         members=tuple(sorted(map(_member, found.members))),
+        description=getattr(found, "topology_description", None),
         topology_status=getattr(found, "topology_description_status", 0),
+    )
+
+
+def _internal_topics(subtopologies: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(
+        sorted(
+            {
+                topic.name
+                for each in subtopologies
+                for topic in (*each.state_changelog_topics, *each.repartition_source_topics)
+            }
+        )
     )
 
 

@@ -11,7 +11,6 @@ from kafkalite.client.streams_groups import NOT_STORED, describe_streams_group
 from kafkalite.client.topics import delete_topics
 from kafkalite.docker.tools.arguments import (
     KafkaToolError,
-    ToolError,
     ToolParser,
 )
 from kafkalite.docker.tools.exceptions import exception_text
@@ -35,6 +34,7 @@ from kafkalite.docker.tools.offset_resets import (
 )
 from kafkalite.docker.tools.running import run_tool, write_line
 from kafkalite.docker.tools.tables import write_columns
+from kafkalite.docker.tools.topology_texts import topology_text
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -136,10 +136,14 @@ def _write_topology(group: StreamsGroup) -> int:
             f"\nError: No topology description is stored for streams group '{group.group_id}'."
         )
         return STREAMS.failed_status
-    raise ToolError(
-        f"--topology: the description of {group.group_id!r} is not printed here; read it with an "
-        "admin client"
-    )
+    if group.description is None:
+        write_line(
+            "\nError: The broker failed to fetch the topology description for streams group "
+            f"'{group.group_id}'. See the broker logs for details."
+        )
+        return STREAMS.failed_status
+    write_line(topology_text(group.description))
+    return 0
 
 
 async def _write_state(client: KafkaClient, group: StreamsGroup, *, is_verbose: bool) -> None:
