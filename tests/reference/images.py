@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalite.docker.install import DIRECTORIES, SCRIPTS, links
+from kafkalite.docker.install import DIRECTORIES, PROPERTIES, SCRIPTS, links
 from kafkalite.docker.programs import TOOLS
 from kafkalite.docker.tools.absent import REASONS
 from kafkalite.docker.variables import (
@@ -168,7 +168,10 @@ def images_page() -> str:
         ),
         "## Scripts and directories",
         _SCRIPTS,
-        "\n".join(f"- `{path}`" for path in sorted((*_start_scripts(), *SCRIPTS, *DIRECTORIES))),
+        "\n".join(
+            f"- `{path}`"
+            for path in sorted((*_start_scripts(), *SCRIPTS, *PROPERTIES, *DIRECTORIES))
+        ),
         "## Tools",
         _TOOLS,
         "\n".join(f"- `{tool}`" for tool in TOOLS if tool not in REASONS),
