@@ -164,15 +164,16 @@ def _with_controller(
 ) -> Settings:
     """Return settings with the address of the controller, which is in the container of the primary.
 
-    Clients of the controller are not served if its listener is secured: its settings are those of
-    controllers that authenticate to each other.
+    Clients of a controller with TLS are not served without a key store, which Kafka would need.
     """
     if not controllers or settings.controller_listen is not None:
         return settings
     name = controllers[0].listener or ""
     protocols = parse_protocol_map(settings.config.get(PROTOCOL_MAP_KEY, ""))
     own = SecurityProtocol.__members__.get(name, SecurityProtocol.PLAINTEXT)
-    if protocols.get(name, own) is not SecurityProtocol.PLAINTEXT:
+    stores = ("ssl.keystore.", f"listener.name.{name.lower()}.ssl.keystore.")
+    has_store = settings.tls is not None or any(key.startswith(stores) for key in settings.config)
+    if protocols.get(name, own).uses_tls and not has_store:
         return settings
     advertised = Address(membership.host, controllers[0].port)
     return settings._replace(controller_advertise=f"{advertised}")

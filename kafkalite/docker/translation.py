@@ -137,15 +137,18 @@ def _controller(
 ) -> Translation:
     """Return the start of a container with a controller, but without a broker."""
     cluster_id, notices = _cluster_id(environment)
+    controllers = () if membership is None else controller_addresses(properties)
+    # A primary is no broker, but serves clients of the controller.
+    prefixes = tuple(f"listener.name.{(each.listener or '').lower()}." for each in controllers)
     return Translation(
-        {},
-        {},
+        {key: text for key, text in properties.values.items() if key.startswith(prefixes)},
+        properties.variables,
         cluster_id=cluster_id,
         data_directory=None if membership is None else _data_directory(properties, container),
         log_level=_log_level(environment),
         notices=(*_notices(properties, membership), *notices),
         is_controller_only=True,
-        controllers=() if membership is None else controller_addresses(properties),
+        controllers=controllers,
         membership=membership,
     )
 

@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.config.security_protocols import PROTOCOL_MAP_KEY
 from kafkalite.docker.cluster_messages import RequestedTopic
-from kafkalite.docker.member_start import is_own_address, registration_of, stored_node_id
+from kafkalite.docker.member_start import (
+    _with_controller,
+    is_own_address,
+    registration_of,
+    stored_node_id,
+)
+from kafkalite.docker.membership import Membership
 from kafkalite.docker.start import plan_from
+from kafkalite.server.addresses import Address
+from kafkalite.server.settings import Settings
 from tests.containers.clients import consume, produce
 from tests.unit.docker.cluster_environments import CLUSTER_FORMS, CLUSTER_ID, apache_combined
 from tests.unit.docker.image import ENTRYPOINT
@@ -93,6 +102,31 @@ def start() -> Iterator[Callable[[Mapping[str, str]], subprocess.Popen[str]]]:
     for process in processes:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("config", "advertised"),
+    [
+        ({}, "kafka-1:9093"),
+        ({PROTOCOL_MAP_KEY: "CONTROLLER:SASL_PLAINTEXT"}, "kafka-1:9093"),
+        ({PROTOCOL_MAP_KEY: "CONTROLLER:SSL"}, None),
+        ({PROTOCOL_MAP_KEY: "CONTROLLER:SSL", "ssl.keystore.key": "…"}, "kafka-1:9093"),
+        (
+            {
+                PROTOCOL_MAP_KEY: "CONTROLLER:SASL_SSL",
+                "listener.name.controller.ssl.keystore.location": "/s.jks",
+            },
+            "kafka-1:9093",
+        ),
+    ],
+)
+def test_controller_is_served_unless_its_key_store_is_missing(
+    config: dict[str, str], advertised: str | None
+) -> None:
+    membership = Membership("kafka-1", 39092, True, "VOTERS", 1, 3)
+    controllers = [Address("", 9093, "CONTROLLER")]
+    settings = _with_controller(Settings(config=config), controllers, membership)
+    assert settings.controller_advertise == advertised
 
 
 def line_with(process: subprocess.Popen[str], text: str) -> str:

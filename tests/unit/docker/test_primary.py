@@ -26,6 +26,9 @@ from kafkalite.docker.cluster_messages import (
 from kafkalite.docker.membership import Membership
 from kafkalite.docker.primary import FirstBroker, Primary
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
+from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
+from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeRequest
+from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.security.certificates import CertificateAuthority
 from kafkalite.server.addresses import Address
 from kafkalite.server.listener import bind
@@ -176,6 +179,36 @@ async def test_clients_of_the_controller_are_served_in_each_container() -> None:
     client = await Client.to(advertised)
     assert await client.is_closed()
     await client.close()
+    await cluster.close()
+
+
+async def test_clients_of_a_secured_controller_log_in_at_each_container() -> None:
+    cluster = JoinedCluster()
+    advertised = f"{HOST}:{free_port()}"
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    config = {
+        "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.controller.plain.sasl.jaas.config": f'{module} user_alice="pw";',
+    }
+    await cluster.start(
+        Settings(listen=(f"{HOST}:0",), config=config, controller_advertise=advertised),
+        controllers=advertised,
+    )
+    own = f"CONTROLLER://{HOST}:{free_port()}"
+    await cluster.join(9, is_broker=False, listen=(own,), advertise=(own,))
+    for address in (advertised, own.partition("://")[2]):
+        client = await Client.to(address)
+        await client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        wrong = await client.ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0no"), 2)
+        assert wrong.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        await client.close()
+        client = await Client.to(address)
+        await client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        await client.ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0pw"), 2)
+        described = await client.ask(DescribeClusterRequest(endpoint_type=2), 1)
+        assert [f"{each.host}:{each.port}" for each in described.brokers] == [advertised]
+        await client.close()
     await cluster.close()
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from kafkalite.docker.credentials import Credential
 from kafkalite.docker.properties import VariableError
+from kafkalite.docker.start import plan_from
 from kafkalite.docker.translation import Container, Translation, translate
 from kafkalite.server.addresses import Address
 
@@ -167,3 +168,18 @@ def test_container_of_a_cluster_has_the_addresses_of_its_controllers() -> None:
     environment["KAFKA_LISTENERS"] = "CONTROLLER://:port"
     with pytest.raises(VariableError, match="KAFKA_LISTENERS: 'CONTROLLER://:port' is not"):
         translated(**environment)
+
+
+def test_controller_of_a_cluster_has_the_users_of_its_own_listener() -> None:
+    module = 'org.example.PlainLoginModule required user_alice="pw";'
+    key = "listener.name.controller.plain.sasl.jaas.config"
+    environment = {
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_PROCESS_ROLES": "controller",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@controller:9093",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_LISTENERS": "CONTROLLER://:9093",
+        "KAFKA_SASL_ENABLED_MECHANISMS": "PLAIN",
+        "KAFKA_LISTENER_NAME_CONTROLLER_PLAIN_SASL_JAAS_CONFIG": module,
+    }
+    assert plan_from(environment, "controller").translation.config == {key: module}
