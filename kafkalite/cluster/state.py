@@ -105,7 +105,7 @@ def state_of(
 
 def _lagging_replicas(cluster: Cluster) -> Iterator[LaggingReplica]:
     for topic in cluster.partitions.topics():
-        for partition in topic.partitions:
+        for partition in topic.opened_partitions:
             for node_id, view in partition.views.items():
                 if type(view) is not ReplicaView or view.led_isr is not None:
                     raise UnfitStateError(

@@ -7,6 +7,7 @@ the old topic from those of the new one.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.metadata.image import ResourceType
@@ -85,17 +86,50 @@ class HostedTopic:
     """A topic with its open partitions, ordered by index.
 
     The partitions from there up to `partition_count` are offline: their logs could not be opened.
+    With `open_later`, the partitions are opened by their first use, which costs no other use
+    anything.
     """
 
-    __slots__ = ("config", "is_internal", "name", "partition_count", "partitions", "topic_id")
+    __slots__ = (
+        "_open_later",
+        "config",
+        "is_internal",
+        "name",
+        "partition_count",
+        "partitions",
+        "topic_id",
+    )
 
-    def __init__(self, image: TopicImage, config: LogConfig) -> None:
+    partitions: list[Partition]
+
+    def __init__(
+        self,
+        image: TopicImage,
+        config: LogConfig,
+        open_later: Callable[[], None] | None = None,
+    ) -> None:
         self.name = image.name
         self.topic_id = image.topic_id
         self.is_internal = image.is_internal
         self.config = config
         self.partition_count = len(image.partitions)
-        self.partitions: list[Partition] = []
+        self._open_later = open_later
+        if open_later is None:
+            self.partitions = []
+
+    def __getattr__(self, name: str) -> list[Partition]:
+        """Open the partitions at the first use of `partitions`, which is no attribute before."""
+        if name != "partitions" or self._open_later is None:
+            raise AttributeError(name)
+        open_partitions, self._open_later = self._open_later, None
+        self.partitions = []
+        open_partitions()
+        return self.partitions
+
+    @property
+    def opened_partitions(self) -> Sequence[Partition]:
+        """The partitions; none if they were not used yet since the topic was loaded."""
+        return self.partitions if self._open_later is None else ()
 
     def partition(self, index: int) -> Partition | None:
         """Return the partition with this index, or None if the topic has none.
@@ -179,10 +213,13 @@ class PartitionTable:
         return None if topic is None else topic.partition(index)
 
     def logs(self) -> dict[TopicPartition, Log]:
-        """Return every log in the directory, by topic name and index."""
-        logs = dict(self._other_logs)
+        """Return every log in the directory, by topic name and index.
+
+        Those that were not used yet are what the directory knows of them, and do not change.
+        """
+        logs = {**self._directory.known_logs, **self._other_logs}
         for topic in self._by_name.values():
-            for partition in topic.partitions:
+            for partition in topic.opened_partitions:
                 logs[topic.name, partition.index] = partition.log
         return logs
 
@@ -221,7 +258,7 @@ class PartitionTable:
         """
         self.is_stopping = True
         for topic in self._by_name.values():
-            for partition in topic.partitions:
+            for partition in topic.opened_partitions:
                 partition.notify_change()
 
     # --- metadata changes --------------------------------------------------------------------
@@ -230,10 +267,16 @@ class PartitionTable:
         """Open every log of `image`, and rename directories of unknown partitions.
 
         Must be called once, before requests are served; raises OSError when the disk fails. A log
-        that a crash left to be truncated is truncated now; if that fails, it accepts no records.
+        that a crash left to be truncated is truncated now; if that fails, it accepts no records. If
+        the directory knows its logs, each topic is opened when it is first used.
         """
+        configs: dict[frozenset[tuple[str, str]], LogConfig] = {}
+        if self._directory.known_logs:
+            for topic in image.topics.values():
+                self._add_topic(topic, image, configs, opens_later=True)
+            return
         for topic in image.topics.values():
-            self._add_topic(topic, image)
+            self._add_topic(topic, image, configs)
         names = self._directory.names()
         for topic in image.topics.values():
             self._open_missing(topic, names)
@@ -296,8 +339,22 @@ class PartitionTable:
         """Remove the files of deleted topics in steps; yields jobs to run."""
         return self._directory.remove_deleted()
 
-    def _add_topic(self, topic: TopicImage, image: MetadataImage) -> None:
-        hosted = HostedTopic(topic, self._log_config(image.topic_config(topic.name)))
+    def _add_topic(
+        self,
+        topic: TopicImage,
+        image: MetadataImage,
+        configs: dict[frozenset[tuple[str, str]], LogConfig] | None = None,
+        *,
+        opens_later: bool = False,
+    ) -> None:
+        """Add a topic; `configs` are those of other topics at this moment by their overrides."""
+        overrides = image.topic_config(topic.name)
+        key, configs = frozenset(overrides.items()), {} if configs is None else configs
+        config = configs.get(key)
+        if config is None:
+            config = configs[key] = self._log_config(overrides)
+        open_later = partial(self._open_missing, topic, None) if opens_later else None
+        hosted = HostedTopic(topic, config, open_later)
         self._by_name[topic.name] = hosted
         self._by_id[topic.topic_id] = hosted
 
@@ -418,7 +475,7 @@ class PartitionTable:
 
     def _configure(self, hosted: HostedTopic, image: MetadataImage) -> None:
         hosted.config = self._log_config(image.topic_config(hosted.name))
-        for partition in hosted.partitions:
+        for partition in hosted.opened_partitions:
             partition.log.config = hosted.config
             partition.update_high_watermark()
 

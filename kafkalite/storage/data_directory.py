@@ -79,7 +79,6 @@ class DataDirectory:
         "_deleted_paths",
         "_files",
         "_is_loading",
-        "_known_logs",
         "_lock",
         "_path",
         "_recorded_boot_id",
@@ -88,6 +87,7 @@ class DataDirectory:
         "_written_versions",
         "health",
         "ignores_case",
+        "known_logs",
         "logs_to_flush",
         "missing_directories",
         "properties",
@@ -107,7 +107,8 @@ class DataDirectory:
         """
         self._files = files
         self._path = path
-        self._known_logs = logs or {}
+        self.known_logs = {} if logs is None else dict(logs)
+        """The state of logs that were not opened yet."""
         self._copies: dict[TopicPartition, _CopiedLog] = {}
         self.health = DiskHealth()
         files.makedirs(path)
@@ -240,7 +241,7 @@ class DataDirectory:
         result of `names()`, with which the directories of new logs need not be looked for.
         """
         partition, name = (topic, index), partition_directory(topic, index)
-        if self._is_loading and partition in self._known_logs:
+        if partition in self.known_logs:
             return self._copy_known_log(partition, config)
         path = join(self._path, name)
         is_new = (names is not None and name not in names) or not self._files.list(path)
@@ -280,7 +281,7 @@ class DataDirectory:
 
     def _copy_known_log(self, partition: TopicPartition, config: LogConfig) -> Log:
         """Return a copy of a log whose state in these files is known."""
-        log = self._known_logs[partition].copy_to(self._files, self.health)
+        log = self.known_logs.pop(partition).copy_to(self._files, self.health)
         log.config = config
         self._flush_later(log)
         return log
@@ -422,15 +423,18 @@ class DataDirectory:
 
         Called after `write_all`. A log that has not changed since the last call has the same copy.
         """
-        copies = {}
+        known = self.known_logs
+        copies: dict[TopicPartition, _CopiedLog] = {}
         for partition, log in logs.items():
+            if partition in known:
+                continue  # its state is constant, and so its own copy
             offsets = log.start_offset, log.recovery_point, log.first_dirty_offset
             copied = self._copies.get(partition)
             if copied is None or copied.log is not log or copied.offsets != offsets:
                 copied = _CopiedLog(log, offsets, log.copy_to(files))
             copies[partition] = copied
         self._copies = copies
-        return {partition: copied.copy for partition, copied in copies.items()}
+        return {**known, **{partition: copied.copy for partition, copied in copies.items()}}
 
     def write_all(self, logs: Mapping[TopicPartition, Log]) -> None:
         """Write everything that a clean start needs, but the marker; the logs remain open.
