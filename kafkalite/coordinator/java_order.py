@@ -1,4 +1,4 @@
-"""JavaHashMap and JavaPriorityQueue: collections with the order of Java's.
+"""JavaHashMap and JavaPriorityQueue: collections with the order of Java's, and of Kafka's own.
 
 Kafka iterates over hash maps where the order is visible: in assignors of share groups and streams
 groups, in subscriptions of client metrics, in error messages. The order is deterministic: it
@@ -12,15 +12,20 @@ from struct import Struct
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kafkalite.coordinator.runtime import java_string_hash
+from kafkalite.ports.turns import in_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 _DEFAULT_CAPACITY = 16
 _UINT32_MASK = 0xFFFF_FFFF
+_INT32_MAX = 0x7FFF_FFFF
+_UINT64_MASK = 0xFFFF_FFFF_FFFF_FFFF
+_FIBONACCI = -7046029254386353131
+_SMALLEST_TIMELINE = 2
 _FOUR_UINT32 = Struct(">IIII")
 
 
@@ -39,6 +44,11 @@ def uuid_hash(uuid: bytes) -> int:
     """Return the hash code of Kafka's Uuid: its four words XORed."""
     first, second, third, fourth = _FOUR_UINT32.unpack(uuid)
     return int(first ^ second ^ third ^ fourth)
+
+
+def named_partition_hash(topic: str, partition: int) -> int:
+    """Return the hash code of Kafka's TopicPartition."""
+    return (31 * (31 + partition) + string_hash(topic)) & _UINT32_MASK
 
 
 def topic_partition_hash(topic_partition: tuple[bytes, int]) -> int:
@@ -141,6 +151,27 @@ def in_java_order(keys: Iterable[K], hash_of: Callable[[K], int], set_size: int 
         key_set.put(key, None)
     key_set.grow_for(set_size)
     return key_set.keys()
+
+
+def in_timeline_order(keys: Collection[K], hash_of: Callable[[K], int]) -> list[K]:
+    """Return keys in the order of Kafka's TimelineHashMap to which they were added in this order.
+
+    It takes a slot from the highest bits of the multiplied hash code, and reads each slot from its
+    end. Keys that were removed meanwhile do not count.
+    """
+    capacity = _SMALLEST_TIMELINE
+    while 3 * len(keys) > 4 * capacity:
+        capacity *= 2
+    shift = 65 - capacity.bit_length()
+    slots = {}
+    for key in in_steps(keys):  # hash codes of many keys take long
+        code = hash_of(key)
+        signed = code - (1 << 32) if code > _INT32_MAX else code
+        slots[key] = (signed * _FIBONACCI & _UINT64_MASK) >> shift
+    ordered = list(slots)
+    ordered.reverse()
+    ordered.sort(key=slots.__getitem__)
+    return ordered
 
 
 def _capacity_for(expected: int) -> int:

@@ -557,7 +557,7 @@ def test_offsets_of_tasks_are_described_until_the_member_leaves() -> None:
     coordinator.joins("b")
     coordinator.beats("a", 2, task_offsets=offsets)
     coordinator.beats("a", 2, task_end_offsets=offsets)
-    first, second = coordinator.machine.streams.describe("g").members
+    second, first = coordinator.machine.streams.describe("g").members
     assert [each.offset for each in first.task_offsets + first.task_end_offsets] == [9, 9]
     assert (second.task_offsets, second.task_end_offsets) == ([], [])
     with pytest.raises(KafkaError) as refusal:

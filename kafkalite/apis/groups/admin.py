@@ -9,11 +9,18 @@ from kafkalite.apis.authorized_operations import group_operations
 from kafkalite.apis.blank_fields import trim
 from kafkalite.apis.duplicates import DuplicateLimit, without_duplicates
 from kafkalite.apis.shares.deletion import delete_share_state_of_group
+from kafkalite.coordinator.java_order import (
+    in_java_order,
+    in_timeline_order,
+    named_partition_hash,
+    string_hash,
+)
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.gateway.overdue_calls import sees_ended_sessions
 from kafkalite.gateway.refusals import MAX_REPORTED, report_refusal
 from kafkalite.groups.classic.describe import describe_group
 from kafkalite.groups.group import GroupType, group_not_found_error
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.ports.turns import in_steps
 from kafkalite.ports.waiting import chain, gather
 from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsResponse
@@ -58,10 +65,15 @@ DESCRIBE_GROUPS_ERAS = Eras(
 
 @sees_ended_sessions
 def handle_list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
-    """List the groups of this node's shards that match the state and type filters."""
+    """List the groups of this node's shards that match the state and type filters.
+
+    The order is that of Kafka's hash maps of shards and of their groups.
+    """
     # Unknown names match nothing. Kafka trims state names, but not type names.
     states = {trim(state.lower()) for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
+    led = {shard.partition: shard for shard in call.node.groups.shards_led_by(call.node.id)}
+    shards = [led[partition] for partition in in_java_order(led, _offsets_partition_hash)]
     listed = [
         ListGroupsResponse.ListedGroup(
             group_id=group.group_id,
@@ -69,12 +81,18 @@ def handle_list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResp
             group_state=group.state_name(),
             group_type=group.group_type.value,
         )
-        for shard in call.node.groups.shards_led_by(call.node.id)
-        for group in in_steps(shard.machine.directory.groups.values())
-        if (not states or _state_filter_name(group.state_name()) in states)
+        for shard in shards
+        for groups in (shard.machine.directory.groups,)
+        for group_id in in_steps(in_timeline_order(groups, string_hash))
+        if (group := groups.get(group_id)) is not None  # it may end during a pause
+        and (not states or _state_filter_name(group.state_name()) in states)
         and (not types or group.group_type.value in types)
     ]
     return ListGroupsResponse(error_code=ErrorCode.NONE, groups=listed)
+
+
+def _offsets_partition_hash(partition: int) -> int:
+    return named_partition_hash(OFFSETS_TOPIC, partition)
 
 
 def _state_filter_name(state: str) -> str:

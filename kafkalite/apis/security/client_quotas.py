@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.coordinator.java_order import in_java_order, string_hash
+from kafkalite.coordinator.java_order import JavaHashMap, in_java_order, string_hash
 from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
 from kafkalite.metadata.client_quotas import QuotaAlteration
 from kafkalite.ports.turns import in_steps
@@ -65,6 +65,10 @@ def handle_describe_client_quotas(
 ) -> DescribeClientQuotasResponse:
     """Return the quotas of the entities that a filter selects; raises KafkaError if invalid."""
     selection = _selection_of(request)
+    quotas = call.node.image.client_quotas
+    entities: JavaHashMap[QuotaEntity, None] = JavaHashMap(_hash_code, initial_capacity=0)
+    for entity in in_steps(quotas):
+        entities.put(entity, None)
     return DescribeClientQuotasResponse(
         entries=[
             DescribeClientQuotasResponse.EntryData(
@@ -74,13 +78,21 @@ def handle_describe_client_quotas(
                 ],
                 values=[
                     DescribeClientQuotasResponse.ValueData(key=key, value=value)
-                    for key, value in values.items()
+                    for key, value in _values_in_order(quotas[entity])
                 ],
             )
-            for entity, values in in_steps(call.node.image.client_quotas.items())
+            for entity in in_steps(entities.keys())
             if selection.matches(entity)
         ],
     )
+
+
+def _values_in_order(values: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Return the quotas of an entity in the order of Kafka's hash map, if they were set at once."""
+    ordered: JavaHashMap[str, float] = JavaHashMap(string_hash, initial_capacity=0)
+    for key in in_java_order(values, string_hash):
+        ordered.put(key, values[key])
+    return list(zip(ordered.keys(), ordered.values(), strict=True))
 
 
 def _selection_of(request: DescribeClientQuotasRequest) -> _Selection:

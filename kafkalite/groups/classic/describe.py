@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.coordinator.java_order import in_java_order, string_hash
 from kafkalite.groups.classic.membership import ClassicState
 from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsResponse
 
@@ -32,6 +33,6 @@ def describe_group(group: ClassicGroup) -> DescribeGroupsResponse.DescribedGroup
                 member_metadata=member.metadata(soft.protocol_name) if is_stable else b"",
                 member_assignment=member.assignment,
             )
-            for member in soft.members.values()
+            for member in map(soft.members.__getitem__, in_java_order(soft.members, string_hash))
         ],
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kafkalite.coordinator.java_order import in_timeline_order, string_hash
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -22,13 +24,14 @@ def describe_group(
     describe_member: Callable[[MemberId], object],
     **type_fields: object,
 ) -> D:
-    """Describe a group and its members, sorted by id; `type_fields` are specific to its type."""
+    """Describe a group and its members, in Kafka's order; `type_fields` belong to its type."""
+    members = in_timeline_order(group.members, string_hash)
     return make(
         group_id=group.group_id,
         group_state=state,
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
-        members=[describe_member(member_id) for member_id in sorted(group.members)],
+        members=[describe_member(member_id) for member_id in members],
         **type_fields,
     )
 

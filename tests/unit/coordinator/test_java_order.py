@@ -6,7 +6,9 @@ from kafkalite.coordinator.java_order import (
     JavaHashMap,
     JavaPriorityQueue,
     in_java_order,
+    in_timeline_order,
     int_hash,
+    named_partition_hash,
     string_hash,
     topic_partition_hash,
     uuid_hash,
@@ -92,3 +94,22 @@ def test_equal_keys_of_a_queue_are_in_the_order_of_java() -> None:
     queue = JavaPriorityQueue(lambda value: value % 3, range(6))
     assert [queue.pop() for _ in range(6)] == [0, 3, 4, 1, 2, 5]
     assert not queue
+
+
+def test_a_timeline_map_has_the_order_of_kafka() -> None:
+    """ConsumerGroupDescribe of Kafka 4.4.0 returned members that joined by number so."""
+    members = [f"member-{number}" for number in range(12)]
+    expected = (3, 10, 8, 0, 5, 2, 7, 4, 11, 9, 1, 6)
+    assert in_timeline_order(members, string_hash) == [members[number] for number in expected]
+    assert in_timeline_order([], string_hash) == []
+    assert in_timeline_order(["a"], string_hash) == ["a"]
+
+
+def test_keys_of_one_slot_are_in_reverse_order() -> None:
+    assert in_timeline_order(["Aa", "BB"], string_hash) == ["BB", "Aa"]
+
+
+def test_partitions_have_the_hash_of_their_topic_and_number() -> None:
+    """Kafka 4.4.0 listed the groups of five partitions in this order."""
+    order = in_java_order(range(5), lambda each: named_partition_hash("__consumer_offsets", each))
+    assert order == [0, 3, 4, 1, 2]

@@ -55,6 +55,20 @@ def test_each_node_lists_the_groups_it_coordinates() -> None:
         }
 
 
+def test_groups_are_listed_in_the_order_of_kafka() -> None:
+    """Kafka 4.4.0 listed the same groups of five partitions so."""
+    wire = GroupCluster(config={"offsets.topic.num.partitions": "5"})
+    wire.ask(FindCoordinatorRequest(coordinator_keys=["grp-0"]), 4)
+    wire.create("t")
+    for number in range(40):
+        wire.ask(commit_request({("t", 0): 1}, group=f"grp-{number}"), 8)
+    listed = wire.ask(ListGroupsRequest(), 5).groups
+    assert [int(each.group_id.removeprefix("grp-")) for each in listed] == [
+        38, 33, 24, 29, 3, 10, 8, 15, 12, 30, 17, 35, 1, 21, 6, 26, 25, 20, 2, 7,
+        11, 16, 39, 34, 14, 4, 37, 32, 19, 9, 23, 28, 22, 27, 13, 36, 31, 18, 0, 5,
+    ]  # fmt: skip
+
+
 def test_a_rebalancing_group_is_described_with_its_last_assignments_only(
     wire: GroupCluster,
 ) -> None:

@@ -104,7 +104,8 @@ def test_altered_quotas_are_described(wire: TestCluster, version: int) -> None:
         (alice_app, {"request_percentage": 12.5}),
         (default, {"consumer_byte_rate": 5.0}),
     ]
-    assert describe(wire, version=version) == (0, "", everything)
+    # In the order of Kafka's hash map, whose table has four places.
+    assert describe(wire, version=version) == (0, "", [everything[2], *everything[:2]])
     exact = describe(wire, ("user", EXACT, "alice"), version=version)
     assert exact == (0, "", everything[:2])
     strict = describe(wire, ("user", EXACT, "alice"), is_strict=True, version=version)
@@ -114,7 +115,32 @@ def test_altered_quotas_are_described(wire: TestCluster, version: int) -> None:
         0, "", everything[1:2],
     )  # fmt: skip
     alter(wire, (alice, {"producer_byte_rate": None}), version=version)
-    assert describe(wire, version=version) == (0, "", everything[1:])
+    assert describe(wire, version=version) == (0, "", [everything[2], everything[1]])
+
+
+def test_quotas_are_described_in_the_order_of_kafka(wire: TestCluster) -> None:
+    """Kafka 4.4.0 returned these orders."""
+    rates = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
+    for number in range(7):
+        entity: Entity = {"user": f"u{number}", **({"client-id": "c"} if number % 2 else {})}
+        alter(wire, (entity, dict.fromkeys(rates[: 1 + number % 3], 1.0)))
+    alter(wire, ({"user": "u1", "client-id": "c"}, {"controller_mutation_rate": 2.0}))
+    alter(
+        wire,
+        ({"client-id": "z"}, dict.fromkeys((*rates, "controller_mutation_rate"), 1.0)),
+        ({"ip": "1.2.3.4"}, {"connection_creation_rate": 2.0}),
+    )
+    _, _, entries = describe(wire)
+    assert entries is not None
+    names = [entity.get("user") or next(iter(entity.values())) for entity, _ in entries]
+    assert names == ["u5", "1.2.3.4", "u2", "u4", "z", "u0", "u3", "u1", "u6"]
+    keys = {name: list(values) for name, (_, values) in zip(names, entries, strict=True)}
+    assert keys["u5"] == ["consumer_byte_rate", "request_percentage", "producer_byte_rate"]
+    assert keys["u1"] == ["consumer_byte_rate", "controller_mutation_rate", "producer_byte_rate"]
+    assert keys["z"] == [
+        "producer_byte_rate", "consumer_byte_rate", "controller_mutation_rate",
+        "request_percentage",
+    ]  # fmt: skip
 
 
 def test_each_entity_succeeds_or_fails_on_its_own(wire: TestCluster) -> None:
