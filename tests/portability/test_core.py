@@ -95,7 +95,7 @@ def test_a_broker_with_tls_starts_without_functions_of_posix(
 
 def imported(path: Path) -> set[str]:
     """Return the names of the modules that a module imports, and of what it imports from them."""
-    names = set()
+    names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
