@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.config.releases import DEFAULT
 from kafkalite.protocol._generated.messages.describe_quorum import DescribeQuorumRequest
-from tests.conformance.compared_releases import RELEASES
 from tests.conformance.node_comparison import compare, node_clusters
 from tests.conformance.node_scenarios.controllers import controller_fails_and_returns
 from tests.conformance.raw import RawClient
@@ -22,13 +22,11 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(240)]
 
 
-@pytest.fixture(scope="module", params=RELEASES)
-def clusters(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[NodeClusters]:
-    """Start a real Kafka of each release, with three controllers, and kafkalite."""
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeClusters]:
+    """Start a real Kafka with three controllers, and kafkalite."""
     directory = tmp_path_factory.mktemp("clusters")
-    with node_clusters(directory, request.param, controllers=NODE_IDS) as running:
+    with node_clusters(directory, DEFAULT, controllers=NODE_IDS) as running:
         yield running
 
 

@@ -28,7 +28,7 @@ from tests.conformance.node_scenarios import (
     reassignments,
     timeouts,
 )
-from tests.conformance.recordings import RENEW
+from tests.conformance.recordings import RENEW, renewed
 from tests.conformance.scenario_nodes import ScenarioNodes
 from tests.conformance.scenarios.commits import commit
 from tests.conformance.scenarios.configs import DELETE, SET, TOPIC, alter, settled
@@ -78,7 +78,7 @@ def clusters(
         yield running
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+@pytest.mark.parametrize("scenario", renewed(SCENARIOS), ids=lambda scenario: scenario.__name__)
 def test_both_clusters_give_the_same_answers(
     clusters: NodeClusters, scenario: Callable[[ScenarioNodes], None], attempt: int
 ) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.conformance.recordings import renewed
 from tests.conformance.scenario_runs import ConcurrentRuns
 from tests.conformance.scenarios import (
     transactional_ids,
@@ -36,7 +37,7 @@ SCENARIOS = (
 )
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+@pytest.mark.parametrize("scenario", renewed(SCENARIOS), ids=lambda scenario: scenario.__name__)
 def test_kafkalite_answers_as_kafka_does(
     scenario: Scenario, real_kafka: Target, emulator: Target
 ) -> None:
