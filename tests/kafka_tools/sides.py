@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
-import subprocess
 import time
 from abc import ABC, abstractmethod
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tests.kafka_tools.java_tools import JavaTools
 from tests.kafka_tools.masking import masked
 from tests.kafka_tools.scripts import SCRIPTS
-from tests.oracle.jars import SHORT_LIVED, compiled, java_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tests.kafka_tools.case import Case
 
-_RUNNER: Final = Path(__file__).parent / "java"
-_OPEN_HOOKS: Final = "--add-opens=java.base/java.lang=ALL-UNNAMED"
-_TIMEOUT_MS: Final = 40_000
 _POLL_S: Final = 0.1
 
 
@@ -125,30 +119,11 @@ class JavaSide(Side):
 
     def __init__(self, names: Mapping[str, str]) -> None:
         super().__init__(names)
-        command = java_command(
-            "ToolRunner",
-            classes=compiled(_RUNNER),
-            heap="512m",
-            log_level="off",
-            flags=(*SHORT_LIVED, _OPEN_HOOKS),
-        )
-        self._java = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        self._tools = JavaTools()
 
     def close(self) -> None:
         """End the Java process."""
-        self._java.kill()
-        self._java.wait()
-        for stream in (self._java.stdin, self._java.stdout):
-            if stream is not None:
-                stream.close()
+        self._tools.close()
 
     def _ask(self, command: str, name: str, **fields: object) -> dict[str, object]:
-        assert self._java.stdin is not None
-        assert self._java.stdout is not None
-        request = {"command": command, "name": name, "timeout_ms": _TIMEOUT_MS, **fields}
-        self._java.stdin.write(json.dumps(request) + "\n")
-        self._java.stdin.flush()
-        answer: dict[str, object] = json.loads(self._java.stdout.readline())
-        return answer
+        return self._tools.ask(command, name, **fields)

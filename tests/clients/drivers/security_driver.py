@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ from tests.clients.security_cells import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tests.kafka_tools.java_tools import JavaTools
 
 _TIMEOUT_S = 30.0
 _PROGRAM_TIMEOUT_S = 100.0
@@ -44,7 +47,9 @@ class SecurityDriver:
                 raise RuntimeError(log.getvalue()) from error
 
     def close(self) -> None:
-        """End: nothing is open between requests."""
+        """End the tools; nothing else is open between requests."""
+        if java_tools.cache_info().currsize:
+            java_tools().close()
 
 
 @contextmanager
@@ -156,9 +161,16 @@ def by_kcat(connection: Connection, topic: str, group: str, value: str) -> str:
     return run_program([*command, *reader]).strip()
 
 
+@cache
+def java_tools() -> JavaTools:
+    """Start the process that runs the tools of all requests."""
+    from tests.kafka_tools.java_tools import JavaTools  # noqa: PLC0415
+
+    return JavaTools(log_level="warn")
+
+
 def by_tools(connection: Connection, topic: str, group: str, value: str) -> str:
     from tests.clients.tools import MAIN_CLASSES  # noqa: PLC0415
-    from tests.oracle.jars import java_command  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as directory:
         properties = Path(directory) / "client.properties"
@@ -168,20 +180,18 @@ def by_tools(connection: Connection, topic: str, group: str, value: str) -> str:
             "".join(f"{key}={escaped(str(text))}\n" for key, text in settings.items())
         )
         common = ("--bootstrap-server", address, "--command-config", str(properties))
-        producer, consumer, lister = (
-            java_command(MAIN_CLASSES[f"kafka-{name}"], *common, *options)
-            for name, options in (
-                ("console-producer", ("--topic", topic)),
-                (
-                    "console-consumer",
-                    ("--topic", topic, "--group", group, "--from-beginning", "--max-messages", "1"),
-                ),
-                ("topics", ("--list",)),
-            )
-        )
-        assert topic in run_program(lister).split()
-        run_program(producer, value + "\n")
-        return run_program(consumer).strip()
+
+        def run(name: str, *options: str, text: str = "") -> str:
+            main, arguments = MAIN_CLASSES[name], [*common, *options]
+            done = java_tools().ask("run", name, main=main, arguments=arguments, input=text)
+            if done["status"]:
+                raise ChildProcessError(done["stdout"] + done["stderr"])
+            return str(done["stdout"])
+
+        assert topic in run("kafka-topics", "--list").split()
+        run("kafka-console-producer", "--topic", topic, text=value + "\n")
+        reader = ("--topic", topic, "--group", group, "--from-beginning", "--max-messages", "1")
+        return run("kafka-console-consumer", *reader).strip()
 
 
 def escaped(text: str) -> str:
