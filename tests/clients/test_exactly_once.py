@@ -61,11 +61,9 @@ WORKER_SETUPS = (
     WorkerSetup(client="aiokafka", command=_python("aiokafka"), protocol=ASSIGNED),
     WorkerSetup(client="java", command=java_worker),
     WorkerSetup(client="franz-go", command=franz_go_worker),
-    WorkerSetup(client="java", command=java_worker, transaction_version=1),
     WorkerSetup(client="kafkajs", command=kafkajs_worker, protocol=ASSIGNED),
     WorkerSetup(client="kafka-python", command=_python("kafka_python")),
     WorkerSetup(client="java", command=java_worker, protocol="consumer", transaction_version=1),
-    WorkerSetup(client="java", command=java_worker, protocol="consumer"),
     WorkerSetup(client="librdkafka", command=_python("confluent")),
 )
 

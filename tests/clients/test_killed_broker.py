@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from tests.clients.drivers.worker import Task
 
-_KILLS = int(os.environ.get("KAFKALITE_KILLS", "8"))
+_KILLS = int(os.environ.get("KAFKALITE_KILLS", "5"))
 _SEED = 5
 
 pytestmark = [pytest.mark.client, pytest.mark.endurance]
