@@ -341,7 +341,11 @@ class Cluster:
             open_log=lambda index: open_coordinator_log(self.partitions, OFFSETS_TOPIC, index),
             history=self.history,
             carry_out=self.outbox.carry_out,
+            is_log_empty=None if self._state is None else self._is_offsets_log_empty,
         )
+
+    def _is_offsets_log_empty(self, index: int) -> bool:
+        return self.partitions.is_log_empty(OFFSETS_TOPIC, index)
 
     def _new_shares(self) -> ShareCoordinator:
         return ShareCoordinator(

@@ -71,8 +71,11 @@ class CoordinatorRuntime(Generic[M]):
         history: EventHistory | None = None,
         carry_out: Callable[[object], None] | None = None,
         replay_all: Callable[[CoordinatorLog, RecordSerde, M], object] = replay_latest,
+        is_log_empty: Callable[[int], bool] | None = None,
     ) -> None:
         """Create a coordinator without shards. Events of its machines are added to `history`.
+
+        With `is_log_empty`, a partition whose log is empty is loaded by its first use.
 
         `carry_out` gets each intent of a decision once its records are in the log. `replay_all` is
         `replay_log` where the state depends on more than the last record of a key, and
@@ -87,6 +90,9 @@ class CoordinatorRuntime(Generic[M]):
         self._open_log = open_log
         self._make_machine = make_machine
         self._shards: dict[int, ActiveShard[M]] = {}
+        self._is_log_empty = is_log_empty
+        self._idle: dict[int, int] = {}
+        """Partitions with empty logs that were not used yet → their leaders."""
         self._partition_count = 0
         self._leaders: Sequence[int] = ()
         self._unreachable_nodes: frozenset[int] = frozenset()
@@ -121,12 +127,7 @@ class CoordinatorRuntime(Generic[M]):
             # The number does not change later. If the topic grows, keys stay in their partitions
             # until the next start, as in Kafka.
             self._partition_count = len(leaders)
-        for partition in [p for p in self._shards if p >= len(leaders)]:
-            self._shards.pop(partition).unload()
-        for partition in [p for p in self.unreadable if p >= len(leaders)]:
-            del self.unreadable[partition]
-        for partition in [p for p in self._reload_timers if p >= len(leaders)]:
-            self._reload_timers.pop(partition).cancel()
+        self._forget_partitions(len(leaders))
         read_error = None
         for partition, leader_id in enumerate(leaders):
             shard = self._shards.get(partition)
@@ -135,13 +136,25 @@ class CoordinatorRuntime(Generic[M]):
                 del self._shards[partition]
                 shard.unload()
                 shard = None
+            self._idle.pop(partition, None)
             if shard is None and has_leader and partition not in self.unreadable:
                 try:
-                    self._load(partition, leader_id)
+                    self._load_or_postpone(partition, leader_id)
                 except OSError as error:
                     read_error = error
         if read_error is not None:
             raise read_error
+
+    def _forget_partitions(self, count: int) -> None:
+        """Forget the partitions from `count` on, which the log topic does not have."""
+        for partition in [p for p in self._shards if p >= count]:
+            self._shards.pop(partition).unload()
+        for partition in [p for p in self._idle if p >= count]:
+            del self._idle[partition]
+        for partition in [p for p in self.unreadable if p >= count]:
+            del self.unreadable[partition]
+        for partition in [p for p in self._reload_timers if p >= count]:
+            self._reload_timers.pop(partition).cancel()
 
     def partition_for(self, key: str) -> int:
         """Return the partition of `key`, whether or not the log topic exists yet.
@@ -164,12 +177,13 @@ class CoordinatorRuntime(Generic[M]):
         return self._shard_cache.get(key) or self._find_shard(key)
 
     def shards(self) -> Sequence[ActiveShard[M]]:
-        """Return every shard, in the order of partitions."""
+        """Return every shard, in the order of partitions, without those that were never used."""
         return [self._shards[partition] for partition in sorted(self._shards)]
 
     def partitions_without_shard(self) -> Sequence[int]:
         """Return the partitions that no reachable node leads, or that cannot be read."""
-        return [each for each in range(len(self._leaders)) if each not in self._shards]
+        known = self._shards.keys() | self._idle.keys()
+        return [each for each in range(len(self._leaders)) if each not in known]
 
     def shards_led_by(self, node_id: int) -> Iterator[ActiveShard[M]]:
         """Return the shards that `node_id` leads, in the order of partitions."""
@@ -200,9 +214,22 @@ class CoordinatorRuntime(Generic[M]):
 
     def _loaded_shard(self, partition: int) -> ActiveShard[M]:
         shard = self._shards.get(partition)
+        if shard is None and partition in self._idle:
+            self._load(partition, self._idle.pop(partition))
+            shard = self._shards.get(partition)
         if shard is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return shard
+
+    def _load_or_postpone(self, partition: int, leader_id: int) -> None:
+        """Load a partition's shard, unless its log is empty and may be loaded later."""
+        if self._is_log_empty is None or not self._is_log_empty(partition):
+            self._load(partition, leader_id)
+            return
+        self._idle[partition] = leader_id
+        timer = self._reload_timers.pop(partition, None)
+        if timer is not None:
+            timer.cancel()
 
     def _find_shard(self, key: str) -> ActiveShard[M]:
         shard = self._loaded_shard(self.partition_for(key))
@@ -265,7 +292,7 @@ class CoordinatorRuntime(Generic[M]):
 
     def _reload(self, partition: int) -> None:
         self._reload_timers.pop(partition, None)
-        if partition in self._shards or partition in self.unreadable:
+        if partition in self._shards or partition in self._idle or partition in self.unreadable:
             return
         if self._leaders[partition] < 0 or self._leaders[partition] in self._unreachable_nodes:
             return

@@ -41,6 +41,7 @@ class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
         open_log: Callable[[int], CoordinatorLog],
         history: EventHistory | None = None,
         carry_out: Callable[[object], None] | None = None,
+        is_log_empty: Callable[[int], bool] | None = None,
     ) -> None:
         super().__init__(
             clock=clock,
@@ -51,6 +52,7 @@ class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
             history=history,
             carry_out=carry_out,
             replay_all=replay_transactions,
+            is_log_empty=is_log_empty,
         )
         self._image = image
 

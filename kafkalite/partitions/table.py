@@ -223,6 +223,15 @@ class PartitionTable:
                 logs[topic.name, partition.index] = partition.log
         return logs
 
+    def is_log_empty(self, topic: str, index: int) -> bool:
+        """Return whether a log has no records and never had any; it need not be open."""
+        log = self._directory.known_logs.get((topic, index))
+        if log is None:
+            hosted = self._by_name.get(topic)
+            partition = None if hosted is None else hosted.partition(index)
+            return partition is not None and partition.log.end_offset == 0
+        return log.end_offset == 0
+
     def fetch_sessions(self, node_id: int) -> FetchSessions:
         """Return the fetch sessions of a node."""
         sessions = self._sessions.get(node_id)

@@ -502,3 +502,33 @@ def test_the_hash_is_javas(text: str, code: int) -> None:
 def test_the_hash_without_a_positive_counterpart_counts_as_zero() -> None:
     assert partition_of("polygenelubricants", 50) == 0
     assert partition_of("a", 50) == 97 % 50
+
+
+def test_a_partition_with_an_empty_log_is_loaded_by_its_first_use() -> None:
+    logs = [MemoryCoordinatorLog(), MemoryCoordinatorLog()]
+    opened: list[int] = []
+
+    def open_log(partition: int) -> MemoryCoordinatorLog:
+        opened.append(partition)
+        return logs[partition]
+
+    runtime = CoordinatorRuntime(
+        clock=ManualClock(),
+        serde=TextSerde(),
+        partition_count=lambda: 2,
+        open_log=open_log,
+        make_machine=Register,
+        is_log_empty=lambda partition: not logs[partition].entries,
+    )
+    runtime.set_leaders([7, 7])
+    assert (opened, runtime.shards(), runtime.partitions_without_shard()) == ([], [], [])
+    runtime.write(1, lambda *_: put("a", "1"))
+    runtime.set_leaders([8, 8])
+    assert opened == [1, 1]  # the other one has the new leader without being loaded
+    key = next(name for name in map(str, range(9)) if runtime.partition_for(name) == 0)
+    with pytest.raises(KafkaError, match="NOT_COORDINATOR"):
+        runtime.locate(key, 7)
+    assert runtime.locate(key, 8).leader_id == 8
+    runtime.set_leaders([])
+    with pytest.raises(KafkaError, match="NOT_COORDINATOR"):
+        runtime.shard_for(key)
