@@ -223,6 +223,14 @@ class PartitionTable:
                 logs[topic.name, partition.index] = partition.log
         return logs
 
+    def close_files(self) -> None:
+        """Close the files of all logs, without writing."""
+        for topic in self._by_name.values():
+            for partition in topic.opened_partitions:
+                partition.log.close_files()
+        for log in self._other_logs.values():
+            log.close_files()
+
     def is_log_empty(self, topic: str, index: int) -> bool:
         """Return whether a log has no records and never had any; it need not be open."""
         log = self._directory.known_logs.get((topic, index))

@@ -189,8 +189,8 @@ class InMemoryFile:
     def __init__(self, files: InMemoryFiles, path: str, content: Content) -> None:
         self._files = files
         self._path = path
-        self._content = content
-        self._token = content.owner
+        self._content: Content | None = content
+        self._token: object = content.owner
         """The token of the file system when this file had the latest content."""
 
     @property
@@ -208,31 +208,34 @@ class InMemoryFile:
 
     def is_in_place(self) -> bool:
         """Whether the file is still at its path, not deleted or moved away."""
-        content = self._files.content_at(self._path)
-        return content is not None and content.identity is self._content.identity
+        content, present = self._files.content_at(self._path), self._content
+        return content is not None and (present is None or content.identity is present.identity)
 
     def truncate(self, size: int) -> None:
         """Truncate the file to `size` bytes."""
         self._own().truncate(self._files.memory, size)
 
     def close(self) -> None:
-        """Do nothing: there is no descriptor."""
+        """Release the content; the next use looks for it again."""
+        self._content = self._token = None
 
     def _latest(self) -> Content:
         """Return the content, which another InMemoryFile may have replaced."""
-        files = self._files
-        if self._token is not files.token:
+        files, present = self._files, self._content
+        if present is None or self._token is not files.token:
             content = files.content_at(self._path)
-            if content is not None and content.identity is self._content.identity:
-                self._content = content
-            if self._content.owner is files.token:
-                self._token = files.token
-        return self._content
+            if present is None and content is None:
+                raise FileNotFoundError(errno.ENOENT, "No such file or directory", self._path)
+            if content is not None and (present is None or content.identity is present.identity):
+                present = self._content = content
+            assert present is not None
+            self._token = files.token if present.owner is files.token else None
+        return present
 
     def _own(self) -> Content:
         """Return the content, after replacing one that a copy of the file system shares."""
         content, files = self._content, self._files
-        if self._token is not files.token:
+        if content is None or self._token is not files.token:
             content = self._latest()
             if content.owner is not files.token:
                 content = self._content = files.replace_content(self._path, content)
@@ -278,6 +281,12 @@ class InMemoryFiles:
         with self._lock:
             self.token = object()
             self._directories = directories
+
+    def clear(self) -> None:
+        """Remove everything, because nothing uses the files any more; copies remain."""
+        with self._lock:
+            self.token = object()
+            self._directories = {"": _Directory(self.token)}
 
     def _own_directory(self, path: str) -> _Directory:
         """Return a directory to change; raises FileNotFoundError if it is absent."""

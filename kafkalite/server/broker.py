@@ -148,6 +148,7 @@ class Broker:
                 self.skip_time(self.clock.skip_rate)
             if self._snapshot is None:
                 self._remove_abandoned(executor, remove_abandoned())
+            self._snapshot = None  # so that its data can be freed
         except BaseException:
             await self.stop(grace_s=0)
             raise
@@ -262,8 +263,11 @@ class Broker:
             self.clock.restore(snapshot.clock)
             self.skip_time(self.clock.skip_rate)
         state = snapshot.cluster
+        partitions, replaced = cluster.partitions, directory.directory
         opened = directory.replace_files(state.files.copy(), state.logs)
         cluster.restore(opened, snapshot.cluster)
+        partitions.close_files()
+        directory.free(replaced)
         self._reports.restored_cluster(directory)
         cluster.open(InterBrokerCalls(gateways.of_nodes))
         self._begin_with(snapshot, gateways, self.nodes)

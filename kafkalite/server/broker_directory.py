@@ -93,6 +93,11 @@ class BrokerDirectory:
         self.directory = DataDirectory(files, self.path, logs)
         return self.directory
 
+    @staticmethod
+    def free(replaced: DataDirectory) -> None:
+        """Free the memory of a directory that `replace_files` has replaced, and is not used."""
+        _free_memory(replaced)
+
     def close(self, logs: Mapping[TopicPartition, Log] | None) -> None:
         """Close the logs as in a clean shutdown; remove everything if the directory is temporary.
 
@@ -104,7 +109,12 @@ class BrokerDirectory:
             for log in (logs or {}).values():
                 log.close_files()
             self._temporary.remove()
-        elif logs is None or self.is_in_memory:
+        elif self.is_in_memory:
+            self.directory.release_lock()
+            for log in (logs or {}).values():
+                log.close_files()
+            _free_memory(self.directory)
+        elif logs is None:
             self.directory.release_lock()
         else:
             self.directory.close(logs)
@@ -136,6 +146,15 @@ class BrokerDirectory:
                 "or delete it: the next start then writes a new id, and keeps all topics"
             )
         return cluster_id
+
+
+def _free_memory(directory: DataDirectory) -> None:
+    """Free the memory of a directory in memory before the garbage collector finds it."""
+    from kafkalite.ports.memory_files import InMemoryFiles  # noqa: PLC0415 - not on disk
+
+    directory.release_copies()
+    if isinstance(directory.files, InMemoryFiles):
+        directory.files.clear()
 
 
 def _checked_id(cluster_id: str | None) -> str | None:

@@ -454,6 +454,10 @@ class DataDirectory:
         """The file system with the directory."""
         return self._files
 
+    def release_copies(self) -> None:
+        """Forget the state of logs in snapshots, whose data could be freed otherwise."""
+        self.known_logs, self._copies = {}, {}
+
     @staticmethod
     def mark_clean_shutdown(files: Files, path: str) -> None:
         """Write the marker of a clean shutdown to a directory, because its files are complete."""

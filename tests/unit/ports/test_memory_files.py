@@ -163,3 +163,22 @@ def test_random_work_on_copies_equals_that_on_bytes(
         assert file.size == len(content)
     used_bytes = disks[0][0].memory.used_bytes
     assert used_bytes <= sum(len(content) for _, _, content in disks) + 8 * 50
+
+
+def test_cleared_and_closed_files_free_their_memory() -> None:
+    memory = Memory()
+    files = files_with(bytes(MIB), memory)
+    file, copy = files.open("/d/sub/f"), files.copy()
+    copied = copy.open("/d/sub/f")
+    copied.append([b"own"])
+    copied.close()
+    assert (copied.size, copied.is_in_place()) == (MIB + 3, True)
+    copied.close()
+    copy.clear()
+    assert memory.used_bytes == MIB
+    with pytest.raises(FileNotFoundError):
+        copied.pread(1, 0)
+    assert not copied.is_in_place()
+    file.close()
+    files.clear()
+    assert memory.used_bytes == 0

@@ -92,3 +92,13 @@ def test_data_is_shared() -> None:
         broker.produce("orders", bytes(900_000))
         broker.restore(snapshots[0])
         assert [len(each.value or b"") for each in broker.records("orders")] == [900_000] * 2
+
+
+def test_what_a_restore_discards_frees_its_memory() -> None:
+    with Broker(storage="memory", topics={"orders": 1}, memory_limit="3m") as broker:
+        snapshot = broker.snapshot()
+        for _ in range(10):
+            broker.produce("orders", bytes(900_000))
+            with broker.fork() as fork:
+                fork.produce("orders", bytes(900_000))
+            broker.restore(snapshot)
