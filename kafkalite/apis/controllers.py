@@ -21,6 +21,7 @@ from kafkalite.apis.releases import finder_in, served_rows
 from kafkalite.apis.security.acls import describe_acls
 from kafkalite.cluster.quorum import controller_listener, controller_node
 from kafkalite.gateway.api import Eras
+from kafkalite.metadata.features import METADATA_VERSION
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterResponse
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
@@ -51,6 +52,10 @@ if TYPE_CHECKING:
 
 _BROKERS, _CONTROLLERS = 1, 2
 """Endpoint types of DescribeCluster."""
+
+
+_CONTROLLER_REGISTRATIONS: Final = 15
+"""The level of `metadata.version`, 3.7-IV0, from which on controllers are registered (KIP-919)."""
 
 
 def controller_api_finder(
@@ -102,8 +107,13 @@ def handle_describe_controllers(
     """Return the controller, with the address of the listener for controllers.
 
     Raises KafkaError. Unlike brokers, controllers describe themselves only to those who may ALTER
-    the cluster.
+    the cluster, and only if `metadata.version` is at least 3.7-IV0.
     """
+    if _image(call).features.get(METADATA_VERSION, 0) < _CONTROLLER_REGISTRATIONS:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "Direct-to-controller communication is not supported with the current MetadataVersion.",
+        )
     if call.permissions is not None:
         message = cluster_message(api_name(ApiKey.DESCRIBE_CLUSTER), Operation.ALTER)
         check(call.permissions, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME, message)

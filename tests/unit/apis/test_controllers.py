@@ -115,6 +115,18 @@ def test_other_endpoints_are_refused(
     assert answer.error_message
 
 
+@pytest.mark.parametrize(("release", "code"), [("3.6", 35), ("3.7", 0)])
+def test_the_controller_is_described_since_metadata_version_3_7(
+    tmp_path: Path, release: str, code: int
+) -> None:
+    wire = TestCluster(tmp_path, as_version=release)
+    wire.gateway = Gateway(controller_api_finder(emulated_release(None)), raise_fault)
+    wire.cluster.nodes[1].set_endpoint("CONTROLLER", "controller.test", 9193)
+    answer = wire.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS), 1)
+    assert answer.error_code == code
+    wire.end()
+
+
 def test_a_frozen_node_answers_clients_of_the_controller_by_the_newest_metadata(
     tmp_path: Path,
 ) -> None:
