@@ -83,8 +83,16 @@ class TlsServer:
 
     __slots__ = ("_mapper", "_report", "_security", "_state")
 
-    def __init__(self, security: ListenerSecurity, report: Callable[[str], None]) -> None:
-        """Load the files; raises TlsError. `report` is called when a reload fails."""
+    def __init__(
+        self,
+        security: ListenerSecurity,
+        report: Callable[[str], None],
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Load the files; raises TlsError.
+
+        `report` is called when a reload fails, `warn` for weak keys and certificates at the start.
+        """
         self._security = security
         self._report = report
         try:
@@ -93,7 +101,7 @@ class TlsServer:
             raise TlsError(f"ssl.principal.mapping.rules: {error}") from error
         values, times = self._values(), self._modification_times_ns()
         key = _read_key(security)
-        self._state = _State(values, times, key, _new_context(security, key))
+        self._state = _State(values, times, key, _new_context(security, key, warn))
 
     def context(self) -> ssl.SSLContext:
         """Return the context for a new connection."""
@@ -183,7 +191,9 @@ def _read_key(security: ListenerSecurity) -> KeyMaterial:
     return key
 
 
-def _new_context(security: ListenerSecurity, key: KeyMaterial) -> ssl.SSLContext:
+def _new_context(
+    security: ListenerSecurity, key: KeyMaterial, warn: Callable[[str], None] = lambda _: None
+) -> ssl.SSLContext:
     """Return a context with the current settings of a listener; raises TlsError."""
     try:
         trusted = read_trust_store(security, read_key_file)
@@ -191,7 +201,15 @@ def _new_context(security: ListenerSecurity, key: KeyMaterial) -> ssl.SSLContext
         raise TlsError(f"listener {security.name}: {error}") from error
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-    _load_key(context, key, security)
+    try:
+        load_key(context, key, security)
+    except TlsError as error:
+        # OpenSSL refuses keys and certificates that Java accepts, such as those with SHA-1.
+        _accept_weak_certificates(context)
+        _load_key(context, key, security)
+        warn(f"listener {security.name}: Kafka accepts it, many clients do not: {error}")
+    else:
+        _accept_weak_certificates(context)
     context.verify_mode = _client_verification(security)
     context.verify_flags |= ssl.VerifyFlags(_PARTIAL_CHAIN)
     if context.verify_mode is not ssl.CERT_NONE:
@@ -201,6 +219,12 @@ def _new_context(security: ListenerSecurity, key: KeyMaterial) -> ssl.SSLContext
             _require_names(f"listener {security.name}: ssl.client.auth={value}")
     _set_versions(context, security)
     return context
+
+
+def _accept_weak_certificates(context: ssl.SSLContext) -> None:
+    """Accept signatures with SHA-1 and RSA keys of 1024 bits, with the same cipher suites."""
+    suites = [each["name"] for each in context.get_ciphers() if each["protocol"] != "TLSv1.3"]
+    context.set_ciphers(":".join((*suites, "@SECLEVEL=0")))
 
 
 def _require_names(feature: str) -> None:
@@ -328,6 +352,8 @@ def openssl_name(suite: str) -> str:
 
 _TLS_ALERT: Final = 0x15
 _TLS_HANDSHAKE: Final = 0x16
+_UNKNOWN_AUTHORITY_ALERT: Final = bytes.fromhex("15 0303 0002 02 30")
+_BAD_CERTIFICATE_ALERT: Final = bytes.fromhex("15 0303 0002 02 2a")
 _INTERNAL_ERROR_ALERT: Final = bytes.fromhex("15 0303 0002 02 50")
 """A fatal alert of TLS 1.2, as Java sends it for bytes that are not those of TLS."""
 
@@ -355,6 +381,17 @@ def plain_text_answer(content: bytes | memoryview) -> bytes:
     As in Java, it is an alert, except after an alert of the client.
     """
     return b"" if content[0] == _TLS_ALERT else _INTERNAL_ERROR_ALERT
+
+
+def with_alert_of_java(content: bytes) -> bytes:
+    """Return the end of a refused handshake with the alert that Java sends.
+
+    For a certificate of an unknown authority, Java sends bad_certificate in TLS 1.2. The alerts of
+    TLS 1.3 are encrypted.
+    """
+    if content.endswith(_UNKNOWN_AUTHORITY_ALERT):
+        return content.removesuffix(_UNKNOWN_AUTHORITY_ALERT) + _BAD_CERTIFICATE_ALERT
+    return content
 
 
 def plain_text_reason(content: bytes) -> str:

@@ -156,7 +156,11 @@ class ClusterAssembly:
         from kafkalite.security.tls import TlsError, TlsServer  # noqa: PLC0415 - only with TLS
 
         try:
-            return TlsServer(security, self._reports.failed_reload_of_certificates)
+            return TlsServer(
+                security,
+                self._reports.failed_reload_of_certificates,
+                self._reports.weak_certificates,
+            )
         except TlsError as error:
             raise SettingsError(str(error)) from error
 

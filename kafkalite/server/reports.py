@@ -292,6 +292,10 @@ class Reports:
         """Log that changed certificates are invalid."""
         self._log.error("the former certificates remain in use", reason=reason)
 
+    def weak_certificates(self, reason: str) -> None:
+        """Log that a listener has a key or certificates that OpenSSL would refuse by default."""
+        self._log.warning("a listener uses weak certificates", reason=reason)
+
     def failed_reload_of_sasl_settings(self, reason: str) -> None:
         """Log that changed settings of SASL are invalid."""
         self._log.error("the former SASL settings remain in use", reason=reason)

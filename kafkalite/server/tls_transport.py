@@ -20,6 +20,7 @@ from kafkalite.security.tls import (
     plain_text_answer,
     plain_text_reason,
     starts_handshake,
+    with_alert_of_java,
 )
 from kafkalite.wire.frames import SHARED_BUFFER_BYTES
 
@@ -181,6 +182,9 @@ class TlsTransport(asyncio.BufferedProtocol):
                 self._fail(f"the TLS handshake is above {MAX_HANDSHAKE_BYTES} bytes")
             return
         except (ssl.SSLError, ValueError) as error:
+            alert = with_alert_of_java(self._outgoing.read())
+            if alert and not self._socket.is_closing():
+                self._socket.write(alert)
             self._fail(handshake_failure_reason(error))
             return
         self._send_encrypted()

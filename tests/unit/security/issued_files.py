@@ -37,6 +37,10 @@ def client(common_name: str = "alice", *, is_expired: bool = False) -> IssuedCer
     return authority().issue(common_name, lifetime=lifetime)
 
 
+WEAK_STORE = Path(__file__).with_name("weak.pem")
+"""A key of 1024 bits, its certificate and the authority, both signed with SHA-1 by OpenSSL."""
+
+
 class Files:
     """The files of a server and of its clients in a directory."""
 

@@ -23,9 +23,11 @@ from kafkalite.security.tls import (
     openssl_name,
     plain_text_reason,
     starts_handshake,
+    with_alert_of_java,
 )
 from tests.unit.security.issued_files import (
     SERVER_NAMES,
+    WEAK_STORE,
     Files,
     authority,
     client,
@@ -101,6 +103,45 @@ def test_expired_and_foreign_certificates_are_rejected(files: Files, client_auth
     foreign = authority("other").issue("alice")
     with pytest.raises(ssl.SSLCertVerificationError):
         handshake(context, files.client_context(foreign))
+
+
+def test_weak_certificates_are_accepted_with_a_warning(files: Files) -> None:
+    """Fixtures of many projects are signed with SHA-1, or have RSA keys of 1024 bits."""
+    warnings: list[str] = []
+    store = str(WEAK_STORE)
+    config = files.config(
+        ssl_client_auth="required", ssl_keystore_location=store, ssl_truststore_location=store
+    )
+    server = TlsServer(listener_security(config), pytest.fail, warnings.append)
+    (warning,) = warnings
+    assert "Kafka accepts it" in warning
+    assert store in warning
+    context = ssl.create_default_context()
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    context.load_verify_locations(store)
+    context.load_cert_chain(store)
+    handshake(server.context(), context)
+    assert {each["name"] for each in server.context().get_ciphers()} == {
+        each["name"] for each in ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).get_ciphers()
+    }
+
+
+def test_a_certificate_of_an_unknown_authority_gets_the_alert_of_java(files: Files) -> None:
+    config = files.config(ssl_client_auth="required", ssl_enabled_protocols="TLSv1.2")
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    at_server = tls_server(config).context().wrap_bio(to_server, to_client, server_side=True)
+    foreign = files.client_context(authority("other").issue("alice"))
+    at_client = foreign.wrap_bio(to_client, to_server, server_hostname="localhost")
+    for side in (at_client, at_server, at_client):
+        with pytest.raises(ssl.SSLWantReadError):
+            side.do_handshake()
+    with pytest.raises(ssl.SSLCertVerificationError):
+        at_server.do_handshake()
+    to_client.write(with_alert_of_java(to_client.read()))
+    with pytest.raises(ssl.SSLError, match="ALERT_BAD_CERTIFICATE"):
+        at_client.do_handshake()
+    for other in (b"", bytes.fromhex("15 0303 0002 02 2d")):
+        assert with_alert_of_java(other) == other
 
 
 def test_sasl_listeners_need_a_setting_of_their_own_for_client_certificates(files: Files) -> None:
