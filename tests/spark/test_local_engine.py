@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from tests.perf.big_capture import write
 from tests.spark.truth.all_scenarios import run_scenarios
 from tests.spark.truth.offset_expiry import RETENTION_MIN
 from tests.spark.truth.recorded_exchanges import record
+from tests.spark.truth.requests_in_files import interpreted, laid_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,8 +48,10 @@ def scenarios(folder: Path) -> None:
 
 
 def of_kafka(folder: Path) -> None:
+    """Collect captures of a real Kafka, and one that continues in several files."""
     for path in sorted(RECORDED.glob("kafka-*/*.pcapng.gz")):
-        (folder / f"{path.parent.name}-{path.name}").symlink_to(path)
+        (folder / f"by-{path.parent.name}-{path.name}").symlink_to(path)
+    generated(folder)
 
 
 def generated(folder: Path) -> None:
@@ -98,7 +102,7 @@ TO_COMPARE = [
 ]
 
 
-@pytest.fixture(scope="module", params=[scenarios, of_kafka, generated])
+@pytest.fixture(scope="module", params=[scenarios, of_kafka])
 def outputs(
     request: pytest.FixtureRequest,
     spark: SparkSession,
@@ -191,6 +195,28 @@ def test_each_engine_continues_the_output_of_the_other(
     assert run(spark, capture, outputs.local).files_read == 0
     with local_engine() as session:
         assert run(session, capture, outputs.spark).files_read == 0
+
+
+@pytest.mark.parametrize(
+    ("engine", "audits"), [("spark", ["producers"]), ("local", ["members", "producers"])]
+)
+def test_audits_of_an_empty_capture_find_nothing(
+    request: pytest.FixtureRequest, tmp_path: Path, engine: str, audits: list[str]
+) -> None:
+    with ExitStack() as stack:
+        if engine == "local":
+            session = stack.enter_context(local_engine())
+        else:
+            session = request.getfixturevalue("spark")
+            stack.enter_context(interpreted(session))
+        empty = laid_out(session, [], tmp_path, OPTIONS)
+        tables = {
+            name: frame
+            for audit_name in audits
+            for name, frame in AUDITS[audit_name].compute(empty, OPTIONS).items()
+        }
+        assert tables
+        assert [name for name, frame in tables.items() if not frame.isEmpty()] == []
 
 
 class Lines(SilentReporter):

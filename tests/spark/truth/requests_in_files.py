@@ -50,7 +50,7 @@ def interpreted(spark: SparkSession) -> Iterator[None]:
 
 
 def laid_out(
-    spark: SparkSession, exchanges: Iterable[Exchange], folder: Path, options: AuditOptions
+    session: SparkSession, exchanges: Iterable[Exchange], folder: Path, options: AuditOptions
 ) -> Requests:
     """Write exchanges to files, and return the requests read from there."""
     for api, table in typed_tables(exchanges).items():
@@ -64,9 +64,9 @@ def laid_out(
         )
 
     def derive(requests: Requests, name: str) -> DataFrame:
-        url = str(folder / "state" / name)
+        url = str(folder / "state" / f"{name}.parquet")
         made = STATES[name].compute(requests, options)
         made.write.parquet(url)
-        return spark.read.schema(made.schema).parquet(url)
+        return session.read.schema(made.schema).parquet(url)
 
-    return Requests.read(spark, location(str(folder)), derive)
+    return Requests.read(session, location(str(folder)), derive)
