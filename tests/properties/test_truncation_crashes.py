@@ -101,7 +101,7 @@ def truncate_often(files: FaultyFiles, history: History, seed: int, config: LogC
     rng = random.Random(seed)  # noqa: S311 - repeatable work
     directory = DataDirectory(files, "data")
     log = directory.open_log(*NAME, config, now_ms=0)
-    for step in range(60):
+    for step in range(40):
         history.append(log, b"%d-" % step * rng.randrange(1, 30))
         choice = rng.randrange(9)
         if choice == 0:
