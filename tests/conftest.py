@@ -15,6 +15,7 @@ import pytest
 from _pytest.mark.expression import Expression
 from hypothesis import HealthCheck, settings
 
+from tests.grouped_files import group_of
 from tests.slow_files import SLOW_FILES
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
+    from xdist.scheduler import Scheduling
 
 # Each of the hundreds of processes that tests start would compile its modules again, and each
 # process of a parallel run all test modules. It must be set before those processes start.
@@ -60,6 +63,18 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let processes begin with the slowest files, not with those that have most tests."""
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """With `--dist loadfile`, let one process run all files of a group."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - not of each process
+
+    scheduling = LoadFileScheduling(config, log)
+    scheduling._split_scope = lambda test: group_of(test.partition("::")[0])
+    return scheduling
 
 
 @pytest.hookimpl(wrapper=True)

@@ -9,6 +9,7 @@ import tomllib
 from typing import TYPE_CHECKING
 
 from tests.architecture.source import ROOT
+from tests.grouped_files import group_of
 from tests.slow_files import SLOW_FILES
 
 if TYPE_CHECKING:
@@ -34,6 +35,18 @@ def selections() -> list[str]:
 def test_every_slow_file_exists_and_is_named_once() -> None:
     assert [name for name in SLOW_FILES if not (ROOT / name).is_file()] == []
     assert len({*SLOW_FILES}) == len(SLOW_FILES)
+
+
+def test_files_with_the_kafka_of_a_process_are_one_group() -> None:
+    folder = ROOT / "tests" / "conformance"
+    using = {
+        f"tests/conformance/{path.name}"
+        for path in folder.glob("test_*.py")
+        if re.search(r"\breal_kafka[,:]", path.read_text(encoding="utf-8"))
+    }
+    assert {file for file in using if group_of(file) != "real_kafka"} == set()
+    others = {f"tests/conformance/{path.name}" for path in folder.glob("test_*.py")} - using
+    assert {file for file in others if group_of(file) == "real_kafka"} == set()
 
 
 def test_each_test_runs_in_one_step() -> None:
