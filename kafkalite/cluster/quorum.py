@@ -61,13 +61,18 @@ def controller_listener(config: BrokerConfig) -> str:
 def controller_node(cluster: Cluster) -> Node:
     """Return the node that acts as controller: the active one with the lowest id.
 
-    If all nodes were unregistered, it is the node with the lowest id that runs.
+    If none is active, it is a node that is registered, or else one that runs.
     """
+    registered = cluster.metadata.image.brokers
     controller = cluster.nodes.get(cluster.metadata.image.controller_id)
     if controller is not None:
         return controller
     nodes = cluster.nodes.values()
-    return min(nodes, key=lambda node: (node.state is not NodeState.RUNNING, node.id))
+
+    def rank(node: Node) -> tuple[bool, bool, int]:
+        return node.id not in registered, node.state is not NodeState.RUNNING, node.id
+
+    return min(nodes, key=rank)
 
 
 def voter_key(cluster: Cluster) -> ReplicaKey:

@@ -155,6 +155,13 @@ def test_an_unregistered_controller_remains_the_leader(wire: TestCluster) -> Non
     assert controller_node(wire.cluster).id == 2
 
 
+def test_an_unregistered_node_does_not_lead_in_place_of_stopped_ones(wire: TestCluster) -> None:
+    wire.cluster.metadata.unregister_broker(3)
+    for node_id in (1, 2):
+        wire.cluster.node_control.stop(node_id)
+    assert controller_node(wire.cluster).id == 1
+
+
 def test_fixed_voters_have_no_directory(tmp_path: Path) -> None:
     wire = TestCluster(tmp_path, config={"controller.quorum.voters": "1@localhost:9093"})
     assert describe_quorum(wire.cluster).voter.key == (1, ZERO_UUID)
