@@ -9,6 +9,7 @@ import signal
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkalite.cluster.cluster import TopicError
+from kafkalite.config.broker import is_known_key, unknown_key_message
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.options import CLOCK, CONTROL, CONTROL_TLS, CONTROL_TOKEN
 from kafkalite.control.served_broker import ControlOptions, IdentityOptions, ServedBroker
@@ -84,7 +85,7 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
         brokers=arguments.brokers,
         data_directory=None if arguments.data_dir is None else _directory(arguments.data_dir),
         topics=parse_topics(arguments.topic),
-        config={**from_file, **parse_config(arguments.config)},
+        config={**from_file, **_known_config(arguments.config)},
         node_config=parse_node_config(arguments.node_config),
         as_version=arguments.as_version,
         defaults=arguments.defaults,
@@ -279,6 +280,18 @@ def _directory(text: str) -> str:
     if not text.strip():
         raise SettingsError("--data-dir is empty: name a directory, or leave the option out")
     return os.path.expanduser(text)  # noqa: PTH111 - Path adds nothing here
+
+
+def _known_config(texts: Sequence[str]) -> Mapping[str, str]:
+    """Return the settings of `--config`; raises SettingsError for an unknown one."""
+    config = parse_config(texts)
+    for name in config:
+        if not is_known_key(name):
+            raise SettingsError(
+                f"{unknown_key_message(name)}; unknown keys of other programs may be in a file: "
+                "--properties FILE"
+            )
+    return config
 
 
 def _read_properties(path: str, log: Log) -> Mapping[str, str]:

@@ -88,7 +88,7 @@ def parse_broker_text(text: Mapping[str, str], *, strict: bool) -> dict[str, Val
         if key is not None:
             parsed[name] = key.parse(value_text)
         elif strict and not name.startswith(_UNVALIDATED_PREFIXES):
-            raise ConfigError(name, _unknown_key_message(name))
+            raise ConfigError(name, unknown_key_message(name))
         else:
             parsed[name] = value_text
     return parsed
@@ -119,7 +119,8 @@ def _check_node_keys(keys: Iterable[str]) -> None:
             )
 
 
-def _unknown_key_message(name: str) -> str:
+def unknown_key_message(name: str) -> str:
+    """Return the error of an unknown key, with a similar one that is known."""
     import difflib  # noqa: PLC0415 - imported only for misspelt keys: a start should be fast
 
     known = (*broker_keys(), *authorizer_keys())

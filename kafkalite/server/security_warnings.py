@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.config.security_protocols import PROTOCOL_MAP_KEY, parse_protocol_map
 from kafkalite.security.authorizer import ALLOW_WITHOUT_ACLS, SUPER_USERS
+from kafkalite.security.listener_security import ANONYMOUS
 from kafkalite.security.sasl.scram_credentials import SCRAM_BY_NAME
 from kafkalite.security.sasl.users import OAUTHBEARER, PLAIN
 
@@ -90,7 +91,7 @@ def _has_users(
 def authorizer_warnings(
     authorizer: str, text: Mapping[str, str], image: MetadataImage
 ) -> Iterator[SecurityWarning]:
-    """Yield a warning for super users without an authorizer, and for one that allows nothing.
+    """Yield warnings for super users without an authorizer, and for one that allows all or nothing.
 
     `authorizer` is the class of the authorizer, empty without one; `text` has the static settings.
     """
@@ -101,6 +102,10 @@ def authorizer_warnings(
             {"key": SUPER_USERS},
         )
     allows_without_acls = text.get(ALLOW_WITHOUT_ACLS, "").strip().lower() == "true"
+    if authorizer and ANONYMOUS in map(str.strip, text.get(SUPER_USERS, "").split(";")):
+        yield SecurityWarning(
+            "clients that do not authenticate are super users", {"key": SUPER_USERS}
+        )
     if authorizer and not has_super_users and not image.acls and not allows_without_acls:
         yield SecurityWarning(
             "the authorizer refuses all clients: there are neither ACLs nor super users that could "

@@ -369,7 +369,7 @@ def test_config_option_takes_precedence_over_the_properties_file(tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "output"),
     [
-        (("--config", "no.such.key=1"), "no.such.key"),
+        (("--config", "no.such.key=1"), "no.such.key; unknown keys of other programs may be in"),
         (("--config", "num.partitions=many"), "num.partitions"),
         (("--config", "just-a-word"), "KEY=VALUE"),
         (("--topic", "no-partitions"), "NAME:PARTITIONS"),

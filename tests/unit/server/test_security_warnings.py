@@ -28,6 +28,7 @@ OTHERS_GET_LOCALHOST = (
 )
 NO_SECURITY = "a listener has no security, because its name is not a security protocol"
 REFUSES_ALL = "the authorizer refuses all clients"
+ALLOWS_ANONYMOUS = "clients that do not authenticate are super users"
 WITHOUT_EFFECT = "super users have no effect without an authorizer"
 SASL_LISTENER = ("SASL_PLAINTEXT://127.0.0.1:0",)
 
@@ -85,6 +86,8 @@ def test_signed_tokens_without_expected_audience_or_issuer_are_reported() -> Non
         ("", {"super.users": ""}, []),
         ("", {"super.users": "User:alice"}, [WITHOUT_EFFECT]),
         (AUTHORIZER, {"super.users": "User:alice"}, []),
+        (AUTHORIZER, {"super.users": "User:a; User:ANONYMOUS"}, [ALLOWS_ANONYMOUS]),
+        ("", {"super.users": "User:ANONYMOUS"}, [WITHOUT_EFFECT]),
         (AUTHORIZER, {}, [REFUSES_ALL]),
         (AUTHORIZER, {"super.users": "; "}, [REFUSES_ALL]),
         (AUTHORIZER, {"allow.everyone.if.no.acl.found": "true"}, []),
