@@ -449,5 +449,8 @@ class ActiveShard(Generic[M]):
 
 def _client_error(error: KafkaError | OSError) -> KafkaError:
     """Return the error for clients when the log refuses records."""
-    code = error.code if isinstance(error, KafkaError) else ErrorCode.KAFKA_STORAGE_ERROR
-    return KafkaError(APPEND_ERRORS.get(code, code))
+    if not isinstance(error, KafkaError):
+        return KafkaError(APPEND_ERRORS[ErrorCode.KAFKA_STORAGE_ERROR])
+    code = APPEND_ERRORS.get(error.code, error.code)
+    # The message of the log is not sent to clients.
+    return KafkaError(code, facts=error.facts, explanation=error.explanation)

@@ -103,7 +103,7 @@ class PartitionCoordinatorLog:
         Raises KafkaError NOT_ENOUGH_REPLICAS as `append` does, too.
         """
         if self._partition.has_lagging_isr:
-            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+            raise _not_enough_replicas(self._partition)
         return self._partition.append_marker(marker, now_ms)
 
     def is_in_transaction(self, producer: HasProducer) -> bool:
@@ -120,7 +120,7 @@ class PartitionCoordinatorLog:
         if (partition.views and partition.has_lagging_isr) or (
             len(partition.isr) < config.min_insync_replicas and not partition.has_enough_replicas
         ):
-            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+            raise _not_enough_replicas(partition)
         if len(batch) > config.max_message_bytes:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
         return partition.append_internal(BatchView(batch), now_ms, are_offsets_assigned=True)
@@ -241,3 +241,30 @@ def open_coordinator_log(
     if topic is None or not 0 <= index < len(topic.partitions):
         raise OSError(errno.EIO, "the log is not open", f"{topic_name}-{index}")
     return PartitionCoordinatorLog(topic.partitions[index])
+
+
+def _not_enough_replicas(partition: Partition) -> KafkaError:
+    """Return the error of a partition whose replicas could lose records, with the reason."""
+    if partition.has_enough_replicas:
+        reason = f"{partition.name} does not accept records while a replica in sync lags"
+        return KafkaError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            facts={"rule": "lagging-replica", "partition": partition.name},
+            explanation=reason,
+        )
+    in_sync, replicas = len(partition.isr), len(partition.replicas)
+    minimum = partition.log.config.min_insync_replicas
+    return KafkaError(
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        facts={
+            "rule": "min.insync.replicas",
+            "partition": partition.name,
+            "in_sync": in_sync,
+            "replicas": replicas,
+            "min.insync.replicas": minimum,
+        },
+        explanation=(
+            f"{partition.name} has {in_sync} of {replicas} replicas in sync, "
+            f"min.insync.replicas is {minimum}"
+        ),
+    )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from kafkalite.apis.table import TABLE
 from kafkalite.config.tables.kafkalite import CLIENT_TELEMETRY
+from kafkalite.config.topic import topic_value
 from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.gateway.error_messages import printable
 from kafkalite.metadata.internal_topics import (
@@ -59,10 +61,19 @@ _FAILURE_ENDED_TEXTS: Final = {
 class Reports:
     """Writes what happens to one broker to its log."""
 
-    __slots__ = ("_late_count", "_log", "_max_lateness_s", "_next_late_line_s", "_registered")
+    __slots__ = (
+        "_few_replica_topics",
+        "_late_count",
+        "_log",
+        "_max_lateness_s",
+        "_next_late_line_s",
+        "_registered",
+    )
 
     def __init__(self, log: Log) -> None:
         self._log = log
+        self._few_replica_topics: set[str] = set()
+        """Topics of coordinators that accept no records."""
         self._registered: AbstractSet[int] = frozenset()
         """The nodes in the latest metadata."""
         self._next_late_line_s = -inf
@@ -102,6 +113,7 @@ class Reports:
         self._security(assembly, cluster.metadata.image)
         self._registered = cluster.metadata.image.brokers.keys()
         cluster.subscribe(self._unregistered_nodes)
+        cluster.subscribe(partial(self._few_replicas, assembly.config))
 
     def restored_cluster(self, directory: BrokerDirectory) -> None:
         """Log changes of the disk of a cluster whose state was replaced."""
@@ -223,6 +235,26 @@ class Reports:
         before, self._registered = self._registered, image.brokers.keys()
         for node_id in sorted(before - self._registered):
             self._log.info("unregistered a node", node=node_id)
+
+    def _few_replicas(
+        self, config: BrokerConfig, image: MetadataImage, delta: MetadataDelta
+    ) -> None:
+        """Log once that a coordinator's partition has too few replicas in sync for its records."""
+        few = self._few_replica_topics
+        for topic in delta.changed:
+            if not topic.is_internal:
+                continue
+            minimum = topic_value("min.insync.replicas", image.topic_config(topic.name), config)
+            partitions = (each for each in topic.partitions if len(each.isr) < len(each.replicas))
+            counts = [len(each.isr) for each in partitions]
+            if not counts or min(counts) >= cast("int", minimum):
+                few.discard(topic.name)
+            elif topic.name not in few:
+                few.add(topic.name)
+                self._log.warning(
+                    "a coordinator's topic has too few replicas in sync",
+                    topic=topic.name, in_sync=min(counts), min_insync_replicas=minimum,
+                )  # fmt: skip
 
     def bug(self, api_name: str, error: Exception) -> None:
         """Log that a request failed because of a bug."""

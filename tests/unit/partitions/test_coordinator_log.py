@@ -334,6 +334,12 @@ def test_append_without_enough_replicas_is_refused(
         with pytest.raises(KafkaError) as refused:
             append()
         assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+    with pytest.raises(KafkaError) as refused:
+        appends[0]()
+    assert refused.value.message is None
+    assert refused.value.explanation == (
+        f"{TOPIC}-0 has 1 of 2 replicas in sync, min.insync.replicas is 2"
+    )
     assert list(log.read_all()) == [(b"a", b"1")]
     partition.isr = (1, 2)
     assert log.append([(b"a", b"2")], plane.clock.now_ms()) == 2

@@ -49,6 +49,24 @@ async def broker() -> AsyncIterator[Broker]:
     await broker.stop(grace_s=0.1)
 
 
+async def test_too_few_replicas_of_a_coordinator_are_reported_once() -> None:
+    config = {"offsets.topic.replication.factor": "2", "min.insync.replicas": "2"}
+    output = io.StringIO()
+    settings = Settings(listen=ANY_PORT, brokers=2, config=config)
+    broker = Broker(settings, Log(Level.INFO, "json", output))
+    await broker.start()
+    assert broker.cluster is not None
+    broker.cluster.metadata.ensure_internal_topic("__consumer_offsets")
+    for _ in range(2):
+        await broker.nodes.stop(2)
+        await broker.nodes.start(2)
+    await broker.stop(grace_s=0.1)
+    lines = [json.loads(line) for line in output.getvalue().splitlines()]
+    reported = [line for line in lines if line.get("topic") == "__consumer_offsets"]
+    fields = [(line["in_sync"], line["min_insync_replicas"]) for line in reported]
+    assert fields == [(1, 2), (1, 2)]  # once for each stop, although it has 50 partitions
+
+
 async def test_data_without_a_metadata_log_is_renamed_and_reported(tmp_path: Path) -> None:
     settings = Settings(listen=ANY_PORT, data_directory=str(tmp_path), topics={"t": 1})
     broker = Broker(settings)
