@@ -10,7 +10,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.key_partition import partition_of_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from kafkalite.client.producer import Producer
     from kafkalite.client.records import ProducerRecord
@@ -41,13 +41,25 @@ class RecordRefusedError(ClientError):
 
 
 class RecordSender:
-    """Sends records to one topic: by key as Java's producer does, without a key in turns."""
+    """Sends records to one topic: by key as Java's producer does, without a key in turns.
 
-    def __init__(self, producer: Producer, topic: str, partition_count: int) -> None:
+    With `on_refusal`, a refusal of records does not raise: `on_refusal` is called with its reason,
+    and the other records are sent.
+    """
+
+    def __init__(
+        self,
+        producer: Producer,
+        topic: str,
+        partition_count: int,
+        *,
+        on_refusal: Callable[[str], None] | None = None,
+    ) -> None:
         self._producer = producer
         self._topic = topic
         self._partition_count = partition_count
         self._next_partition = 0
+        self._on_refusal = on_refusal
 
     async def send(self, records: Sequence[NumberedRecord]) -> list[SentRecord]:
         """Send records, and return their positions in the order of their numbers.
@@ -89,13 +101,13 @@ class RecordSender:
             written = await self._producer.send_batch(partition, [each.record for each in batch])
         except BrokerError as error:
             if error.code not in _TOO_LARGE:
-                raise
+                if self._on_refusal is None:
+                    raise
+                self._on_refusal(error.reason)
+                return []
             if len(batch) == 1:
-                size = _size(batch[0])
-                raise RecordRefusedError(
-                    f"line {batch[0].number}: the record of {size:,} bytes is too large for topic "
-                    f"{self._topic!r} ({error.code.name}); max.message.bytes is its limit"
-                ) from None
+                self._refuse_size(batch[0], error.code)
+                return []
             middle = len(batch) // 2
             first = await self._send_batch(partition, batch[:middle])
             return first + await self._send_batch(partition, batch[middle:])
@@ -104,6 +116,15 @@ class RecordSender:
             SentRecord(each.number, partition.partition, start if start < 0 else start + position)
             for position, each in enumerate(batch)
         ]
+
+    def _refuse_size(self, numbered: NumberedRecord, code: ErrorCode) -> None:
+        text = (
+            f"line {numbered.number}: the record of {_size(numbered):,} bytes is too large for "
+            f"topic {self._topic!r} ({code.name}); max.message.bytes is its limit"
+        )
+        if self._on_refusal is None:
+            raise RecordRefusedError(text) from None
+        self._on_refusal(text)
 
 
 def _size(numbered: NumberedRecord) -> int:

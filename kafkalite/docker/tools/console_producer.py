@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 from kafkalite.cli.standard_input import input_lines
@@ -29,7 +30,9 @@ from kafkalite.storage.compression import CODEC_NUMBERS
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kafkalite.client.record_sender import NumberedRecord
 
 _ACKS: Final[Mapping[str, Literal["all", 1, 0]]] = {"all": "all", "-1": "all", "1": 1, "0": 0}
 _READER: Final = "LineMessageReader"
@@ -119,14 +122,32 @@ async def _send(parsed: Namespace, environment: Mapping[str, str], reader: LineR
         is_idempotent=is_idempotent(properties, acks),
         access=access,
     ) as producer:
-        sender = RecordSender(producer, parsed.topic, count)
+        sender = RecordSender(
+            producer, parsed.topic, count, on_refusal=partial(_report, parsed.topic)
+        )
         position = 0
         async for lines in input_lines():
+            records, invalid = _valid_records(reader.records(lines, position))
             try:
-                await sender.send(list(reader.records(lines, position)))
+                await sender.send(records)
             except RecordRefusedError as error:
                 _report(parsed.topic, str(error))
+            if invalid is not None:
+                raise invalid
             position += len(lines)
+
+
+def _valid_records(
+    records: Iterator[NumberedRecord],
+) -> tuple[list[NumberedRecord], ToolError | None]:
+    """Return the records before an invalid line, and the error of that line."""
+    valid: list[NumberedRecord] = []
+    try:
+        for each in records:
+            valid.append(each)  # noqa: PERF402 - the records before an error are used
+    except ToolError as error:
+        return valid, error
+    return valid, None
 
 
 def _report(topic: str, reason: str) -> None:

@@ -88,6 +88,18 @@ async def test_only_a_record_that_is_too_large_alone_is_refused() -> None:
     assert log.batches == [(0, [b"a", b"b"]), (0, [b"c"])]
 
 
+async def test_records_after_a_reported_refusal_are_sent() -> None:
+    log, reasons = Log(limit=2), list[str]()
+    sending = RecordSender(cast("Producer", log), "orders", 1, on_refusal=reasons.append)
+    sent = await sending.send(numbered(b"a", b"b", b"ccc", b"d"))
+    assert [each.number for each in sent] == [1, 2, 4]
+    (reason,) = reasons
+    assert reason.startswith("line 3: the record of 3 bytes is too large")
+    log.limit, log.code = 0, ErrorCode.INVALID_RECORD
+    assert await sending.send(numbered(b"e")) == []
+    assert reasons[1:] == [ErrorCode.INVALID_RECORD.message]
+
+
 async def test_other_errors_are_those_of_the_broker() -> None:
     log = Log(limit=0)
     log.code = ErrorCode.TOPIC_AUTHORIZATION_FAILED

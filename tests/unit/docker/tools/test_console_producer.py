@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from kafkalite.testing import Broker
     from tests.unit.docker.tools.tool import ToolRunner
 
 ALL = ("--from-beginning", "--timeout-ms", "100", "--max-messages")
@@ -34,6 +35,32 @@ def test_keys_are_before_the_separator(tools: ToolRunner) -> None:
         "kafka-console-consumer", "--topic", "orders", *ALL, "2", "--property", "print.key=true",
     )  # fmt: skip
     assert read.lines == ["21\tx", "21\ty:z"]
+
+
+def test_a_refused_record_does_not_stop_those_after_it(broker: Broker, tools: ToolRunner) -> None:
+    sent = tools.send(f"a\n{'x' * 1_100_000}\nb\n", "--topic", "orders", "--sync")
+    assert sent.status == 0
+    assert "with error: line 2: the record of 1,100,000 bytes is too large" in sent.error
+    assert sorted(each.value or b"" for each in broker.records("orders")) == [b"a", b"b"]
+
+
+def test_records_that_the_topic_does_not_allow_are_reported(
+    broker: Broker, tools: ToolRunner
+) -> None:
+    created = ("--create", "--topic", "compacted", "--config", "cleanup.policy=compact")
+    assert tools.ask("kafka-topics", *created).status == 0
+    sent = tools.send("a\n", "--topic", "compacted")
+    assert (sent.status, sent.lines) == (0, [])
+    assert "ERROR Error when sending message to topic compacted with error:" in sent.error
+    assert not list(broker.records("compacted"))
+
+
+def test_lines_before_an_invalid_one_are_sent(broker: Broker, tools: ToolRunner) -> None:
+    keyed = ("--property", "parse.key=true", "--property", "key.separator=:")
+    sent = tools.send("21:x\ny\n", "--topic", "orders", *keyed)
+    assert sent.status == 1
+    assert "No key separator found on line number 2: 'y'" in sent.error
+    assert [each.value for each in broker.records("orders")] == [b"x"]
 
 
 def test_topic_is_created(tools: ToolRunner) -> None:
