@@ -135,11 +135,33 @@ async def abort_in_partition(
     """
     leader = await _leader(client, partition)
     producer = await _producer(client, leader, partition, start_offset)
+    await abort_of_producer(
+        client,
+        partition,
+        producer.producer_id,
+        producer.producer_epoch,
+        producer.coordinator_epoch,
+    )
+    return producer.producer_id
+
+
+async def abort_of_producer(
+    client: KafkaClient,
+    partition: TopicPartition,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+) -> None:
+    """Write the marker that aborts the transaction of a producer in a partition.
+
+    Raises UnknownNameError, ClientError or BrokerError.
+    """
+    leader = await _leader(client, partition)
     marker = WriteTxnMarkersRequest.WritableTxnMarker(
-        producer_id=producer.producer_id,
-        producer_epoch=producer.producer_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
         # As in Java's Admin: a log without a marker of this producer has no epoch.
-        coordinator_epoch=max(producer.coordinator_epoch, 0),
+        coordinator_epoch=max(coordinator_epoch, 0),
         transaction_result=False,
         topics=[
             WriteTxnMarkersRequest.WritableTxnMarkerTopic(
@@ -152,7 +174,6 @@ async def abort_in_partition(
     for found in response.markers:
         for topic in found.topics:
             raise_refusal(topic.partitions[0], f"cannot abort the transaction in {partition}")
-    return producer.producer_id
 
 
 async def _leader(client: KafkaClient, partition: TopicPartition) -> Address:

@@ -12,6 +12,7 @@ from kafkalite.client.partition_requests import ask_leaders
 from kafkalite.client.topics import list_topics
 from kafkalite.client.transactions import (
     abort_in_partition,
+    abort_of_producer,
     describe_transaction,
     list_transactions,
 )
@@ -61,6 +62,7 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     parser.add_argument("--transactional-id", "--transactionalId")
     parser.add_values("topic", "transactional-id-pattern")
     parser.add_values("partition", "broker-id", "start-offset", type=int)
+    parser.add_values("producer-id", "producer-epoch", "coordinator-epoch", type=int)
     parser.add_values("duration-filter", type=int, default=-1)
     parser.add_values("max-transaction-timeout", type=int, default=_DEFAULT_MINUTES)
     parsed = parser.parse(arguments)
@@ -68,17 +70,32 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
         "describe": ("transactional_id",),
         "forceTerminateTransaction": ("transactional_id",),
         "describe-producers": ("topic", "partition"),
-        "abort": ("topic", "partition", "start_offset"),
+        "abort": ("topic", "partition"),
     }
     for option in needed.get(parsed.command, ()):
         if getattr(parsed, option) is None:
             parser.error(f"argument --{option.replace('_', '-')} is required")
+    if parsed.command == "abort":
+        _check_abort(parsed)
     if parsed.command == "find-hanging" and parsed.topic is None and parsed.broker_id is None:
         parser.error(
             "The `find-hanging` command requires either --topic or --broker-id to limit "
             "the scope of the search"
         )
     return parsed
+
+
+def _check_abort(parsed: Namespace) -> None:
+    """Raise KafkaToolError for options that do not identify a transaction."""
+    if parsed.start_offset is None and parsed.producer_id is None:
+        raise KafkaToolError(
+            "The transaction to abort must be identified either with --start-offset (for brokers "
+            "on 3.0 or above) or with --producer-id, --producer-epoch, and --coordinator-epoch "
+            "(for older brokers)"
+        )
+    for option in ("producer_epoch", "coordinator_epoch"):
+        if parsed.producer_id is not None and getattr(parsed, option) is None:
+            raise KafkaToolError(f"Missing required argument --{option.replace('_', '-')}")
 
 
 async def _run(client: KafkaClient, parsed: Namespace) -> int:
@@ -190,6 +207,10 @@ async def _describe_producers(client: KafkaClient, parsed: Namespace) -> None:
 
 async def _abort(client: KafkaClient, parsed: Namespace) -> None:
     partition = TopicPartition(parsed.topic, parsed.partition)
+    if parsed.producer_id is not None:
+        epochs = (parsed.producer_epoch, parsed.coordinator_epoch)
+        await abort_of_producer(client, partition, parsed.producer_id, *epochs)
+        return
     found = await _producers(client, [partition], None)
     starts = {
         each.current_txn_start_offset for row in found.values() for each in row.active_producers

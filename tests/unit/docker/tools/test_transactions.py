@@ -33,6 +33,18 @@ def test_an_open_transaction_is_aborted(broker: Broker, tools: ToolRunner) -> No
     assert row.split()[-1] == "None"
 
 
+def test_the_transaction_of_a_producer_is_aborted(broker: Broker, tools: ToolRunner) -> None:
+    asyncio.run(leave_open(broker.bootstrap_servers))
+    partition = ("--topic", "orders", "--partition", "0")
+    _, row = tools.ask_last(TOOL, "describe-producers", *partition).lines
+    producer_id, epoch, *_ = row.split()
+    producer = ("--producer-id", producer_id, "--producer-epoch", epoch)
+    aborted = tools.ask_last(TOOL, "abort", *partition, *producer, "--coordinator-epoch", "-1")
+    assert aborted == (0, [], "")
+    _, row = tools.ask_last(TOOL, "describe-producers", *partition).lines
+    assert row.split()[-1] == "None"
+
+
 def test_a_transaction_without_a_coordinator_hangs(broker: Broker, tools: ToolRunner) -> None:
     asyncio.run(leave_open(broker.bootstrap_servers))
     hanging = ("find-hanging", "--topic", "orders", "--max-transaction-timeout", "-1")
@@ -44,6 +56,14 @@ def test_a_transaction_without_a_coordinator_hangs(broker: Broker, tools: ToolRu
     [
         (["describe"], "argument --transactional-id is required"),
         (["abort", "--topic", "a"], "argument --partition is required"),
+        (
+            ["abort", "--topic", "a", "--partition", "0"],
+            "The transaction to abort must be identified either with --start-offset",
+        ),
+        (
+            ["abort", "--topic", "a", "--partition", "0", "--producer-id", "1"],
+            "Missing required argument --producer-epoch",
+        ),
         (["find-hanging"], "The `find-hanging` command requires either --topic or --broker-id"),
         (["describe-producers", "--topic", "orders", "--partition", "9"], "there is no partition"),
         (
