@@ -31,6 +31,7 @@ _DECODERS: Final[Mapping[str, RecordLog]] = {
 }
 """Option → the log of coordinators whose records it prints."""
 _METADATA_DECODER: Final = "cluster-metadata-decoder"
+_REMOTE_DECODER: Final = "remote-log-metadata-decoder"
 _VERSION: Final = struct.Struct(">h")
 _INDEX_ENTRY: Final = struct.Struct(">ii")
 _TIME_INDEX_ENTRY: Final = struct.Struct(">qi")
@@ -60,7 +61,10 @@ def _run(name: str, arguments: Sequence[str]) -> int:
     parser.add_switches("index-sanity-check", "verify-index-only", *_DECODERS, _METADATA_DECODER)
     parser.add_values("max-message-size", "max-bytes", type=int)
     parser.add_values("key-decoder-class", "value-decoder-class", default=_STRING_DECODER)
+    parser.add_switches(_REMOTE_DECODER)
     parsed = parser.parse(arguments)
+    if parsed.remote_log_metadata_decoder:
+        parser.error(f"--{_REMOTE_DECODER}: kafkalite has no remote logs, so no metadata of them")
     if not parsed.files:
         parser.error('Missing required argument "[files]"')
     for option in ("key-decoder-class", "value-decoder-class"):

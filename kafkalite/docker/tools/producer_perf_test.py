@@ -69,6 +69,8 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
         parser.error(
             "one of the arguments --record-size --payload-file --payload-monotonic is required"
         )
+    if parsed.print_metrics:
+        parser.error("--print-metrics prints metrics of Java's client, which is not used here")
     _check_ranges(parser, parsed)
     return parsed
 

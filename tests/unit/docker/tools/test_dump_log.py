@@ -88,6 +88,10 @@ def test_record_that_a_decoder_cannot_read_is_named(
     ("arguments", "error"),
     [
         ([], 'Missing required argument "[files]"'),
+        (
+            ["--files", "1.log", "--remote-log-metadata-decoder"],
+            "--remote-log-metadata-decoder: kafkalite has no remote logs",
+        ),
         (["--files", "/none/1.log"], "kafka-dump-log: /none/1.log: no such file or directory"),
     ],
 )

@@ -53,6 +53,7 @@ def test_lines_of_a_file_are_sent(broker: Broker, tools: ToolRunner, tmp_path: P
         ([*SIZED, "--reporting-interval", "0"], "--reporting-interval should be greater than"),
         ([*SIZED, "--record-key-range", "0"], "--record-key-range should be greater than zero."),
         ([*SIZED, "--record-key-range", "1"], "--key-distribution must be 'range' or 'random'"),
+        ([*SIZED, "--print-metrics"], "--print-metrics prints metrics of Java's client"),
         ([*SIZED, "--key-distribution", "range"], "--record-key-range is required when"),
     ],
 )
