@@ -132,6 +132,7 @@ OWN_TIME = {
     "docker/member_start.py": "prints the time of its start, as Kafka does",
     "docker/primary.py": "notices containers that are silent, and clients that say nothing",
     "docker/relay.py": "tries again to connect, and shows the primary that it is alive",
+    "docker/tools/verifiable_consumer.py": "leaves its group within --close-timeout",
     "cli/process.py": "schedules garbage collection",
     "ports/signals.py": "wakes the event loop for signals on Windows",
     "ports/turns.py": "limits how long one request is served before others",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -26,8 +27,10 @@ from kafkalite.docker.tools.termination import ends_by_sigterm
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
 
+_CLOSE_TIMEOUT_MS: Final = 30_000
 _PROTOCOLS: Final[Mapping[str, type[GroupMember | ConsumerGroupMember]]] = {
     "classic": GroupMember,
     "consumer": ConsumerGroupMember,
@@ -54,8 +57,7 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     parser.add_values("max-messages", "session-timeout", type=int, default=-1)
     parser.add_values("reset-policy", default="earliest", choices=("earliest", "latest"))
     parser.add_switches("verbose", "enable-autocommit")
-    # Leaving the group has a timeout of its own.
-    parser.add_values("close-timeout", type=int)
+    parser.add_values("close-timeout", type=int, default=_CLOSE_TIMEOUT_MS)
     return parser.parse(arguments)
 
 
@@ -66,7 +68,7 @@ async def _run(parsed: Namespace, environment: Mapping[str, str]) -> None:
     write_event("startup_complete", pace)
     async with KafkaClient(addresses_of(parsed.bootstrap_server), access) as client:
         await created_partition_count(client, parsed.topic)
-        async with TopicReader.open(
+        opened = TopicReader.open(
             client,
             [parsed.topic],
             group_id=parsed.group_id,
@@ -77,13 +79,26 @@ async def _run(parsed: Namespace, environment: Mapping[str, str]) -> None:
             member_class=partial(
                 _PROTOCOLS[parsed.group_protocol], instance_id=parsed.group_instance_id
             ),
-        ) as reader:
+        )
+        async with _closing_in_time(opened, parsed.close_timeout) as reader:
             await reader.join()
             _write_assignment("partitions_assigned", reader, pace)
             await ends_by_sigterm(_read(reader, parsed, pace))
             _write_assignment("partitions_revoked", reader, pace)
     write_event("shutdown_complete", pace)
     write_event("shutdown_requested", pace)
+
+
+@asynccontextmanager
+async def _closing_in_time(
+    opened: AbstractAsyncContextManager[TopicReader], timeout_ms: int
+) -> AsyncIterator[TopicReader]:
+    """Enter a reader; a member that cannot leave its group in time is closed without leaving."""
+    async with AsyncExitStack() as stack:
+        yield await stack.enter_async_context(opened)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_ms / 1_000):
+                await stack.aclose()
 
 
 def _write_assignment(event: str, reader: TopicReader, pace: Pace) -> None:
