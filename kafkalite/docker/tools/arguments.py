@@ -92,7 +92,11 @@ def is_given(parsed: argparse.Namespace, name: str) -> bool:
 
 
 def add_bootstrap_options(
-    parser: ToolParser, *more_names: str, config: str | None = None, has_controller: bool = False
+    parser: ToolParser,
+    *more_names: str,
+    config: str | None = None,
+    short_config: str | None = None,
+    has_controller: bool = False,
 ) -> None:
     """Add the option for addresses of brokers, with more names, and that of a properties file.
 
@@ -102,7 +106,8 @@ def add_bootstrap_options(
     if has_controller:
         parser.add_argument("--bootstrap-controller", metavar="LIST")
     names = [config] if config and config != "--command-config" else []
-    parser.add_argument(*names, "--command-config", dest="client_config", metavar="FILE")
+    names += ["--command-config", *filter(None, [short_config])]
+    parser.add_argument(*names, dest="client_config", metavar="FILE")
 
 
 def addresses_of(text: str | None) -> list[Address]:

@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.client.brokers import ask_controller
 from kafkalite.docker.tools.arguments import ToolParser, add_bootstrap_options
+from kafkalite.docker.tools.broker_api_versions import write_api_versions
 from kafkalite.docker.tools.exceptions import terse_failure
 from kafkalite.docker.tools.running import run_tool, run_with_client, write_line
 from kafkalite.docker.tools.tables import write_table
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
 from kafkalite.protocol._generated.messages.unregister_broker import UnregisterBrokerRequest
+from kafkalite.protocol._generated.messages.unregister_controller import (
+    UnregisterControllerRequest,
+)
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
@@ -19,7 +23,10 @@ if TYPE_CHECKING:
 
     from kafkalite.client.client import KafkaClient
 
-_COMMANDS: Final = ("cluster-id", "unregister", "list-endpoints")
+_COMMANDS: Final = (
+    *("cluster-id", "unregister", "unregister-controller", "list-endpoints", "api-versions"),
+)
+_UNREGISTERING: Final = ("unregister", "unregister-controller")
 _BROKERS, _CONTROLLERS = 1, 2
 """Types of endpoints."""
 _VERSIONS: Final = Versions(0, 2)
@@ -35,12 +42,12 @@ def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) ->
     def command() -> int:
         parser = ToolParser(name, "Show the id and the endpoints of the cluster.")
         parser.add_argument("command", choices=_COMMANDS)
-        add_bootstrap_options(parser, "-b", config="--config")
+        add_bootstrap_options(parser, "-b", config="--config", short_config="-c")
         parser.add_argument("--bootstrap-controller", "-C", metavar="LIST")
         parser.add_argument("--id", "-i", type=int)
         parser.add_switches("include-fenced-brokers")
         parsed = parser.parse(arguments)
-        if parsed.command == "unregister" and parsed.id is None:
+        if parsed.command in _UNREGISTERING and parsed.id is None:
             parser.error("argument --id/-i is required")
         return run_with_client(parsed, environment, _run)
 
@@ -50,6 +57,13 @@ def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) ->
 async def _run(client: KafkaClient, parsed: Namespace) -> int:
     if parsed.command == "unregister":
         await _unregister(client, parsed.id)
+        return 0
+    if parsed.command == "unregister-controller":
+        await unregister_controller(client, parsed.id)
+        write_line(f"Controller {parsed.id} is no longer registered.")
+        return 0
+    if parsed.command == "api-versions":
+        await write_api_versions(client)
         return 0
     is_controller = bool(parsed.bootstrap_controller)
     request = DescribeClusterRequest(
@@ -72,6 +86,14 @@ async def _unregister(client: KafkaClient, node_id: int) -> None:
     if response.error_code:
         raise terse_failure(response)
     write_line(f"Broker {node_id} is no longer registered.")
+
+
+async def unregister_controller(client: KafkaClient, node_id: int) -> None:
+    """Remove the registration of a controller that is gone; raises KafkaToolError."""
+    request = UnregisterControllerRequest(controller_id=node_id)
+    response = await client.ask_any(request, _UNREGISTER_VERSIONS)
+    if response.error_code:
+        raise terse_failure(response)
 
 
 def _write_endpoints(nodes: Sequence[Any], *, is_controller: bool) -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.docker.tools.arguments import (
+    KafkaToolError,
     ToolError,
     ToolParser,
     add_bootstrap_options,
+    error_message,
     error_reason,
 )
+from kafkalite.docker.tools.cluster import unregister_controller
 from kafkalite.docker.tools.exceptions import terse_failure
 from kafkalite.docker.tools.running import run_tool, run_with_client, write_line
 from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
 from kafkalite.protocol._generated.messages.describe_quorum import DescribeQuorumRequest
 from kafkalite.protocol._generated.messages.remove_raft_voter import RemoveRaftVoterRequest
+from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.uuids import ZERO_UUID, uuid_from_text, uuid_to_text
 from kafkalite.protocol.versions import Versions
 from kafkalite.server.addresses import Address
@@ -51,7 +55,7 @@ def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) ->
         parser.add_argument("command", choices=("describe", "add-controller", "remove-controller"))
         parser.add_argument("-i", "--controller-id", type=int)
         parser.add_argument("-d", "--controller-directory-id")
-        parser.add_switches("dry-run")
+        parser.add_switches("dry-run", "unregister")
         parser.add_argument("--status", action="store_true")
         parser.add_argument("--replication", action="store_true")
         parser.add_argument("--human-readable", action="store_true")
@@ -95,6 +99,8 @@ def _remove(parsed: Namespace, environment: Mapping[str, str]) -> int:
         raise ToolError(f"--controller-directory-id {text!r} is not a UUID in base64") from None
     if parsed.dry_run:
         write_line(f"DRY RUN of removing {title}")
+        if parsed.unregister:
+            write_line(f"DRY RUN of unregistering KRaft controller {parsed.controller_id}")
         return 0
 
     async def run(client: KafkaClient, _: Namespace) -> int:
@@ -102,9 +108,18 @@ def _remove(parsed: Namespace, environment: Mapping[str, str]) -> int:
             cluster_id=None, voter_id=parsed.controller_id, voter_directory_id=directory_id
         )
         response = await client.ask_any(request, _REMOVE_VERSIONS)
+        if parsed.unregister and response.error_code == ErrorCode.VOTER_NOT_FOUND:
+            raise KafkaToolError(
+                f"Failed to remove KRaft voter {parsed.controller_id}: {error_message(response)}. "
+                "To unregister the controller from the cluster, run `kafka-cluster.sh "
+                f"unregister-controller --id {parsed.controller_id}`."
+            )
         if response.error_code:
             raise terse_failure(response)
         write_line(f"Removed {title}")
+        if parsed.unregister:
+            await unregister_controller(client, parsed.controller_id)
+            write_line(f"Unregistered KRaft controller {parsed.controller_id}")
         return 0
 
     return run_with_client(parsed, environment, run)

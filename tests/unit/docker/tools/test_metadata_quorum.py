@@ -101,3 +101,17 @@ def test_controllers_are_not_added(offline_tools: ToolRunner) -> None:
     result = offline_tools.run("kafka-metadata-quorum", "add-controller")
     assert result.status == 1
     assert "add-controller: the controllers are the nodes of the cluster" in result.error
+
+
+def test_a_removed_controller_can_be_unregistered(tools: ToolRunner) -> None:
+    directory_id = "AAAAAAAAAAAAAAAAAAAAKg"
+    words = ("remove-controller", "-i", "9", "-d", directory_id, "--unregister")
+    planned = tools.ask_last("kafka-metadata-quorum", *words, "--dry-run")
+    assert planned.lines == [
+        f"DRY RUN of removing KRaft controller 9 with directory id {directory_id}",
+        "DRY RUN of unregistering KRaft controller 9",
+    ]
+    result = tools.ask_last("kafka-metadata-quorum", *words)
+    assert result.status == 1
+    assert result.error.startswith("Failed to remove KRaft voter 9: Cannot remove voter")
+    assert result.error.endswith("run `kafka-cluster.sh unregister-controller --id 9`.\n")
