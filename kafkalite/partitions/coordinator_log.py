@@ -238,9 +238,13 @@ def open_coordinator_log(
 ) -> PartitionCoordinatorLog:
     """Return a partition of an internal topic as a log; raises OSError when it is not open."""
     topic = table.topic(topic_name)
-    if topic is None or not 0 <= index < len(topic.partitions):
+    try:
+        partition = None if topic is None else topic.open_partition(index)
+    except KafkaError:  # it is offline
+        partition = None
+    if partition is None:
         raise OSError(errno.EIO, "the log is not open", f"{topic_name}-{index}")
-    return PartitionCoordinatorLog(topic.partitions[index])
+    return PartitionCoordinatorLog(partition)
 
 
 def _not_enough_replicas(partition: Partition) -> KafkaError:

@@ -86,12 +86,14 @@ class HostedTopic:
     """A topic with its open partitions, ordered by index.
 
     The partitions from there up to `partition_count` are offline: their logs could not be opened.
-    With `open_later`, the partitions are opened by their first use, which costs no other use
-    anything.
+    With `open_later`, the partitions are opened by the first use of `partitions`, which costs no
+    other use anything, or one by one by `open_partition`.
     """
 
     __slots__ = (
+        "_known_count",
         "_open_later",
+        "_opened_early",
         "config",
         "is_internal",
         "name",
@@ -106,7 +108,7 @@ class HostedTopic:
         self,
         image: TopicImage,
         config: LogConfig,
-        open_later: Callable[[], None] | None = None,
+        open_later: Callable[[int], Partition] | None = None,
     ) -> None:
         self.name = image.name
         self.topic_id = image.topic_id
@@ -114,6 +116,9 @@ class HostedTopic:
         self.config = config
         self.partition_count = len(image.partitions)
         self._open_later = open_later
+        self._opened_early: dict[int, Partition] = {}
+        self._known_count = len(image.partitions)
+        """The number of partitions that can be opened later."""
         if open_later is None:
             self.partitions = []
 
@@ -121,15 +126,27 @@ class HostedTopic:
         """Open the partitions at the first use of `partitions`, which is no attribute before."""
         if name != "partitions" or self._open_later is None:
             raise AttributeError(name)
-        open_partitions, self._open_later = self._open_later, None
-        self.partitions = []
-        open_partitions()
+        open_one, early = self._open_later, self._opened_early
+        self.partitions = [
+            early[index] if index in early else open_one(index)
+            for index in range(self._known_count)
+        ]
+        self._open_later, self._opened_early = None, {}
         return self.partitions
 
     @property
-    def opened_partitions(self) -> Sequence[Partition]:
-        """The partitions; none if they were not used yet since the topic was loaded."""
-        return self.partitions if self._open_later is None else ()
+    def opened_partitions(self) -> Collection[Partition]:
+        """The partitions that were used since the topic was loaded."""
+        return self.partitions if self._open_later is None else self._opened_early.values()
+
+    def open_partition(self, index: int) -> Partition | None:
+        """Return a partition as `partition` does, without opening others."""
+        if self._open_later is None or not 0 <= index < self._known_count:
+            return self.partition(index)
+        partition = self._opened_early.get(index)
+        if partition is None:
+            partition = self._opened_early[index] = self._open_later(index)
+        return partition
 
     def partition(self, index: int) -> Partition | None:
         """Return the partition with this index, or None if the topic has none.
@@ -370,7 +387,7 @@ class PartitionTable:
         config = configs.get(key)
         if config is None:
             config = configs[key] = self._log_config(overrides)
-        open_later = partial(self._open_missing, topic, None) if opens_later else None
+        open_later = partial(self._open_known, topic) if opens_later else None
         hosted = HostedTopic(topic, config, open_later)
         self._by_name[topic.name] = hosted
         self._by_id[topic.topic_id] = hosted
@@ -479,16 +496,30 @@ class PartitionTable:
                 is_internal=hosted.is_internal,
                 names=names,
             )
-            hosted.partitions.append(
-                Partition(
-                    hosted.name,
-                    hosted.topic_id,
-                    image,
-                    log,
-                    is_internal=hosted.is_internal,
-                    appended_partitions=self._appended_partitions,
-                )
-            )
+            hosted.partitions.append(self._new_partition(hosted, image, log))
+
+    def _open_known(self, topic: TopicImage, index: int) -> Partition:
+        """Open a partition whose log the directory knows."""
+        hosted, image = self._by_id[topic.topic_id], topic.partitions[index]
+        log = self._directory.open_log(
+            hosted.name,
+            index,
+            hosted.config,
+            now_ms=self._clock.now_ms(),
+            topic_id=uuid_to_text(hosted.topic_id),
+            is_internal=hosted.is_internal,
+        )
+        return self._new_partition(hosted, image, log)
+
+    def _new_partition(self, hosted: HostedTopic, image: PartitionImage, log: Log) -> Partition:
+        return Partition(
+            hosted.name,
+            hosted.topic_id,
+            image,
+            log,
+            is_internal=hosted.is_internal,
+            appended_partitions=self._appended_partitions,
+        )
 
     def _configure(self, hosted: HostedTopic, image: MetadataImage) -> None:
         hosted.config = self._log_config(image.topic_config(hosted.name))

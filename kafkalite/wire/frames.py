@@ -47,13 +47,14 @@ class ReceiveBuffers:
         "on_release", "shared", "shared_view",
     )  # fmt: skip
 
+    shared: bytearray
+    shared_view: memoryview
+
     def __init__(
         self,
         limit_bytes: int = _UNLIMITED,
         on_release: Callable[[], None] = lambda: None,
     ) -> None:
-        self.shared = bytearray(SHARED_BUFFER_BYTES)
-        self.shared_view = memoryview(self.shared)
         self._limit_bytes = limit_bytes
         self.on_release = on_release
         self.on_drop: Callable[[], None] = lambda: None
@@ -62,6 +63,14 @@ class ReceiveBuffers:
         self._idle: list[bytearray] = []
         self._idle_bytes = 0
         self._idle_shared: list[bytearray] = []
+
+    def __getattr__(self, name: str) -> bytearray | memoryview:
+        """Make the shared buffer at its first use: a cluster without clients needs none."""
+        if name not in {"shared", "shared_view"}:
+            raise AttributeError(name)
+        self.shared = bytearray(SHARED_BUFFER_BYTES)
+        self.shared_view = memoryview(self.shared)
+        return self.shared if name == "shared" else self.shared_view
 
     def can_allocate(self, count: int) -> bool:
         """Return whether large buffers may use `count` more bytes."""
