@@ -50,14 +50,18 @@ class ListOffsetsEra:
     """The negative timestamps that have a meaning."""
     unavailable_code: ErrorCode = ErrorCode.OFFSET_NOT_AVAILABLE
     """The error if the leader is new and does not know yet which offset is the last."""
+    lists_segments: bool = False
+    """Whether the answer has the first offsets of segments, as before KIP-79."""
 
 
 def _era(*special_timestamps: int) -> ListOffsetsEra:
     return ListOffsetsEra(special_timestamps=frozenset(special_timestamps))
 
 
+_FIRST_ERA = replace(_era(LATEST, EARLIEST), unavailable_code=ErrorCode.LEADER_NOT_AVAILABLE)
 LIST_OFFSETS_ERAS = Eras(
-    (0, replace(_era(LATEST, EARLIEST), unavailable_code=ErrorCode.LEADER_NOT_AVAILABLE)),
+    (0, replace(_FIRST_ERA, lists_segments=True)),
+    (1, _FIRST_ERA),
     (5, _era(LATEST, EARLIEST)),  # KIP-207
     (7, _era(LATEST, EARLIEST, MAX_TIMESTAMP)),  # KIP-734
     (8, _era(LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL)),  # KIP-405
@@ -143,8 +147,16 @@ def _search_partition(
     if incarnations is not None:
         incarnations.check(partition, requested.incarnation_epoch, leader_only=leader_only)
     partition.check_access(call.node.id, requested.current_leader_epoch, leader_only=leader_only)
-    search = partial(_search, partition, requested.timestamp, _limit_offset(request, partition))
+    limit_offset = _limit_offset(request, partition)
+    search = partial(_search, partition, requested.timestamp, limit_offset)
     try:
+        if call.era.lists_segments:
+            return ListOffsetsResponse.ListOffsetsPartitionResponse(
+                partition_index=requested.partition_index,
+                old_style_offsets=_segment_offsets(
+                    partition, requested, limit_offset, call.node.clock.now_ms()
+                ),
+            )
         found = search()
     except OSError as error:
         code = partition.report_read_failure(error, search)
@@ -154,9 +166,32 @@ def _search_partition(
         timestamp=found.timestamp,
         offset=found.offset,
         leader_epoch=found.leader_epoch,
-        # In v0 the result is a list of offsets; clients use the first one only.
-        old_style_offsets=[] if found is NOT_FOUND else [found.offset],
     )
+
+
+def _segment_offsets(
+    partition: Partition | ReplicaView,
+    requested: ListOffsetsRequest.ListOffsetsPartition,
+    limit_offset: int,
+    now_ms: int,
+) -> list[int]:
+    """Return the first offsets of segments that were written before a time, the last ones first.
+
+    The end of the log is one of them, as in UnifiedLog.legacyFetchOffsetsBefore.
+    """
+    log = partition.log
+    rows = [(max(each.base_offset, log.start_offset), each.modified_ms()) for each in log.segments]
+    if not rows or log.segments[-1].size:
+        rows.append((log.end_offset, now_ms))
+    if requested.timestamp == EARLIEST:
+        del rows[1:]
+    elif requested.timestamp != LATEST:
+        while rows and rows[-1][1] > requested.timestamp:
+            rows.pop()
+    offsets = [offset for offset, _ in reversed(rows)][: max(0, requested.max_num_offsets)]
+    if offsets and offsets[0] > limit_offset:
+        return [limit_offset, *(offset for offset in offsets if offset <= limit_offset)]
+    return offsets
 
 
 def _limit_offset(request: ListOffsetsRequest, partition: Partition | ReplicaView) -> int:

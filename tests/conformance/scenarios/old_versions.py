@@ -10,6 +10,7 @@ from kafkalite.protocol._generated.messages.describe_acls import DescribeAclsReq
 from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
 from kafkalite.protocol._generated.messages.describe_log_dirs import DescribeLogDirsRequest
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
+from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsRequest
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
 from kafkalite.protocol._generated.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -181,6 +182,22 @@ def messages_may_be_refused(cluster: ScenarioCluster) -> None:
             _fetch(cluster, version, cluster.name, offset)
 
 
+def offsets_of_segments_are_listed(cluster: ScenarioCluster) -> None:
+    """List offsets in version 0, with limits, before and after the segment was written."""
+    create_topic(cluster, cluster.name)
+    far = 4_000_000_000_000
+    for count in range(2):
+        for timestamp in (-1, -2, 0, BASE_TIMESTAMP, far):
+            for maximum in (0, 1, 2, 9):
+                row = ListOffsetsRequest.ListOffsetsPartition(
+                    partition_index=0, timestamp=timestamp, max_num_offsets=maximum
+                )
+                topic = ListOffsetsRequest.ListOffsetsTopic(name=cluster.name, partitions=[row])
+                cluster.ask(ListOffsetsRequest(topics=[topic]), 0)
+        if not count:
+            fill(cluster, cluster.name, b"a", b"b")
+
+
 def old_versions_of_other_apis_are_answered(cluster: ScenarioCluster) -> None:
     """Send the first versions of APIs whose first versions Kafka 4.0 removed."""
     create_topic(cluster, cluster.name)
@@ -242,5 +259,6 @@ SCENARIOS = (
     messages_are_fetched,
     transactions_are_fetched_as_messages,
     messages_may_be_refused,
+    offsets_of_segments_are_listed,
     old_versions_of_other_apis_are_answered,
 )

@@ -307,3 +307,23 @@ def test_followers_and_debugging_consumers_see_the_whole_log(lagging: TestCluste
     for replica_id in (3, -2):
         answer = ask_new_leader(lagging, LATEST, replica_id=replica_id)
         assert answer == (ErrorCode.NONE, 2)
+
+
+def test_the_first_version_has_the_first_offsets_of_segments(plane: DataPlane) -> None:
+    log = plane.partition().log
+    for timestamp in (100, 200, 300):
+        append(plane, timestamp)
+        if timestamp < 300:
+            log.roll(plane.clock.now_ms())
+    assert len(log.segments) == 3
+
+    def offsets(timestamp: int, maximum: int) -> list[int]:
+        request = request_of(timestamp)
+        request.topics[0].partitions[0].max_num_offsets = maximum
+        return list(plane.ask(LIST_OFFSETS, request, 0).topics[0].partitions[0].old_style_offsets)
+
+    assert offsets(LATEST, 9) == [3, 2, 1, 0]
+    assert offsets(LATEST, 2) == [3, 2]
+    assert offsets(EARLIEST, 9) == [0]
+    assert offsets(0, 9) == []
+    assert offsets(2**62, 3) == [3, 2, 1]
