@@ -6,6 +6,7 @@ increase in the same way.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.config.security_protocols import SecurityProtocol
@@ -16,7 +17,14 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 9092
 DEFAULT_LISTENER = "PLAINTEXT"
 _MAX_PORT = 65_535
-_SECURITY_WORDS = ("SSL", "TLS", "SASL", "SCRAM", "OAUTH", "KERBEROS", "SECURE")
+_PLAIN_WORDS = frozenset((
+    "PLAIN", "PLAINTEXT", "INTERNAL", "EXTERNAL", "INSIDE", "OUTSIDE", "INT", "EXT", "IN", "OUT",
+    "INTER", "BROKER", "BROKERS", "CONTROLLER", "REPLICATION", "CLUSTER", "CLIENT", "CLIENTS",
+    "HOST", "LOCALHOST", "LOCAL", "DOCKER", "CONTAINER", "CONTAINERS", "KUBERNETES", "NETWORK",
+    "LAN", "PUBLIC", "PRIVATE", "DEFAULT", "LISTENER", "KAFKA", "TC", "OTHER",
+))  # fmt: skip
+"""Words of names that say where clients are, or that the listener is plaintext."""
+_DIVIDER = re.compile(r"[^A-Z]+")
 _WILDCARD_HOSTS = frozenset(("", "0.0.0.0", "::", "*"))  # noqa: S104 - recognised, not bound to
 
 
@@ -83,9 +91,13 @@ class ListenerSpec(NamedTuple):
 
     @property
     def has_misleading_name(self) -> bool:
-        """Whether the name of a listener without security contains that of a security protocol."""
-        is_plain = self.protocol is SecurityProtocol.PLAINTEXT
-        return is_plain and any(word in self.name for word in _SECURITY_WORDS)
+        """Whether a listener without security has a name that may stand for a protocol.
+
+        Kafka refuses a name that no setting maps to a protocol; kafkalite serves it as plaintext.
+        """
+        if self.protocol is not SecurityProtocol.PLAINTEXT:
+            return False
+        return not _PLAIN_WORDS.issuperset(filter(None, _DIVIDER.split(self.name)))
 
     @property
     def advertises_localhost_to_others(self) -> bool:

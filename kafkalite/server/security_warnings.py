@@ -29,7 +29,7 @@ class SecurityWarning(NamedTuple):
 def listener_warnings(
     specs: Sequence[ListenerSpec], text: Mapping[str, str]
 ) -> Iterator[SecurityWarning]:
-    """Yield a warning for listeners whose name alone suggests that they are secured."""
+    """Yield a warning for listeners whose name is no protocol, and may be meant as one."""
     protocols = parse_protocol_map(text.get(PROTOCOL_MAP_KEY, ""))
     for spec in specs:
         if spec.has_misleading_name and spec.name not in protocols:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.server.addresses import Address, AddressError, ListenerSpec, parse_listeners
 
 ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - as people write it; nothing binds to it here
@@ -116,3 +117,15 @@ def test_addresses_overlap_if_one_socket_excludes_the_other(
     host: str, other: str, *, overlaps: bool
 ) -> None:
     assert Address(host, 1).overlaps(Address(other, 1)) is overlaps
+
+
+@pytest.mark.parametrize("name", ["FOO", "TLS", "SSL_INTERNAL", "HTTPS"])
+def test_a_plain_listener_whose_name_may_stand_for_a_protocol_is_recognised(name: str) -> None:
+    spec = ListenerSpec(name, Address("127.0.0.1", 0))
+    assert spec.has_misleading_name
+    assert not spec._replace(protocol=SecurityProtocol.SSL).has_misleading_name
+
+
+@pytest.mark.parametrize("name", ["PLAINTEXT_HOST", "TC-0", "EXTERNAL2", "CONTROLLER"])
+def test_a_usual_name_of_a_plain_listener_is_not_misleading(name: str) -> None:
+    assert not ListenerSpec(name, Address("127.0.0.1", 0)).has_misleading_name

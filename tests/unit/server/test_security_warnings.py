@@ -116,6 +116,7 @@ async def test_a_broker_logs_the_warnings_at_its_start() -> None:
     config = {"listener.security.protocol.map": "TLS:PLAINTEXT"}
     assert await warnings_at_start(Settings(listen=("TLS://127.0.0.1:0",), config=config)) == []
     assert await warnings_at_start(Settings(listen=("TLS://127.0.0.1:0",))) == [NO_SECURITY]
+    assert await warnings_at_start(Settings(listen=("FOO://127.0.0.1:0",))) == [NO_SECURITY]
     assert await warnings_at_start(Settings(listen=("OUTSIDE://127.0.0.1:0",))) == []
     everywhere = "0.0.0.0:0"
     assert await warnings_at_start(Settings(listen=(everywhere,))) == [OTHERS_GET_LOCALHOST]
