@@ -9,7 +9,9 @@ import pytest
 
 from kafkalite.config.releases import DEFAULT
 from kafkalite.protocol._generated.messages.describe_quorum import DescribeQuorumRequest
-from tests.conformance.node_comparison import compare, node_clusters
+from tests.conformance.compare import differences
+from tests.conformance.compared_releases import RELEASES
+from tests.conformance.node_comparison import emulated_nodes, node_clusters, play
 from tests.conformance.node_scenarios.controllers import controller_fails_and_returns
 from tests.conformance.raw import RawClient
 from tests.oracle.node_clusters import NODE_IDS
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.conformance.node_comparison import NodeClusters
+    from tests.oracle.node_clusters import EmulatedNodes
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(240)]
 
@@ -28,6 +31,17 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeClusters]
     directory = tmp_path_factory.mktemp("clusters")
     with node_clusters(directory, DEFAULT, controllers=NODE_IDS) as running:
         yield running
+
+
+@pytest.fixture(scope="module", params=[release for release in RELEASES if release != DEFAULT])
+def earlier(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EmulatedNodes]:
+    """Start kafkalite as an earlier release, whose nodes answer as those of the default one."""
+    nodes = emulated_nodes(tmp_path_factory.mktemp("earlier"), request.param)
+    nodes.start()
+    yield nodes
+    nodes.close()
 
 
 def active_controller(port: int) -> int:
@@ -44,8 +58,15 @@ def active_controller(port: int) -> int:
     return leader
 
 
-def test_the_active_controller_fails_and_returns(clusters: NodeClusters, attempt: int) -> None:
+def test_the_active_controller_fails_and_returns(
+    clusters: NodeClusters, earlier: EmulatedNodes, attempt: int
+) -> None:
     controller = active_controller(clusters.real.port(NODE_IDS[0]))
     assert controller in NODE_IDS
     scenario = partial(controller_fails_and_returns, controller=controller)
-    compare(clusters, scenario, "controller-fails", attempt)
+    real, emulated, as_earlier = (
+        play(cluster, scenario, "controller-fails", attempt)
+        for cluster in (clusters.real, clusters.emulated, earlier)
+    )
+    lines = [*differences(real, emulated), *differences(real, as_earlier)]
+    assert not lines, "\n".join(lines)
