@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from kafkalite.server.addresses import Address
 
 FAILED_STATUS: Final = 1
+_FORMER_OPTIONS: Final = {
+    "--zookeeper": "there is no ZooKeeper",
+    "--authorizer-properties": "the ACLs are in the broker, not in ZooKeeper",
+}
+"""Options of earlier releases → the reason why they cannot be used."""
 
 
 class ToolError(Exception):
@@ -43,11 +48,13 @@ class ToolParser(argparse.ArgumentParser):
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Return the values of the options; raises ToolError."""
         parsed, unknown = self.parse_known_args(list(arguments))
-        if any(text.partition("=")[0] == "--zookeeper" for text in unknown):
-            raise ToolError(
-                "--zookeeper: there is no ZooKeeper; write --bootstrap-server HOST:PORT with the "
-                "address of the broker"
-            )
+        for text in unknown:
+            option = text.partition("=")[0]
+            if option in _FORMER_OPTIONS:
+                raise ToolError(
+                    f"{option}: {_FORMER_OPTIONS[option]}; write --bootstrap-server HOST:PORT with "
+                    "the address of the broker"
+                )
         if unknown:
             self.error(f"{unknown[0]} is not a recognized option")
         return parsed

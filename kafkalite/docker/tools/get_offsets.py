@@ -55,7 +55,8 @@ def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) ->
 
 def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     parser = ToolParser(name, "Show the offsets of partitions at a time.")
-    add_bootstrap_options(parser)
+    # Kafka 3 has the second name.
+    add_bootstrap_options(parser, "--broker-list")
     parser.add_values("topic-partitions", "topic", "partitions")
     parser.add_values("time", default="latest")
     parser.add_switches("exclude-internal-topics")

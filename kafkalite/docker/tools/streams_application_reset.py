@@ -55,7 +55,10 @@ def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) ->
 
 def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     parser = ToolParser(name, "Reset an application of Kafka Streams, to process its data again.")
-    parser.add_argument("--bootstrap-server", default=_DEFAULT_ADDRESS, metavar="LIST")
+    # Kafka 3 has the second name.
+    parser.add_argument(
+        *("--bootstrap-server", "--bootstrap-servers"), default=_DEFAULT_ADDRESS, metavar="LIST"
+    )
     parser.add_argument("--config-file", metavar="FILE")
     parser.add_argument("--command-config", dest="client_config", metavar="FILE")
     parser.add_values("application-id", "by-duration", "to-datetime", "from-file")

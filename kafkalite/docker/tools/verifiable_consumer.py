@@ -50,7 +50,8 @@ def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) ->
 
 def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     parser = ToolParser(name, "Read a topic in a group, and print what happens.")
-    add_bootstrap_options(parser, config="--consumer.config")
+    # Kafka 3 has the second name.
+    add_bootstrap_options(parser, "--broker-list", config="--consumer.config")
     parser.add_values("topic", "group-id", required=True)
     parser.add_values("group-protocol", default="classic", choices=tuple(_PROTOCOLS))
     parser.add_values("group-instance-id", "assignment-strategy", "group-remote-assignor")

@@ -46,7 +46,8 @@ def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) ->
 
 def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     parser = ToolParser(name, "Send numbers, and print the position of each.")
-    add_bootstrap_options(parser, config="--producer.config")
+    # Kafka 3 has the second name.
+    add_bootstrap_options(parser, "--broker-list", config="--producer.config")
     parser.add_values("topic", required=True)
     parser.add_values("max-messages", "throughput", type=int, default=-1)
     parser.add_values("acks", default="-1", choices=tuple(_ACKS))

@@ -81,6 +81,12 @@ def test_zookeeper_is_answered_with_the_option_of_brokers() -> None:
             ToolParser("kafka-topics", "x").parse(arguments)
 
 
+def test_properties_of_a_former_authorizer_are_answered_with_the_option_of_brokers() -> None:
+    words = ["--authorizer-properties", "zookeeper.connect=z:2181"]
+    with pytest.raises(ToolError, match="the ACLs are in the broker, not in ZooKeeper; write --b"):
+        ToolParser("kafka-acls", "x").parse(words)
+
+
 def test_version_is_that_of_kafka(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as raised:
         ToolParser("kafka-topics", "x").parse(["--version"])

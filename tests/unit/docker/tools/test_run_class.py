@@ -9,6 +9,7 @@ from kafkalite.docker.tools.run_class import CLASSES
 from tests.kafka_tools.scripts import SCRIPTS
 
 if TYPE_CHECKING:
+    from kafkalite.testing import Broker
     from tests.unit.docker.tools.tool import ToolRunner
 
 TOOL = "kafka-run-class"
@@ -18,6 +19,12 @@ def test_former_classes_run_the_tools(tools: ToolRunner) -> None:
     assert tools.ask_last(TOOL, "-loggc", "kafka.admin.TopicCommand", "--list").lines == ["orders"]
     named = ["-name", "offsets", "kafka.tools.GetOffsetShell", "--topic", "orders"]
     assert len(tools.ask_last(TOOL, *named).lines) == 3
+
+
+def test_former_classes_have_former_options(broker: Broker, tools: ToolRunner) -> None:
+    address = ("--broker-list", broker.bootstrap_servers)
+    result = tools.run(TOOL, "kafka.tools.GetOffsetShell", *address, "--topic", "orders")
+    assert (result.status, len(result.lines)) == (0, 3)
 
 
 def test_an_unknown_class_is_named(offline_tools: ToolRunner) -> None:
