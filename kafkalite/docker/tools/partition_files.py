@@ -8,14 +8,26 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalite.docker.tools.arguments import ToolError, file_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-_TYPES: Final[Mapping[str, type]] = {
-    "topic": str,
-    "partition": int,
-    "offset": int,
-    "replicas": list,
+_MAX_INT32: Final = 2**31 - 1
+_MAX_INT64: Final = 2**63 - 1
+
+
+def _is_integer(value: object, largest: int) -> bool:
+    # JSON's true is an int in Python.
+    return type(value) is int and -largest <= value <= largest
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "topic": lambda value: isinstance(value, str),
+    "partition": lambda value: _is_integer(value, _MAX_INT32),
+    "offset": lambda value: _is_integer(value, _MAX_INT64),
+    "replicas": lambda value: (
+        isinstance(value, list) and all(_is_integer(each, _MAX_INT32) for each in value)
+    ),
 }
+"""Key of a partition → whether its value is valid."""
 
 
 def partitions_of(
@@ -27,7 +39,7 @@ def partitions_of(
         raise ToolError(f"{path} has no list partitions")
     for row in rows:
         for key in keys:
-            if not isinstance(row, dict) or not isinstance(row.get(key), _TYPES[key]):
+            if not isinstance(row, dict) or not _CHECKS[key](row.get(key)):
                 raise ToolError(f"{path}: each of partitions needs a valid {key}")
     return rows
 

@@ -28,7 +28,7 @@ def test_an_offset_that_no_request_can_have_is_refused(tools: ToolRunner, tmp_pa
     path.write_text(json.dumps({"partitions": rows}))
     result = tools.ask(TOOL, "--offset-json-file", str(path))
     assert result.status == 1
-    assert result.error.startswith(f"{TOOL}: a number is out of the range of its field")
+    assert result.error.startswith(f"{TOOL}: {path}: each of partitions needs a valid offset")
 
 
 def test_a_partition_twice_is_refused(tools: ToolRunner, tmp_path: Path) -> None:

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
         ("[]", "is no object of JSON"),
         ("{}", "has no list partitions"),
         ('{"partitions": [1]}', "each of partitions needs a valid topic"),
+        (
+            '{"partitions": [{"topic": "a", "partition": true}]}',
+            "each of partitions needs a valid partition",
+        ),
+        (
+            '{"partitions": [{"topic": "a", "partition": 99999999999}]}',
+            "each of partitions needs a valid partition",
+        ),
         ('{"partitions": [{"topic": "a"}]}', "each of partitions needs a valid partition"),
     ],
 )
@@ -29,6 +37,14 @@ def test_invalid_files_are_refused(tmp_path: Path, text: str, error: str) -> Non
     path.write_text(text)
     with pytest.raises(ToolError, match=error):
         partitions_of(str(path), {})
+
+
+@pytest.mark.parametrize("replicas", ["1", '["1"]', "[[1]]"])
+def test_replicas_are_numbers(tmp_path: Path, replicas: str) -> None:
+    path = tmp_path / "file.json"
+    path.write_text(f'{{"partitions": [{{"topic": "a", "replicas": {replicas}}}]}}')
+    with pytest.raises(ToolError, match="each of partitions needs a valid replicas"):
+        partitions_of(str(path), {}, ("topic", "replicas"))
 
 
 def test_rows_are_returned(tmp_path: Path) -> None:
