@@ -202,7 +202,7 @@ class Producer:
         while True:
             used = self.metadata.current
             try:
-                code, offset = await self._produce(partition, data, retries)
+                code, offset, message = await self._produce(partition, data, retries)
             except UnreachableError as error:
                 reason = str(error)
             else:
@@ -210,7 +210,7 @@ class Producer:
                 if not code or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                     return offset
                 if not code.retriable:
-                    raise BrokerError(code, f"cannot produce to {partition}")
+                    raise BrokerError(code, f"cannot produce to {partition}", message)
                 reason = error_text(code)
             if not await retries.wait():
                 raise TimedOutError(f"cannot produce to {partition}: {reason}")
@@ -219,14 +219,14 @@ class Producer:
 
     async def _produce(
         self, partition: TopicPartition, data: bytes, retries: Retries
-    ) -> tuple[ErrorCode, int]:
-        """Send one request; return the error code and the first offset."""
+    ) -> tuple[ErrorCode, int, str | None]:
+        """Send one request; return the error code, the first offset and the broker's reason."""
         leader = self.metadata.leader_address(partition)
         known = self.metadata.partition(partition)
         if known is None:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NO_OFFSET
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NO_OFFSET, None
         if leader is None:
-            return ErrorCode.LEADER_NOT_AVAILABLE, _NO_OFFSET
+            return ErrorCode.LEADER_NOT_AVAILABLE, _NO_OFFSET, None
         row = ProduceRequest.PartitionProduceData(index=partition.partition, records=data)
         # The version of the request selects the name or the id.
         topic = ProduceRequest.TopicProduceData(
@@ -243,7 +243,10 @@ class Producer:
         timeout_s = retries.request_timeout_s
         if not self._acks:
             await self._client.send(leader, request, versions, timeout_s=timeout_s)
-            return ErrorCode.NONE, _NO_OFFSET
+            return ErrorCode.NONE, _NO_OFFSET, None
         response = await self._client.ask(leader, request, versions, timeout_s=timeout_s)
         result = response.responses[0].partition_responses[0]
-        return ErrorCode(result.error_code), result.base_offset
+        # As in Java's producer, the reason of a record is that of its batch.
+        reasons = [each.batch_index_error_message for each in result.record_errors]
+        message = next(filter(None, [*reasons, result.error_message]), None)
+        return ErrorCode(result.error_code), result.base_offset, message

@@ -51,7 +51,7 @@ def test_records_that_the_topic_does_not_allow_are_reported(
     assert tools.ask("kafka-topics", *created).status == 0
     sent = tools.send("a\n", "--topic", "compacted")
     assert (sent.status, sent.lines) == (0, [])
-    assert "ERROR Error when sending message to topic compacted with error:" in sent.error
+    assert "ERROR Error when sending message to topic compacted with error: Compacted" in sent.error
     assert not list(broker.records("compacted"))
 
 
