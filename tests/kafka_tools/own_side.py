@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 _ROOT: Final = Path(__file__).parents[2]
 _LOG: Final = re.compile(r"\[\d{4}-[^]]*\] (ERROR|WARN) ")
 """Lines of logs: those of Java's tools are not compared, either."""
-_STOP_TIMEOUT_S: Final = 10.0
-_STATE_TIMEOUT_S: Final = 10.0
+_STOP_TIMEOUT_S: Final = 40.0
 _PROGRAM: Final = (
     "import os, sys; from kafkalite.docker.programs import run_program;"
     "sys.exit(run_program(sys.argv[1], sys.argv[2:], os.environ))"
@@ -60,8 +59,6 @@ def _without_logs(text: str) -> str:
 
 class OwnSide(Side):
     """Runs the tools of the image: most in this process, those in the background in their own."""
-
-    state_timeout_s = _STATE_TIMEOUT_S
 
     def __init__(self, names: Mapping[str, str]) -> None:
         super().__init__(names)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.kafka_tools.case import Case
     from tests.kafka_tools.sides import Result
 
-pytestmark = [pytest.mark.endurance, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.endurance, pytest.mark.timeout(600)]
 
 
 def shown_difference(key: str, case: Case, recorded: Result, own: Result) -> str:
