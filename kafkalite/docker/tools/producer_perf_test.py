@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.client.client import KafkaClient
 from kafkalite.client.epochs import TopicPartition
+from kafkalite.client.errors import BrokerError
 from kafkalite.client.producer import Producer
 from kafkalite.client.records import ProducerRecord
 from kafkalite.client.topics import created_partition_count
@@ -21,9 +22,11 @@ from kafkalite.docker.tools.arguments import (
     file_text,
     is_idempotent,
 )
+from kafkalite.docker.tools.exceptions import exception_text
 from kafkalite.docker.tools.pacing import BYTES_PER_MB, Pace, percentile
-from kafkalite.docker.tools.running import run_tool, write_line
+from kafkalite.docker.tools.running import run_tool, write_error, write_line
 from kafkalite.ports.entropy import SystemEntropy
+from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -31,6 +34,10 @@ if TYPE_CHECKING:
 
 _MAX_BATCH_BYTES: Final = 16_384
 _REPORT_MS: Final = 5_000
+_OF_RECORDS: Final = frozenset(
+    (ErrorCode.INVALID_RECORD, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_TIMESTAMP)
+)
+"""Errors of single records, after which Kafka's tool continues."""
 _PERCENTILES: Final = ((0.5, "50th"), (0.95, "95th"), (0.99, "99th"), (0.999, "99.9th"))
 
 
@@ -78,6 +85,10 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
 def _check_ranges(parser: ToolParser, parsed: Namespace) -> None:
     """Raise UsageError for numbers that Kafka's tool refuses."""
     key_range = parsed.record_key_range
+    for option in ("num-records", "record-size"):
+        value = getattr(parsed, option.replace("-", "_"))
+        if value is not None and value <= 0:
+            parser.error(f"--{option} should be greater than zero.")
     if parsed.warmup_records and parsed.warmup_records >= parsed.num_records:
         parser.error(
             "The value for --warmup-records must be strictly fewer than the number of records in "
@@ -174,9 +185,13 @@ async def _send(
             for each in range(sent, sent + number)
         ]
         start_s = loop.time()
-        await producer.send_batch(TopicPartition(parsed.topic, turn % partition_count), batch)
-        latency_ms = (loop.time() - start_s) * 1_000
-        figures.add(number, sum(len(each.value or b"") for each in batch), latency_ms)
+        try:
+            await producer.send_batch(TopicPartition(parsed.topic, turn % partition_count), batch)
+        except BrokerError as error:
+            _report(error, number)
+        else:
+            latency_ms = (loop.time() - start_s) * 1_000
+            figures.add(number, sum(len(each.value or b"") for each in batch), latency_ms)
         sent, turn = sent + number, turn + 1
         duration_ms = figures.pace.now_ms() - transaction_start_ms
         if is_open and duration_ms >= (parsed.transaction_duration_ms or 3_000):
@@ -184,6 +199,14 @@ async def _send(
             is_open = False
     if is_open:
         await producer.end(commits=True)
+
+
+def _report(error: BrokerError, number: int) -> None:
+    """Print the exception of each record that the broker refuses; raises it in other cases."""
+    if error.code not in _OF_RECORDS:
+        raise error
+    for _ in range(number):
+        write_error(exception_text(error.code, error.reason))
 
 
 class _Keys:

@@ -17,6 +17,14 @@ ORDERS = ("--topic", "orders", "--num-records", "4", "--throughput")
 SIZED = (*ORDERS, "-1", "--record-size", "2")
 
 
+def test_records_that_the_broker_refuses_are_reported(tools: ToolRunner) -> None:
+    result = tools.ask(TOOL, *ORDERS, "-1", "--record-size", "2000000", "--num-records", "2")
+    assert result.status == 0
+    error = "org.apache.kafka.common.errors.RecordTooLargeException: "
+    assert [line.startswith(error) for line in result.error.splitlines()] == [True, True]
+    assert result.lines[0].startswith("0 records sent, ")
+
+
 @pytest.mark.parametrize(("distribution", "keys"), [("range", {0, 1}), ("random", {0, 1})])
 def test_warmup_and_keys(
     broker: Broker, tools: ToolRunner, distribution: str, keys: set[int]
@@ -53,6 +61,8 @@ def test_lines_of_a_file_are_sent(broker: Broker, tools: ToolRunner, tmp_path: P
         ([*SIZED, "--reporting-interval", "0"], "--reporting-interval should be greater than"),
         ([*SIZED, "--record-key-range", "0"], "--record-key-range should be greater than zero."),
         ([*SIZED, "--record-key-range", "1"], "--key-distribution must be 'range' or 'random'"),
+        ([*SIZED, "--num-records", "0"], "--num-records should be greater than zero."),
+        ([*SIZED, "--record-size", "0"], "--record-size should be greater than zero."),
         ([*SIZED, "--print-metrics"], "--print-metrics prints metrics of Java's client"),
         ([*SIZED, "--key-distribution", "range"], "--record-key-range is required when"),
     ],
