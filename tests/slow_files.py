@@ -34,7 +34,6 @@ SLOW_FILES: Final = (
     "tests/spark/test_cluster.py",
     "tests/spark/test_follow.py",
     "tests/spark/test_pipeline.py",
-    "tests/spark/test_report.py",
     # In the default run.
     "tests/docs/test_code_blocks.py",
     "tests/clients/test_real_clients.py",
