@@ -37,7 +37,7 @@ _LATER: Final[Mapping[str, str]] = {"4.3": "4.4"}
 """Release → the later one whose recordings it shares unless it has its own."""
 
 _PART: Final = 4
-"""One of so many scenarios is played on a real Kafka by each long run."""
+"""Every fourth scenario is played on a real Kafka by each long run."""
 
 _SAME: Final = "same as"
 _LONGEST: Final = 200
