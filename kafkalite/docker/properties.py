@@ -16,6 +16,7 @@ from kafkalite.docker.variables import (
     KUBERNETES,
     KUBERNETES_VALUE,
     OPTION_NAMES,
+    OTHER_IMAGES,
     PREFIX,
     REMOVED_PROPERTIES,
     SECRET_FILES,
@@ -92,6 +93,11 @@ def read_properties(environment: Mapping[str, str], mounted: Mapping[str, str]) 
     zookeeper = sorted(name for name in environment if _matches(name, ZOOKEEPER))
     if zookeeper:
         notices.append(f"{', '.join(zookeeper)}: there is no ZooKeeper{ALONE}")
+    notices += [
+        f"{name} has no effect: set {other}"
+        for name, other in OTHER_IMAGES.items()
+        if environment.get(name, "").strip() and not environment.get(other, "").strip()
+    ]
     for name, value in sorted(environment.items()):
         if not name.startswith(PREFIX) or name in _HANDLED or not value.strip():
             continue

@@ -246,6 +246,17 @@ REMOVED_PROPERTIES: Final = {
 }
 """Properties that no broker of Kafka 4 has → a text for their notice."""
 
+OTHER_IMAGES: Final = {
+    "ADVERTISED_HOST": "KAFKA_ADVERTISED_HOST_NAME",
+    "ADVERTISED_HOST_NAME": "KAFKA_ADVERTISED_HOST_NAME",
+    "ADVERTISED_LISTENERS": "KAFKA_ADVERTISED_LISTENERS",
+    "ADVERTISED_PORT": "KAFKA_ADVERTISED_PORT",
+    "ADV_HOST": "KAFKA_ADVERTISED_HOST_NAME",
+    "BROKER_ID": "KAFKA_BROKER_ID",
+    "CREATE_TOPICS": "KAFKA_CREATE_TOPICS",
+}
+"""Variables without the prefix, of images such as debezium/kafka → the variable to set here."""
+
 ZOOKEEPER_AUTHORIZERS: Final = frozenset(
     ("kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer")
 )

@@ -12,6 +12,7 @@ from kafkalite.docker.variables import (
     IGNORED,
     KUBERNETES,
     OPTIONS,
+    OTHER_IMAGES,
     PROPERTY_FILES,
     REMOVED_PROPERTIES,
     REPLICATION_PROPERTIES,
@@ -158,6 +159,10 @@ def images_page() -> str:
                 for key, reason in REMOVED_PROPERTIES.items()
                 if reason
             ],
+        ),
+        "One line reports each of these, which other images read, and names the variable to set:",
+        table(
+            ("Variable", "Set"), [(code(name), code(other)) for name, other in OTHER_IMAGES.items()]
         ),
         "## Files",
         _FILES,

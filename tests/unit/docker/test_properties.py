@@ -85,6 +85,14 @@ def test_removed_property_has_a_notice_with_the_reason() -> None:
     )
 
 
+def test_variables_of_other_images_are_reported_unless_the_right_one_is_set() -> None:
+    assert notices(ADV_HOST="localhost", CREATE_TOPICS="orders:1:1", BROKER_ID=" ") == (
+        "ADV_HOST has no effect: set KAFKA_ADVERTISED_HOST_NAME",
+        "CREATE_TOPICS has no effect: set KAFKA_CREATE_TOPICS",
+    )
+    assert notices(ADVERTISED_HOST_NAME="kafka", KAFKA_ADVERTISED_HOST_NAME="kafka") == ()
+
+
 def test_similar_names_have_the_prefix_of_the_variable() -> None:
     assert similar_variables("KAFKA_CFG_NODE_IDS") == ["KAFKA_CFG_NODE_ID"]
     assert "KAFKA_CLIENT_USERS" in similar_variables("KAFKA_CLIENT_USER")
