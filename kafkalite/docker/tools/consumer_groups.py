@@ -17,6 +17,7 @@ from kafkalite.docker.tools.group_commands import (
     add_group_options,
     assignment_text,
     check_parts,
+    check_words,
     chosen_groups,
     coordinator_text,
     describe_of_kind,
@@ -53,6 +54,13 @@ _NOT_ACTIONS: Final = (
     "--delete-offsets, --validate-regex."
 )
 
+_STATES: Final = (
+    *("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Stable"),
+    *("Empty", "Dead"),
+)
+_TYPES: Final = ("Consumer", "Classic")
+"""Words of `--state` and `--type`."""
+
 
 def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run the tool; return its exit status."""
@@ -77,6 +85,9 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     action = parser.single(parsed, _ACTIONS, _NOT_ACTIONS)
     if action not in ("list", "validate-regex") and not (parsed.group or parsed.all_groups):
         parser.error(f"Option [{action}] takes one of these options: [all-groups], [group]")
+    if parsed.list:
+        check_words(parser, "state", parsed.state, _STATES)
+        check_words(parser, "types", parsed.type, _TYPES)
     check_parts(parser, parsed)
     if parsed.delete_offsets and not parsed.topic:
         parser.error("Option [delete-offsets] takes the option: [topic]")

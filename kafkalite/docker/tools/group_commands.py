@@ -83,6 +83,13 @@ def words_of(text: str | None) -> set[str]:
     return {each.strip().lower() for each in (text or "").split(",") if each.strip()}
 
 
+def check_words(parser: ToolParser, name: str, text: str | None, valid: Sequence[str]) -> None:
+    """Raise UsageError for a list with a word that is not valid; `name` says what it lists."""
+    if words_of(text) - {each.lower() for each in valid}:
+        plural = name if name.endswith("s") else f"{name}s"
+        parser.error(f"Invalid {name} list '{text}'. Valid {plural} are: {', '.join(valid)}")
+
+
 def write_groups(
     groups: Iterable[GroupListing], states: str | None, *, has_types: bool = False
 ) -> None:

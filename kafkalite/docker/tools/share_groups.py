@@ -13,6 +13,7 @@ from kafkalite.docker.tools.group_commands import (
     add_group_options,
     assignment_text,
     check_parts,
+    check_words,
     chosen_groups,
     coordinator_text,
     describe_of_kind,
@@ -77,6 +78,9 @@ _REFUSALS: Final[Sequence[tuple[str, Callable[[Namespace], object], str]]] = (
 )
 """Action, which options are refused with it, and the end of the message."""
 
+_STATES: Final = ("Stable", "Empty", "Dead")
+"""Words of `--state`."""
+
 
 def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run the tool; return its exit status."""
@@ -95,6 +99,8 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     for for_action, is_refused, message in _REFUSALS:
         if action == for_action and is_refused(parsed):
             parser.error(f"Option [{action}] {message}")
+    if parsed.list:
+        check_words(parser, "state", parsed.state, _STATES)
     check_parts(parser, parsed)
     if action == "reset-offsets":
         check_reset_options(parser, parsed)

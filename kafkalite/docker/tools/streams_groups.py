@@ -18,6 +18,7 @@ from kafkalite.docker.tools.group_commands import (
     STREAMS,
     add_group_options,
     check_parts,
+    check_words,
     chosen_groups,
     coordinator_text,
     groups_of,
@@ -53,6 +54,9 @@ _NO_GROUP: Final = "java.lang.IllegalArgumentException: "
 INPUT: Final = "input-"
 """What the options for topics begin with."""
 
+_STATES: Final = ("NotReady", "Assigning", "Reconciling", "Stable", "Empty", "Dead")
+"""Words of `--state`."""
+
 
 def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run the tool; return its exit status."""
@@ -71,6 +75,8 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
         parser.error(f"Option [{action}] takes one of these options: [all-groups], [group]")
     if parsed.describe and parsed.topology and not parsed.group:
         parser.error("Option [topology] takes the option: [group]")
+    if parsed.list:
+        check_words(parser, "state", parsed.state, _STATES)
     check_parts(parser, parsed)
     if parsed.delete_offsets and not (parsed.topic or parsed.all_topics):
         parser.error(

@@ -134,6 +134,8 @@ def test_groups_are_deleted(broker: Broker, tools: ToolRunner) -> None:
             ["--describe", "--group", "g", "--state", "--members"],
             "takes at most one of these options: [members]",
         ),
+        (["--list", "--state", "Stable,Done"], "Invalid state list 'Stable,Done'. Valid states"),
+        (["--list", "--type", "share"], "Invalid types list 'share'. Valid types are: Consumer,"),
         (["--delete-offsets", "--group", "g"], "Option [delete-offsets] takes the option: [topic]"),
     ],
 )
