@@ -11,7 +11,7 @@ from kafkalite.config.security_protocols import (
     parse_protocol_map,
 )
 from kafkalite.docker.properties import Properties, VariableError
-from kafkalite.docker.variables import BITNAMI_DEFAULTS
+from kafkalite.docker.variables import BITNAMI_DEFAULTS, CONFLUENT_LOCAL_DEFAULTS
 from kafkalite.server.addresses import Address, AddressError
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def complete_listeners(
     if properties.uses_bitnami:
         for key in (CONTROLLERS, PROTOCOL_MAP_KEY):
             properties.values.setdefault(key, BITNAMI_DEFAULTS[key])
+    _add_confluent_local_names(properties)
     advertised = _addresses(properties, ADVERTISED)
     if advertised and LISTENERS not in properties.values:
         texts = [_text(each._replace(host=_EVERY_ADDRESS)) for each in advertised.values()]
@@ -89,6 +90,13 @@ def _add_bitnami_listeners(properties: Properties) -> None:
     names = {text.partition("://")[0] for text in _items(properties, ADVERTISED)}
     if names <= {"PLAINTEXT"}:
         properties.values[LISTENERS] = BITNAMI_DEFAULTS[LISTENERS]
+
+
+def _add_confluent_local_names(properties: Properties) -> None:
+    """Set the names of confluent-local if a listener CONTROLLER has neither role nor protocol."""
+    names = {text.partition("://")[0] for text in _items(properties, LISTENERS)}
+    if "CONTROLLER" in names and CONFLUENT_LOCAL_DEFAULTS.keys().isdisjoint(properties.values):
+        properties.values.update(CONFLUENT_LOCAL_DEFAULTS)
 
 
 def _items(properties: Properties, key: str) -> list[str]:

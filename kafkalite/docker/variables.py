@@ -288,6 +288,13 @@ BITNAMI_DEFAULTS: Final = {
 Its map has PLAINTEXT and CONTROLLER only; here it also has the names that are protocols.
 """
 
+CONFLUENT_LOCAL_DEFAULTS: Final = {
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
+    "PLAINTEXT_HOST:PLAINTEXT",
+}
+"""Properties that confluentinc/confluent-local sets; here, if there is a listener CONTROLLER."""
+
 BITNAMI_USER: Final = ("user", "bitnami")
 """The user and the password of bitnami/kafka if none is set."""
 

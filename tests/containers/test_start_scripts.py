@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from kafkalite.docker.variables import Image
+from tests.containers import test_environments
 from tests.containers.clients import consume, produce
 from tests.oracle.target import free_port
-from tests.unit.docker.environments import FORMS
+from tests.unit.docker.environments import FORMS, Form
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from tests.containers.containers import Containers
     from tests.containers.engine import Engine
@@ -157,8 +158,19 @@ def test_start_runs_the_broker_and_ends_with_status_0(
     assert engine.inspect(name)["State"]["ExitCode"] == 0
 
 
+def _parameters(test: Callable[..., None]) -> Sequence[Form | Start]:
+    """Return what a test runs with; it has no mark that could omit one of them."""
+    (mark,) = test.pytestmark  # type: ignore[attr-defined] # pytest sets it
+    assert mark.name == "parametrize"
+    parameters: Sequence[Form | Start] = mark.args[1]
+    return parameters
+
+
 def test_at_least_forty_environments_and_start_scripts_run_in_containers() -> None:
-    assert len(FORMS) + len(STARTS) >= 40
+    forms = _parameters(test_environments.test_container_becomes_healthy_and_has_its_topics)
+    starts = _parameters(test_start_runs_the_broker_and_ends_with_status_0)
+    assert len(forms) + len(starts) >= 40
     assert {form.image for form in FORMS} == set(Image)
+    assert set(map(id, FORMS)) == set(map(id, forms))
     shapes = [*(f"{form.image.value}: {form.name}" for form in FORMS), *(s.name for s in STARTS)]
-    assert len(set(shapes)) == len(shapes)
+    assert len(set(shapes)) == len(forms) + len(starts)

@@ -523,6 +523,20 @@ CONFLUENT = (
 
 CONFLUENT_LOCAL = (
     Form(
+        "names of the image",
+        Image.CONFLUENT_LOCAL,
+        {
+            "KAFKA_LISTENERS": (
+                "PLAINTEXT://broker:29092,CONTROLLER://broker:29093,PLAINTEXT_HOST://0.0.0.0:9092"
+            ),
+            "KAFKA_ADVERTISED_LISTENERS": (
+                "PLAINTEXT://broker:29092,PLAINTEXT_HOST://localhost:9092"
+            ),
+            "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@broker:29093",
+        },
+        {"PLAINTEXT": "broker:29092", "PLAINTEXT_HOST": "localhost:9092"},
+    ),
+    Form(
         "test library",
         Image.CONFLUENT_LOCAL,
         _kraft(
