@@ -17,6 +17,7 @@ GROUPS = "kafka-share-groups"
     [
         ("", "Command must include exactly one action: --list, --describe, --delete,"),
         ("--describe", "Option [describe] takes one of these options: [all-groups], [group]"),
+        ("--list --state Assigned", "Invalid state list 'Assigned'. Valid states are: "),
         (
             "--describe --all-groups --state Empty",
             "Option [describe] does not take a value for [state]",

@@ -33,6 +33,7 @@ def test_a_group_is_described(broker: Broker, tools: ToolRunner) -> None:
     [
         ("", "Command must include exactly one action: --list, --describe, --delete,"),
         ("--describe", "Option [describe] takes one of these options: [all-groups], [group]"),
+        ("--list --state Assigned", "Invalid state list 'Assigned'. Valid states are: "),
         (
             "--describe --all-groups --topology",
             "Option [topology] takes the option: [group]",
