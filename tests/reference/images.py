@@ -47,7 +47,11 @@ Without `KAFKA_LISTENERS`, the broker listens on the ports in `KAFKA_ADVERTISED_
 variables of `bitnami/kafka`, on port 9092 if only PLAINTEXT is advertised. The host name of the
 container is advertised for an address without a host. Without any listener in the environment, the
 listeners are those of the image of kafkalite: port 9092 for the host, 29092 for other
-containers."""
+containers.
+
+A listener `CONTROLLER` needs neither `KAFKA_CONTROLLER_LISTENER_NAMES` nor
+`KAFKA_LISTENER_SECURITY_PROTOCOL_MAP`, as in `confluentinc/confluent-local`. If both are absent,
+the names `CONTROLLER`, `PLAINTEXT` and `PLAINTEXT_HOST` are plaintext."""
 
 _REFUSED = """\
 The container does not start, and prints one line with the variable and valid values, if
