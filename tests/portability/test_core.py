@@ -114,7 +114,7 @@ def changed_modules() -> set[str]:
     return changed
 
 
-def tests_that_meet_the_system() -> list[Path]:
+def files_of_tests_that_use_the_system() -> list[Path]:
     """Return the test modules of the core that import a changed module, or whose module does."""
     changed = changed_modules()
     found = []
@@ -132,7 +132,7 @@ def tests_that_meet_the_system() -> list[Path]:
 @pytest.mark.endurance
 @pytest.mark.timeout(900)
 def test_the_core_passes(portable_environment: dict[str, str]) -> None:
-    tests = tests_that_meet_the_system()
+    tests = files_of_tests_that_use_the_system()
     assert Path("tests/unit/storage/test_segment.py") in tests
     # asyncio leaks the transport of a socket that it accepted just before its server was closed.
     warnings = ["-W", "ignore::pytest.PytestUnraisableExceptionWarning"]

@@ -6,7 +6,6 @@ offsets of its group are committed, once.
 
 from __future__ import annotations
 
-from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -145,7 +144,7 @@ def prepared() -> tuple[MemoryFiles, int]:
     wire = started(disk)
     wire.find("g", kind=0)
     wire.end()
-    files = FaultyFiles(deepcopy(disk))
+    files = FaultyFiles(disk.copy())
     started(files)
     return disk, files.steps
 
@@ -156,7 +155,7 @@ def test_a_full_disk_delays_a_transaction(protocol: Protocol, refusals: int) -> 
     before, steps = prepared()
     for step in range(100):
         files = FaultyFiles(
-            deepcopy(before), fail_at=steps + step, crash=False, failing_steps=refusals
+            before.copy(), fail_at=steps + step, crash=False, failing_steps=refusals
         )
         wire = started(files)
         client = Client(wire, protocol)
