@@ -16,24 +16,6 @@ from kafkalite.groups.modern.sessions import rebalance_timer
 EVENT = ConsumerSessionExpiry("g", "m")
 
 
-def test_a_heartbeat_sets_no_timer() -> None:
-    sessions = ConsumerSessions()
-    assert sessions.start("g", "m", 100) == SetTimer(EVENT, 100, EVENT)
-    assert sessions.extend("g", "m", 150) is None
-    assert sessions.restart_if_extended(EVENT, 100) == SetTimer(EVENT, 150, EVENT)
-    assert sessions.restart_if_extended(EVENT, 150) is None
-
-
-def test_a_shorter_session_sets_an_earlier_timer() -> None:
-    sessions = ConsumerSessions()
-    sessions.start("g", "m", 100)
-    assert sessions.extend("g", "m", 60) == SetTimer(EVENT, 60, EVENT)
-
-
-def test_an_unknown_member_gets_its_timer_with_the_first_heartbeat() -> None:
-    assert ConsumerSessions().extend("g", "m", 60) == SetTimer(EVENT, 60, EVENT)
-
-
 def test_repeated_requests_to_rejoin_do_not_extend_the_join_timer() -> None:
     sessions = ConsumerSessions()
     key = ("consumer-join", "g", "m")

@@ -48,13 +48,3 @@ def test_an_earlier_setting_is_limited_to_the_current_bounds() -> None:
         for name in ("low", "high", "within")
     ]
     assert timeouts == [45_000, 60_000, 50_000]
-
-
-def test_a_change_applies_after_invalidation() -> None:
-    config = BrokerConfig.from_text({})
-    settings_cache, group = ConsumerSettingsCache(config), ConsumerGroup("g")
-    before = settings_cache.of(group)
-    config.publish({}, {"g": {"consumer.session.timeout.ms": "50000"}})
-    assert settings_cache.of(group) is before
-    settings_cache.invalidate()
-    assert settings_cache.of(group).session_timeout_ms == 50_000

@@ -15,6 +15,7 @@ EVENT = SessionExpiry("g", "m")
 def test_a_heartbeat_sets_no_timer() -> None:
     deadlines = Sessions(SessionExpiry)
     assert deadlines.start("g", "m", 100) == SetTimer(EVENT, 100, EVENT)
+    assert deadlines.try_extend("g", "m", 120)
     assert deadlines.extend("g", "m", 150) is None
     assert deadlines.restart_if_extended(EVENT, 149) == SetTimer(EVENT, 150, EVENT)
     assert deadlines.restart_if_extended(EVENT, 150) is None
@@ -26,6 +27,12 @@ def test_a_shorter_session_takes_a_timer_of_its_own() -> None:
     assert not deadlines.try_extend("g", "m", 60)
     assert deadlines.extend("g", "m", 60) == SetTimer(EVENT, 60, EVENT)
     assert deadlines.try_extend("g", "m", 60)
+
+
+def test_an_unknown_member_gets_its_timer_with_the_first_heartbeat() -> None:
+    deadlines = Sessions(SessionExpiry)
+    assert not deadlines.try_extend("g", "m", 600)
+    assert deadlines.extend("g", "m", 600) == SetTimer(EVENT, 600, EVENT)
 
 
 def test_an_ended_session_does_not_expire() -> None:

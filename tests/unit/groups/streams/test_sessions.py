@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalite.coordinator.contract import CancelTimer
+from kafkalite.coordinator.contract import CancelTimer, SetTimer
 from kafkalite.groups.modern.sessions import cancel_rebalance_timer, rebalance_timer
 from kafkalite.groups.streams.sessions import (
     InitialDelayEnded,
@@ -15,31 +15,10 @@ from kafkalite.groups.streams.sessions import (
 EVENT = StreamsSessionExpiry("g", "m")
 
 
-def test_a_session_is_extended_without_a_timer() -> None:
-    sessions = StreamsSessions()
-    timer = sessions.start("g", "m", 10)
-    assert (timer.deadline_ms, timer.event) == (10, EVENT)
-    assert sessions.extend("g", "m", 15) is None
-    again = sessions.restart_if_extended(EVENT, 10)
-    assert again is not None
-    assert again.deadline_ms == 15
-    assert sessions.restart_if_extended(EVENT, 15) is None
-
-
-def test_a_session_that_gets_shorter_needs_a_new_timer() -> None:
-    sessions = StreamsSessions()
-    sessions.start("g", "m", 50)
-    timer = sessions.extend("g", "m", 20)
-    assert timer is not None
-    assert timer.deadline_ms == 20
-    timer = sessions.extend("g", "unknown", 20)
-    assert timer is not None
-    assert timer.event == StreamsSessionExpiry("g", "unknown")
-
-
 def test_an_ended_session_has_no_timers() -> None:
     sessions = StreamsSessions()
     timer = sessions.start("g", "m", 10)
+    assert timer == SetTimer(EVENT, 10, EVENT)
     rebalance = cancel_rebalance_timer(StreamsRebalanceExpiry("g", "m", 0))
     assert sessions.cancel_timers("g", "m") == (CancelTimer(timer.key), rebalance)
     assert sessions.restart_if_extended(EVENT, 5) is None
