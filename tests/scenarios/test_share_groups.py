@@ -206,6 +206,7 @@ def test_the_size_of_a_group_is_limited(tmp_path: Path) -> None:
     for member in "ab":
         wire.beat(member, 0, ["t"])
     assert wire.beat("c", 0, ["t"]).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert wire.beat("c", 1, ["t"]).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert wire.beat("a", 0, ["t"]).error_code == ErrorCode.NONE
     wire.beat("b", -1)
     assert wire.beat("c", 0, ["t"]).error_code == ErrorCode.NONE

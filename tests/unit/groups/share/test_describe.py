@@ -36,19 +36,6 @@ def test_a_group_is_described_with_its_members() -> None:
     assert (part.topic_id, part.topic_name, part.partitions) == (topic_id("T"), "T", [0])
 
 
-def test_a_group_without_members_is_empty() -> None:
-    stage = ShareStage()
-    stage.join("a")
-    stage.beat("a", -1)
-    description = stage.groups.describe(G)
-    assert (description.group_state, description.group_epoch, description.assignment_epoch) == (
-        "Empty",
-        3,
-        3,
-    )
-    assert description.members == []
-
-
 def test_a_share_group_has_no_offsets() -> None:
     stage = ShareStage()
     stage.join("a")
@@ -62,11 +49,3 @@ def test_a_share_group_has_no_offsets() -> None:
     assert (group.group_type, group.protocol_type) == (GroupType.SHARE, "share")
     assert group.is_subscribed_to("T")
     assert not group.is_subscribed_to("U")
-
-
-def test_a_group_with_members_is_not_deleted() -> None:
-    stage = ShareStage()
-    stage.join("a")
-    assert refusal(stage.group.validate_delete) is ErrorCode.NON_EMPTY_GROUP
-    stage.beat("a", -1)
-    stage.group.validate_delete()

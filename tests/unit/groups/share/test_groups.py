@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
+from kafkalite.coordinator.contract import CoordinatorResult
 from kafkalite.groups.share.group import ShareGroup
 from kafkalite.groups.share.groups import DeletedShareTopics, ShareSessionExpiry
 from kafkalite.groups.share.intents import SharePartitionInitialization
-from kafkalite.groups.share.share_group_records import group_epoch_record
-from kafkalite.metadata.image import ConfigResource, MetadataDelta, ResourceType
-from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError
-from tests.unit.groups.consumer.stage import G, refusal, topic_id
+from kafkalite.metadata.image import MetadataDelta
+from tests.unit.groups.consumer.stage import G, topic_id
 from tests.unit.groups.share.stage import ShareStage, assigned_partitions, kinds
 
 SESSION_TIMEOUT_MS = 45_000
@@ -77,46 +74,7 @@ def test_a_repeated_join_is_the_same_member_and_changes_no_assignment() -> None:
     assert stage.written == []
 
 
-def test_a_full_request_gets_the_assignment() -> None:
-    stage = ShareStage()
-    settled(stage, "a")
-    epoch = stage.group.epoch
-    assert assigned_partitions(stage.beat("a", epoch)) is None
-    assert assigned_partitions(stage.beat("a", epoch, ["T"])) == {"T": [0, 1, 2, 3]}
-
-
-def test_only_a_join_creates_a_group() -> None:
-    stage = ShareStage()
-    assert refusal(lambda: stage.beat("a", 1)) is ErrorCode.GROUP_ID_NOT_FOUND
-    assert refusal(lambda: stage.beat("a", -1)) is ErrorCode.GROUP_ID_NOT_FOUND
-
-
-def test_a_full_group_accepts_only_its_own_members() -> None:
-    stage = ShareStage(config={"group.share.max.size": "1"})
-    stage.join("a")
-    assert refusal(lambda: stage.join("b")) is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert refusal(lambda: stage.beat("b", 1)) is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert stage.join("a").member_epoch == 2
-
-
 # Epochs.
-
-
-def test_the_current_and_the_previous_epoch_are_accepted() -> None:
-    stage = ShareStage()
-    stage.join("a")
-    stage.carry_out()
-    stage.advance(INTERVAL_MS)
-    assert stage.beat("a", 2).member_epoch == 3
-    assert stage.beat("a", 2).member_epoch == 3
-    assert stage.beat("a", 3).member_epoch == 3
-    with pytest.raises(KafkaError) as refused:
-        stage.beat("a", 4)
-    assert refused.value.code is ErrorCode.FENCED_MEMBER_EPOCH
-    assert refused.value.facts is not None
-    assert refused.value.facts["rule"] == "member-epoch"
-    assert refusal(lambda: stage.beat("a", 1)) is ErrorCode.FENCED_MEMBER_EPOCH
-    assert refusal(lambda: stage.beat("b", 3)) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_members_get_shared_partitions_without_waiting() -> None:
@@ -128,13 +86,6 @@ def test_members_get_shared_partitions_without_waiting() -> None:
     assert response.member_epoch == stage.group.epoch
     both = [assigned_partitions(answer), assigned_partitions(response)]
     assert both == [{"T": [0, 1]}, {"T": [2, 3]}]
-
-
-def test_more_members_than_partitions_share_them() -> None:
-    stage = ShareStage({"T": 2})
-    settled(stage, "a", "b", "c", "d")
-    shares = [stage.group.current_of(member).assigned[topic_id("T")] for member in "abcd"]
-    assert sorted(sorted(share) for share in shares) == [[0], [0], [1], [1]]
 
 
 # Group epochs.
@@ -229,22 +180,6 @@ def test_the_assignor_waits_for_its_interval() -> None:
 # Leaving.
 
 
-def test_a_leaving_member_is_removed_at_once() -> None:
-    stage = ShareStage()
-    settled(stage, "a", "b")
-    epoch = stage.group.epoch
-    answer = stage.beat("a", -1)
-    assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == ("a", -1, 0)
-    assert kinds(stage.written) == [
-        "-CurrentMemberAssignment", "-TargetAssignmentMember", "-MemberMetadata", "Metadata",
-    ]  # fmt: skip
-    assert [event.kind for event in stage.events] == ["left", "rebalance"]
-    assert stage.group.epoch == epoch + 1
-    assert refusal(lambda: stage.beat("a", -1)) is ErrorCode.UNKNOWN_MEMBER_ID
-    stage.advance(INTERVAL_MS)
-    assert assigned_partitions(stage.beat("b", epoch)) == {"T": [0, 1, 2, 3]}
-
-
 def test_an_empty_group_is_not_deleted() -> None:
     stage = ShareStage()
     settled(stage, "a")
@@ -277,15 +212,6 @@ def test_a_timer_of_a_removed_member_has_no_effect() -> None:
 
 
 # Loading and metadata.
-
-
-def test_group_settings_apply_at_the_next_heartbeat() -> None:
-    stage = ShareStage()
-    stage.join("a")
-    stage.config.publish({}, {G: {"share.heartbeat.interval.ms": "9000"}})
-    delta = MetadataDelta(configs=frozenset([ConfigResource(ResourceType.GROUP, G)]))
-    stage.groups.on_image(delta, stage.now_ms)
-    assert stage.beat("a", 2).heartbeat_interval_ms == 9_000
 
 
 def test_removal_of_deleted_topics_can_be_continued_later() -> None:
@@ -327,14 +253,6 @@ def test_deleted_topics_are_removed_from_groups_in_steps(
     for group in stage.directory.groups.values():
         assert isinstance(group, ShareGroup)
         assert topic_id("T") not in group.share_partitions().topic_ids()
-
-
-def test_groups_of_other_types_are_refused() -> None:
-    stage = ShareStage()
-    stage.run(CoordinatorResult(None, [group_epoch_record(G, 7, 0)]))
-    assert stage.group.epoch == 7
-    stage.run(CoordinatorResult(None, [CoordinatorRecord(group_epoch_record(G, 7, 0).key, None)]))
-    assert refusal(lambda: stage.groups.describe(G)) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 @pytest.mark.parametrize(("release", "start_offset"), [("4.3", -1), ("4.4", 0)])

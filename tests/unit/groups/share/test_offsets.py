@@ -45,18 +45,6 @@ def test_altering_offsets_of_a_missing_group_creates_it() -> None:
     assert (stage.group.state_name(), stage.group.epoch) == ("Empty", 1)
 
 
-def test_offsets_of_a_group_with_members_cannot_be_changed() -> None:
-    stage = ShareStage()
-    stage.join("a")
-    groups = stage.groups
-    for action in (
-        lambda: groups.alter_offsets(G, {T: {0: 0}}),
-        lambda: groups.begin_deleting_offsets(G, ["T"]),
-        lambda: groups.begin_deleting_group(G),
-    ):
-        assert refusal(action) is ErrorCode.NON_EMPTY_GROUP
-
-
 def test_missing_groups_are_refused() -> None:
     groups = ShareStage().groups
     for action in (

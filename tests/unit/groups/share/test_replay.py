@@ -141,18 +141,6 @@ def test_replay_gives_the_state_of_the_decisions(history: list[Command]) -> None
         assert state_of(stage.directory.groups.get(G)) == decided
 
 
-def test_a_restart_gives_every_member_a_new_session() -> None:
-    stage = ShareStage()
-    stage.join("a")
-    stage.advance(44_000)
-    stage.restart()
-    assert stage.timers() == 1
-    stage.advance(44_999)
-    assert set(stage.group.members) == {"a"}
-    stage.advance(1)
-    assert not stage.group.members
-
-
 def test_a_restart_repeats_unfinished_initializations() -> None:
     stage = ShareStage()
     stage.join("a")
