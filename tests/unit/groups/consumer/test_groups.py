@@ -1,8 +1,7 @@
-"""Heartbeats of consumer groups: admission, epochs, responses and session timeouts."""
+"""Heartbeats of consumer groups: admission, epochs and session timeouts."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,8 +19,6 @@ from kafkalite.protocol._generated.records.consumer_group_partition_metadata imp
 )
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.groups.consumer.stage import (
-    CLIENT,
-    REBALANCE_TIMEOUT_MS,
     G,
     Stage,
     assigned_partitions,
@@ -44,28 +41,6 @@ def kinds(stage: Stage) -> list[str]:
 
 
 # Joining.
-
-
-def test_a_member_without_an_id_gets_one_of_22_characters() -> None:
-    stage = Stage()
-    response = stage.join("")
-    assert response.member_id is not None
-    assert len(response.member_id) == 22
-    assert response.member_id in stage.group.members
-
-
-def test_a_repeated_join_is_the_same_member_and_changes_no_assignment() -> None:
-    stage = Stage()
-    first = stage.join("A")
-    again = stage.join("A")
-    assert again == first
-    assert stage.written == []
-
-
-def test_only_a_join_creates_a_group() -> None:
-    stage = Stage()
-    assert refusal(lambda: stage.beat("A", 1)) is ErrorCode.GROUP_ID_NOT_FOUND
-    assert refusal(lambda: stage.beat("A", -1)) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_a_full_group_accepts_only_its_own_members() -> None:
@@ -119,21 +94,6 @@ def test_members_without_topics_are_members() -> None:
     assert stage.group.state_name() == "Stable"
 
 
-def test_a_missing_topic_is_assigned_when_it_is_created() -> None:
-    stage = Stage({})
-    assert assigned_partitions(stage.join("A", ["later"])) == {}
-    stage.advance(INTERVAL_MS)
-    assert assigned_partitions(stage.beat("A", 2)) is None
-    stage.change_topics({"later": 2})
-    assert assigned_partitions(stage.beat("A", 2)) == {"later": [0, 1]}
-    stage.advance(INTERVAL_MS)
-    stage.change_topics({"later": 3})
-    assert assigned_partitions(stage.beat("A", 3)) == {"later": [0, 1, 2]}
-    stage.advance(INTERVAL_MS)
-    stage.change_topics({})
-    assert assigned_partitions(stage.beat("A", 4)) == {}
-
-
 def test_a_topic_without_subscribers_changes_no_assignment() -> None:
     stage = Stage()
     stage.join("A")
@@ -143,14 +103,6 @@ def test_a_topic_without_subscribers_changes_no_assignment() -> None:
 
 
 # Epochs.
-
-
-def test_an_invalid_member_epoch_is_fenced() -> None:
-    stage = Stage()
-    stage.join("A")
-    assert refusal(lambda: stage.beat("A", 3)) is ErrorCode.FENCED_MEMBER_EPOCH
-    assert refusal(lambda: stage.beat("A", 1)) is ErrorCode.FENCED_MEMBER_EPOCH
-    assert refusal(lambda: stage.beat("B", 1)) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_the_previous_epoch_is_accepted_from_a_member_within_its_assignment() -> None:
@@ -176,49 +128,6 @@ def test_a_second_rebalance_waits_for_the_interval_and_for_a_heartbeat() -> None
     stage.advance(INTERVAL_MS)
     assert (stage.group.epoch, stage.group.target_epoch) == (3, 2)
     assert stage.beat("B", 2).member_epoch == 3
-
-
-def test_an_assignment_interval_of_zero_delays_no_rebalance() -> None:
-    stage = Stage(config={"group.consumer.assignment.interval.ms": "0"})
-    stage.join("A")
-    assert stage.join("B").member_epoch == 3
-
-
-# Responses.
-
-
-def test_a_steady_heartbeat_writes_no_record_and_returns_no_assignment() -> None:
-    stage = Stage()
-    stage.join("A")
-    stage.beat("A", 2)
-    request = ConsumerGroupHeartbeatRequest(group_id=G, member_id="A", member_epoch=2)
-    result = stage.groups.heartbeat(request, CLIENT, stage.now_ms)
-    assert (list(result.records), list(result.timers)) == ([], [])
-    response = stage.run(result)
-    assert response.assignment is None
-    assert response.heartbeat_interval_ms > 0
-
-
-def test_a_full_request_always_gets_its_assignment() -> None:
-    stage = Stage()
-    stage.join("A")
-    full = ConsumerGroupHeartbeatRequest(
-        group_id=G,
-        member_id="A",
-        member_epoch=2,
-        rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
-        subscribed_topic_names=["T"],
-        topic_partitions=[],
-    )
-    assert assigned_partitions(stage.send(full)) == {"T": [0, 1, 2, 3]}
-    full.rebalance_timeout_ms = -1
-    assert assigned_partitions(stage.send(full)) is None
-
-
-def test_responses_to_a_leave_have_no_interval() -> None:
-    stage = Stage()
-    stage.join("A")
-    assert stage.beat("A", -1).heartbeat_interval_ms == 0
 
 
 # Subscriptions.
@@ -272,39 +181,6 @@ def test_the_partition_metadata_record_of_earlier_versions_is_deleted() -> None:
 # Static members.
 
 
-def test_an_instance_id_in_use_is_refused_even_for_its_own_member() -> None:
-    stage = Stage()
-    stage.join("A", instance_id="i")
-    for member_id in ("A", "B"):
-        assert (
-            refusal(partial(stage.join, member_id, instance_id="i"))
-            is ErrorCode.UNRELEASED_INSTANCE_ID
-        )
-
-
-def test_a_returning_static_member_gets_its_partitions_without_rebalance() -> None:
-    stage = Stage()
-    stage.join("A", instance_id="i")
-    stage.advance(INTERVAL_MS)
-    response = stage.beat("A", -2, instance_id="i")
-    assert (response.member_id, response.member_epoch) == ("A", -2)
-    assert kinds(stage) == ["CurrentMemberAssignment"]
-    away = stage.group.current_of("A")
-    assert away.member_epoch == -2
-    assert away.assigned == {topic_id("T"): dict.fromkeys(range(4), 0)}
-
-    response = stage.join("B", instance_id="i")
-    assert (response.member_epoch, assigned_partitions(response)) == (2, {"T": [0, 1, 2, 3]})
-    assert stage.group.epoch == 2
-    assert list(stage.group.members) == ["B"]
-    assert stage.group.static_members == {"i": "B"}
-    assert kinds(stage) == [
-        "CurrentMemberAssignment", "TargetAssignmentMember", "MemberMetadata",
-        "MemberMetadata", "TargetAssignmentMember", "CurrentMemberAssignment",
-        "CurrentMemberAssignment",
-    ]  # fmt: skip
-
-
 def test_a_static_member_may_return_with_its_old_id() -> None:
     stage = Stage()
     stage.join("A", instance_id="i")
@@ -323,26 +199,6 @@ def test_an_absent_static_member_is_removed_when_its_session_expires() -> None:
     stage.advance(SESSION_TIMEOUT_MS)
     assert stage.group.is_empty()
     assert stage.group.static_members == {}
-
-
-def test_a_replaced_static_member_is_fenced() -> None:
-    stage = Stage()
-    stage.join("A", instance_id="i")
-    stage.beat("A", -2, instance_id="i")
-    assert refusal(lambda: stage.beat("A", 2, instance_id="i")) is ErrorCode.FENCED_MEMBER_EPOCH
-    stage.join("B", instance_id="i")
-    assert refusal(lambda: stage.beat("A", 2, instance_id="i")) is ErrorCode.FENCED_INSTANCE_ID
-    assert refusal(lambda: stage.beat("A", -1, instance_id="i")) is ErrorCode.FENCED_INSTANCE_ID
-    assert refusal(lambda: stage.beat("A", -2, instance_id="i")) is ErrorCode.FENCED_INSTANCE_ID
-    assert refusal(lambda: stage.beat("A", 2, instance_id="j")) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert refusal(lambda: stage.beat("A", -1, instance_id="j")) is ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def test_a_static_member_may_leave_permanently() -> None:
-    stage = Stage()
-    stage.join("A", instance_id="i")
-    assert stage.beat("A", -1, instance_id="i").member_epoch == -1
-    assert stage.group.is_empty()
 
 
 def test_an_administrator_removes_several_members_with_one_epoch() -> None:

@@ -12,7 +12,6 @@ from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.groups.consumer.stage import (
     REBALANCE_TIMEOUT_MS,
     Stage,
-    assigned_partitions,
     refusal,
 )
 
@@ -20,29 +19,6 @@ from tests.unit.groups.consumer.stage import (
 @pytest.fixture
 def stage() -> Stage:
     return Stage({"T": 2}, {MEMBER_ID_KEY: "uuid"})
-
-
-def test_by_default_a_second_client_is_the_same_member() -> None:
-    stage = Stage({"T": 2})
-    stage.join("A")
-    stage.beat("A", 2)
-    assert assigned_partitions(stage.join("A")) == {"T": [0, 1]}
-
-
-def test_a_join_of_a_member_with_a_confirmed_join_is_fenced(stage: Stage) -> None:
-    stage.join("A")
-    stage.beat("A", 2)
-    for _ in range(2):
-        assert refusal(lambda: stage.join("A")) is ErrorCode.FENCED_MEMBER_EPOCH
-    # The other client is not affected.
-    assert stage.beat("A", 2).member_epoch == 2
-
-
-def test_a_join_without_confirmation_may_be_repeated(stage: Stage) -> None:
-    first = stage.join("A")
-    again = stage.join("A")
-    assert again == first
-    assert list(stage.group.members) == ["A"]
 
 
 def test_a_client_with_a_fenced_epoch_may_rejoin(stage: Stage) -> None:
@@ -91,12 +67,6 @@ def test_a_confirmed_join_survives_a_restart(stage: Stage) -> None:
     stage.restart()
     assert refusal(lambda: stage.join("A")) is ErrorCode.FENCED_MEMBER_EPOCH
     assert stage.beat("A", 2).member_epoch == 2
-
-
-def test_an_unconfirmed_join_may_be_repeated_after_a_restart(stage: Stage) -> None:
-    first = stage.join("A")
-    stage.restart()
-    assert stage.join("A") == first
 
 
 def test_a_fenced_member_may_join_again_after_a_restart(stage: Stage) -> None:

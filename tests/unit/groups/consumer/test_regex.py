@@ -7,7 +7,7 @@ import pytest
 from kafkalite.groups.consumer.regex import check_regex, hide_topics, resolve
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.unit.groups.consumer.stage import Stage, assigned_partitions, refusal
+from tests.unit.groups.consumer.stage import Stage, assigned_partitions
 
 INTERVAL_MS = 10_001
 
@@ -79,12 +79,6 @@ def test_a_second_subscriber_uses_the_resolved_expression() -> None:
     stage.advance(0)
     stage.beat("A", 1)
     assert stage.join("B", None, regex="foo").member_epoch == 3
-
-
-def test_an_invalid_expression_is_refused() -> None:
-    stage = Stage()
-    assert refusal(lambda: stage.join("A", None, regex="(")) is ErrorCode.INVALID_REGULAR_EXPRESSION
-    assert stage.directory.groups == {}
 
 
 def test_expressions_are_resolved_at_most_every_ten_seconds() -> None:

@@ -135,18 +135,6 @@ def test_a_rebalance_from_the_first_join_to_the_last_leave() -> None:
     assert refusal(lambda: commit(stage.group, "A", 3, 0, 2)) is ErrorCode.STALE_MEMBER_EPOCH
 
 
-def test_records_of_a_join_are_in_kafkas_order() -> None:
-    stage = Stage()
-    stage.join("A")
-    assert [type(record.key).__name__ for record in stage.written] == [
-        "ConsumerGroupMemberMetadataKey",
-        "ConsumerGroupMetadataKey",
-        "ConsumerGroupTargetAssignmentMemberKey",
-        "ConsumerGroupTargetAssignmentMetadataKey",
-        "ConsumerGroupCurrentMemberAssignmentKey",
-    ]
-
-
 def test_a_member_that_does_not_revoke_in_time_is_removed() -> None:
     stage = Stage()
     stage.join("A")
