@@ -96,8 +96,22 @@ class OffsetCluster(TransactionCluster):
         assert isinstance(value, OffsetCommitValue)
         return value
 
-    def fetched(self, version: int) -> Any:  # noqa: ANN401 - one of two classes
-        """Return the OffsetFetch response of the partition."""
+    def expected_record(self, *, leader_epoch: int) -> CoordinatorRecord[Any, Any]:
+        """Return the record of a commit at the current time."""
+        return CoordinatorRecord(
+            OffsetCommitKey(group=GROUP, topic=TOPIC, partition=PARTITION),
+            OffsetCommitValue(
+                offset=41,
+                leader_epoch=leader_epoch,
+                metadata="a note",
+                commit_timestamp=self.clock.now_ms(),
+                expire_timestamp=-1,
+                topic_id=self.topic_id,
+            ),
+        )
+
+    def fetched(self, version: int) -> tuple[int, int, str]:
+        """Return the committed fields in the OffsetFetch response of the partition."""
         old = OffsetFetchRequest.OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[PARTITION])
         new = OffsetFetchRequest.OffsetFetchRequestTopics(
             name=TOPIC, topic_id=self.topic_id, partition_indexes=[PARTITION]
@@ -109,7 +123,7 @@ class OffsetCluster(TransactionCluster):
         (answer,) = response.groups or [response]
         ((row,),) = (topic.partitions for topic in answer.topics)
         assert row.error_code == ErrorCode.NONE
-        return row
+        return (row.committed_offset, row.committed_leader_epoch, row.metadata)
 
     def stored(self) -> Any:  # noqa: ANN401 - OffsetAndMetadata
         """Return the offset in the coordinator's state."""
@@ -129,37 +143,20 @@ def wire(tmp_path: Path) -> OffsetCluster:
 
 FETCH_VERSIONS = (5, 7, 8, 9, 10)
 """Versions of OffsetFetch with a leader epoch, in both shapes of the response."""
+FETCHED = [(41, 7, "a note")] * len(FETCH_VERSIONS)
 
 
 class TestOffsetCommit:
     """Versions since 6 have a leader epoch; version 10 has topic ids."""
 
-    @pytest.mark.parametrize("version", [6, 9, 10])
-    def test_the_key_names_group_topic_and_partition(
-        self, wire: OffsetCluster, version: int
+    @pytest.mark.parametrize(
+        ("version", "leader_epoch"), [(2, -1), (6, 7), (9, 7), (10, 7)], ids=["2", "6", "9", "10"]
+    )
+    def test_every_field_is_in_the_record(
+        self, wire: OffsetCluster, version: int, leader_epoch: int
     ) -> None:
         wire.commit(version)
-        assert wire.record().key == OffsetCommitKey(group=GROUP, topic=TOPIC, partition=PARTITION)
-
-    @pytest.mark.parametrize("version", [2, 6, 9, 10])
-    def test_the_offset_is_in_the_record(self, wire: OffsetCluster, version: int) -> None:
-        wire.commit(version)
-        assert wire.value().offset == 41
-
-    @pytest.mark.parametrize("version", [6, 9, 10])
-    def test_the_leader_epoch_is_in_the_record(self, wire: OffsetCluster, version: int) -> None:
-        wire.commit(version)
-        assert wire.value().leader_epoch == 7
-
-    @pytest.mark.parametrize("version", [2, 6, 9, 10])
-    def test_the_metadata_is_in_the_record(self, wire: OffsetCluster, version: int) -> None:
-        wire.commit(version)
-        assert wire.value().metadata == "a note"
-
-    @pytest.mark.parametrize("version", [6, 9, 10])
-    def test_the_topic_id_is_in_the_record(self, wire: OffsetCluster, version: int) -> None:
-        wire.commit(version)
-        assert wire.value().topic_id == wire.topic_id
+        assert wire.record() == wire.expected_record(leader_epoch=leader_epoch)
         assert wire.restarted().stored().topic_id == wire.topic_id
 
     def test_the_commit_timestamp_is_the_coordinators_time(self, wire: OffsetCluster) -> None:
@@ -187,65 +184,30 @@ class TestOffsetCommit:
         assert wire.value().expire_timestamp == -1
         assert wire.restarted().stored().expire_timestamp_ms is None
 
-    def test_the_offset_is_fetched_again(self, wire: OffsetCluster) -> None:
+    def test_every_field_is_fetched_again(self, wire: OffsetCluster) -> None:
         wire.commit(9)
-        assert {wire.fetched(version).committed_offset for version in FETCH_VERSIONS} == {41}
+        assert [wire.fetched(version) for version in FETCH_VERSIONS] == FETCHED
         wire.restart()
-        assert {wire.fetched(version).committed_offset for version in FETCH_VERSIONS} == {41}
-
-    def test_the_leader_epoch_is_fetched_again(self, wire: OffsetCluster) -> None:
-        wire.commit(9)
-        assert {wire.fetched(version).committed_leader_epoch for version in FETCH_VERSIONS} == {7}
-        wire.restart()
-        assert {wire.fetched(version).committed_leader_epoch for version in FETCH_VERSIONS} == {7}
-
-    def test_the_metadata_is_fetched_again(self, wire: OffsetCluster) -> None:
-        wire.commit(9)
-        assert {wire.fetched(version).metadata for version in FETCH_VERSIONS} == {"a note"}
-        wire.restart()
-        assert {wire.fetched(version).metadata for version in FETCH_VERSIONS} == {"a note"}
+        assert [wire.fetched(version) for version in FETCH_VERSIONS] == FETCHED
 
 
 class TestTxnOffsetCommit:
     """Versions since 2 have a leader epoch; version 5 adds the group to the transaction."""
 
     def test_every_field_is_in_the_record(self, wire: OffsetCluster) -> None:
-        committed_at = wire.clock.now_ms()
         wire.commit_in_transaction(5)
-        assert wire.record() == CoordinatorRecord(
-            OffsetCommitKey(group=GROUP, topic=TOPIC, partition=PARTITION),
-            OffsetCommitValue(
-                offset=41,
-                leader_epoch=7,
-                metadata="a note",
-                commit_timestamp=committed_at,
-                expire_timestamp=-1,
-                topic_id=wire.topic_id,
-            ),
-        )
+        assert wire.record() == wire.expected_record(leader_epoch=7)
 
     def test_releases_before_4_4_store_no_topic_id(self, tmp_path: Path) -> None:
         wire = OffsetCluster(tmp_path, as_version="4.3")
         wire.commit_in_transaction(5)
         assert wire.value().topic_id == ZERO_UUID
 
-    def test_the_offset_is_fetched_again(self, wire: OffsetCluster) -> None:
+    def test_every_field_is_fetched_again(self, wire: OffsetCluster) -> None:
         wire.commit_in_transaction(5)
-        assert {wire.fetched(version).committed_offset for version in FETCH_VERSIONS} == {41}
+        assert [wire.fetched(version) for version in FETCH_VERSIONS] == FETCHED
         wire.restart()
-        assert {wire.fetched(version).committed_offset for version in FETCH_VERSIONS} == {41}
-
-    def test_the_leader_epoch_is_fetched_again(self, wire: OffsetCluster) -> None:
-        wire.commit_in_transaction(5)
-        assert {wire.fetched(version).committed_leader_epoch for version in FETCH_VERSIONS} == {7}
-        wire.restart()
-        assert {wire.fetched(version).committed_leader_epoch for version in FETCH_VERSIONS} == {7}
-
-    def test_the_metadata_is_fetched_again(self, wire: OffsetCluster) -> None:
-        wire.commit_in_transaction(5)
-        assert {wire.fetched(version).metadata for version in FETCH_VERSIONS} == {"a note"}
-        wire.restart()
-        assert {wire.fetched(version).metadata for version in FETCH_VERSIONS} == {"a note"}
+        assert [wire.fetched(version) for version in FETCH_VERSIONS] == FETCHED
 
     def test_the_commit_timestamp_survives_a_restart(self, wire: OffsetCluster) -> None:
         committed_at = wire.clock.now_ms()
