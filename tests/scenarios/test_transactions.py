@@ -282,14 +282,6 @@ def test_verification_of_an_added_partition_has_the_outcome_of_the_table(
     assert stage.coordinator.describe() == stage.before
 
 
-def test_verification_of_another_partition_has_the_outcome_of_the_table() -> None:
-    stage = Stage("Ongoing", 0)
-    assert stage.coordinator.verify(stage.present, A, B) == [
-        ErrorCode.NONE,
-        ErrorCode.TRANSACTION_ABORTABLE,
-    ]
-
-
 INIT = """
 state            absent  present  before  older  future  other
 Empty            Empty   Empty    PF      PF     PF      PF
@@ -402,15 +394,6 @@ def test_parameters_of_a_producer_are_validated(
     assert bool(coordinator.log.entries) is (refused is ErrorCode.NONE)
     assert next(coordinator.producer_ids) == 4_000 + len(coordinator.log.entries), (
         "an id was drawn and not used"
-    )
-
-
-def test_an_unknown_producer_begins_with_any_id() -> None:
-    coordinator = ManualTransactionCoordinator()
-    assert coordinator.init(ProducerIdAndEpoch(77, 12)) == (4_000, 0)
-    assert (
-        error_code_of(lambda: coordinator.init(ProducerIdAndEpoch(77, 12)))
-        is ErrorCode.PRODUCER_FENCED
     )
 
 
