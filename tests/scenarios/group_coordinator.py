@@ -172,7 +172,6 @@ class ManualGroupCoordinator:
         protocols: Mapping[str, bytes] | None = None,
         protocol_type: str = "consumer",
         knows_ids: bool = False,
-        skips: bool = True,
         session_ms: int = SESSION_MS,
         rebalance_ms: int = REBALANCE_MS,
         reason: str | None = None,
@@ -194,7 +193,7 @@ class ManualGroupCoordinator:
             client_id="client",
             client_host="/127.0.0.1",
             requires_known_member_id=knows_ids,
-            supports_skipping_assignment=skips,
+            supports_skipping_assignment=True,
         )
         return self.shard.write(lambda machine, now_ms: machine.join(request, caller, now_ms))
 
@@ -356,14 +355,9 @@ class ManualGroupCoordinator:
 
     # Several steps
 
-    def stable(
-        self, *instances: str | None, group: str = "g", session_ms: int = SESSION_MS
-    ) -> list[str]:
+    def stable(self, *instances: str | None, group: str = "g") -> list[str]:
         """Create a Stable group with that many members; return their ids, the leader's first."""
-        joins = [
-            self.join(group=group, instance=instance, session_ms=session_ms)
-            for instance in instances
-        ]
+        joins = [self.join(group=group, instance=instance) for instance in instances]
         self.clock.advance(0)
         responses = [answered(join) for join in joins]
         leader = responses[0].leader

@@ -21,25 +21,6 @@ from tests.scenarios.group_coordinator import (
 )
 
 
-def test_a_first_member_leads_the_first_generation() -> None:
-    coordinator = ManualGroupCoordinator()
-    join = coordinator.join()
-    assert waits(join)
-    coordinator.clock.advance(0)
-    joined = answered(join)
-    assert joined.error_code is ErrorCode.NONE
-    assert joined.generation_id == 1
-    assert joined.leader == joined.member_id
-    assert joined.protocol_name == "range"
-    assert joined.protocol_type == "consumer"
-    assert [member.member_id for member in joined.members] == [joined.member_id]
-    assert joined.members[0].metadata == subscription("t")
-    assert coordinator.state() == "CompletingRebalance"
-    synced = answered(coordinator.sync(joined.member_id, 1, {joined.member_id: b"all"}))
-    assert synced.assignment == b"all"
-    assert coordinator.state() == "Stable"
-
-
 def test_a_new_group_is_recorded_empty_and_then_with_its_generation() -> None:
     coordinator = ManualGroupCoordinator()
     join = coordinator.join(session_ms=7_000, rebalance_ms=8_000)
@@ -61,20 +42,6 @@ def test_a_new_group_is_recorded_empty_and_then_with_its_generation() -> None:
     assert (member.client_id, member.client_host) == ("client", "/127.0.0.1")
     assert (member.session_timeout, member.rebalance_timeout) == (7_000, 8_000)
     assert (member.subscription, member.assignment) == (subscription("t"), b"all")
-
-
-def test_members_joining_together_form_one_generation_and_wait_for_the_leader() -> None:
-    coordinator = ManualGroupCoordinator()
-    joins = [coordinator.join() for _ in range(3)]
-    coordinator.clock.advance(0)
-    leader, *followers = [answered(join) for join in joins]
-    assert leader.leader == leader.member_id
-    assert len(leader.members) == 3
-    assert all(follower.members == [] for follower in followers)
-    syncs = [coordinator.sync(follower.member_id, 1) for follower in followers]
-    assert all(waits(sync) for sync in syncs)
-    coordinator.sync(leader.member_id, 1, {followers[0].member_id: b"x"})
-    assert [answered(sync).assignment for sync in syncs] == [b"x", b""]
 
 
 def test_the_initial_delay_is_extended_while_members_join() -> None:
@@ -130,22 +97,6 @@ def test_a_rebalance_waits_for_members_with_new_ids() -> None:
     assert waits(rejoin)
     join = coordinator.join(answer.member_id, knows_ids=True)
     assert answered(join).generation_id == answered(rejoin).generation_id == 2
-
-
-def test_a_joining_member_triggers_a_rebalance() -> None:
-    coordinator = ManualGroupCoordinator()
-    (leader,) = coordinator.stable(None)
-    new_member = coordinator.join()
-    assert waits(new_member)
-    assert coordinator.state() == "PreparingRebalance"
-    assert coordinator.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
-    rejoined = answered(coordinator.join(leader))
-    assert rejoined.generation_id == 2
-    assert {member.member_id for member in rejoined.members} == {
-        leader,
-        answered(new_member).member_id,
-    }
-    assert coordinator.heartbeat(leader, 2) is ErrorCode.NONE
 
 
 def test_members_that_do_not_rejoin_in_time_are_removed_and_another_leads() -> None:
@@ -204,75 +155,6 @@ def test_an_empty_consumer_group_is_replaced_only_by_a_new_member() -> None:
     assert recorded.members == []
 
 
-def test_a_group_that_loses_its_last_member_is_recorded_empty() -> None:
-    coordinator = ManualGroupCoordinator()
-    (leader,) = coordinator.stable(None)
-    left = coordinator.leave((leader, None))
-    assert [member.error_code for member in left.members] == [ErrorCode.NONE]
-    assert coordinator.state() == "Empty"
-    recorded = coordinator.last_group_record()
-    assert recorded is not None
-    assert (recorded.protocol_type, recorded.generation) == ("consumer", 2)
-    assert (recorded.protocol, recorded.leader, recorded.members) == (None, None, [])
-    assert recorded.current_state_timestamp == coordinator.clock.now_ms()
-
-
-def test_a_leaving_member_triggers_a_rebalance() -> None:
-    coordinator = ManualGroupCoordinator()
-    leader, follower = coordinator.stable(None, None)
-    coordinator.leave((leader, None))
-    assert coordinator.heartbeat(follower, 1) is ErrorCode.REBALANCE_IN_PROGRESS
-    rejoined = answered(coordinator.join(follower))
-    assert (rejoined.generation_id, rejoined.leader) == (2, follower)
-
-
-def test_members_of_one_leave_request_have_their_own_results() -> None:
-    coordinator = ManualGroupCoordinator()
-    coordinator.stable("one", "two")
-    pending = answered(coordinator.join(knows_ids=True)).member_id
-    left = coordinator.leave(
-        ("", "one"), ("", "other"), ("", None), (pending, None), ("unknown", None)
-    )
-    assert [member.error_code for member in left.members] == [
-        ErrorCode.NONE,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.NONE,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-    ]
-    assert left.error_code is ErrorCode.NONE
-    assert coordinator.state() == "PreparingRebalance"
-
-
-def test_an_unchanged_follower_that_joins_again_gets_the_current_generation() -> None:
-    coordinator = ManualGroupCoordinator()
-    leader, follower = coordinator.stable(None, None)
-    again = answered(coordinator.join(follower))
-    assert (again.generation_id, again.leader, again.members) == (1, leader, [])
-    assert coordinator.state() == "Stable"
-
-
-def test_a_rejoining_leader_or_a_changed_follower_triggers_a_rebalance() -> None:
-    coordinator = ManualGroupCoordinator()
-    leader, follower = coordinator.stable(None, None)
-    assert waits(coordinator.join(leader))
-    answered(coordinator.join(follower))
-    coordinator.sync(leader, 2, {})
-    assert coordinator.state() == "Stable"
-    assert waits(coordinator.join(follower, protocols={"range": subscription("u")}))
-    assert coordinator.state() == "PreparingRebalance"
-
-
-def test_a_join_repeated_before_the_sync_is_answered_again() -> None:
-    coordinator = ManualGroupCoordinator()
-    join = coordinator.join()
-    coordinator.clock.advance(0)
-    member_id = answered(join).member_id
-    again = answered(coordinator.join(member_id))
-    assert again.generation_id == 1
-    assert len(again.members) == 1
-
-
 def test_a_member_that_never_syncs_is_removed_after_the_rebalance_timeout() -> None:
     coordinator = ManualGroupCoordinator()
     joins = [coordinator.join(session_ms=REBALANCE_MS * 2) for _ in range(2)]
@@ -283,49 +165,6 @@ def test_a_member_that_never_syncs_is_removed_after_the_rebalance_timeout() -> N
     assert coordinator.state() == "PreparingRebalance"
     assert coordinator.heartbeat(silent.member_id, 1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert answered(coordinator.join(leader.member_id)).generation_id == 2
-
-
-def test_a_rebalance_answers_waiting_syncs_with_rebalance_in_progress() -> None:
-    coordinator = ManualGroupCoordinator()
-    joins = [coordinator.join() for _ in range(2)]
-    coordinator.clock.advance(0)
-    _, follower = [answered(join) for join in joins]
-    sync = coordinator.sync(follower.member_id, 1)
-    coordinator.join()
-    assert answered(sync).error_code is ErrorCode.REBALANCE_IN_PROGRESS
-
-
-def test_the_protocol_is_selected_by_votes_among_common_ones() -> None:
-    coordinator = ManualGroupCoordinator()
-    both = {"range": b"", "sticky": b""}
-    other = {"sticky": b"", "range": b"", "own": b""}
-    joins = [coordinator.join(protocols=protocols) for protocols in (both, other, other)]
-    coordinator.clock.advance(0)
-    assert {answered(join).protocol_name for join in joins} == {"sticky"}
-    refused = answered(coordinator.join(protocols={"own": b""}))
-    assert refused.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    refused = answered(coordinator.join(protocols=both, protocol_type="connect"))
-    assert refused.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-
-
-def test_requests_with_unknown_members_and_other_generations_are_refused() -> None:
-    coordinator = ManualGroupCoordinator()
-    (leader,) = coordinator.stable(None)
-    assert coordinator.heartbeat("unknown", 1) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert coordinator.heartbeat(leader, 2) is ErrorCode.ILLEGAL_GENERATION
-    assert coordinator.heartbeat(leader, 1, group="none") is ErrorCode.UNKNOWN_MEMBER_ID
-    assert answered(coordinator.sync(leader, 0)).error_code is ErrorCode.ILLEGAL_GENERATION
-    assert answered(coordinator.sync("unknown", 1)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
-    assert answered(coordinator.sync(leader, 1, group="none")).error_code is (
-        ErrorCode.UNKNOWN_MEMBER_ID
-    )
-    wrong = answered(coordinator.sync(leader, 1, protocol_name="sticky"))
-    assert wrong.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert answered(coordinator.join("unknown")).error_code is ErrorCode.UNKNOWN_MEMBER_ID
-    assert (
-        answered(coordinator.join("unknown", group="new")).error_code is ErrorCode.UNKNOWN_MEMBER_ID
-    )
-    assert coordinator.state("new") is None
 
 
 def test_a_full_group_accepts_no_further_members() -> None:
@@ -383,17 +222,6 @@ def test_a_restarted_static_member_is_replaced_without_a_rebalance() -> None:
     assert back.member_id in [member.member_id for member in recorded.members]
     assert coordinator.heartbeat(gone, 1, instance=instance) is ErrorCode.FENCED_INSTANCE_ID
     assert coordinator.heartbeat(gone, 1) is ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def test_a_restarted_static_leader_skips_the_assignment() -> None:
-    """KIP-814; before JoinGroup v9 it does not know that it leads."""
-    coordinator = ManualGroupCoordinator()
-    leader, _ = coordinator.stable("one", "two")
-    back = answered(coordinator.join("", instance="one"))
-    assert (back.leader, back.skip_assignment, len(back.members)) == (back.member_id, True, 2)
-    again = answered(coordinator.join("", instance="one", skips=False))
-    assert (again.leader, again.skip_assignment, again.members) == (back.member_id, False, [])
-    assert leader not in (again.leader, again.member_id)
 
 
 def test_a_restarted_static_member_with_other_protocols_triggers_a_rebalance() -> None:
