@@ -256,7 +256,6 @@ class ManualGroupCoordinator:
         generation: int = -1,
         instance: str | None = None,
         retention_ms: int | None = None,
-        metadata: str | None = None,
         producer: Producer | None = None,
         leader_epoch: int = -1,
         incarnation_epoch: int = -1,
@@ -276,7 +275,7 @@ class ManualGroupCoordinator:
                 partition=partition,
                 offset=offset,
                 leader_epoch=leader_epoch,
-                metadata=metadata,
+                metadata=None,
                 incarnation_epoch=incarnation_epoch,
             )
             for (topic, partition), offset in offsets.items()

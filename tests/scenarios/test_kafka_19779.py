@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.groups.group import CommitClaim
 from kafkalite.groups.modern.offset_commit_fencing import (
     ASSIGNMENT_EPOCH,
     FENCING_KEY,
@@ -25,7 +24,6 @@ from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.transaction_marker import TransactionMarker
-from kafkalite.testing.clock import ManualClock
 from kafkalite.transactions.producer_initialization import ProducerRequest
 from kafkalite.transactions.state import ProducerIdAndEpoch
 from tests.cluster.consumers import REBALANCE_MS, ConsumerCluster, G
@@ -361,11 +359,6 @@ class TestCompletelyAvoidingCommitRequestErrors:
         # It commits again from the new epoch on.
         assert cluster.commit("c1", 4, ("t", 0)) == [NONE]
 
-    def test_a_commit_between_the_revocation_and_the_new_epoch_is_fenced(self) -> None:
-        cluster = cluster_under(REVOCATION_EPOCH)
-        handed_over(cluster)
-        assert cluster.commit("c1", 2, ("t", 0)) == [STALE]
-
 
 def revocation_epoch(cluster: ConsumerCluster, member_id: str) -> int:
     """Return the revocation epoch in the log."""
@@ -471,20 +464,6 @@ class TestRelaxingTheOffsetCommitValidation:
         later = {rule for rule, cluster in clusters if cluster.commit("c1", 2, ("u", 0)) == [NONE]}
         assert later == {REVOCATION_EPOCH}
 
-    def test_members_of_the_classic_protocol_get_errors_about_generations(self) -> None:
-        cluster = cluster_under(STRICT)
-        handed_over(cluster)
-        group = cluster.group()
-        claim = CommitClaim(
-            member_id="c1",
-            group_instance_id=None,
-            generation_id_or_member_epoch=2,
-            stale_member_epoch_code=ErrorCode.ILLEGAL_GENERATION,
-        )
-        with pytest.raises(KafkaError) as refused:
-            group.validate_offset_commit(claim)
-        assert refused.value.code is ErrorCode.ILLEGAL_GENERATION
-
     @every_rule
     def test_a_client_without_member_epochs_gets_unsupported_version(self, rule: str) -> None:
         cluster = cluster_under(rule)
@@ -555,41 +534,6 @@ class TestRevocationsWithoutANewEpoch:
 
 
 class TestHistory:
-    def test_the_refusal_has_the_rule_the_epochs_and_the_owner(self) -> None:
-        """The exact text for operators."""
-        cluster = cluster_under(REVOCATION_EPOCH, {"orders": 4, "u": 1})
-        noon_ms = 1_700_000_000_000 - 1_700_000_000_000 % 86_400_000 + 12 * 3_600_000
-        cluster.clock.advance(noon_ms + 86_400_000 - cluster.clock.now_ms())
-        assert isinstance(cluster.clock, ManualClock)
-        cluster.epoch("c1", topics=["orders"])
-        for epoch, topics in ((2, ["orders", "u"]), (3, ["orders"])):
-            cluster.pass_interval()
-            cluster.beat("c1", epoch, topics=topics)
-        assert cluster.epoch("c1", 3, {"orders": range(4)}) == 4
-        cluster.pass_interval()
-        cluster.epoch("c2", topics=["orders"])
-        cluster.beat("c1", 4)
-        assert cluster.epoch("c1", 4, {"orders": [0, 1]}) == 5
-        cluster.clock.advance(120)
-        cluster.beat("c2", 5)
-        assert cluster.commit("c1", 4, ("orders", 3)) == [STALE]
-        (refused,) = cluster.events("refused")
-        assert refused.text == (
-            "commit of orders-3 at epoch 4 refused: partition revoked from this member at epoch 5 "
-            "(rule revocation-epoch); current owner: c2 since 12:00:03.120"
-        )
-        assert refused.facts["rule"] == REVOCATION_EPOCH
-        assert refused.facts["revocation_epoch"] == 4
-        assert refused.facts["error"] == "STALE_MEMBER_EPOCH"
-        assert refused.facts["api"] == "OffsetCommit"
-
-    @every_rule
-    def test_the_configured_rule_is_reported(self, rule: str) -> None:
-        cluster = cluster_under(rule)
-        handed_over(cluster)
-        cluster.commit("c1", 2, ("t", 2))
-        assert f"(rule {rule}); current owner: c2 since " in cluster.events("refused")[0].text
-
     def test_accepted_commits_are_not_in_the_history(self) -> None:
         cluster = cluster_under(ASSIGNMENT_EPOCH)
         handed_over(cluster)

@@ -234,12 +234,6 @@ class TestCompatibility:
 
 
 class TestPlanUuidGeneration:
-    @BOTH
-    def test_the_id_of_the_first_heartbeat_is_the_members_id(self, validation: str) -> None:
-        cluster = cluster_of(validation)
-        assert cluster.beat(ID).member_id == ID
-        assert members(cluster) == [ID]
-
     @pytest.mark.parametrize(
         "member_id",
         [
@@ -277,8 +271,10 @@ class TestPlanUuidGeneration:
     @BOTH
     def test_all_responses_of_a_session_have_the_same_id(self, validation: str) -> None:
         cluster = cluster_of(validation)
-        epoch = cluster.epoch(ID)
-        answers = [cluster.beat(ID, epoch) for _ in range(3)] + [cluster.beat(ID, -1)]
+        answers = [cluster.beat(ID)]
+        assert members(cluster) == [ID]
+        epoch = answers[0].member_epoch
+        answers += [cluster.beat(ID, epoch) for _ in range(3)] + [cluster.beat(ID, -1)]
         assert {answer.member_id for answer in answers} == {ID}
 
 
@@ -299,15 +295,6 @@ class TestPlanRetryMechanism:
         cluster.restart()
         assert cluster.beat(ID) == first
         assert members(cluster) == [ID]
-
-
-class TestPlanConsistency:
-    @BOTH
-    def test_a_new_id_during_a_session_is_another_member(self, validation: str) -> None:
-        cluster = cluster_of(validation)
-        cluster.beat(ID)
-        cluster.beat(OTHER_ID)
-        assert members(cluster) == sorted([ID, OTHER_ID])
 
 
 def warnings_of(cluster: ConsumerCluster) -> list[tuple[str, str, str, dict[str, object]]]:

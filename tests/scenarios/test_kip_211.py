@@ -320,14 +320,6 @@ def test_an_expired_session_starts_the_timer_like_a_leave() -> None:
     assert is_gone(coordinator)
 
 
-def test_offsets_do_not_expire_while_stable() -> None:
-    coordinator = coordinator_of()
-    member_id = stable(coordinator)
-    coordinator.commit({("t", 0): 5}, member_id=member_id, generation=1)
-    coordinator.clock.advance(2 * WEEK_MS)
-    assert (coordinator.state(), coordinator.committed()) == ("Stable", {("t", 0): 5})
-
-
 def test_offsets_do_not_expire_while_a_rebalance_is_prepared() -> None:
     coordinator = coordinator_of("t", "u")
     coordinator.commit({("t", 0): 5, ("u", 0): 6})

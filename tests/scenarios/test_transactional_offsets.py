@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.metadata.image import MetadataDelta
-from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from tests.scenarios.group_coordinator import (
-    SESSION_MS,
     ManualGroupCoordinator,
     Producer,
-    answered,
     topic_image,
 )
 
@@ -63,16 +60,6 @@ def test_an_abort_leaves_the_previous_offset() -> None:
     coordinator.end(P, is_commit=False)
     for each in everywhere(coordinator):
         assert (each.committed(), each.pending()) == ({T0: 1}, {})
-
-
-def test_the_record_of_a_transactional_offset_has_the_topic_id() -> None:
-    coordinator = ManualGroupCoordinator()
-    coordinator.commit({T0: 5}, producer=P, metadata="note")
-    (record,) = coordinator.records()
-    assert record.key == OffsetCommitKey(group="g", topic="t", partition=0)
-    assert isinstance(record.value, OffsetCommitValue)
-    assert (record.value.offset, record.value.metadata) == (5, "note")
-    assert record.value.topic_id == coordinator.topics["t"].topic_id
 
 
 @pytest.mark.parametrize("first", [P, Q])
@@ -127,59 +114,16 @@ def test_a_commit_that_the_log_refuses_leaves_nothing_pending() -> None:
     assert (coordinator.state(), coordinator.pending()) == (None, {})
 
 
-class TestMembership:
-    def test_an_invalid_generation_is_refused(self) -> None:
-        coordinator = ManualGroupCoordinator()
-        code = ErrorCode.ILLEGAL_GENERATION
-        assert refusal_of(coordinator, member_id="m", generation=1) is code
-        (leader,) = coordinator.stable(None)
-        for generation in (0, 2):
-            assert refusal_of(coordinator, member_id=leader, generation=generation) is code
-        assert refusal_of(coordinator, member_id="x", generation=1) is ErrorCode.UNKNOWN_MEMBER_ID
-        assert refusal_of(coordinator, instance="none") is ErrorCode.UNKNOWN_MEMBER_ID
-        assert coordinator.commit({T0: 1}, member_id=leader, generation=1, producer=P) == [NONE]
-        # A producer from before KIP-447 does not send a member.
-        assert coordinator.commit({T0: 1}, producer=P) == [NONE]
-
-    def test_a_transactional_commit_is_accepted_during_a_rebalance(self) -> None:
-        coordinator = ManualGroupCoordinator()
-        joining = coordinator.join()
-        coordinator.clock.advance(0)
-        joined = answered(joining)
-        assert coordinator.state() == "CompletingRebalance"
-        claim = {"member_id": joined.member_id, "generation": joined.generation_id}
-        assert coordinator.commit({T0: 1}, producer=P, **claim) == [NONE]  # type: ignore[arg-type]
-        assert coordinator.commit({T0: 1}, producer=P) == [NONE]
-
-    def test_a_transactional_commit_does_not_extend_the_session(self) -> None:
-        coordinator = ManualGroupCoordinator()
-        (leader,) = coordinator.stable(None)
-        coordinator.clock.advance(SESSION_MS - 1)
-        coordinator.commit({T0: 1}, member_id=leader, generation=1, producer=P)
-        coordinator.clock.advance(1)
-        assert coordinator.state() == "Empty"
-
-    def test_pending_offsets_survive_a_migration_of_the_group(self) -> None:
-        coordinator = ManualGroupCoordinator()
-        (leader,) = coordinator.stable(None)
-        coordinator.commit({T0: 5}, member_id=leader, generation=1, producer=P)
-        coordinator.leave((leader, None))
-        assert coordinator.beat("c1").member_epoch > 0
-        assert (
-            refusal_of(coordinator, member_id=leader, generation=1) is ErrorCode.UNKNOWN_MEMBER_ID
-        )
-        coordinator.end(P)
-        for each in everywhere(coordinator):
-            assert each.committed() == {T0: 5}
-
-    def test_members_of_consumer_groups_commit_at_their_epoch(self) -> None:
-        coordinator = ManualGroupCoordinator()
-        epoch = coordinator.beat("c1").member_epoch
-        assert coordinator.commit({T0: 1}, member_id="c1", generation=epoch, producer=P) == [NONE]
-        code = ErrorCode.ILLEGAL_GENERATION
-        assert refusal_of(coordinator, member_id="c1", generation=epoch + 1) is code
-        assert refusal_of(coordinator, member_id="c1") is code
-        assert coordinator.commit({T0: 1}, producer=P) == [NONE]
+def test_pending_offsets_survive_a_migration_of_the_group() -> None:
+    coordinator = ManualGroupCoordinator()
+    (leader,) = coordinator.stable(None)
+    coordinator.commit({T0: 5}, member_id=leader, generation=1, producer=P)
+    coordinator.leave((leader, None))
+    assert coordinator.beat("c1").member_epoch > 0
+    assert refusal_of(coordinator, member_id=leader, generation=1) is ErrorCode.UNKNOWN_MEMBER_ID
+    coordinator.end(P)
+    for each in everywhere(coordinator):
+        assert each.committed() == {T0: 5}
 
 
 class TestDeletion:
