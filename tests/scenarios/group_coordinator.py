@@ -205,7 +205,6 @@ class ManualGroupCoordinator:
         *,
         group: str = "g",
         instance: str | None = None,
-        protocol_name: str | None = None,
     ) -> SyncGroupResponse | Waiting[SyncGroupResponse]:
         request = SyncGroupRequest(
             group_id=group,
@@ -213,7 +212,7 @@ class ManualGroupCoordinator:
             member_id=member_id,
             group_instance_id=instance,
             protocol_type=None,
-            protocol_name=protocol_name,
+            protocol_name=None,
             assignments=[
                 SyncGroupRequest.SyncGroupRequestAssignment(member_id=to, assignment=assignment)
                 for to, assignment in (assignments or {}).items()

@@ -37,14 +37,12 @@ CLIENT = Client("client", "/127.0.0.1")
 AT_ONCE = {"group.initial.rebalance.delay.ms": "0", "group.consumer.assignment.interval.ms": "0"}
 
 
-def words(
-    *topics: str, owned: Mapping[str, Iterable[int]] | None = None, version: int = 3
-) -> bytes:
+def words(*topics: str, owned: Mapping[str, Iterable[int]] | None = None) -> bytes:
     """Return the subscription of a consumer that retains the partitions it owned."""
     row = ConsumerProtocolSubscription.TopicPartition
     rows = [row(topic=name, partitions=list(retained)) for name, retained in (owned or {}).items()]
     subscription = ConsumerProtocolSubscription(topics=list(topics), owned_partitions=rows)
-    return codec.encode_value(subscription, version)
+    return codec.encode_value(subscription, 3)
 
 
 class ManualMigrationCoordinator(ManualGroupCoordinator):

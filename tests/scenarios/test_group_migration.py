@@ -106,15 +106,6 @@ def test_other_policies_do_not_upgrade_a_classic_group(policy: str) -> None:
     assert coordinator.records() == before
 
 
-def test_only_a_join_upgrades_a_group() -> None:
-    coordinator = coordinator_of()
-    coordinator.classic([0, 1, 2, 3])
-    for epoch in (1, 7, -1):
-        with pytest.raises(KafkaError) as refusal:
-            coordinator.consume("c", epoch)
-        assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
-
-
 def test_a_group_of_another_protocol_type_is_not_upgraded() -> None:
     coordinator = coordinator_of()
     join = coordinator.join(protocol_type="connect", protocols={"range": b"anything"})
@@ -179,15 +170,6 @@ def test_a_group_with_unreadable_bytes_is_not_upgraded(metadata: bytes, assignme
     )
     assert coordinator.records() == before
     assert coordinator.heartbeat(member, 1) is NONE
-
-
-def test_partitions_assigned_twice_are_taken_over_once() -> None:
-    coordinator = coordinator_of()
-    coordinator.classic([0, 1, 2], [2, 3])
-    with pytest.raises(KafkaError) as refusal:
-        coordinator.consume("c")
-    assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert coordinator.state() == "Stable"
 
 
 def test_a_member_that_waits_in_a_rebalance_gets_rebalance_in_progress() -> None:
@@ -256,16 +238,6 @@ def test_a_member_id_given_before_the_upgrade_remains_valid() -> None:
     coordinator.consume("c")
     assert coordinator.rejoin(answer.member_id).error_code is NONE
     assert len(coordinator.consumer_group().members) == 3
-
-
-def test_a_classic_member_switches_protocols_with_its_id() -> None:
-    coordinator = coordinator_of()
-    (member,) = coordinator.classic([0, 1, 2, 3])
-    answer = coordinator.consume(member)
-    assert answer.member_epoch == 1, "its subscription did not change, so the group did not move on"
-    assert coordinator.given(answer) == [0, 1, 2, 3]
-    assert coordinator.consumer_group().members[member].classic is None
-    assert coordinator.heartbeat(member, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_static_member_switches_with_a_new_id_and_retains_its_partitions() -> None:
@@ -341,35 +313,6 @@ def test_a_cooperative_member_revokes_step_by_step() -> None:
     assert sorted([*coordinator.given(answer), *retained]) == [0, 1, 2, 3]
 
 
-def test_an_eager_member_revokes_everything_by_joining() -> None:
-    coordinator = coordinator_of()
-    (classic,) = coordinator.classic([0, 1, 2, 3])
-    coordinator.consume("c")
-    joined = coordinator.rejoin(classic)
-    assert joined.generation_id == 2
-    assert len(coordinator.synced(classic, 2)) == 2
-    assert coordinator.heartbeat(classic, 2) is NONE
-    assert len(coordinator.given(coordinator.consume("c", 2))) == 2
-
-
-def test_a_member_that_waits_for_partitions_joins_again_when_all_are_free() -> None:
-    coordinator = coordinator_of()
-    coordinator.consume("c")
-    assert coordinator.consume("c", 2).assignment is None
-    joined = coordinator.rejoin("")
-    classic = joined.member_id
-    assert joined.generation_id == 3
-    assert coordinator.synced(classic, 3) == []
-    assert coordinator.heartbeat(classic, 3) is NONE
-    retained = coordinator.given(coordinator.consume("c", 2))
-    assert coordinator.heartbeat(classic, 3) is NONE, "nothing is free yet"
-    coordinator.consume("c", 2, owned={"t": retained})
-    assert coordinator.heartbeat(classic, 3) is REBALANCE
-    assert coordinator.rejoin(classic).generation_id == 3
-    assert sorted([*coordinator.synced(classic, 3), *retained]) == [0, 1, 2, 3]
-    assert coordinator.heartbeat(classic, 3) is NONE
-
-
 def test_new_members_get_an_id_first_from_join_group_v4_on() -> None:
     coordinator = coordinator_of()
     coordinator.consume("c")
@@ -383,13 +326,6 @@ def test_new_members_get_an_id_first_from_join_group_v4_on() -> None:
         coordinator.join(answer.member_id, knows_ids=True, protocols={"range": words("t")})
     )
     assert (joined.error_code, joined.member_id) == (NONE, answer.member_id)
-
-
-def test_any_member_id_is_accepted() -> None:
-    coordinator = coordinator_of()
-    coordinator.consume("c")
-    assert coordinator.rejoin("made up").error_code is NONE
-    assert "made up" in coordinator.consumer_group().members
 
 
 @pytest.mark.parametrize(
@@ -443,65 +379,6 @@ def test_with_every_other_policy_classic_members_join(policy: str) -> None:
     coordinator = coordinator_of(policy=policy)
     coordinator.consume("c")
     assert coordinator.rejoin("").error_code is NONE
-
-
-def test_requests_of_members_are_validated() -> None:
-    coordinator = coordinator_of()
-    classic, consumer = mixed(coordinator)
-    for member_id, generation, code in (
-        ("unknown", 2, ErrorCode.UNKNOWN_MEMBER_ID),
-        (consumer, 2, ErrorCode.UNKNOWN_MEMBER_ID),
-        (classic, 1, ErrorCode.ILLEGAL_GENERATION),
-        (classic, 3, ErrorCode.ILLEGAL_GENERATION),
-    ):
-        assert coordinator.heartbeat(member_id, generation) is code
-        assert answered(coordinator.sync(member_id, generation)).error_code is code
-    assert coordinator.heartbeat(classic, 2, instance="i") is ErrorCode.UNKNOWN_MEMBER_ID
-    wrong = answered(coordinator.sync(classic, 2, protocol_name="sticky"))
-    assert wrong.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    right = answered(coordinator.sync(classic, 2, protocol_name="range"))
-    assert (right.error_code, right.protocol_name) == (NONE, "range")
-
-
-def test_an_assignment_has_the_version_of_the_members_subscription() -> None:
-    coordinator = coordinator_of()
-    coordinator.consume("c")
-    coordinator.consume("c", -1)
-    coordinator.consume("d")
-    for version, written in ((0, 0), (1, 1), (3, 3)):
-        protocols = {"range": words("t", version=version)}
-        joined = answered(coordinator.join("m", protocols=protocols))
-        synced = answered(coordinator.sync("m", joined.generation_id))
-        assert synced.assignment[:2] == bytes((0, written))
-        parse_assignment(synced.assignment)
-    later = b"\0\x09" + words("t")[2:]
-    joined = answered(coordinator.join("m", protocols={"range": later}))
-    assert answered(coordinator.sync("m", joined.generation_id)).assignment[:2] == b"\0\3"
-
-
-def test_static_members_are_identified_by_their_instance_id() -> None:
-    coordinator = coordinator_of()
-    coordinator.consume("c")
-    joined = coordinator.rejoin("", instance="i")
-    member, generation = joined.member_id, joined.generation_id
-    for member_id, instance, code in (
-        ("other", "i", ErrorCode.FENCED_INSTANCE_ID),
-        (member, "j", ErrorCode.UNKNOWN_MEMBER_ID),
-    ):
-        assert coordinator.heartbeat(member_id, generation, instance=instance) is code
-        refused = answered(
-            coordinator.join(member_id, instance=instance, protocols={"range": words("t")})
-        )
-        assert refused.error_code is code
-        assert (
-            answered(coordinator.sync(member_id, generation, instance=instance)).error_code is code
-        )
-    again = coordinator.rejoin("", instance="i")
-    assert again.member_id != member
-    assert again.generation_id == generation, "nothing changed but the id"
-    assert coordinator.heartbeat(member, generation, instance="i") is ErrorCode.FENCED_INSTANCE_ID
-    coordinator.clock.advance(SESSION_MS)
-    assert coordinator.consumer_group().static_members.keys() <= {"i"}
 
 
 def test_a_leaving_member_increases_the_group_epoch() -> None:
@@ -661,15 +538,6 @@ def test_the_revocation_timeout_of_the_last_consumer_downgrades_the_group() -> N
     assert isinstance(coordinator.machine.group("g"), ClassicGroup)
 
 
-def test_the_removal_of_the_last_consumer_by_an_admin_downgrades_the_group() -> None:
-    coordinator = coordinator_of()
-    classic, consumer = mixed(coordinator)
-    response = coordinator.leave((consumer, None))
-    assert [each.error_code for each in response.members] == [NONE]
-    assert coordinator.heartbeat(classic, 2) is REBALANCE
-    assert isinstance(coordinator.machine.group("g"), ClassicGroup)
-
-
 @pytest.mark.parametrize("policy", ["upgrade", "disabled"])
 def test_other_policies_do_not_downgrade_a_consumer_group(policy: str) -> None:
     coordinator = coordinator_of()
@@ -688,21 +556,6 @@ def test_a_group_too_large_for_a_classic_group_is_not_downgraded() -> None:
     coordinator.rejoin("")
     coordinator.consume("c", -1)
     assert len(coordinator.consumer_group().members) == 2
-
-
-def test_a_group_without_members_is_not_downgraded() -> None:
-    coordinator = coordinator_of()
-    coordinator.consume("c")
-    coordinator.consume("c", -1)
-    assert coordinator.consumer_group().is_empty()
-
-
-def test_a_static_consumer_that_leaves_temporarily_downgrades_nothing() -> None:
-    coordinator = coordinator_of()
-    coordinator.consume("c", instance="i")
-    coordinator.rejoin("")
-    coordinator.consume("c", -2, instance="i")
-    assert isinstance(coordinator.machine.group("g"), ConsumerGroup)
 
 
 def test_a_classic_member_that_replaces_the_last_consumer_downgrades_the_group() -> None:
@@ -733,16 +586,6 @@ def test_a_classic_member_that_replaces_the_last_consumer_downgrades_the_group()
     assert coordinator.state() == "Stable"
     assert coordinator.synced(member, 2, instance="i") == [0, 1, 2, 3]
     assert coordinator.heartbeat(member, 2, instance="i") is NONE
-
-
-def test_a_replacement_with_other_topics_downgrades_into_a_rebalance() -> None:
-    coordinator = ManualMigrationCoordinator(topics=[topic_image("t", 2), topic_image("u", 2)])
-    coordinator.consume("c", instance="i")
-    joined = coordinator.rejoin("", "t", "u", instance="i")
-    assert (joined.error_code, joined.generation_id) == (NONE, 0)
-    assert coordinator.state() == "PreparingRebalance"
-    again = coordinator.join(joined.member_id, instance="i", protocols={"range": words("t", "u")})
-    assert answered(again).generation_id == 3
 
 
 def test_a_classic_replacement_under_other_policies_joins_the_consumer_group() -> None:
@@ -789,50 +632,7 @@ def test_a_group_can_be_migrated_repeatedly() -> None:
     assert coordinator.state() == "Stable"
 
 
-# Observers, offsets, failures
-
-
-def test_commits_of_classic_members_are_validated_by_their_epoch() -> None:
-    coordinator = coordinator_of()
-    (classic,) = coordinator.classic([0, 1, 2, 3])
-    coordinator.consume("c")
-    coordinator.commit({("t", 0): 1}, member_id=classic, generation=1)
-    retained = None
-    coordinator.rejoin(classic, owned={"t": [0, 1, 2, 3]})
-    retained, *_ = coordinator.synced(classic, 1)
-    coordinator.rejoin(classic, owned={"t": coordinator.synced(classic, 1)})
-    (revoked, *_) = {0, 1, 2, 3} - set(coordinator.synced(classic, 2))
-    coordinator.commit({("t", retained): 2}, member_id=classic, generation=2)
-    coordinator.commit({("t", retained): 3}, member_id=classic, generation=1)
-    for partition, generation in ((revoked, 1), (retained, 3)):
-        with pytest.raises(KafkaError) as refusal:
-            coordinator.commit({("t", partition): 9}, member_id=classic, generation=generation)
-        assert refusal.value.code is ErrorCode.ILLEGAL_GENERATION
-
-
-def test_fetches_of_classic_members_are_validated_by_their_epoch() -> None:
-    coordinator = coordinator_of()
-    classic, consumer = mixed(coordinator)
-    group = coordinator.consumer_group()
-    group.validate_offset_fetch(classic, 2)
-    for member_id, code in (
-        (classic, ErrorCode.ILLEGAL_GENERATION),
-        (consumer, ErrorCode.STALE_MEMBER_EPOCH),
-    ):
-        with pytest.raises(KafkaError) as refusal:
-            group.validate_offset_fetch(member_id, 1)
-        assert refusal.value.code is code
-
-
-def test_members_are_described_with_their_protocol() -> None:
-    coordinator = coordinator_of()
-    classic, consumer = mixed(coordinator)
-    described = coordinator.machine.consumer.describe("g")
-    assert {each.member_id: each.member_type for each in described.members} == {
-        classic: 0,
-        consumer: 1,
-    }
-    assert (described.group_state, described.group_epoch) == ("Stable", 2)
+# Failures
 
 
 def test_an_upgrade_that_cannot_be_stored_has_no_effect() -> None:
