@@ -128,12 +128,11 @@ class ManualStreamsCoordinator(ManualGroupCoordinator):
         self,
         member: str,
         *,
-        group: str = "g",
         epoch: int = 0,
         **fields: Any,  # noqa: ANN401
     ) -> Response:
         """Send a first heartbeat; the process id is the member id."""
-        return self.ask(self.joining(member, group=group, epoch=epoch, **fields)).response
+        return self.ask(self.joining(member, epoch=epoch, **fields)).response
 
     def joining(
         self,
@@ -164,12 +163,10 @@ class ManualStreamsCoordinator(ManualGroupCoordinator):
         epoch: int,
         active: Owned | None = None,
         standby: Owned | None = None,
-        *,
-        group: str = "g",
         **fields: Any,  # noqa: ANN401
     ) -> Response:
         """Send a later heartbeat; active tasks, if given, are all owned tasks."""
-        request = Request(group_id=group, member_id=member, member_epoch=epoch)
+        request = Request(group_id="g", member_id=member, member_epoch=epoch)
         if active is not None:
             request.active_tasks = tasks(active)
             request.standby_tasks = tasks(standby or {})
@@ -178,32 +175,24 @@ class ManualStreamsCoordinator(ManualGroupCoordinator):
             setattr(request, name, value)
         return self.ask(request).response
 
-    def refused(self, member: str, epoch: int, active: Owned | None = None) -> ErrorCode:
+    def refused(self, member: str, epoch: int) -> ErrorCode:
         """Send a heartbeat that must be refused, and return the code."""
         try:
-            self.beats(member, epoch, active)
+            self.beats(member, epoch)
         except KafkaError as refusal:
             return refusal.code
         raise AssertionError("it was let in")
 
-    def commit_as(
-        self,
-        member: str,
-        epoch: int,
-        *partitions: int,
-        topic: str = "in",
-        **claimed: Any,  # noqa: ANN401
-    ) -> str:
-        """Commit offsets, and return "NONE" or the name of the error of the whole request."""
+    def commit_as(self, member: str, epoch: int, *partitions: int) -> str:
+        """Commit offsets of `in`; return "NONE" or the name of the error of the whole request."""
         claim = CommitClaim(
             member_id=member,
             group_instance_id=None,
             generation_id_or_member_epoch=epoch,
-            **claimed,
         )
         offsets_to_commit = [
             OffsetToCommit(
-                topic=topic, topic_id=self.topics[topic].topic_id, partition=each, offset=1
+                topic="in", topic_id=self.topics["in"].topic_id, partition=each, offset=1
             )
             for each in partitions
         ]
@@ -245,8 +234,8 @@ class ManualStreamsCoordinator(ManualGroupCoordinator):
             for record in self.written()
         ]
 
-    def pair(self) -> list[int]:
-        """Create a Stable group of a and b at epoch 3; return a's tasks of topic `in`."""
+    def pair(self) -> None:
+        """Create a Stable group of a and b at epoch 3."""
         self.joins("a")
         self.joins("b")
         retained = tasks_in(self.beats("a", 2).active_tasks)
@@ -254,7 +243,6 @@ class ManualStreamsCoordinator(ManualGroupCoordinator):
         self.beats("a", 2, retained)
         self.beats("b", 3)
         assert self.state() == "Stable"
-        return retained["0"]
 
 
 def events_of(coordinator: ManualStreamsCoordinator, request: Request) -> list[Event]:

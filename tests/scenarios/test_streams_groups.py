@@ -20,7 +20,6 @@ from kafkalite.protocol._generated.records.streams_group_current_member_assignme
 from kafkalite.protocol._generated.records.streams_group_metadata import StreamsGroupMetadataValue
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.scenarios.group_coordinator import ManualGroupCoordinator
 from tests.scenarios.streams_coordinator import (
     REBALANCE_MS,
     ManualStreamsCoordinator,
@@ -50,41 +49,6 @@ def detail(response: Response) -> str:
 # Members and their tasks
 
 
-def test_the_first_member_gets_all_tasks_at_epoch_2() -> None:
-    coordinator = ManualStreamsCoordinator()
-    response = coordinator.joins("a")
-    assert (response.member_id, response.member_epoch) == ("a", 2)
-    assert tasks_in(response.active_tasks) == {"0": [0, 1, 2, 3]}
-    assert (response.standby_tasks, response.warmup_tasks) == ([], [])
-    assert response.heartbeat_interval_ms == 1_000
-    assert statuses(response) == []
-    assert coordinator.kinds() == [
-        "MemberMetadata",
-        "Topology",
-        "Metadata",
-        "TargetAssignmentMember",
-        "TargetAssignmentMetadata",
-        "CurrentMemberAssignment",
-    ]
-    assert coordinator.state() == "Stable"
-
-
-def test_a_second_member_waits_until_the_first_revokes() -> None:
-    coordinator = ManualStreamsCoordinator()
-    coordinator.joins("a")
-    second = coordinator.joins("b")
-    assert (second.member_epoch, second.active_tasks) == (3, [])
-    assert coordinator.group.current_of("b").state is MemberState.UNRELEASED_TASKS
-    asked = coordinator.beats("a", 2)
-    assert (asked.member_epoch, tasks_in(asked.active_tasks)) == (2, {"0": [0, 1]})
-    assert coordinator.beats("a", 2).active_tasks is None
-    assert coordinator.beats("a", 2, {"0": [0, 1, 2]}).member_epoch == 2
-    assert coordinator.beats("a", 2, {"0": [0, 1]}).member_epoch == 3
-    given = coordinator.beats("b", 3)
-    assert (given.member_epoch, tasks_in(given.active_tasks)) == (3, {"0": [2, 3]})
-    assert coordinator.state() == "Stable"
-
-
 def test_tasks_have_the_epoch_of_their_assignment() -> None:
     coordinator = ManualStreamsCoordinator()
     coordinator.pair()
@@ -97,23 +61,6 @@ def test_tasks_have_the_epoch_of_their_assignment() -> None:
     assert isinstance(current, StreamsGroupCurrentMemberAssignmentValue)
     (given,) = current.active_tasks
     assert (given.partitions, given.assignment_epochs) == ([0, 1, 2, 3], [2, 2, 4, 4])
-
-
-def test_a_leaving_member_releases_its_tasks() -> None:
-    coordinator = ManualStreamsCoordinator()
-    coordinator.pair()
-    coordinator.written()
-    left = coordinator.beats("b", -1)
-    assert (left.member_id, left.member_epoch, left.status) == ("b", -1, [])
-    assert coordinator.kinds() == [
-        "-CurrentMemberAssignment",
-        "-TargetAssignmentMember",
-        "-MemberMetadata",
-        "Metadata",
-    ]
-    assert coordinator.state() == "Assigning"
-    response = coordinator.beats("a", 3)
-    assert (response.member_epoch, tasks_in(response.active_tasks)) == (4, {"0": [0, 1, 2, 3]})
 
 
 def test_a_changed_member_increases_the_group_epoch() -> None:
@@ -135,33 +82,6 @@ def test_a_changed_member_increases_the_group_epoch() -> None:
 
 
 # Epochs
-
-
-def test_other_epochs_than_the_members_are_fenced() -> None:
-    coordinator = ManualStreamsCoordinator()
-    coordinator.pair()
-    for epoch in (1, 2, 4, 9):
-        assert coordinator.refused("b", epoch) is FENCED
-    assert coordinator.refused("unknown", 3) is ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def test_after_a_lost_response_the_previous_epoch_is_accepted() -> None:
-    coordinator = ManualStreamsCoordinator()
-    retained = coordinator.pair()
-    assert coordinator.beats("a", 2, {"0": retained}).member_epoch == 3
-    assert coordinator.beats("a", 2, {}).member_epoch == 3
-    assert coordinator.refused("a", 2) is FENCED
-    assert coordinator.refused("a", 2, {"0": [0, 1, 2, 3]}) is FENCED
-    assert coordinator.refused("a", 2, {"0": retained, "1": [0]}) is FENCED
-
-
-def test_tasks_that_are_not_in_the_topology_are_refused() -> None:
-    coordinator = ManualStreamsCoordinator()
-    coordinator.joins("a")
-    before = coordinator.records()
-    for active in ({"1": [0]}, {"0": [4]}, {"0": [-1]}):
-        assert coordinator.refused("a", 2, active) is ErrorCode.INVALID_REQUEST
-    assert coordinator.records() == before
 
 
 def test_a_member_with_an_unknown_state_begins_again() -> None:
@@ -631,25 +551,6 @@ def test_a_member_may_request_a_shutdown_of_the_application() -> None:
     assert statuses(coordinator.joins("a")) == []
 
 
-def test_members_get_the_endpoints_of_partitions() -> None:
-    coordinator = ManualStreamsCoordinator(topics={"in": 2})
-    here = Request.Endpoint(host="here", port=1)
-    first = coordinator.joins("a", user_endpoint=here, endpoint_information_epoch=-1)
-    assert first.endpoint_information_epoch == 0
-    assert first.partitions_by_user_endpoint is not None
-    (entry,) = first.partitions_by_user_endpoint
-    assert (entry.user_endpoint.host, entry.user_endpoint.port) == ("here", 1)
-    (partitions,) = entry.active_partitions
-    assert (partitions.topic, partitions.partitions) == ("in", [0, 1])
-    assert coordinator.beats("a", 2).partitions_by_user_endpoint is None
-    coordinator.joins("b")
-    response_a = coordinator.beats("a", 2, endpoint_information_epoch=0)
-    assert response_a.endpoint_information_epoch == 1
-    assert response_a.partitions_by_user_endpoint is not None
-    (entry,) = response_a.partitions_by_user_endpoint
-    assert entry.active_partitions[0].partitions == [0]
-
-
 # Commits
 
 
@@ -738,18 +639,6 @@ def _commit_raw(
     check("in", coordinator.topics["in"].topic_id, partition)
 
 
-def test_commits_need_a_member_and_a_version_with_epochs() -> None:
-    coordinator = ManualStreamsCoordinator()
-    coordinator.joins("a")
-    assert coordinator.commit_as("unknown", 2, 0) == "UNKNOWN_MEMBER_ID"
-    assert coordinator.commit_as("", -1, 0) == "UNKNOWN_MEMBER_ID"
-    assert coordinator.commit_as("a", -1, 0) == "STALE_MEMBER_EPOCH"
-    assert coordinator.commit_as("a", 2, 0, supports_member_epochs=False) == "UNSUPPORTED_VERSION"
-    assert coordinator.commit_as("", -1, 0, is_transactional=True) == "NONE"
-    coordinator.beats("a", -1)
-    assert coordinator.commit_as("", -1, 0) == "NONE"
-
-
 def test_offsets_are_fetched_at_the_members_epoch_only() -> None:
     coordinator = ManualStreamsCoordinator()
     coordinator.joins("a")
@@ -766,62 +655,6 @@ def test_offsets_are_fetched_at_the_members_epoch_only() -> None:
 
 
 # The group as a whole
-
-
-def test_only_offsets_of_unsubscribed_topics_expire() -> None:
-    short = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"}
-    coordinator = ManualStreamsCoordinator(topics={"in": 4, "other": 1}, config=short)
-    coordinator.joins("a")
-    coordinator.commit_as("a", 2, 0)
-    coordinator.commit_as("a", 2, 0, topic="other")
-    coordinator.clock.advance(40_000)
-    coordinator.beats("a", 2)
-    assert sorted(coordinator.committed()) == [("in", 0), ("other", 0)]
-    coordinator.clock.advance(40_000)
-    coordinator.beats("a", 2)
-    assert sorted(coordinator.committed()) == [("in", 0)]
-    coordinator.beats("a", -1)
-    coordinator.clock.advance(1_000)
-    assert coordinator.committed() == {}
-    assert coordinator.state() is None
-
-
-def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
-    coordinator = ManualStreamsCoordinator()
-    coordinator.joins("a")
-    coordinator.commit_as("a", 2, 0)
-    deleted = coordinator.machine.offsets.delete("g", [("in", 0)])
-    assert deleted.response == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
-    coordinator.beats("a", -1)
-    assert coordinator.machine.offsets.delete("g", [("in", 0)]).response == [ErrorCode.NONE]
-
-
-def test_an_empty_group_can_be_deleted() -> None:
-    coordinator = ManualStreamsCoordinator()
-    coordinator.joins("a")
-    with pytest.raises(KafkaError) as refusal:
-        coordinator.shard.write(lambda machine, _: machine.offsets.delete_group("g"))
-    assert refusal.value.code is ErrorCode.NON_EMPTY_GROUP
-    coordinator.beats("a", -1)
-    coordinator.written()
-    coordinator.shard.write(lambda machine, _: machine.offsets.delete_group("g"))
-    assert coordinator.kinds() == ["-TargetAssignmentMetadata", "-Metadata", "-Topology"]
-    assert coordinator.state() is None
-    assert coordinator.joins("a").member_epoch == 2
-
-
-def test_only_an_empty_classic_group_is_replaced() -> None:
-    coordinator = ManualStreamsCoordinator()
-    coordinator.commit({("in", 0): 7})
-    assert coordinator.joins("a").member_epoch == 2
-    assert coordinator.committed() == {("in", 0): 7}
-    ManualGroupCoordinator.join(coordinator, group="h")
-    with pytest.raises(KafkaError) as refusal:
-        coordinator.joins("a", group="h")
-    assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
-    with pytest.raises(KafkaError) as refusal:
-        coordinator.beats("a", 2, group="missing")
-    assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_a_group_is_described_with_its_topology_and_members() -> None:
