@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.apis.authorized_operations import (
-    CLUSTER_OPERATIONS,
-    GROUP_OPERATIONS,
-    TOPIC_OPERATIONS,
     cluster_operations,
     group_operations,
     topic_operations,
@@ -44,12 +41,6 @@ def with_acls(call: Call, *acls: Acl) -> Call:
 
 def allow(operation: Operation, resource: Resource, name: str) -> Acl:
     return Acl(resource, name, PatternType.LITERAL, "User:x", "*", operation, PermissionType.ALLOW)
-
-
-def test_without_an_authorizer_all_operations_are_allowed(call: Call) -> None:
-    assert topic_operations(call, "t") == TOPIC_OPERATIONS
-    assert group_operations(call, "g") == GROUP_OPERATIONS
-    assert cluster_operations(call) == CLUSTER_OPERATIONS
 
 
 def test_with_an_authorizer_the_allowed_operations_are_returned(call: Call) -> None:

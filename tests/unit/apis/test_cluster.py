@@ -14,7 +14,6 @@ from kafkalite.metadata.leadership import ElectionType
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
 from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
 from kafkalite.protocol._generated.messages.elect_leaders import ElectLeadersRequest
-from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.unregister_broker import UnregisterBrokerRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.cluster.cluster import TestCluster
@@ -43,16 +42,6 @@ def test_the_response_has_the_nodes_of_one_listener() -> None:
     assert answer.cluster_authorized_operations == 0b1111110100000
     silent = cluster.ask(DESCRIBE, DescribeClusterRequest())
     assert silent.cluster_authorized_operations == -(1 << 31)
-
-
-def test_controller_endpoints_are_not_supported() -> None:
-    for kind, code in (
-        (2, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
-        (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
-    ):
-        answer = MetadataCluster().ask(DESCRIBE, DescribeClusterRequest(endpoint_type=kind))
-        assert (answer.error_code, answer.endpoint_type, answer.brokers) == (code, 1, [])
-        assert answer.error_message
 
 
 def cluster_after_failover() -> MetadataCluster:
@@ -89,27 +78,8 @@ def test_without_a_list_only_changed_partitions_have_results() -> None:
     assert [each.partition_result for each in again.replica_election_results] == [[]]
 
 
-def test_an_unknown_election_type_is_refused() -> None:
-    asked = [Partitions(topic="t", partitions=[0])]
-    answer = cluster_after_failover().ask(
-        ELECT, ElectLeadersRequest(election_type=9, topic_partitions=asked)
-    )
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
-    (result,) = answer.replica_election_results
-    assert [each.error_code for each in result.partition_result] == [ErrorCode.INVALID_REQUEST]
-
-
 def described_nodes(answer: Any) -> list[tuple[int, bool]]:  # noqa: ANN401 - a generated response
     return [(each.broker_id, each.is_fenced) for each in answer.brokers]
-
-
-def test_fenced_nodes_are_described_on_request() -> None:
-    cluster = MetadataCluster(nodes=(1, 2, 3))
-    cluster.controller.fence(2)
-    cluster.controller.unregister_broker(3)
-    assert described_nodes(cluster.ask(DESCRIBE, DescribeClusterRequest())) == [(1, False)]
-    every = cluster.ask(DESCRIBE, DescribeClusterRequest(include_fenced_brokers=True))
-    assert described_nodes(every) == [(1, False), (2, True)]
 
 
 @pytest.fixture
@@ -214,9 +184,9 @@ def test_elections_of_every_kind_have_kafkas_error_codes(wire: TestCluster) -> N
     assert state_of(wire) == (1, (2, 1), (1,))
 
 
-def cluster_with(*replicas: int, as_version: str | None = None) -> MetadataCluster:
+def cluster_with(*replicas: int) -> MetadataCluster:
     """Return a cluster with a topic "t" of one partition with these replicas."""
-    cluster = MetadataCluster(nodes=(1, 2, 3), as_version=as_version)
+    cluster = MetadataCluster(nodes=(1, 2, 3))
     cluster.controller.create_topics([NewTopic(name="t", assignments=((0, replicas),))])
     return cluster
 
@@ -246,9 +216,9 @@ def test_preferred_replica_must_be_in_sync() -> None:
     assert elect_in(cluster, ElectionType.PREFERRED) is ErrorCode.ELECTION_NOT_NEEDED
 
 
-def leaderless_cluster(as_version: str | None = None) -> MetadataCluster:
+def leaderless_cluster() -> MetadataCluster:
     """Return a cluster in which node 2, which led last, is fenced; node 1 runs but is behind."""
-    cluster = cluster_with(1, 2, as_version=as_version)
+    cluster = cluster_with(1, 2)
     cluster.controller.fence(1)
     cluster.controller.fence(2)
     cluster.controller.unfence(1)
@@ -271,31 +241,6 @@ def test_partition_without_a_leader_needs_an_unclean_election_to_continue() -> N
     assert partition_of(cluster).is_recovering
 
 
-def test_eligible_replica_is_elected_cleanly() -> None:
-    cluster = leaderless_cluster()
-    cluster.controller.unfence(2)
-    after = partition_of(cluster)
-    assert (after.leader, after.isr, after.is_recovering) == (2, (2,), False)
-
-
-def test_without_eligible_replicas_the_last_in_sync_replica_remains_in_the_isr() -> None:
-    cluster = leaderless_cluster("4.0")
-    before = partition_of(cluster)
-    assert (before.isr, before.elr) == ((2,), ())
-    assert elect_in(cluster, ElectionType.UNCLEAN) is None
-    assert (partition_of(cluster).leader, partition_of(cluster).isr) == (1, (1,))
-
-
-def test_no_leader_can_be_elected_while_no_replica_runs() -> None:
-    cluster = cluster_with(1)
-    cluster.controller.fence(1)
-    for kind, code in (
-        (ElectionType.PREFERRED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
-        (ElectionType.UNCLEAN, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
-    ):
-        assert elect_in(cluster, kind) is code
-
-
 RACKS = {1: "a", 2: "b", 3: "a", 4: "b"}
 
 
@@ -306,13 +251,6 @@ def racks(tmp_path: Path) -> Iterator[TestCluster]:
     wire = TestCluster(tmp_path, 4, {"broker.rack": "all"}, node_config=node_config)
     yield wire
     wire.end()
-
-
-def test_each_node_has_its_own_rack(racks: TestCluster) -> None:
-    described = racks.ask(DescribeClusterRequest(), 1)
-    assert {row.broker_id: row.rack for row in described.brokers} == RACKS
-    metadata = racks.ask(MetadataRequest(topics=[]), 12, node=2)
-    assert {row.node_id: row.rack for row in metadata.brokers} == RACKS
 
 
 def test_failed_nodes_are_described_on_request(racks: TestCluster) -> None:

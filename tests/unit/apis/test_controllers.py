@@ -251,7 +251,7 @@ def test_an_unexpected_type_is_refused_before_its_permission(guarded_cluster: Te
         (DescribeUserScramCredentialsRequest(users=[]), 0),
     ],
 )
-def test_apis_that_are_not_served_need_no_permission(
+def test_listed_apis_that_kafka_does_not_serve_fail_without_a_permission(
     guarded_cluster: TestCluster, request_: Message, version: int
 ) -> None:
     assert guarded_cluster.ask(request_, version).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -262,16 +262,3 @@ def test_topics_are_created(wire: TestCluster) -> None:
     answer = wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 7)
     assert [each.error_code for each in answer.topics] == [ErrorCode.NONE]
     assert "t" in wire.cluster.metadata.image.topics
-
-
-@pytest.mark.parametrize(
-    ("request_", "version"),
-    [
-        (DescribeDelegationTokenRequest(owners=None), 3),
-        (DescribeUserScramCredentialsRequest(users=[]), 0),
-    ],
-)
-def test_listed_apis_that_kafka_does_not_serve_fail(
-    wire: TestCluster, request_: Message, version: int
-) -> None:
-    assert wire.ask(request_, version).error_code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -68,21 +68,6 @@ def replace(
 DONE = [(ErrorCode.NONE, None)]
 
 
-def test_incremental_changes_are_applied(cluster: MetadataCluster) -> None:
-    changes = (("retention.ms", SET, "5"), ("cleanup.policy", APPEND, "compact"))
-    assert alter(cluster, ResourceType.TOPIC, "t", *changes) == DONE
-    assert cluster.image.topic_config("t") == {
-        "cleanup.policy": "delete,compact",
-        "retention.ms": "5",
-        "segment.ms": "6",
-    }
-
-
-def test_all_settings_are_replaced(cluster: MetadataCluster) -> None:
-    assert replace(cluster, ResourceType.TOPIC, "t", ("retention.ms", "5")) == DONE
-    assert cluster.image.topic_config("t") == {"retention.ms": "5"}
-
-
 def test_validate_only_changes_nothing(cluster: MetadataCluster) -> None:
     change = ("retention.ms", SET, "5")
     assert alter(cluster, ResourceType.TOPIC, "t", change, validate_only=True) == DONE

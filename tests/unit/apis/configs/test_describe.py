@@ -17,7 +17,6 @@ from kafkalite.protocol.error_codes import ErrorCode
 from tests.cluster.metadata import MetadataCluster
 
 DESCRIBE, LIST = APIS
-CLUSTER_DEFAULT = ConfigResource(ResourceType.BROKER, "")
 GROUP = ConfigResource(ResourceType.GROUP, "g")
 
 
@@ -167,11 +166,6 @@ def test_resources_are_listed_by_type(cluster: MetadataCluster) -> None:
     ]
     assert listed(cluster, 1, ResourceType.GROUP) == [(ResourceType.GROUP, "g")]
     assert listed(cluster, 0) == [(ResourceType.CLIENT_METRICS, "m")]
-
-
-def test_an_unknown_type_is_refused(cluster: MetadataCluster) -> None:
-    answer = cluster.ask(LIST, ListConfigResourcesRequest(resource_types=[77]))
-    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_releases_before_40_describe_message_formats_and_no_groups() -> None:

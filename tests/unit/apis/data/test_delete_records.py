@@ -43,14 +43,6 @@ def delete(
     return answer.low_watermark, ErrorCode(answer.error_code)
 
 
-def test_records_before_the_offset_are_deleted(plane: DataPlane) -> None:
-    assert delete(plane, 3) == (3, ErrorCode.NONE)
-    assert plane.partition().log_start_offset == 3
-    assert delete(plane, 1) == (3, ErrorCode.NONE)
-    assert delete(plane, -1) == (5, ErrorCode.NONE)
-    assert plane.partition().end_offset == 5
-
-
 def test_the_last_of_several_offsets_counts(plane: DataPlane) -> None:
     request = request_of(2)
     request.topics += request_of(4).topics
@@ -84,20 +76,7 @@ def test_a_deletion_without_a_checkpoint_is_a_storage_error(plane: DataPlane) ->
     assert plane.partition().log_start_offset == 3
 
 
-@pytest.mark.parametrize("offset", [-2, 6])
-def test_an_offset_out_of_range_is_refused(plane: DataPlane, offset: int) -> None:
-    assert delete(plane, offset) == (-1, ErrorCode.OFFSET_OUT_OF_RANGE)
-
-
-def test_an_impossible_deletion_has_a_reason(plane: DataPlane) -> None:
-    plane.create("c", config={"cleanup.policy": "compact"})
-    plane.create("both", config={"cleanup.policy": "compact,delete"})
-    plane.create("__consumer_offsets")
-    assert delete(plane, 0, "missing") == (-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    assert delete(plane, 0, index=9) == (-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    assert delete(plane, 0, "c") == (-1, ErrorCode.POLICY_VIOLATION)
-    assert delete(plane, 0, "both") == (0, ErrorCode.NONE)
-    assert delete(plane, 0, "__consumer_offsets") == (-1, ErrorCode.INVALID_TOPIC_EXCEPTION)
+def test_only_the_leader_deletes_records(plane: DataPlane) -> None:
     assert delete(plane, 0, node_id=1) == (-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 

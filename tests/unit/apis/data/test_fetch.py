@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafkalite.apis.data.fetch import APIS, refuse_fetch
+from kafkalite.apis.data.fetch import APIS
 from kafkalite.config.broker import RACK_AWARE_SELECTOR
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.partitions.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH
@@ -106,44 +106,6 @@ def test_answers_are_small_while_clients_leave_much_unread(plane: DataPlane) -> 
     ]  # fmt: skip
 
 
-def test_records_are_returned_from_the_offset_on(plane: DataPlane) -> None:
-    create_with_records(plane)
-    answer = fetch_one(plane, partition_of(offset=1))
-    assert values_in(answer.records) == [b"1", b"2"]
-    assert (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (3, 3, 0)
-    assert (answer.preferred_read_replica, answer.aborted_transactions) == (-1, None)
-
-
-def test_a_fetch_at_the_end_is_empty(plane: DataPlane) -> None:
-    create_with_records(plane)
-    answer = fetch_one(plane, partition_of(offset=3))
-    assert (answer.error_code, answer.records) == (0, b"")
-
-
-@pytest.mark.parametrize("offset", [-1, 1, 4])
-def test_offsets_outside_of_the_log_are_out_of_range(plane: DataPlane, offset: int) -> None:
-    create_with_records(plane)
-    plane.partition().delete_records(2)
-    answer = fetch_one(plane, partition_of(offset=offset), max_wait_ms=500)
-    assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (
-        -1,
-        -1,
-        -1,
-    )
-
-
-def test_topics_are_identified_as_in_the_request_version(plane: DataPlane) -> None:
-    topic_id = create_with_records(plane, 2)
-    response = plane.ask(
-        API, request_of(**topics_by_id(topic_id, partition_of(0), partition_of(1))), 13
-    )
-    (topic,) = response.responses
-    assert (topic.topic, topic.topic_id, len(topic.partitions)) == ("", topic_id, 2)
-    response = plane.ask(API, request_of(partition_of()), 12)
-    assert response.responses[0].topic == "t"
-
-
 def test_a_recreated_topic_has_another_id(plane: DataPlane) -> None:
     old_id = create_with_records(plane)
     plane.delete("t")
@@ -170,18 +132,6 @@ def test_unknown_partitions_are_last(plane: DataPlane) -> None:
 # --- size ----------------------------------------------------------------------------------------
 
 
-def test_the_first_batch_is_returned_whole_regardless_of_limits(plane: DataPlane) -> None:
-    create_with_records(plane, 2)
-    first, second = fetch(
-        plane,
-        partition_of(0, partition_max_bytes=1),
-        partition_of(1, partition_max_bytes=1),
-        max_bytes=1,
-    )
-    assert values_in(first.records) == [b"0"]
-    assert second.records == b""
-
-
 def test_the_first_batch_may_be_in_any_partition(plane: DataPlane) -> None:
     create_with_records(plane, 2)
     first, second = fetch(
@@ -203,13 +153,6 @@ def test_limits_apply_to_whole_batches(plane: DataPlane) -> None:
     assert values_in(second.records) == [b"0"]
 
 
-def test_the_last_row_of_a_repeated_partition_counts(plane: DataPlane) -> None:
-    create_with_records(plane, 2)
-    first, second = fetch(plane, partition_of(0, 0), partition_of(1, 3), partition_of(0, 2))
-    assert values_in(first.records) == [b"2"]
-    assert second.records == b""
-
-
 def test_a_negative_limit_is_an_internal_error_as_in_kafka(plane: DataPlane) -> None:
     create_with_records(plane)
     negative = {"max_bytes": -5, "max_wait_ms": 500}
@@ -226,24 +169,6 @@ def test_fetch_max_bytes_of_the_broker_applies(tmp_path: Path) -> None:
 
 
 # --- leadership ----------------------------------------------------------------------------------
-
-
-def test_followers_serve_clients_that_support_it(plane: DataPlane) -> None:
-    create_with_records(plane, replicas=(1, 0))
-    assert code_of(plane, partition_of(), version=10) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert values_in(fetch_one(plane, partition_of(), version=11).records) == [b"0", b"1", b"2"]
-    assert code_of(plane, partition_of(), version=11, node_id=2) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-def test_the_leader_epoch_is_checked(plane: DataPlane) -> None:
-    create_with_records(plane)
-    plane.lead("t", 0, 2)
-    for epoch, code in (
-        (1, ErrorCode.FENCED_LEADER_EPOCH),
-        (2, ErrorCode.NONE),
-        (3, ErrorCode.UNKNOWN_LEADER_EPOCH),
-    ):
-        assert code_of(plane, partition_of(current_leader_epoch=epoch)) == code
 
 
 def test_the_leader_is_returned_to_new_clients(plane: DataPlane) -> None:
@@ -327,16 +252,6 @@ def end_transaction(plane: DataPlane, *, is_commit: bool) -> None:
     plane.table.announce()
 
 
-def test_read_committed_stops_before_an_open_transaction(plane: DataPlane) -> None:
-    create_with_records(plane, batches=1)
-    append_transactional(plane, 0, b"open")
-    answer = fetch_one(plane, partition_of(), isolation_level=1)
-    assert values_in(answer.records) == [b"0"]
-    assert (answer.high_watermark, answer.last_stable_offset) == (2, 1)
-    assert answer.aborted_transactions == []
-    assert len(values_in(fetch_one(plane, partition_of()).records)) == 2
-
-
 def test_read_committed_gets_aborted_transactions(plane: DataPlane) -> None:
     create_with_records(plane, batches=1)
     append_transactional(plane, 0, b"no")
@@ -364,25 +279,6 @@ def waiting_fetch(
     came: list[FetchResponse] = []
     waiting.then(came.append)
     return waiting, came
-
-
-def test_a_fetch_at_the_end_waits_for_a_record(plane: DataPlane) -> None:
-    create_with_records(plane)
-    _, came = waiting_fetch(plane, partition_of(offset=3))
-    assert came == []
-    plane.append(b"new")
-    (response,) = came
-    assert values_in(answers(response)[0].records) == [b"new"]
-    assert plane.clock.next_deadline_ms is None
-
-
-def test_a_fetch_ends_at_its_deadline_with_available_records(plane: DataPlane) -> None:
-    create_with_records(plane)
-    _, came = waiting_fetch(plane, partition_of(offset=2), min_bytes=10_000)
-    plane.clock.advance(499)
-    assert came == []
-    plane.clock.advance(1)
-    assert values_in(answers(came[0])[0].records) == [b"2"]
 
 
 def test_bytes_of_all_partitions_count_for_min_bytes(plane: DataPlane) -> None:
@@ -478,54 +374,6 @@ def test_read_committed_waits_for_the_end_of_the_transaction(plane: DataPlane) -
 # --- sessions (KIP-227) --------------------------------------------------------------------------
 
 
-def test_a_session_omits_unchanged_partitions(plane: DataPlane) -> None:
-    create_with_records(plane, 2)
-    response = plane.ask(
-        API, request_of(partition_of(0, 3), partition_of(1, 3), session_epoch=FIRST_EPOCH), 12
-    )
-    session_id = response.session_id
-    assert session_id > 0
-    assert len(answers(response)) == 2
-    response = plane.ask(API, request_of(topics=[], session_id=session_id, session_epoch=1), 12)
-    assert (response.session_id, response.responses) == (session_id, [])
-    plane.append(b"new", index=1)
-    response = plane.ask(API, request_of(topics=[], session_id=session_id, session_epoch=2), 12)
-    (answer,) = answers(response)
-    assert (answer.partition_index, values_in(answer.records)) == (1, [b"new"])
-    forgotten = [FetchRequest.ForgottenTopic(topic="t", partitions=[1])]
-    response = plane.ask(
-        API,
-        request_of(
-            partition_of(0, 1),
-            session_id=session_id,
-            session_epoch=3,
-            forgotten_topics_data=forgotten,
-        ),
-        12,
-    )
-    assert [one.partition_index for one in answers(response)] == [0]
-
-
-def test_invalid_session_ids_and_epochs_are_refused(plane: DataPlane) -> None:
-    topic_id = create_with_records(plane)
-    session_id = plane.ask(
-        API, request_of(partition_of(), session_epoch=FIRST_EPOCH), 12
-    ).session_id
-    for epoch, version, session, code in (
-        (1, 12, session_id + 1, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
-        (5, 12, session_id, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
-        (1, 13, session_id, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR),
-    ):
-        request = request_of(
-            session_id=session, session_epoch=epoch, **topics_by_id(topic_id, partition_of())
-        )
-        with pytest.raises(KafkaError) as caught:
-            plane.ask(API, request, version)
-        assert caught.value.code == code
-        refusal = refuse_fetch(request, caught.value.code, None)
-        assert (refusal.error_code, refusal.session_id, refusal.responses) == (code, 0, [])
-
-
 def test_sessions_belong_to_the_node_that_created_them(plane: DataPlane) -> None:
     create_with_records(plane, replicas=(0, 1))
     session_id = plane.ask(
@@ -548,16 +396,6 @@ def test_a_waiting_fetch_of_an_outdated_session_epoch_fails(plane: DataPlane) ->
         ErrorCode.INVALID_FETCH_SESSION_EPOCH,
         session_id,
     )
-
-
-def test_a_topic_that_is_created_later_is_found_by_its_session(plane: DataPlane) -> None:
-    topic_id = plane.entropy.uuid()
-    response = plane.ask(
-        API, request_of(session_epoch=FIRST_EPOCH, **topics_by_id(topic_id, partition_of())), 13
-    )
-    assert answers(response)[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
-    request = request_of(topics=[], session_id=response.session_id, session_epoch=1)
-    assert answers(plane.ask(API, request, 13))[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def test_records_appended_during_a_pause_end_the_wait(plane: DataPlane) -> None:
@@ -645,13 +483,6 @@ def row_in_rack(wire: TestCluster, rack: str, **fields: Any) -> FetchResponse.Pa
     return row
 
 
-@pytest.mark.parametrize("rack", ["a", "c", "unknown", ""])
-def test_leader_answers_if_no_follower_is_in_the_rack(wire: TestCluster, rack: str) -> None:
-    answer = row_in_rack(wire, rack)
-    assert answer.preferred_read_replica == -1
-    assert values_in(answer.records) == [b"0", b"1"]
-
-
 def test_leader_names_the_follower_in_the_rack_without_records(wire: TestCluster) -> None:
     answer = row_in_rack(wire, "b", max_wait_ms=500)
     assert answer == FetchResponse.PartitionData(
@@ -664,26 +495,10 @@ def test_leader_names_the_follower_in_the_rack_without_records(wire: TestCluster
     )
 
 
-def test_follower_answers_with_its_records(wire: TestCluster) -> None:
-    answer = row_in_rack(wire, "b", node=2)
-    assert answer.preferred_read_replica == -1
-    assert values_in(answer.records) == [b"0", b"1"]
-
-
-def test_replica_is_not_selected_before_version_11(wire: TestCluster) -> None:
-    answer = row_in_rack(wire, "b", version=10)
-    assert values_in(answer.records) == [b"0", b"1"]
-
-
 def test_replica_is_not_selected_for_followers(wire: TestCluster) -> None:
     answer = row_in_rack(wire, "b", replica_id=2)
     assert answer.preferred_read_replica == -1
     assert values_in(answer.records) == [b"0", b"1"]
-
-
-def test_epoch_is_checked_before_a_replica_is_selected(wire: TestCluster) -> None:
-    assert row_in_rack(wire, "b", epoch=1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert row_in_rack(wire, "b", epoch=0).preferred_read_replica == 2
 
 
 def test_replica_is_selected_only_by_a_node_with_the_selector(tmp_path: Path) -> None:

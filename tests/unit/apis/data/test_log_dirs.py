@@ -63,11 +63,6 @@ def test_a_node_reports_its_own_replicas(plane: DataPlane) -> None:
     assert set(sizes(described(plane, None, node_id=1))) == {("u", 0)}
 
 
-def test_only_existing_requested_partitions_are_reported(plane: DataPlane) -> None:
-    assert set(sizes(described(plane, {"t": [1, 7], "nope": [0]}))) == {("t", 1)}
-    assert sizes(described(plane, {})) == {}
-
-
 def test_a_refusal_has_no_directories() -> None:
     refused = API.refuse(DescribeLogDirsRequest(), ErrorCode.UNKNOWN_SERVER_ERROR, None)
     assert (refused.error_code, refused.results) == (ErrorCode.UNKNOWN_SERVER_ERROR, [])
@@ -97,14 +92,6 @@ def moved(
         (result.topic_name, each.partition_index): each.error_code
         for result in plane.ask(ALTER, request, node_id=node_id).results
         for each in result.partitions
-    }
-
-
-def test_replicas_are_in_the_log_directory_already(plane: DataPlane, tmp_path: Path) -> None:
-    assert moved(plane, (str(tmp_path), "t", [0, 1]), (str(tmp_path), "u", [0])) == {
-        ("t", 0): ErrorCode.NONE,
-        ("t", 1): ErrorCode.NONE,
-        ("u", 0): ErrorCode.NONE,
     }
 
 

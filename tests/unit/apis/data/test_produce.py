@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
@@ -21,7 +20,7 @@ from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.rows import refusal
-from kafkalite.storage.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL, BatchProducer, BatchView
+from kafkalite.storage.batch import NO_PRODUCER, TRANSACTIONAL, BatchProducer, BatchView
 from kafkalite.storage.compression import CODEC_NUMBERS
 from kafkalite.storage.transaction_marker import TransactionMarker
 from tests.unit.data_plane import DataPlane, batch_of, batches_in, values_in
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkalite.gateway.call import Call
-    from kafkalite.metadata.image import TopicImage
     from kafkalite.partitions.partition import Partition
 
 (API,) = APIS
@@ -89,16 +87,6 @@ def read(plane: DataPlane, index: int = 0) -> list[bytes | None]:
     return values_in(records)
 
 
-def test_batches_get_consecutive_offsets_in_order(plane: DataPlane) -> None:
-    plane.create(partitions=2)
-    first, second = produce(plane, batch_of(b"a", b"b"), batch_of(b"x"))
-    third = produce_one(plane, batch_of(b"c"))
-    assert [first.base_offset, second.base_offset, third.base_offset] == [0, 0, 2]
-    assert (first.error_code, first.log_append_time_ms, first.log_start_offset) == (0, -1, 0)
-    assert read(plane) == [b"a", b"b", b"c"]
-    assert read(plane, 1) == [b"x"]
-
-
 def test_an_offline_log_accepts_nothing(plane: DataPlane) -> None:
     topic = plane.create_offline()
     answer = produce_one(plane, batch_of(b"a"))
@@ -110,79 +98,11 @@ def test_an_offline_log_accepts_nothing(plane: DataPlane) -> None:
     assert code_of(plane, batch_of(b"a") * 2) == ErrorCode.INVALID_RECORD
 
 
-def test_a_topic_is_found_by_name_or_by_id(plane: DataPlane) -> None:
-    topic = plane.create()
-    answer = produce_one(plane, batch_of(b"a"), name="", topic_id=topic.topic_id, version=13)
-    assert answer.base_offset == 0
-    assert read(plane) == [b"a"]
-
-
-def test_a_response_identifies_topics_as_the_request_does(plane: DataPlane) -> None:
-    topic = plane.create()
-    response = plane.ask(API, request_of(batch_of(b"a"), name="", topic_id=topic.topic_id), 13)
-    assert (response.responses[0].name, response.responses[0].topic_id) == ("", topic.topic_id)
-
-
-@pytest.mark.parametrize(
-    ("name", "topic_id", "code"),
-    [
-        ("missing", ZERO, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        ("", b"0123456789abcdef", ErrorCode.UNKNOWN_TOPIC_ID),
-        ("", ZERO, ErrorCode.UNKNOWN_TOPIC_ID),
-    ],
-)
-def test_the_error_of_an_unknown_topic_depends_on_its_identification(
-    plane: DataPlane, name: str, topic_id: bytes, code: ErrorCode
-) -> None:
-    version = 12 if name else 13
-    asked = {"name": name, "topic_id": topic_id, "version": version}
-    assert code_of(plane, batch_of(b"a"), **asked) == code
-
-
-def test_an_unknown_partition_does_not_affect_others(plane: DataPlane) -> None:
-    topic = plane.create()
-    known, unknown = produce(plane, batch_of(b"a"), batch_of(b"b"), topic_id=topic.topic_id)
-    assert known.error_code == 0
-    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert (unknown.base_offset, unknown.log_append_time_ms, unknown.log_start_offset) == (
-        -1,
-        -1,
-        -1,
-    )
-
-
-def test_the_last_of_several_batches_for_a_partition_counts(plane: DataPlane) -> None:
-    plane.create()
-    request = request_of(batch_of(b"a"))
-    request.topic_data += request_of(batch_of(b"b")).topic_data
-    (topic,) = plane.ask(API, request, 12).responses
-    assert [answer.base_offset for answer in topic.partition_responses] == [0]
-    assert read(plane) == [b"b"]
-
-
-def test_only_the_leader_appends_and_others_return_the_leader(plane: DataPlane) -> None:
-    plane.create(replicas=(2, 0))
-    response = plane.ask(API, request_of(batch_of(b"a")), 10)
-    answer = response.responses[0].partition_responses[0]
-    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert answer.current_leader == ProduceResponse.LeaderIdAndEpoch(leader_id=2, leader_epoch=0)
-    assert response.node_endpoints == [
-        ProduceResponse.NodeEndpoint(node_id=2, host="h", port=9094, rack=None)
-    ]
-    assert produce_one(plane, batch_of(b"a"), node_id=2).error_code == 0
-
-
 @pytest.mark.parametrize("acks", [-2, 2, 127])
 def test_invalid_acks_are_refused(plane: DataPlane, acks: int) -> None:
     plane.create()
     assert code_of(plane, batch_of(b"a"), acks=acks) == ErrorCode.INVALID_REQUIRED_ACKS
     assert read(plane) == []
-
-
-def test_acks_0_has_no_response(plane: DataPlane) -> None:
-    plane.create()
-    assert plane.ask(API, request_of(batch_of(b"a"), acks=0), 12) is None
-    assert read(plane) == [b"a"]
 
 
 def test_an_error_with_acks_0_closes_the_connection(plane: DataPlane) -> None:
@@ -193,39 +113,6 @@ def test_an_error_with_acks_0_closes_the_connection(plane: DataPlane) -> None:
 
 def corrupt(batch: bytes) -> bytes:
     return batch[:-1] + bytes((batch[-1] ^ 1,))
-
-
-def with_base_offset(batch: bytes, base_offset: int) -> bytes:
-    return struct.pack(">q", base_offset) + batch[8:]
-
-
-@pytest.mark.parametrize(
-    ("records", "code"),
-    [
-        (None, ErrorCode.INVALID_RECORD),
-        (b"", ErrorCode.INVALID_RECORD),
-        (batch_of(b"a")[:-1], ErrorCode.INVALID_RECORD),
-        (batch_of(b"a") * 2, ErrorCode.INVALID_RECORD),
-        (corrupt(batch_of(b"a")), ErrorCode.CORRUPT_MESSAGE),
-        (with_base_offset(batch_of(b"a"), 1), ErrorCode.INVALID_RECORD),
-        (batch_of(b"a", attributes=CONTROL), ErrorCode.INVALID_RECORD),
-        (batch_of(b"a", producer=BatchProducer(5, 0, -1)), ErrorCode.INVALID_RECORD),
-    ],
-)
-def test_a_partition_has_exactly_one_valid_batch(
-    plane: DataPlane, records: bytes | None, code: ErrorCode
-) -> None:
-    plane.create()
-    assert code_of(plane, records) == code
-    assert read(plane) == []
-
-
-def test_a_too_large_batch_is_refused(plane: DataPlane) -> None:
-    plane.create(config={"max.message.bytes": "200"})
-    assert code_of(plane, batch_of(b"a" * 200)) == ErrorCode.MESSAGE_TOO_LARGE
-    assert code_of(plane, batch_of(b"a" * 50)) == ErrorCode.NONE
-    plane.configure("t", {"max.message.bytes": "1000"})
-    assert code_of(plane, batch_of(b"a" * 200)) == ErrorCode.NONE
 
 
 def test_the_broker_sets_timestamps_with_log_append_time(plane: DataPlane) -> None:
@@ -266,25 +153,6 @@ def test_a_topic_with_its_own_compression_recompresses(plane: DataPlane) -> None
     assert read(plane) == [b"a"]
 
 
-def test_records_of_a_compacted_topic_need_keys(plane: DataPlane) -> None:
-    plane.create(config={"cleanup.policy": "compact"})
-    answer = produce_one(plane, batch_of(b"a", b"b", key=None))
-    assert answer.error_code == ErrorCode.INVALID_RECORD
-    assert answer.error_message is not None
-    assert [error.batch_index for error in answer.record_errors] == [0, 1]
-    assert answer.log_start_offset == 0
-    assert code_of(plane, batch_of(b"a")) == ErrorCode.NONE
-
-
-def test_timestamps_too_far_in_the_future_are_refused(plane: DataPlane) -> None:
-    plane.create()
-    ahead = plane.clock.now_ms() + 3_600_001
-    answer = produce_one(plane, batch_of(b"a", timestamp=ahead))
-    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
-    assert [error.batch_index for error in answer.record_errors] == [0]
-    assert code_of(plane, batch_of(b"a", timestamp=ahead - 1)) == ErrorCode.NONE
-
-
 # --- idempotent producers (KIP-98) ---------------------------------------------------------------
 
 
@@ -292,34 +160,6 @@ def sequenced_batch(sequence: int, *values: bytes, epoch: int = 0, attributes: i
     return batch_of(
         *(values or (b"v",)), producer=BatchProducer(9, epoch, sequence), attributes=attributes
     )
-
-
-def test_a_duplicate_batch_is_appended_once(plane: DataPlane) -> None:
-    plane.create()
-    for sequence in range(6):
-        assert produce_one(plane, sequenced_batch(sequence)).base_offset == sequence
-    for sequence in range(1, 6):
-        answer = produce_one(plane, sequenced_batch(sequence))
-        assert (answer.error_code, answer.base_offset) == (0, sequence)
-    assert len(read(plane)) == 6
-
-
-def test_an_out_of_order_sequence_is_refused(plane: DataPlane) -> None:
-    plane.create()
-    for sequence in range(6):
-        produce_one(plane, sequenced_batch(sequence))
-    for sequence in (0, 7):
-        answer = produce_one(plane, sequenced_batch(sequence))
-        assert answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        assert (answer.base_offset, answer.log_start_offset) == (-1, 0)
-
-
-def test_an_old_epoch_is_refused_and_a_new_one_starts_at_sequence_0(plane: DataPlane) -> None:
-    plane.create()
-    assert code_of(plane, sequenced_batch(0, epoch=1)) == ErrorCode.NONE
-    assert code_of(plane, sequenced_batch(1, epoch=0)) == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert code_of(plane, sequenced_batch(3, epoch=2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert code_of(plane, sequenced_batch(0, epoch=2)) == ErrorCode.NONE
 
 
 def test_producers_are_known_after_a_restart(plane: DataPlane) -> None:
@@ -366,20 +206,6 @@ def test_only_the_admin_client_writes_to_internal_topics(plane: DataPlane) -> No
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     call = plane.call(API, 12, client_id="__admin_client")
     assert API.handler(call, request).responses[0].partition_responses[0].error_code == 0
-
-
-def with_isr(topic: TopicImage, isr: Sequence[int]) -> TopicImage:
-    return topic._replace(
-        partitions=tuple(one._replace(isr=tuple(isr)) for one in topic.partitions)
-    )
-
-
-def test_acks_all_requires_enough_in_sync_replicas(plane: DataPlane) -> None:
-    topic = plane.create(replicas=(0, 1, 2), config={"min.insync.replicas": "2"})
-    assert code_of(plane, batch_of(b"a")) == ErrorCode.NONE
-    plane.change(with_isr(topic, (0,)))
-    assert code_of(plane, batch_of(b"a")) == ErrorCode.NOT_ENOUGH_REPLICAS
-    assert code_of(plane, batch_of(b"a"), acks=1) == ErrorCode.NONE
 
 
 def test_no_more_replicas_are_required_than_exist(plane: DataPlane) -> None:

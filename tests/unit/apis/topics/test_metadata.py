@@ -14,7 +14,6 @@ from kafkalite.protocol.error_codes import ErrorCode
 from tests.cluster.metadata import MetadataCluster
 
 (METADATA,) = APIS
-NOT_REQUESTED = -(1 << 31)
 
 
 def request_by_name(*names: str | None, **fields: object) -> MetadataRequest:
@@ -49,25 +48,11 @@ def test_a_null_list_requests_all_topics() -> None:
     assert (answer.cluster_id, answer.controller_id) == ("cluster", 1)
 
 
-@pytest.mark.parametrize(("version", "expected"), [(0, ["a"]), (1, []), (13, [])])
-def test_an_empty_list_requests_all_topics_in_version_0_only(
-    version: int, expected: list[str]
-) -> None:
-    answer = cluster_with("a").ask(METADATA, MetadataRequest(topics=[]), version)
-    assert [topic.name for topic in answer.topics] == expected
-
-
 def test_each_listener_has_its_own_addresses() -> None:
     cluster = cluster_with("a", nodes=(1, 2))
     for listener, ports in (("PLAINTEXT", [9093, 9094]), ("OTHER", [19093, 19094])):
         answer = cluster.ask(METADATA, MetadataRequest(topics=None), listener=listener)
         assert [broker.port for broker in answer.brokers] == ports
-
-
-def test_racks_are_returned() -> None:
-    cluster = cluster_with(racks={1: "r1", 2: None})
-    answer = cluster.ask(METADATA, MetadataRequest(topics=None))
-    assert [broker.rack for broker in answer.brokers] == ["r1", None]
 
 
 def test_an_unknown_topic_has_an_error() -> None:
@@ -77,19 +62,6 @@ def test_an_unknown_topic_has_an_error() -> None:
         ("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
     ]
-
-
-def test_a_requested_topic_is_created_and_returned_by_the_next_request() -> None:
-    cluster = cluster_with(num_partitions="3")
-    request = request_by_name("new", "bad name", allow_auto_topic_creation=True)
-    answer = cluster.ask(METADATA, request)
-    assert [topic.error_code for topic in answer.topics] == [
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.INVALID_TOPIC_EXCEPTION,
-    ]
-    assert list(cluster.image.topics) == ["new"]
-    again = cluster.ask(METADATA, request)
-    assert [len(topic.partitions) for topic in again.topics] == [3, 0]
 
 
 @pytest.mark.parametrize(
@@ -122,17 +94,6 @@ def test_the_offsets_topic_is_created_with_its_own_settings() -> None:
     assert cluster.image.topic_config("__consumer_offsets")["cleanup.policy"] == "compact"
 
 
-def test_a_topic_can_be_requested_by_id() -> None:
-    cluster = cluster_with("a")
-    unknown = b"u" * 16
-    answer = cluster.ask(METADATA, request_by_id(cluster.topic("a").topic_id, unknown))
-    assert [(topic.name, topic.error_code) for topic in answer.topics] == [
-        ("a", ErrorCode.NONE),
-        (None, ErrorCode.UNKNOWN_TOPIC_ID),
-    ]
-    assert answer.topics[1].topic_id == unknown
-
-
 @pytest.mark.parametrize("version", [10, 11])
 def test_versions_10_and_11_do_not_support_ids(version: int) -> None:
     cluster = cluster_with("a")
@@ -145,26 +106,6 @@ def test_versions_10_and_11_do_not_support_ids(version: int) -> None:
         (topic,) = answer.topics
         assert (topic.error_code, topic.topic_id) == (ErrorCode.INVALID_REQUEST, topic_id)
         assert answer.brokers == []
-
-
-def test_authorized_operations_are_returned_on_request() -> None:
-    cluster = cluster_with("a")
-    silent = cluster.ask(METADATA, request_by_name("a"))
-    assert silent.topics[0].topic_authorized_operations == NOT_REQUESTED
-    assert silent.cluster_authorized_operations == NOT_REQUESTED
-    asked = cluster.ask(
-        METADATA,
-        request_by_name(
-            "a",
-            include_topic_authorized_operations=True,
-            include_cluster_authorized_operations=True,
-        ),
-        10,
-    )
-    # READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS
-    assert asked.topics[0].topic_authorized_operations == 0b110111111000
-    # CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, …_CONFIGS, IDEMPOTENT_WRITE
-    assert asked.cluster_authorized_operations == 0b1111110100000
 
 
 def test_offline_replicas_are_reported_according_to_the_version() -> None:

@@ -154,41 +154,6 @@ def test_reassignment_is_cancelled(wire: TestCluster) -> None:
     assert partition.replicas == (1, 2)
 
 
-def test_a_cancellation_without_a_reassignment_is_refused(wire: TestCluster) -> None:
-    assert alter(wire, {0: None}) == {0: (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None)}
-
-
-def test_the_response_to_an_empty_request_has_an_empty_message(wire: TestCluster) -> None:
-    response = wire.ask(AlterPartitionReassignmentsRequest(topics=[]), 1)
-    assert (response.error_code, response.error_message) == (ErrorCode.NONE, "")
-    assert response.responses == []
-
-
-def test_each_partition_has_its_error(wire: TestCluster) -> None:
-    results = alter(wire, {0: [1, 9], 8: [1]})
-    assert {index: code for index, (code, _) in results.items()} == {
-        0: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-        8: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    }
-    assert alter(wire, {0: [1]}, topic="nope") == {
-        0: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "Unable to find a topic named nope.")
-    }
-
-
-def test_replication_factor_must_stay_if_the_client_requests_that(wire: TestCluster) -> None:
-    request = AlterPartitionReassignmentsRequest(
-        allow_replication_factor_change=False,
-        topics=[Topic(name="t", partitions=[Row(partition_index=0, replicas=[1, 2, 3])])],
-    )
-    response: AlterPartitionReassignmentsResponse = wire.ask(request, 1)
-    assert not response.allow_replication_factor_change
-    ((result,),) = (topic.partitions for topic in response.responses)
-    assert (result.error_code, result.error_message) == (
-        ErrorCode.INVALID_REPLICATION_FACTOR,
-        "The replication factor is changed from 2 to 3",
-    )
-
-
 def test_a_stopped_node_deletes_its_removed_replica_when_it_starts(wire: TestCluster) -> None:
     control = wire.cluster.node_control
     control.stop(2)

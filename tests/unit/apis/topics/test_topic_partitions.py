@@ -52,11 +52,6 @@ def test_topics_are_ordered_by_name(cluster: MetadataCluster) -> None:
     assert answer.next_cursor is None
 
 
-def test_lists_that_java_does_not_check_are_never_null(cluster: MetadataCluster) -> None:
-    partition = cluster.ask(DESCRIBE, request("a")).topics[0].partitions[0]
-    assert (partition.eligible_leader_replicas, partition.last_known_elr) == ([], [])
-
-
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 7, 8, 100])
 def test_all_pages_together_are_complete(cluster: MetadataCluster, limit: int) -> None:
     whole = [
@@ -82,11 +77,6 @@ def test_all_pages_together_are_complete(cluster: MetadataCluster, limit: int) -
             partition_index=answer.next_cursor.partition_index,
         )
     assert joined == whole
-
-
-def test_a_page_has_at_least_one_partition(cluster: MetadataCluster) -> None:
-    answer = cluster.ask(DESCRIBE, request("a", limit=0))
-    assert len(answer.topics[0].partitions) == 1
 
 
 def test_the_broker_limits_a_page() -> None:
@@ -116,29 +106,6 @@ def test_an_invalid_cursor_is_refused(cluster: MetadataCluster, cursor: Cursor) 
     assert [each.error_code for each in answer.topics] == [ErrorCode.INVALID_REQUEST]
 
 
-def test_eligible_leader_replicas_are_described() -> None:
-    cluster = MetadataCluster(nodes=(1, 2, 3), min_insync_replicas="2")
-    cluster.controller.create_topics([NewTopic(name="t", assignments=((0, (2, 3)),))])
-
-    def described() -> tuple[int, int, list[int], list[int], list[int], list[int]]:
-        ((partition,),) = (each.partitions for each in cluster.ask(DESCRIBE, request("t")).topics)
-        return (
-            partition.error_code,
-            partition.leader_id,
-            partition.isr_nodes,
-            partition.eligible_leader_replicas,
-            partition.last_known_elr,
-            partition.offline_replicas,
-        )
-
-    assert described() == (ErrorCode.NONE, 2, [2, 3], [], [], [])
-    cluster.controller.fence(2)
-    assert described() == (ErrorCode.NONE, 3, [3], [2], [], [2])
-    cluster.controller.fence(3)
-    # A partition without a leader has no error code here.
-    assert described() == (ErrorCode.NONE, -1, [], [2, 3], [3], [2, 3])
-
-
 # --- eligible leader replicas (KIP-966) ----------------------------------------------------------
 
 
@@ -163,29 +130,6 @@ def state(wire: TestCluster) -> tuple[int, int, list[int], list[int], list[int]]
         row.eligible_leader_replicas,
         row.last_known_elr,
     )
-
-
-def test_replica_that_leaves_a_small_isr_remains_eligible(wire: TestCluster) -> None:
-    wire.cluster.node_control.stop(3)
-    assert state(wire) == (ErrorCode.NONE, 2, [2], [3], [])
-    wire.cluster.node_control.start(3)
-    assert state(wire) == (ErrorCode.NONE, 2, [2, 3], [], [])
-
-
-def test_partition_without_leader_has_no_error(wire: TestCluster) -> None:
-    wire.cluster.node_control.stop(3)
-    wire.cluster.node_control.stop(2)
-    assert state(wire) == (ErrorCode.NONE, -1, [], [3, 2], [2])
-
-
-def test_replica_is_not_eligible_after_a_crash(wire: TestCluster) -> None:
-    control = wire.cluster.node_control
-    control.stop(3)
-    control.stop(2)
-    control.start(3)
-    assert state(wire) == (ErrorCode.NONE, -1, [], [2], [2])
-    control.start(2)
-    assert state(wire) == (ErrorCode.NONE, 2, [2, 3], [], [])
 
 
 def test_isolated_replica_remains_eligible(wire: TestCluster) -> None:

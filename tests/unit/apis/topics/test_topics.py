@@ -57,12 +57,6 @@ def test_a_created_topic_is_returned_with_all_its_settings() -> None:
     )
 
 
-def test_a_refused_topic_has_only_its_error() -> None:
-    (refused,) = MetadataCluster().ask(CREATE, CreateTopicsRequest(topics=[topic(".")])).topics
-    assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert (refused.num_partitions, refused.replication_factor, refused.configs) == (-1, -1, [])
-
-
 def test_a_repeated_topic_is_not_created() -> None:
     cluster = MetadataCluster()
     request = CreateTopicsRequest(topics=[topic("t"), topic("u"), topic("t")])
@@ -72,33 +66,6 @@ def test_a_repeated_topic_is_not_created() -> None:
         ("u", ErrorCode.NONE, None),
     ]
     assert list(cluster.image.topics) == ["u"]
-
-
-def test_the_metadata_topic_cannot_be_created() -> None:
-    request = CreateTopicsRequest(topics=[topic("__cluster_metadata")])
-    (refused,) = MetadataCluster().ask(CREATE, request).topics
-    assert refused.error_code == ErrorCode.INVALID_REQUEST
-    assert "__cluster_metadata is prohibited" in refused.error_message
-
-
-def test_validate_only_returns_the_same_and_creates_nothing() -> None:
-    cluster = MetadataCluster()
-    request = CreateTopicsRequest(topics=[topic("t")], validate_only=True)
-    (validated,) = cluster.ask(CREATE, request).topics
-    assert (validated.error_code, validated.num_partitions, len(validated.configs)) == (
-        ErrorCode.NONE,
-        1,
-        37,
-    )
-    assert cluster.image.topics == {}
-
-
-def test_too_many_partitions_refuse_every_topic() -> None:
-    topics = [topic("t"), topic("u")]
-    for each in topics:
-        each.num_partitions = 6000
-    answer = MetadataCluster().ask(CREATE, CreateTopicsRequest(topics=topics))
-    assert [each.error_code for each in answer.topics] == [ErrorCode.POLICY_VIOLATION] * 2
 
 
 def test_many_topics_are_created_together_or_not_at_all() -> None:
@@ -116,32 +83,6 @@ def test_many_topics_are_created_together_or_not_at_all() -> None:
         (name, ErrorCode.NONE) for name in names
     ]
     assert set(cluster.image.topics) == set(names)
-
-
-@pytest.mark.parametrize("version", [1, 5])
-def test_old_versions_delete_by_name(version: int) -> None:
-    cluster = cluster_with("t")
-    request = DeleteTopicsRequest(topic_names=["t", "nope", "d", "d"], timeout_ms=1_000)
-    answer = cluster.ask(DELETE, request, version)
-    assert [(each.name, each.error_code) for each in answer.responses] == [
-        ("t", ErrorCode.NONE),
-        ("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        ("d", ErrorCode.INVALID_REQUEST),
-    ]
-    assert cluster.image.topics == {}
-
-
-def test_topics_are_deleted_by_id() -> None:
-    cluster = cluster_with("t")
-    topic_id = cluster.topic("t").topic_id
-    unknown = b"u" * 16
-    states = [State(topic_id=topic_id), State(topic_id=unknown)]
-    answer = cluster.ask(DELETE, DeleteTopicsRequest(topics=states, timeout_ms=1_000))
-    assert [(each.name, each.topic_id, each.error_code) for each in answer.responses] == [
-        ("t", topic_id, ErrorCode.NONE),
-        (None, unknown, ErrorCode.UNKNOWN_TOPIC_ID),
-    ]
-    assert cluster.image.topics == {}
 
 
 def test_a_topic_must_be_identified_once_by_name_or_id() -> None:
@@ -203,16 +144,6 @@ def test_partitions_are_added_with_a_result_for_each_topic() -> None:
         ("d", ErrorCode.INVALID_REQUEST, "Duplicate topic name."),
     ]
     assert len(cluster.topic("t").partitions) == 3
-
-
-def test_new_partitions_have_the_requested_replicas() -> None:
-    cluster = cluster_with("t")
-    assignment = CreatePartitionsRequest.CreatePartitionsAssignment(broker_ids=[9])
-    grow = CreatePartitionsRequest.CreatePartitionsTopic(
-        name="t", count=2, assignments=[assignment]
-    )
-    answer = cluster.ask(GROW, CreatePartitionsRequest(topics=[grow], timeout_ms=1_000))
-    assert answer.results[0].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 def test_a_refusal_lists_every_topic() -> None:
