@@ -142,16 +142,6 @@ def test_a_commit_of_unknown_partitions_only_does_not_ask_the_coordinator() -> N
     assert codes(answer) == [ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-@pytest.mark.parametrize(
-    ("version", "code"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)]
-)
-def test_the_error_of_an_unknown_group_depends_on_the_version(
-    wire: GroupCluster, version: int, code: ErrorCode
-) -> None:
-    answer = wire.ask(commit_request({("t", 0): 1}, member_id="m", generation=4), version)
-    assert codes(answer) == [code]
-
-
 def test_retention_and_timestamp_of_early_versions_are_stored(wire: GroupCluster) -> None:
     wire.ask(commit_request({("t", 0): 1}, retention_ms=5_000), 4)
     wire.ask(commit_request({("t", 1): 1}, timestamp_ms=123_456), 1)
@@ -163,12 +153,6 @@ def test_retention_and_timestamp_of_early_versions_are_stored(wire: GroupCluster
     assert stored[0].expire_timestamp_ms == now_ms + 5_000
     assert (stored[0].commit_timestamp_ms, stored[1].commit_timestamp_ms) == (now_ms, 123_456)
     assert stored[1].expire_timestamp_ms is None
-
-
-def test_missing_metadata_is_empty(wire: GroupCluster) -> None:
-    wire.ask(commit_request({("t", 0): 1}, metadata=None), 8)
-    (topic,) = wire.ask(fetch_one({"t": [0]}), 7).topics
-    assert topic.partitions[0].metadata == ""
 
 
 def test_the_group_with_an_empty_id_can_commit(wire: GroupCluster) -> None:
@@ -216,22 +200,6 @@ def test_since_version_10_topics_have_ids_instead_of_names(wire: GroupCluster) -
         UNKNOWN_ID.hex(): {0: (-1, ErrorCode.UNKNOWN_TOPIC_ID)},
     }
     assert offsets_and_errors(everything.topics) == {topic_id.hex(): {0: (5, 0)}}
-
-
-def test_topics_with_unknown_ids_are_last_in_their_group(wire: GroupCluster) -> None:
-    wire.create("u", 1)
-    wire.ask(commit_request({("t", 0): 5, ("u", 0): 6}), 8)
-    first, second = (wire.metadata.image.topics[name].topic_id for name in ("u", "t"))
-    other = bytes(reversed(UNKNOWN_ID))
-    groups = [
-        fetch_group({UNKNOWN_ID: [0], first: [0], other: [1], second: [0]}),
-        fetch_group({other: [0], second: [0]}),
-    ]
-    answer = wire.ask(OffsetFetchRequest(groups=groups), 10)
-    assert [[topic.topic_id for topic in group.topics] for group in answer.groups] == [
-        [first, second, UNKNOWN_ID, other],
-        [second, other],
-    ]
 
 
 def test_topics_by_name_are_in_the_order_of_the_request(wire: GroupCluster) -> None:

@@ -69,27 +69,6 @@ def test_each_id_has_its_own_result(wire: TransactionCluster) -> None:
     assert [entry.facts["api"] for entry in wire.events("unknown")] == ["DescribeTransactions"]
 
 
-def test_ids_are_filtered_by_state_and_by_producer(wire: TransactionCluster) -> None:
-    wire.find("b", "c")
-    producer = wire.new_producer()
-    wire.add(producer, FIRST)
-    wire.new_producer(transactional_id="b")
-    done = wire.new_producer(transactional_id="c")
-    wire.add(done, FIRST, transactional_id="c")
-    wire.end_transaction(done, transactional_id="c")
-    everything = {ID: "Ongoing", "b": "Empty", "c": "CompleteCommit"}
-    for version in range(3):
-        assert listed(wire, version) == everything
-        assert listed(wire, version, state_filters=["Ongoing"]) == {ID: "Ongoing"}
-        assert listed(wire, version, state_filters=["Empty", "CompleteCommit"]) == {
-            "b": "Empty", "c": "CompleteCommit",
-        }  # fmt: skip
-        assert listed(wire, version, producer_id_filters=[done.producer_id, 999]) == {
-            "c": "CompleteCommit"
-        }
-    assert listed(wire, state_filters=["Ongoing"], producer_id_filters=[done.producer_id]) == {}
-
-
 def test_unknown_states_are_returned_and_match_nothing(wire: TransactionCluster) -> None:
     wire.new_producer()
     request = ListTransactionsRequest(state_filters=["empty", "No", "Empty", "No", "Dead"])

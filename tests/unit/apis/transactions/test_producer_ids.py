@@ -10,10 +10,8 @@ from kafkalite.apis.transactions.producer_ids import APIS
 from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
 from kafkalite.protocol.acl_operations import Entity
-from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError, ProtocolViolation
-from kafkalite.protocol.rows import refusal
+from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.transactions.state import ProducerIdAndEpoch
 from tests.cluster.transactions import TransactionCluster
 from tests.unit.data_plane import DataPlane
@@ -39,58 +37,11 @@ def test_every_producer_gets_its_own_id(plane: DataPlane) -> None:
     assert plane.metadata.blocks == [0, 1, 0]
 
 
-def test_an_exhausted_epoch_gets_a_new_id(plane: DataPlane) -> None:
-    request = InitProducerIdRequest(transactional_id=None, producer_id=7, producer_epoch=32767)
-    answer = plane.ask(API, request)
-    assert (answer.producer_id, answer.producer_epoch) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("request_", "code"),
-    [
-        (
-            InitProducerIdRequest(
-                transactional_id="tx", transaction_timeout_ms=1, producer_id=4, producer_epoch=-1
-            ),
-            ErrorCode.INVALID_REQUEST,
-        ),
-        (InitProducerIdRequest(transactional_id=""), ErrorCode.INVALID_REQUEST),
-        (
-            InitProducerIdRequest(transactional_id=None, producer_id=4, producer_epoch=-1),
-            ErrorCode.INVALID_REQUEST,
-        ),
-        (
-            InitProducerIdRequest(transactional_id=None, producer_id=-1, producer_epoch=4),
-            ErrorCode.INVALID_REQUEST,
-        ),
-    ],
-)
-def test_invalid_requests_are_refused(
-    plane: DataPlane, request_: InitProducerIdRequest, code: ErrorCode
-) -> None:
-    with pytest.raises(KafkaError) as caught:
-        plane.ask(API, request_)
-    assert caught.value.code == code
-    answer = refusal(ApiKey.INIT_PRODUCER_ID, request_, caught.value.code, None)
-    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
-
-
 @pytest.fixture
 def wire(tmp_path: Path) -> Iterator[TransactionCluster]:
     wire = TransactionCluster(tmp_path)
     yield wire
     wire.end()
-
-
-@pytest.mark.parametrize("version", range(6))
-def test_a_transactional_id_keeps_its_producer_id_with_the_next_epoch(
-    wire: TransactionCluster, version: int
-) -> None:
-    first = wire.init(version=version)
-    second = wire.init(version=version)
-    assert (first.error_code, first.producer_epoch) == (0, 0)
-    assert (second.error_code, second.producer_epoch) == (0, 1)
-    assert first.producer_id == second.producer_id
 
 
 @pytest.mark.parametrize(
@@ -139,15 +90,6 @@ def test_a_continuing_producer_is_not_recorded_as_fencing_another(
     )
 
 
-def test_a_producer_continues_after_an_error(wire: TransactionCluster) -> None:
-    """KIP-360; a repeated request has the same result."""
-    producer = wire.new_producer()
-    for _ in range(2):
-        answer = wire.init(producer)
-        assert (answer.error_code, answer.producer_id) == (0, producer.producer_id)
-        assert answer.producer_epoch == producer.producer_epoch + 1
-
-
 def test_an_open_transaction_of_the_previous_producer_is_aborted_first(
     wire: TransactionCluster,
 ) -> None:
@@ -162,22 +104,6 @@ def test_an_open_transaction_of_the_previous_producer_is_aborted_first(
     ]
     assert wire.new_producer().producer_epoch > zombie.producer_epoch + 1
     assert "fenced" in {entry.kind for entry in wire.events()}
-
-
-@pytest.mark.parametrize(
-    ("timeout_ms", "code"),
-    [
-        (0, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
-        (-1, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
-        (900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
-        (1, ErrorCode.NONE),
-        (900_000, ErrorCode.NONE),
-    ],
-)
-def test_the_transaction_timeout_is_limited(
-    wire: TransactionCluster, timeout_ms: int, code: ErrorCode
-) -> None:
-    assert wire.init(timeout_ms=timeout_ms).error_code == code
 
 
 def test_an_invalid_request_is_refused_by_every_node(tmp_path: Path) -> None:

@@ -30,17 +30,6 @@ def wire(tmp_path: Path) -> Iterator[TransactionCluster]:
     wire.end()
 
 
-@pytest.mark.parametrize("version", range(4))
-def test_a_client_adds_partitions_to_one_transaction(
-    wire: TransactionCluster, version: int
-) -> None:
-    producer = wire.new_producer()
-    assert wire.add(producer, FIRST, SECOND, version=version) == {FIRST: 0, SECOND: 0}
-    assert wire.state() == "Ongoing"
-    (topic,) = wire.describe().topics
-    assert (topic.topic, topic.partitions) == ("orders", [0, 2])
-
-
 @pytest.mark.parametrize("version", [4, 5])
 def test_brokers_add_and_verify_partitions_of_several_transactions(
     wire: TransactionCluster, version: int
@@ -139,17 +128,6 @@ def test_another_producer_changes_nothing(
     assert topic.partitions == [0]
 
 
-def test_an_empty_id_is_invalid(wire: TransactionCluster) -> None:
-    producer = wire.new_producer()
-    assert wire.add(producer, FIRST, transactional_id="") == {FIRST: ErrorCode.INVALID_REQUEST}
-    (result,) = wire.add_all(
-        transaction(producer, FIRST, transactional_id="", verify_only=True)
-    ).results_by_transaction
-    assert codes(result.topic_results) == {FIRST: ErrorCode.INVALID_REQUEST}
-    ended = wire.end_transaction(producer, transactional_id="")
-    assert (ended.error_code, ended.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
-
-
 def test_other_nodes_answer_not_coordinator(tmp_path: Path) -> None:
     wire = TransactionCluster(tmp_path, nodes=3)
     (leader,) = wire.find()
@@ -192,23 +170,6 @@ def test_an_end_is_complete_when_it_is_answered(
     for name, index in (FIRST, SECOND):
         assert wire.markers(name, index) == [(successor if bumps else producer, is_commit)]
     assert wire.add(successor if bumps else producer, FIRST) == {FIRST: 0}
-
-
-def test_without_an_open_transaction_an_end_is_refused(wire: TransactionCluster) -> None:
-    producer = wire.new_producer()
-    for version in range(6):
-        ended = wire.end_transaction(producer, version=version)
-        assert ended.error_code == ErrorCode.INVALID_TXN_STATE
-    assert wire.state() == "Empty"
-
-
-def test_a_repeated_end_has_the_same_answer(wire: TransactionCluster) -> None:
-    producer = wire.new_producer()
-    wire.add(producer, FIRST)
-    answers = [wire.end_transaction(producer, version=5) for _ in range(2)]
-    assert [answer.error_code for answer in answers] == [0, 0]
-    assert answers[0].producer_epoch == answers[1].producer_epoch
-    assert len(wire.markers()) == 1
 
 
 @pytest.mark.parametrize("version", [3, 5])

@@ -247,13 +247,6 @@ class TestTransactionAdmission:
         assert wire.refusal(version=version) is ErrorCode.NONE
         assert wire.refusal(version=version, producer=zombie) is expected
 
-    def test_other_errors_of_the_coordinator_are_returned(self, wire: TransactionalCluster) -> None:
-        for version in (3, 5):
-            mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-            assert wire.refusal(version=version, transactional_id="unknown") is mapping
-            assert wire.refusal(version=version, producer=ProducerIdAndEpoch(99, 0)) is mapping
-            assert wire.refusal(version=version, transactional_id="") is ErrorCode.INVALID_REQUEST
-
     def test_a_refused_commit_leaves_the_partition_in_the_transaction(
         self, wire: TransactionalCluster
     ) -> None:
@@ -263,15 +256,6 @@ class TestTransactionAdmission:
 
 
 class TestGroupValidation:
-    @EVERY_VERSION
-    def test_a_generation_of_an_unknown_group_is_illegal(
-        self, wire: TransactionalCluster, version: int
-    ) -> None:
-        wire.begin()
-        # Old versions have no field for the member.
-        code = wire.refusal(version=version, member_id="m", generation=1)
-        assert code is (ErrorCode.ILLEGAL_GENERATION if version > 2 else ErrorCode.NONE)
-
     @pytest.mark.parametrize("version", [3, 4, 5])
     def test_a_stale_member_epoch_is_an_illegal_generation(
         self, wire: TransactionalCluster, version: int
@@ -296,9 +280,6 @@ class TestGroupValidation:
         assert refused in wire.refusals(Entity.TRANSACTIONAL_ID)
         why = "the member epoch is only 2 (rule assignment-epoch)"
         assert refused == f"commit of t-0 at epoch 3 refused: {why}"
-
-    def test_the_group_id_is_required(self, wire: TransactionalCluster) -> None:
-        assert wire.refusal(group="") is ErrorCode.INVALID_GROUP_ID
 
     def test_only_the_coordinator_accepts_commits(self) -> None:
         wire = TransactionalCluster(2)

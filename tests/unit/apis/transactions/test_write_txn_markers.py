@@ -63,24 +63,6 @@ def write(
     }
 
 
-@pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("is_commit", [True, False])
-def test_every_partition_gets_its_marker(
-    wire: TransactionCluster, version: int, *, is_commit: bool
-) -> None:
-    errors = write(wire, marker(FIRST, SECOND, is_commit=is_commit), version=version)
-    assert errors == {77: {FIRST: 0, SECOND: 0}}
-    assert wire.markers(*FIRST) == wire.markers(*SECOND) == [(PRODUCER, is_commit)]
-    assert wire.markers("orders", 1) == []
-
-
-def test_an_empty_request_does_nothing(wire: TransactionCluster) -> None:
-    assert write(wire) == {}
-    nowhere = marker()
-    nowhere.topics = [Topic(name="orders", partition_indexes=[])]
-    assert write(wire, nowhere, marker()) == {}
-
-
 @pytest.mark.parametrize("producer", [ProducerIdAndEpoch(78, -1), ProducerIdAndEpoch(-1, 0)])
 def test_a_negative_producer_id_or_epoch_fails_the_request(
     wire: TransactionCluster, producer: ProducerIdAndEpoch
@@ -114,47 +96,6 @@ def test_a_negative_producer_epoch_for_groups_fails_one_partition_only(
         },
         77: {FIRST: 0},
     }
-
-
-def test_each_producer_and_partition_has_its_own_result(wire: TransactionCluster) -> None:
-    other = ProducerIdAndEpoch(78, 0)
-    unknown, none = ("orders", 9), ("none", 0)
-    errors = write(
-        wire, marker(FIRST, unknown, none), marker(FIRST, producer=other, is_commit=True)
-    )
-    assert errors == {
-        77: {
-            FIRST: 0,
-            unknown: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            none: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        },
-        78: {FIRST: 0},
-    }
-    assert wire.markers() == [(PRODUCER, False), (other, True)]
-
-
-def test_a_late_marker_is_refused(wire: TransactionCluster) -> None:
-    write(wire, marker(FIRST, coordinator_epoch=4))
-    old = ProducerIdAndEpoch(77, 2)
-    assert write(wire, marker(FIRST, producer=old, coordinator_epoch=4)) == {
-        77: {FIRST: ErrorCode.INVALID_PRODUCER_EPOCH}
-    }
-    assert write(wire, marker(FIRST, coordinator_epoch=3)) == {
-        77: {FIRST: ErrorCode.TRANSACTION_COORDINATOR_FENCED}
-    }
-    assert len(wire.markers()) == 1
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_hanging_transaction_can_be_aborted(wire: TransactionCluster, version: int) -> None:
-    """As Admin.abortTransaction does: with the producer's epoch, and no transaction version."""
-    producer = wire.new_producer()
-    wire.add(producer, FIRST)
-    topic_id = wire.cluster.metadata.image.topics["__transaction_state"].topic_id
-    wire.cluster.metadata.delete_topics([topic_id])
-    hanging = marker(FIRST, producer=producer)
-    assert write(wire, hanging, version=version) == {producer.producer_id: {FIRST: 0}}
-    assert wire.markers() == [(producer, False)]
 
 
 def test_pending_offsets_are_ended_by_the_group_coordinator(wire: TransactionCluster) -> None:
