@@ -62,20 +62,6 @@ def test_append_and_subtract_start_from_the_default() -> None:
     assert cluster.image.topic_config("t") == {"cleanup.policy": ""}
 
 
-def test_validate_only_sets_nothing() -> None:
-    cluster = cluster_with_topic()
-    changes = [ConfigChange("retention.ms", SET, "5")]
-    assert cluster.controller.alter_configs({TOPIC: changes}, validate_only=True) == {TOPIC: None}
-    assert cluster.image.topic_config("t") == {}
-
-
-def test_replace_deletes_omitted_keys() -> None:
-    cluster = cluster_with_topic()
-    alter(cluster, TOPIC, (SET, "retention.ms", "5"), (SET, "segment.ms", "6"))
-    assert cluster.controller.replace_configs({TOPIC: {"retention.ms": "7"}}) == {TOPIC: None}
-    assert cluster.image.topic_config("t") == {"retention.ms": "7"}
-
-
 def test_each_resource_succeeds_or_fails_on_its_own() -> None:
     cluster = cluster_with_topic()
     outcome = cluster.controller.alter_configs(
@@ -96,12 +82,6 @@ REFUSED = [
         "Invalid value x for configuration retention.ms: Not a number of type LONG",
     ),
     (TOPIC, (SET, "foo", "x"), ErrorCode.INVALID_CONFIG, "Unknown topic config name: foo"),
-    (
-        TOPIC,
-        (APPEND, "retention.ms", "1"),
-        ErrorCode.INVALID_CONFIG,
-        "Can't APPEND to key retention.ms because its type is not LIST.",
-    ),
     (
         TOPIC,
         (SET, "leader.replication.throttled.replicas", ",".join(["0:1"] * 9000)),
@@ -128,12 +108,6 @@ REFUSED = [
         (SET, "retention.ms", "1"),
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         "Topic name is invalid: '.' is not allowed",
-    ),
-    (
-        NODE,
-        (SET, "num.partitions", "3"),
-        ErrorCode.INVALID_REQUEST,
-        "Cannot update these configs dynamically: [num.partitions]",
     ),
     (
         NODE,

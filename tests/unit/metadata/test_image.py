@@ -17,13 +17,6 @@ def test_partitions_are_found_by_topic_and_index() -> None:
         assert cluster.image.partition(topic, index) is None
 
 
-def test_internal_topics_are_recognised_by_name() -> None:
-    cluster = MetadataCluster()
-    cluster.controller.create_topics([NewTopic(name="__consumer_offsets"), NewTopic(name="mine")])
-    assert cluster.topic("__consumer_offsets").is_internal
-    assert not cluster.topic("mine").is_internal
-
-
 def test_empty_image_has_no_entities() -> None:
     image = MetadataImage()
     assert image.controller_id == -1

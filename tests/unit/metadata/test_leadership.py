@@ -86,21 +86,6 @@ def test_absent_preferred_replica_cannot_be_elected() -> None:
     assert code_of(error) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
 
 
-def test_an_unclean_election_needs_an_active_replica() -> None:
-    cluster = cluster_of((1, 2), nodes=(1, 2, 3))
-    set_isr(cluster, 1)
-    cluster.controller.fence(2)
-    cluster.controller.fence(1)
-    assert partition(cluster).leader == NO_LEADER
-    (error,) = cluster.controller.elect_leaders([("t", 0)], ElectionType.UNCLEAN)
-    assert code_of(error) is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-    cluster.controller.unfence(2)
-    assert partition(cluster).leader == NO_LEADER
-    assert cluster.controller.elect_leaders([("t", 0)], ElectionType.UNCLEAN) == [None]
-    after = partition(cluster)
-    assert (after.leader, after.isr, after.is_recovering) == (2, (2,), True)
-
-
 # Fenced nodes
 
 

@@ -90,17 +90,6 @@ def test_nothing_is_placed_if_all_nodes_are_fenced() -> None:
     assert refusal.value.reason == reason
 
 
-def test_there_cannot_be_more_replicas_than_nodes() -> None:
-    with pytest.raises(KafkaError) as refusal:
-        plan_replicas(brokers(None), partitions=1, replication_factor=3, start=0)
-    assert refusal.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
-    assert refusal.value.message == (
-        "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be "
-        "reached because only 1 broker(s) are registered or some brokers have all their log "
-        "directories cordoned."
-    )
-
-
 def test_without_nodes_nothing_can_be_placed() -> None:
     with pytest.raises(KafkaError):
         plan_replicas({}, partitions=1, replication_factor=1, start=0)

@@ -68,18 +68,12 @@ def test_another_order_of_replicas_needs_no_time() -> None:
     assert partition_of(cluster).partition_epoch == before.partition_epoch + 1
 
 
-def test_removal_increases_the_leader_epoch_also_if_the_leader_remains() -> None:
+@pytest.mark.parametrize("target", [(1, 2), (2, 3)], ids=["leader remains", "leader is removed"])
+def test_removal_increases_the_leader_epoch(target: tuple[int, int]) -> None:
     cluster = cluster_with(1, 2, 3)
-    reassign(cluster, 1, 2)
-    assert assignment_of(cluster) == ((1, 2), (), (), (1, 2))
-    assert (partition_of(cluster).leader, partition_of(cluster).leader_epoch) == (1, 1)
-
-
-def test_removed_leader_is_replaced_by_an_in_sync_replica() -> None:
-    cluster = cluster_with(1, 2, 3)
-    reassign(cluster, 2, 3)
-    assert assignment_of(cluster) == ((2, 3), (), (), (2, 3))
-    assert (partition_of(cluster).leader, partition_of(cluster).leader_epoch) == (2, 1)
+    reassign(cluster, *target)
+    assert assignment_of(cluster) == (target, (), (), target)
+    assert (partition_of(cluster).leader, partition_of(cluster).leader_epoch) == (target[0], 1)
 
 
 def test_replicas_that_are_not_in_sync_are_not_removed_before_the_others_are() -> None:
@@ -181,25 +175,14 @@ def test_change_without_other_replicas_leaves_the_added_ones_as_they_were() -> N
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             "Unable to find partition t:7.",
         ),
-        (RequestedReassignment("t", 0), ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None),
         (
             RequestedReassignment("t", 0, ()),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "The manual partition assignment includes an empty replica list.",
         ),
-        (
-            RequestedReassignment("t", 0, (1, 9)),
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "The manual partition assignment includes broker 9, but no such broker is registered.",
-        ),
-        (
-            RequestedReassignment("t", 0, (2, 1, 2)),
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "The manual partition assignment includes the broker 2 more than once.",
-        ),
     ],
 )
-def test_refusals(requested: RequestedReassignment, code: ErrorCode, message: str | None) -> None:
+def test_refusals(requested: RequestedReassignment, code: ErrorCode, message: str) -> None:
     cluster = cluster_with(1, 2)
     before = cluster.image
     (error,) = cluster.controller.alter_reassignments([requested])
