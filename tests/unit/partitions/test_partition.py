@@ -43,24 +43,6 @@ def test_high_watermark_is_the_end_of_the_log(partition: Partition) -> None:
     assert repr(partition) == "t-0"
 
 
-def test_open_transaction_limits_committed_readers(plane: DataPlane, partition: Partition) -> None:
-    batch = batch_of(b"t", attributes=TRANSACTIONAL, producer=BatchProducer(1, 0, 0))
-    partition.append(BatchView(batch), plane.clock.now_ms(), is_verified=True)
-    assert partition.last_stable_offset == 2
-    assert partition.limit_offset(committed=True) == 2
-    assert partition.limit_offset(committed=False) == 3
-
-
-def test_the_epoch_is_checked_before_leadership(partition: Partition) -> None:
-    partition.check_access(0)
-    partition.check_access(0, 0)
-    partition.check_access(1, 0, leader_only=False)
-    assert refusal(lambda: partition.check_access(1, 5)) == ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert refusal(lambda: partition.check_access(0, -2)) == ErrorCode.FENCED_LEADER_EPOCH
-    assert refusal(lambda: partition.check_access(1)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert refusal(lambda: partition.check_access(2, 5)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
 def test_read_outside_of_the_log_is_refused(partition: Partition) -> None:
     def read(offset: int, max_bytes: int = 1000, *, at_least_one: bool = True) -> bytes:
         return partition.read(
@@ -147,23 +129,6 @@ def test_a_marker_ends_a_transaction(plane: DataPlane, partition: Partition) -> 
     assert kinds == [ControlKind.COMMIT, ControlKind.ABORT]
 
 
-def test_refused_marker_has_no_effect(plane: DataPlane, partition: Partition) -> None:
-    producer = BatchProducer(1, 5, 0)
-    now_ms = plane.clock.now_ms()
-    partition.append(transactional(producer, b"t"), now_ms, is_verified=True)
-    late = commit(BatchProducer(1, 4, 0))
-    assert (
-        refusal(lambda: partition.append_marker(late, now_ms)) == ErrorCode.INVALID_PRODUCER_EPOCH
-    )
-    partition.append_marker(commit(producer, coordinator_epoch=2), now_ms)
-    zombie = commit(producer, coordinator_epoch=1)
-    assert (
-        refusal(lambda: partition.append_marker(zombie, now_ms))
-        == ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    )
-    assert partition.end_offset == 4
-
-
 def test_marker_is_refused_without_enough_replicas(plane: DataPlane) -> None:
     plane.create(replicas=(0, 1), config={"min.insync.replicas": "2"})
     partition = plane.partition()
@@ -198,17 +163,6 @@ def test_marker_wakes_fetches_on_announce(plane: DataPlane, partition: Partition
     assert ended == []
     plane.table.announce()
     assert ended == [True]
-
-
-def test_deleting_records_of_an_open_transaction_moves_the_last_stable_offset(
-    plane: DataPlane, partition: Partition
-) -> None:
-    partition.append(
-        transactional(BatchProducer(1, 0, 0), b"t", b"u"), plane.clock.now_ms(), is_verified=True
-    )
-    assert partition.last_stable_offset == 2
-    partition.delete_records(3)
-    assert partition.last_stable_offset == 3
 
 
 def led(

@@ -138,12 +138,6 @@ def test_only_unreplicated_batches_time_out(lagging: DataPlane) -> None:
     assert wait.ends == 1
 
 
-def test_a_timeout_of_zero_is_reported(lagging: DataPlane) -> None:
-    wait = Wait(lagging, timeout_ms=0)
-    lagging.clock.advance(0)
-    assert wait.errors == {0: ErrorCode.REQUEST_TIMED_OUT}
-
-
 def test_a_new_epoch_ends_the_wait_even_with_the_same_leader(lagging: DataPlane) -> None:
     for leader, epoch in ((0, 1), (2, 2)):
         wait = Wait(lagging)
