@@ -417,14 +417,6 @@ def test_deleted_log_leaves_no_files() -> None:
     assert files.list("data") == []
 
 
-def test_the_topic_id_is_written_with_the_first_batch() -> None:
-    files = MemoryFiles()
-    log = type(filled_log(0)).open(files, DIRECTORY, SMALL, now_ms=0, topic_id="some-id")
-    append(log, b"a")
-    content = files.read(f"{DIRECTORY}/partition.metadata")
-    assert content == b"version: 0\ntopic_id: some-id"
-
-
 def make_disk_refuse(log: Log, disk: MemoryFiles, refusals: int) -> FaultyFiles:
     """Make the next steps on the last segment fail."""
     faulty = FaultyFiles(disk, fail_at=0, crash=False, failing_steps=refusals)

@@ -67,14 +67,6 @@ class Producers:
         return self.append_unchecked(BatchView(data))
 
 
-def test_consecutive_sequences_are_accepted() -> None:
-    producers = Producers()
-    assert producers.send(0, 3) == 0
-    assert producers.send(3, 2) == 3
-    assert producers.send(6) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert producers.send(5) == 5
-
-
 def test_last_five_batches_are_recognised_as_duplicates() -> None:
     producers = Producers()
     for number in range(6):
@@ -91,12 +83,6 @@ def test_a_partial_overlap_is_out_of_order(sequence: int, count: int) -> None:
     producers.send(0, 2)
     producers.send(2, 2)
     assert producers.send(sequence, count) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-
-
-def test_an_unknown_producer_may_start_anywhere() -> None:
-    producers = Producers()
-    assert producers.send(77) == 0
-    assert producers.send(78) == 1
 
 
 @pytest.mark.parametrize("epoch", [-2, -(2**15)])

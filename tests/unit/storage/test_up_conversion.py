@@ -25,21 +25,6 @@ def wrapped(codec: str, magic: int, *inner: Message, offset: int = 0, attributes
     return encode_message(Message(offset, magic, attributes, BASE_TIMESTAMP, None, content))
 
 
-def test_each_message_is_a_record_of_one_batch() -> None:
-    data = encode_message(Message(0, 1, 0, 5, b"k", b"v")) + encode_message(
-        Message(0, 1, 0, 7, None, None)
-    )
-    converted = MessageSet(data).to_batch()
-    assert converted is not None
-    assert converted.has_valid_crc()
-    assert (converted.base_offset, converted.record_count, converted.attributes) == (0, 2, 0)
-    assert [record[:4] for record in converted.records()] == [
-        (0, 5, b"k", b"v"),
-        (1, 7, None, None),
-    ]
-    assert not converted.has_producer_id
-
-
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", CODECS)
 def test_compression_remains(codec: str, magic: int) -> None:

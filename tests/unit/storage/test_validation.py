@@ -8,8 +8,6 @@ from kafkalite.config.log_config import LogConfig
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import (
-    CONTROL,
-    LOG_APPEND_TIME,
     MAX_DECOMPRESSED_RECORDS,
     BatchProducer,
     BatchView,
@@ -60,24 +58,9 @@ def test_ordinary_batch_is_neither_changed_nor_decompressed() -> None:
     assert converted(garbage) is garbage
 
 
-def test_a_damaged_batch_is_corrupt() -> None:
-    data = bytearray(batch(b"value").data)
-    data[-1] ^= 1
-    assert refusal(BatchView(data)).code is ErrorCode.CORRUPT_MESSAGE
-
-
-def test_base_offset_other_than_zero_is_refused() -> None:
-    view = BatchView(build_batch([NewRecord(b"k", b"v", 1)], base_offset=1))
-    assert refusal(view).code is ErrorCode.INVALID_RECORD
-
-
 @pytest.mark.parametrize(("last_delta", "count"), [(-1, 0), (0, 0), (0, -1), (0, 2), (2, 2)])
 def test_inconsistent_record_count_is_refused(last_delta: int, count: int) -> None:
     assert refusal(with_counts(last_delta, count)).code is ErrorCode.INVALID_RECORD
-
-
-def test_control_batch_from_a_client_is_refused() -> None:
-    assert refusal(batch(b"v", attributes=CONTROL)).code is ErrorCode.INVALID_RECORD
 
 
 def test_producer_id_without_sequence_is_refused() -> None:
@@ -100,11 +83,6 @@ def test_max_message_bytes_applies_to_the_whole_batch() -> None:
     assert converted(view, DEFAULT._replace(max_message_bytes=view.size)) is view
     too_small = DEFAULT._replace(max_message_bytes=view.size - 1)
     assert refusal(view, too_small).code is ErrorCode.MESSAGE_TOO_LARGE
-
-
-def test_batch_larger_than_a_segment_is_refused() -> None:
-    config = DEFAULT._replace(segment_bytes=100)
-    assert refusal(batch(b"v" * 100), config).code is ErrorCode.RECORD_LIST_TOO_LARGE
 
 
 @pytest.mark.parametrize("codec", range(5))
@@ -176,19 +154,6 @@ def test_timestamps_have_bounds(timestamp: int, config: LogConfig, is_refused: b
             f"The timestamp should be within [{earliest}, {latest}]",
         ),
     )
-
-
-def test_log_append_time_topic_sets_the_append_time() -> None:
-    view = converted(batch(b"v"), DEFAULT._replace(message_timestamp_type="LogAppendTime"))
-    assert view.has_valid_crc()
-    assert view.records()[0].timestamp == NOW_MS
-
-
-def test_log_append_time_from_a_client_is_refused() -> None:
-    view = batch(b"v", timestamp=NOW_MS, attributes=LOG_APPEND_TIME)
-    config = DEFAULT._replace(message_timestamp_type="LogAppendTime")
-    assert refusal(view, config).code is ErrorCode.INVALID_TIMESTAMP
-    assert not converted(view).is_log_append_time
 
 
 @pytest.mark.parametrize(
