@@ -24,11 +24,8 @@ from tests.unit.open_files import new_files
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-    from typing import NoReturn
 
-    from kafkalite.cluster.node import Node
     from kafkalite.partitions.partition import Partition
-    from kafkalite.protocol.api_keys import ApiKey
 
 
 class Machine:
@@ -172,21 +169,6 @@ def test_topic_settings_reach_the_log(machine: Machine) -> None:
     assert made.error is None
     assert partition_of(cluster, "t").log.config.segment_bytes == 1_048_576
     machine.end()
-
-
-def _refuse(sender: Node, receiver: Node, key: ApiKey, request: object) -> NoReturn:
-    raise AssertionError((sender, receiver, key, request))
-
-
-def test_replicas_of_topics_that_were_created_at_the_start_follow(machine: Machine) -> None:
-    """Otherwise, acks=all would wait until these replicas leave the ISR."""
-    cluster = machine.start((1, 2, 3))
-    cluster.metadata.create_topics([NewTopic(name="t", partitions=1, replication_factor=3)])
-    cluster.open(_refuse)
-    partition = partition_of(cluster, "t")
-    batch = BatchView(build_batch([NewRecord(None, b"v", 0)]))
-    partition.append_internal(batch, 1)
-    assert partition.high_watermark == partition.end_offset == 1
 
 
 def test_producer_ids_are_allocated_to_a_node_of_the_cluster(

@@ -56,25 +56,6 @@ def test_a_stopped_node_is_fenced_and_receives_no_metadata(cluster: ReplicatedCl
     assert not node.has_stale_metadata
 
 
-def test_an_isolated_node_is_fenced_when_its_session_expires(cluster: ReplicatedCluster) -> None:
-    cluster.control.isolate(1)
-    cluster.clock.advance(SESSION_MS - 1)
-    assert fenced(cluster) == set()
-    cluster.clock.advance(1)
-    assert fenced(cluster) == {1}
-    assert cluster.state() == (2, 1, {2, 3})
-    cluster.control.start(1)
-    assert fenced(cluster) == set()
-    assert cluster.state() == (2, 1, {1, 2, 3})
-
-
-def test_a_node_that_connects_again_in_time_is_not_fenced(cluster: ReplicatedCluster) -> None:
-    cluster.control.isolate(1)
-    cluster.control.start(1)
-    cluster.clock.advance(SESSION_MS)
-    assert fenced(cluster) == set()
-
-
 def test_a_second_isolation_does_not_extend_the_session(cluster: ReplicatedCluster) -> None:
     cluster.control.isolate(1)
     cluster.clock.advance(SESSION_MS - 1)
@@ -86,6 +67,7 @@ def test_a_second_isolation_does_not_extend_the_session(cluster: ReplicatedClust
 def test_a_session_that_ended_with_the_node_does_not_expire(cluster: ReplicatedCluster) -> None:
     cluster.control.isolate(1)
     cluster.control.stop(1)
+    assert cluster.control.node(1).state is NodeState.STOPPED
     cluster.control.start(1)
     version = cluster.cluster.metadata.image.version
     cluster.clock.advance(SESSION_MS)
@@ -113,16 +95,6 @@ def test_pending_calls_of_the_node_fail(cluster: ReplicatedCluster, command: str
     (error,) = outcomes
     assert isinstance(error, KafkaError)
     assert error.code is ErrorCode.NETWORK_EXCEPTION
-
-
-def test_frozen_metadata_is_replaced_when_the_node_is_thawed(cluster: ReplicatedCluster) -> None:
-    node = cluster.control.node(3)
-    before = node.image
-    cluster.control.freeze_metadata(3)
-    cluster.create("u")
-    assert node.image is before
-    cluster.control.thaw_metadata(3)
-    assert "u" in node.image.topics
 
 
 def test_metadata_stays_frozen_while_the_node_stops_and_starts(cluster: ReplicatedCluster) -> None:
@@ -176,17 +148,6 @@ def test_unknown_nodes_are_refused(cluster: ReplicatedCluster) -> None:
     ):  # fmt: skip
         with pytest.raises(UnknownNodeError, match=r"^there is no node 4: the nodes are 1, 2, 3$"):
             command(4)
-
-
-def test_the_last_running_node_is_not_isolated(cluster: ReplicatedCluster) -> None:
-    cluster.control.isolate(1)
-    cluster.control.stop(2)
-    with pytest.raises(NodeError, match=r"^node 3 cannot be isolated: no other node is running$"):
-        cluster.control.isolate(3)
-    with pytest.raises(NodeError, match=r"^node 2 is stopped: start it before isolating it$"):
-        cluster.control.isolate(2)
-    cluster.control.stop(1)
-    assert cluster.control.node(1).state is NodeState.STOPPED
 
 
 @pytest.mark.parametrize("is_controlled", [False, True])
@@ -307,12 +268,6 @@ def test_a_node_remains_eligible_after_a_shutdown_only(
     cluster.control.start(3)
     assert cluster.image().elr == ((3,) if is_controlled else ())
     cluster.end()
-
-
-def test_an_isolated_node_is_not_shut_down(cluster: ReplicatedCluster) -> None:
-    cluster.control.isolate(1)
-    with pytest.raises(NodeError, match=r"^node 1 is isolated: a controlled shutdown needs the "):
-        cluster.control.shut_down(1)
 
 
 def test_a_shutdown_that_the_disk_refuses_is_completed_by_another_call(tmp_path: Path) -> None:
