@@ -220,6 +220,12 @@ def test_delays_follow_a_distribution(action: object, lowest: int, highest: int,
         ({"answer": "late"}, "action.answer must be truncated, partial, corrupted, reordered or"),
         ({"answer": "corrupted_records", "hold": True}, "must not have hold or delay_ms"),
         ({"answer": "partial", "throttle_ms": 5}, "must not have both answer and throttle_ms"),
+        ({"hold": True, "delay_ms": 1}, "both hold and delay_ms"),
+        ({"late": True}, "late needs delay_ms or hold"),
+        ({"late": True, "hold": True, "disconnect": "after"}, "disconnect is not after"),
+        ({"error": "NOT_COORDINATOR", "lost": "answer"}, "both error and lost"),
+        ({"twice": True, "disconnect": True}, "both disconnect and twice"),
+        ({"lost": "both"}, 'must be "request" or "answer"'),
     ],
 )
 def test_contradictory_effects_are_refused(action: object, message: str) -> None:

@@ -122,14 +122,6 @@ def test_ids_are_not_reused() -> None:
     assert faulty.injected.states() == []
 
 
-def test_an_unknown_node_is_rejected() -> None:
-    faulty = ServedWithFaults()
-    with pytest.raises(FaultError, match=r"^match\.node: there is no node 2; the nodes are 0, 1$"):
-        faulty.add(match={"node": 2}, error="NOT_COORDINATOR")
-    assert faulty.gateway.steps == ()
-    assert faulty.add(match={"node": 0}, error="NOT_COORDINATOR").id == "f1"
-
-
 def test_a_fault_selects_the_requests_of_a_listener() -> None:
     faulty = ServedWithFaults()
     faulty.add(match={"listener": "plaintext"}, error="NOT_COORDINATOR")
@@ -207,16 +199,6 @@ def test_an_api_that_a_listener_does_not_serve_is_rejected() -> None:
         faults.add(parse_rule({"match": match, "action": {"disconnect": True}}))
     match["listener"] = "plaintext"
     assert faults.add(parse_rule({"match": match, "action": {"disconnect": True}})).id == "f1"
-
-
-def test_a_delayed_request_is_handled_after_the_delay() -> None:
-    faulty = ServedWithFaults()
-    pending = faulty.delayed()
-    faulty.clock.advance(DELAY_MS - 1)
-    assert faulty.requests == []
-    faulty.clock.advance(1)
-    assert faulty.requests == [BEAT]
-    assert faulty.code_of(pending) == ErrorCode.NONE
 
 
 def test_a_delayed_request_is_refused_after_the_delay() -> None:
@@ -303,15 +285,6 @@ def test_a_disconnect_fault_fires_before_or_after_the_handler() -> None:
         faulty.send(request_frame(BEAT, 4))
     assert faulty.requests == [BEAT]
     assert [entry.facts["fault"] for entry in faulty.history.about("g")] == ["f1", "f2"]
-
-
-def test_an_injected_error_is_recorded_with_the_fault() -> None:
-    faulty = ServedWithFaults()
-    faulty.add(error="NOT_COORDINATOR")
-    faulty.send(request_frame(BEAT, 4))
-    (entry,) = faulty.history.about("g")
-    assert entry.text == "Heartbeat refused by fault f1 (NOT_COORDINATOR)"
-    assert (entry.facts["rule"], entry.facts["fault"]) == ("fault", "f1")
 
 
 def test_a_delayed_request_is_handled_with_its_own_facts() -> None:
@@ -548,19 +521,3 @@ def test_the_repetition_may_be_refused() -> None:
     first, second = handled
     assert first is not second
     assert first == second
-
-
-@pytest.mark.parametrize(
-    ("action", "reason"),
-    [
-        ({"hold": True, "delay_ms": 1}, "both hold and delay_ms"),
-        ({"late": True}, "late needs delay_ms or hold"),
-        ({"late": True, "hold": True, "disconnect": "after"}, "disconnect is not after"),
-        ({"error": "NOT_COORDINATOR", "lost": "answer"}, "both error and lost"),
-        ({"twice": True, "disconnect": True}, "both disconnect and twice"),
-        ({"lost": "both"}, 'must be "request" or "answer"'),
-    ],
-)
-def test_contradictory_actions_are_refused(action: dict[str, object], reason: str) -> None:
-    with pytest.raises(FaultError, match=reason):
-        ServedWithFaults().add(**action)

@@ -197,16 +197,6 @@ def test_only_short_malformed_bodies_are_explained(length: int, reason: str) -> 
         Served(alive).send(cut_short)
 
 
-def test_an_unknown_api_is_reported_by_its_number() -> None:
-    with pytest.raises(ProtocolViolation, match="unknown API key -1 is not served"):
-        Served(alive).send(framed(header(-1, 0)))
-
-
-def test_a_known_api_that_is_not_served_is_reported_by_its_name() -> None:
-    with pytest.raises(ProtocolViolation, match=r"DescribeAcls \(API key 29\) is not served"):
-        Served(alive).send(framed(header(29, 0)))
-
-
 @pytest.mark.parametrize(
     ("key", "version", "message"),
     [
