@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
 from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
 from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
@@ -16,8 +13,6 @@ from kafkalite.protocol.error_codes import ErrorCode
 from tests.cluster.groups import GroupCluster
 from tests.unit.apis.groups.test_classic import join, join_request, sync_request
 from tests.unit.apis.groups.test_offset_commit import commit_request
-
-MISSING_IS_AN_ERROR_FROM = 6
 
 
 @pytest.fixture
@@ -79,28 +74,6 @@ def test_a_rebalancing_group_is_described_with_its_last_assignments_only(
         (b"", b"all"),
         (b"", b""),
     ]
-
-
-@pytest.mark.parametrize("version", range(7))
-def test_a_missing_or_non_classic_group_is_described_as_dead(
-    wire: GroupCluster, version: int
-) -> None:
-    wire.ask(
-        ConsumerGroupHeartbeatRequest(
-            group_id="k",
-            member_id="m",
-            member_epoch=0,
-            rebalance_timeout_ms=1_000,
-            subscribed_topic_names=["t"],
-            topic_partitions=[],
-        ),
-        1,
-    )
-    for group in wire.ask(DescribeGroupsRequest(groups=["none", "k"]), version).groups:
-        assert group.group_state == "Dead"
-        is_error = version >= MISSING_IS_AN_ERROR_FROM
-        assert group.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE)
-        assert bool(group.error_message) == is_error
 
 
 def test_a_group_of_another_coordinator_is_not_described_or_deleted() -> None:

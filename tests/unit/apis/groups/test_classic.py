@@ -90,31 +90,6 @@ def test_members_of_version_0_rejoin_within_their_session_timeout(wire: GroupClu
     assert second.response.generation_id == 2
 
 
-@pytest.mark.parametrize("timeout_ms", [999, 1_800_001])
-def test_session_timeout_outside_the_limits_is_refused(wire: GroupCluster, timeout_ms: int) -> None:
-    refused = wire.ask(join_request(session_timeout_ms=timeout_ms), 5)
-    assert refused.error_code == ErrorCode.INVALID_SESSION_TIMEOUT
-
-
-def test_an_empty_group_id_is_refused(wire: GroupCluster) -> None:
-    for request, version in (
-        (join_request(group_id=""), 5),
-        (sync_request("m", group_id=""), 5),
-        (HeartbeatRequest(group_id="", generation_id=1, member_id="m"), 4),
-        (LeaveGroupRequest(group_id=""), 5),
-    ):
-        assert wire.ask(request, version).error_code == ErrorCode.INVALID_GROUP_ID
-
-
-def test_since_version_5_a_sync_without_protocol_is_refused(wire: GroupCluster) -> None:
-    joined = join(wire, 9)
-    nameless = sync_request(joined.member_id, protocol_type=None, protocol_name=None)
-    assert wire.ask(nameless, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    late = wire.ask(nameless, 3)
-    synced = late.response if isinstance(late, PendingResponse) else late
-    assert synced.error_code == 0
-
-
 def test_before_version_9_a_returning_static_leader_is_not_named_as_leader(
     wire: GroupCluster,
 ) -> None:
@@ -125,18 +100,6 @@ def test_before_version_9_a_returning_static_leader_is_not_named_as_leader(
     again = wire.ask(join_request(group_instance_id="one"), 9)
     assert (again.leader, again.skip_assignment) == (again.member_id, True)
     assert len(again.members) == 1
-
-
-def test_before_version_3_leave_group_has_a_top_level_error(wire: GroupCluster) -> None:
-    request = LeaveGroupRequest(
-        group_id="g",
-        member_id="unknown",
-        members=[LeaveGroupRequest.MemberIdentity(member_id="unknown")],
-    )
-    assert wire.ask(request, 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    batch = wire.ask(request, 3)
-    assert batch.error_code == 0
-    assert [member.error_code for member in batch.members] == [ErrorCode.UNKNOWN_MEMBER_ID]
 
 
 def test_no_other_request_is_served_while_many_members_leave(

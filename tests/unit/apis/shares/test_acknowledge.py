@@ -12,9 +12,6 @@ from kafkalite.shares.state import ShareKey
 from tests.cluster.shares import (
     ACCEPT,
     FIRST,
-    GAP,
-    LAST,
-    REJECT,
     RELEASE,
     RENEW,
     ShareCluster,
@@ -31,20 +28,6 @@ def wire(tmp_path: Path) -> ShareCluster:
     made.produce(4, 4)
     assert acquired(made.fetch(FIRST)) == {0: [(0, 7, 1)]}
     return made
-
-
-def test_each_record_can_have_its_own_type(wire: ShareCluster) -> None:
-    assert wire.ack(1, (0, 3, [ACCEPT, RELEASE, REJECT, GAP]), (4, 7, ACCEPT)) == (0, 0)
-    assert acquired(wire.fetch(2)) == {0: [(1, 1, 2)]}
-    assert wire.ack(3, (1, 1, ACCEPT)) == (0, 0)
-    summary = wire.cluster.shares.summary("g", wire.topic_id, 0)
-    assert (summary.start_offset, summary.delivery_complete_count) == (1, 7)
-
-
-def test_the_final_epoch_ends_the_session(wire: ShareCluster) -> None:
-    assert wire.ack(LAST, (0, 3, ACCEPT)) == (0, 0)
-    assert wire.ack(1, (4, 7, ACCEPT))[0] == ErrorCode.SHARE_SESSION_NOT_FOUND
-    assert acquired(wire.fetch(FIRST, "b")) == {0: [(4, 7, 2)]}
 
 
 def test_an_acknowledgement_that_cannot_be_stored_is_not_applied(wire: ShareCluster) -> None:

@@ -34,13 +34,6 @@ def test_acknowledgements_in_a_fetch_have_their_own_errors(wire: ShareCluster) -
     assert errors(answer) == (0, {0: (0, ErrorCode.INVALID_REQUEST), 7: (unknown, unknown)})
 
 
-def test_a_partition_without_batches_is_not_an_error(wire: ShareCluster) -> None:
-    wire.produce(2)
-    wire.fetch(FIRST)
-    assert wire.ack(1) == (0, 0)
-    assert wire.ack(2, (0, 1, ACCEPT)) == (0, 0)
-
-
 def test_a_partition_without_readers_cannot_be_acknowledged(tmp_path: Path) -> None:
     wire = ShareCluster(tmp_path, partitions=2)
     wire.fetch(FIRST)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
-from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import ConfigResource, ResourceType
 from kafkalite.partitions.partition import Partition
 from kafkalite.partitions.replicas import Leader, ReplicaView
@@ -199,51 +198,12 @@ def test_a_partition_with_another_leader_has_its_leader(tmp_path: Path) -> None:
     assert acquired(there) == {elsewhere.index: [(0, 0, 1)]}
 
 
-def test_a_partition_without_share_state_cannot_be_read(tmp_path: Path) -> None:
-    wire = ShareCluster(tmp_path)
-    answer = wire.fetch(FIRST, group_id="other")
-    assert errors(answer) == (0, {0: (ErrorCode.UNKNOWN_SERVER_ERROR, 0)})
-
-
-def test_unknown_partitions_are_reported_in_each_response(wire: ShareCluster) -> None:
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert errors(wire.fetch(FIRST, index=[0, 5])) == (0, {0: (0, 0), 5: (unknown, 0)})
-    assert errors(wire.fetch(1)) == (0, {5: (unknown, 0)})
-    wire.produce(1)
-    assert acquired(wire.fetch(2)) == {0: [(0, 0, 1)], 5: []}
-
-
 def test_a_deleted_topic_ends_waiting_fetches(wire: ShareCluster) -> None:
     waiting = wire.fetch(FIRST, max_wait_ms=60_000)
     wire.cluster.metadata.delete_topics([wire.topic_id])
     assert errors(waiting) == (0, {0: (0, 0)})
     assert errors(wire.fetch(1)) == (0, {0: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)})
     assert wire.ack(2, (0, 0, ACCEPT))[1] == ErrorCode.UNKNOWN_TOPIC_ID
-
-
-def test_a_new_leader_loads_the_stored_state(tmp_path: Path) -> None:
-    wire = ShareCluster(tmp_path)
-    wire.produce(4)
-    wire.fetch(FIRST)
-    wire.ack(1, (0, 1, ACCEPT))
-    wire.begin(epoch=1, start=1)
-    # The old state is fenced at the next write, and the next fetch loads it again.
-    assert wire.ack(2, (2, 3, ACCEPT))[1] == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert acquired(wire.fetch(3)) == {0: [(1, 3, 1)]}
-
-
-def test_deleted_records_are_skipped(wire: ShareCluster) -> None:
-    wire.produce(4, 4)
-    wire.log().delete_records(6)
-    assert acquired(wire.fetch(FIRST)) == {0: []}
-    assert acquired(wire.fetch(1)) == {0: [(6, 7, 1)]}
-
-
-@pytest.mark.parametrize(("acquire_mode", "code"), [(0, 0), (1, 0), (2, -1)])
-def test_acquire_modes_are_applied(wire: ShareCluster, acquire_mode: int, code: int) -> None:
-    wire.produce(4)
-    answer = wire.fetch(FIRST, max_records=3, share_acquire_mode=acquire_mode)
-    assert answer.error_code == code
 
 
 def test_an_unknown_topic_id_is_answered_as_such(wire: ShareCluster) -> None:
@@ -281,16 +241,6 @@ def test_a_topic_with_many_partitions_is_answered_within_the_limit(tmp_path: Pat
     answer = wire.fetch(FIRST, index=range(4), max_bytes=1200)
     sizes = [len(row.records) for topic in answer.responses for row in topic.partitions]
     assert 0 < sum(sizes) <= 1200
-
-
-def test_a_group_begins_at_the_configured_offset(tmp_path: Path) -> None:
-    wire = ShareCluster(tmp_path, start=-1)
-    wire.produce(3)
-    assert acquired(wire.fetch(FIRST)) == {0: []}
-    wire.produce(2)
-    assert acquired(wire.fetch(1)) == {0: [(3, 4, 1)]}
-    made = wire.cluster.metadata.create_topics([NewTopic("u", partitions=1)])
-    assert made[0].error is None
 
 
 def test_large_batches_of_several_partitions_are_returned_whole(tmp_path: Path) -> None:

@@ -17,9 +17,7 @@ from kafkalite.protocol._generated.messages.describe_share_group_offsets import 
 )
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.batch import BatchView
 from tests.cluster.share_groups import ShareGroupCluster
-from tests.unit.data_plane import batch_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -93,29 +91,6 @@ def codes(response: Any) -> dict[str, dict[int, int]]:  # noqa: ANN401
     }
 
 
-def fill(wire: ShareGroupCluster, topic: str, records: int) -> None:
-    found = wire.cluster.partitions.topic(topic)
-    assert found is not None
-    partition = found.partition(0)
-    assert partition is not None
-    partition.append(BatchView(batch_of(*[b"v"] * records)), wire.clock.now_ms())
-
-
-def test_altered_offsets_are_described(wire: ShareGroupCluster) -> None:
-    wire.create("t", 2)
-    fill(wire, "t", 5)
-    wire.join_and_leave("t")
-    assert offsets_of(described(wire)) == {"t": [(0, -1, -1), (1, -1, -1)]}
-    response = alter(wire, {"t": {0: 2}})
-    assert (response.error_code, codes(response)) == (0, {"t": {0: 0}})
-    assert offsets_of(described(wire)) == {"t": [(0, 2, 3), (1, -1, -1)]}
-    assert offsets_of(described(wire, version=0))["t"][0][:2] == (0, 2)
-    assert offsets_of(described(wire, {"t": [0], "x": [4]})) == {
-        "t": [(0, 2, 3)],
-        "x": [(4, -1, -1)],
-    }
-
-
 def test_a_partition_without_a_log_has_no_lag(
     wire: ShareGroupCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,28 +112,6 @@ def test_unknown_offsets_are_described_as_unknown(wire: ShareGroupCluster) -> No
         assert described(wire, asked, group=group).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_offsets_can_be_altered_without_a_group_but_not_with_members(
-    wire: ShareGroupCluster,
-) -> None:
-    wire.create("t")
-    assert alter(wire, {"t": {0: 7}}).error_code == ErrorCode.NONE
-    assert offsets_of(described(wire)) == {"t": [(0, 7, -7)]}
-    wire.beat(topics=["t"])
-    refused = alter(wire, {"t": {0: 1}})
-    assert (refused.error_code, refused.responses) == (ErrorCode.NON_EMPTY_GROUP, [])
-    assert refused.error_message
-
-
-def test_alterations_have_a_result_for_each_partition(wire: ShareGroupCluster) -> None:
-    wire.create("t")
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    response = alter(wire, {"t": {0: 0, 3: 0}, "x": {0: 0}})
-    assert codes(response) == {"t": {0: 0, 3: unknown}, "x": {0: unknown}}
-    assert alter(wire, {"t": {-1: 0}}).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert alter(wire, {}).responses == []
-    assert alter(wire, {"t": {0: 0}}, group="").error_code == ErrorCode.INVALID_GROUP_ID
-
-
 def test_an_error_of_the_share_coordinator_is_returned(
     wire: ShareGroupCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,27 +129,6 @@ def test_an_error_of_the_share_coordinator_is_returned(
     monkeypatch.undo()
     (row,) = delete(wire, "t").responses
     assert (row.topic_name, row.error_code) == ("t", ErrorCode.NONE)
-
-
-def test_offsets_are_deleted_by_topic(wire: ShareGroupCluster) -> None:
-    wire.create("t")
-    wire.create("u")
-    wire.join_and_leave("t")
-    response = delete(wire, "t", "u", "x")
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert {row.topic_name: row.error_code for row in response.responses} == {
-        "t": 0, "u": unknown, "x": unknown,
-    }  # fmt: skip
-    assert described(wire).topics == []
-
-
-def test_invalid_deletions_are_refused_as_a_whole(wire: ShareGroupCluster) -> None:
-    wire.create("t")
-    wire.beat(topics=["t"])
-    assert delete(wire, "t").error_code == ErrorCode.NON_EMPTY_GROUP
-    assert delete(wire, "t", group="").error_code == ErrorCode.INVALID_GROUP_ID
-    missing = delete(wire, "t", group="missing")
-    assert (missing.error_code, missing.responses) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
 
 
 def test_only_the_group_coordinator_answers(tmp_path: Path) -> None:

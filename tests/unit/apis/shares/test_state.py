@@ -58,29 +58,6 @@ def wire(tmp_path: Path) -> ShareCluster:
     return ShareCluster(tmp_path, partitions=2)
 
 
-def test_a_state_is_initialized_written_read_and_deleted(wire: ShareCluster) -> None:
-    topic_id = wire.topic_id
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    begin = request(INITIALIZE, topic_id, 0, 1, 2, state_epoch=2, start_offset=5)
-    assert codes(wire.handle(begin)) == [0, 0, unknown]
-    batch = WRITE.StateBatch(first_offset=5, last_offset=9, delivery_state=2, delivery_count=1)
-    write = request(
-        WRITE, topic_id, 0, state_epoch=2, start_offset=5, delivery_complete_count=5,
-        state_batches=[batch],
-    )  # fmt: skip
-    assert codes(wire.handle(write)) == [0]
-    (read,) = rows(wire.handle(request(READ, topic_id, 0, leader_epoch=3)))
-    assert (read.state_epoch, read.start_offset) == (2, 5)
-    assert [(each.first_offset, each.last_offset) for each in read.state_batches] == [(5, 9)]
-    (summary,) = rows(wire.handle(request(SUMMARY, topic_id, 0)))
-    assert (summary.leader_epoch, summary.delivery_complete_count) == (3, 5)
-    assert codes(wire.handle(write)) == [ErrorCode.FENCED_LEADER_EPOCH]
-    assert codes(wire.handle(request(DELETE, topic_id, 0, 1))) == [0, 0]
-    (gone,) = rows(wire.handle(request(READ, topic_id, 0)))
-    assert gone.error_code == ErrorCode.INVALID_REQUEST
-    assert gone.error_message
-
-
 def test_recorded_refusals_are_limited(wire: ShareCluster) -> None:
     assert len(codes(wire.handle(request(SUMMARY, wire.topic_id, *range(2, 30))))) == 28
     refusals = [each for each in wire.cluster.history.about("g") if each.kind == "refused"]
