@@ -23,20 +23,6 @@ def broker(clock: Clock | None = None) -> Broker:
     return cast("Broker", SimpleNamespace(clock=clock, skip_time=lambda _: None))
 
 
-async def test_clock_commands_are_carried_out() -> None:
-    driven = broker()
-    steps: list[tuple[ShowClock | ChangeClock, tuple[int, float, str]]] = [
-        (ShowClock(), (1_000, 0, "manual")),
-        (ChangeClock(advance_ms=500), (1_500, 0, "manual")),
-        (ChangeClock(now_ms=2_000), (2_000, 0, "manual")),
-    ]
-    for command, expected in steps:
-        state = await command.perform(driven)
-        assert (state.now_ms, state.rate, state.mode) == expected
-    assert (await ChangeClock(rate=60).perform(driven)).mode == "accelerated"
-    assert (await ChangeClock(mode="real").perform(driven)).mode == "real"
-
-
 async def test_answers_that_a_jump_triggers_are_sent_before_it_returns() -> None:
     clock = AdjustableClock(rate=0, now_ms=0)
     sent: list[str] = []
@@ -49,14 +35,11 @@ async def test_answers_that_a_jump_triggers_are_sent_before_it_returns() -> None
     assert sent == ["answer"]
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [{"advance_ms": -1}, {"now_ms": 999}, {"now_ms": 10**20}, {"rate": -1}, {"rate": 10**9}],
-)
-async def test_an_invalid_command_changes_nothing(fields: dict[str, Any]) -> None:
+@pytest.mark.parametrize("now_ms", [999, 10**20])
+async def test_an_invalid_time_changes_nothing(now_ms: int) -> None:
     driven = broker()
     with pytest.raises(CommandError):
-        await ChangeClock(**fields).perform(driven)
+        await ChangeClock(now_ms=now_ms).perform(driven)
     state = await ShowClock().perform(driven)
     assert (state.now_ms, state.rate) == (1_000, 0)
 

@@ -13,7 +13,6 @@ from kafkalite.control.commands.explain import COMMANDS, Explain, FollowHistory
 from kafkalite.coordinator.contract import Event
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.ports.clock import AdjustableClock
-from kafkalite.protocol.acl_operations import Entity
 from tests.unit.control.test_turns import turns_of
 
 if TYPE_CHECKING:
@@ -47,15 +46,6 @@ def test_subjects_of_explain_cannot_be_combined() -> None:
         Explain("g", topic="t")
     with pytest.raises(CommandError, match="one client"):
         Explain(topic="t", client="127.0.0.1")
-
-
-async def test_the_history_of_a_topic_is_returned() -> None:
-    running = broker()
-    running.history.add(Event("t", "refused", "epoch 3", {}, Entity.TOPIC), 0)
-    running.history.add(Event("t", "joined", "m1 joined", {}), 0)
-    explanation = await Explain(topic="t").perform(running)
-    assert [entry.text for entry in explanation.entries] == ["epoch 3"]
-    assert (explanation.groups, explanation.topics) == (("t",), ("t",))
 
 
 UUID = "8773c7fd-3435-41ad-acbe-4e7b239f8ee2"

@@ -11,8 +11,6 @@ import pytest
 from kafkalite.apis.table import find_api
 from kafkalite.control.commands.faults import (
     AddFault,
-    ClearFaults,
-    ListFaults,
     RemoveFault,
     ShowFault,
 )
@@ -36,19 +34,6 @@ def served_broker() -> Broker:
         install=lambda _: None,
     )
     return cast("Broker", SimpleNamespace(faults=faults))
-
-
-async def test_commands_return_the_affected_faults() -> None:
-    broker = served_broker()
-    add = AddFault(Match(group="g"), Trigger(nth=2), Action(delay_ms=5))
-    first = await add.perform(broker)
-    second = await add.perform(broker)
-    assert (first.id, first.rule) == ("f1", second.rule)
-    assert (await ListFaults().perform(broker)).faults == (first, second)
-    assert await RemoveFault("f1").perform(broker) == first
-    with pytest.raises(UnknownFaultError):
-        await RemoveFault("f1").perform(broker)
-    assert (await ClearFaults().perform(broker)).faults == (second,)
 
 
 async def test_a_wait_for_a_fault_ends_when_the_fault_is_removed() -> None:

@@ -20,7 +20,7 @@ from kafkalite.control.commands.nodes import (
 )
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.unit.control.three_nodes import leader_of, three_nodes
+from tests.unit.control.three_nodes import three_nodes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -47,12 +47,6 @@ async def test_a_command_returns_the_affected_nodes(cluster: Broker) -> None:
     assert frozen.metadata == "frozen"
     paused = await ChangeNode(2, replication="paused").perform(cluster)
     assert paused.replication == "paused"
-
-
-async def test_an_unknown_node_is_refused(cluster: Broker) -> None:
-    for command in (ShowNode(4), ChangeNode(4, "stopped"), RemoveNode(4)):
-        with pytest.raises(UnknownNodeError):
-            await command.perform(cluster)
 
 
 async def test_a_refusal_of_the_disk_is_one_sentence(
@@ -98,15 +92,6 @@ async def test_nodes_are_added_and_removed(cluster: Broker) -> None:
     assert len((await ListNodes().perform(cluster)).nodes) == 3
     with pytest.raises(UnknownNodeError):
         await RemoveNode(4).perform(cluster)
-
-
-async def test_a_controlled_stop_moves_the_leader(cluster: Broker) -> None:
-    leader = leader_of(cluster)
-    stopped = await ChangeNode(leader, "stopped", controlled=True).perform(cluster)
-    assert (stopped.state, stopped.led_partitions) == ("stopped", 0)
-    assert leader_of(cluster) not in (leader, -1)
-    with pytest.raises(CommandError, match=r"^only a stop can be controlled, not the state 'runn"):
-        ChangeNode(2, "running", controlled=True)
 
 
 async def test_an_unregistered_node_is_not_registered(cluster: Broker) -> None:
