@@ -71,11 +71,6 @@ def test_credentials_are_loaded_after_a_restart() -> None:
         ),
         (upsertion(iterations=4095), ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"),
         (upsertion(iterations=16385), ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"),
-        (
-            ScramDeletion("alice", 1),
-            ErrorCode.RESOURCE_NOT_FOUND,
-            "Attempt to delete a user credential that does not exist",
-        ),
     ],
 )
 def test_an_invalid_change_is_refused(
