@@ -25,12 +25,6 @@ def test_defaults_are_those_of_kafka_unless_overridden() -> None:
     assert config.list("log.dirs") == ()
 
 
-def test_settings_have_precedence_over_default_overrides() -> None:
-    assert BrokerConfig.from_text().int("group.initial.rebalance.delay.ms") == 0
-    config = BrokerConfig.from_text({"group.initial.rebalance.delay.ms": "77"})
-    assert config.int("group.initial.rebalance.delay.ms") == 77
-
-
 @pytest.mark.parametrize("key", ["compression.type", "log.retention.ms", "log.dirs"])
 def test_reading_with_the_wrong_type_raises(key: str) -> None:
     config = BrokerConfig.from_text({"log.dirs": "/x"})
@@ -176,13 +170,6 @@ def test_invalid_setting_of_a_node_is_rejected(text: dict[str, str], message: st
     assert str(refused.value).startswith("node 2: ")
     assert message in str(refused.value)
     assert refused.value.key in {*text, "replica.fetch.wait.max.ms"}
-
-
-def test_replication_of_internal_topics_depends_on_the_number_of_nodes() -> None:
-    for count, replicas in ((1, 1), (2, 2), (3, 3), (5, 3)):
-        config = BrokerConfig.from_text(node_count=count)
-        assert config.int("offsets.topic.replication.factor") == replicas
-    assert BrokerConfig.from_text(defaults="kafka").int("offsets.topic.replication.factor") == 3
 
 
 GROUP = "org.apache.kafka.coordinator.group"

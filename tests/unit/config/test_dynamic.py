@@ -36,7 +36,6 @@ def test_dynamic_updates_are_accepted(own: dict[str, str]) -> None:
 
 
 REFUSED = [
-    ({"num.partitions": "3"}, "Cannot update these configs dynamically: [num.partitions]"),
     (
         {"ssl.keystore.location": "/x"},
         (

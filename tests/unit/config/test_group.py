@@ -9,7 +9,6 @@ from kafkalite.config.definitions import ConfigError
 from kafkalite.config.group import DEAD_LETTER_TOPIC, check_group_values, clamp_to_bounds
 
 REFUSED = [
-    ({"foo": "1"}, "Unknown group config name: foo"),
     (
         {"consumer.session.timeout.ms": "5"},
         ("consumer.session.timeout.ms must be in the range 1000 to 60000 inclusive."),
