@@ -281,13 +281,6 @@ async def test_an_impossible_address_is_rejected(address: Address, message: str)
             await client.check_reachable()
 
 
-async def test_invalid_version_ranges_are_ignored() -> None:
-    broker = ScriptedBroker(versions={FIND: (6, 4), 22: (-3, 5)})
-    async with listening(broker.serve) as address, KafkaClient([address]) as client:
-        with pytest.raises(UnreachableError, match="does not support FindCoordinator"):
-            await client.ask(address, REQUEST, KNOWN)
-
-
 @pytest.mark.parametrize(
     ("access", "question"),
     [

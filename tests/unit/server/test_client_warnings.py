@@ -32,12 +32,6 @@ class WarningLog:
         return lines
 
 
-def test_the_first_warning_is_written_immediately() -> None:
-    warning_log = WarningLog()
-    warning_log.warn()
-    assert warning_log.new_lines() == [("closed", {"number": 0})]
-
-
 def test_further_warnings_of_an_interval_are_counted_in_one_line() -> None:
     warning_log = WarningLog()
     warning_log.warn(count=5)

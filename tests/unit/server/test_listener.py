@@ -78,13 +78,6 @@ def test_a_port_in_use_on_one_loopback_address_is_reported() -> None:
         bind(Address("localhost", taken.getsockname()[1]))
 
 
-def test_a_stopped_listener_releases_its_port() -> None:
-    listener = Listener(ListenerSpec("A", Address("127.0.0.1", 0)), 0)
-    listener.stop()
-    again = Listener(ListenerSpec("A", Address("127.0.0.1", listener.port)), 0)
-    again.stop()
-
-
 def test_each_node_has_the_next_port() -> None:
     for _ in range(50):
         first = Listener(ListenerSpec("A", Address("127.0.0.1", 0)), 0)
