@@ -35,7 +35,7 @@ from tests.unit.control.asgi_client import Answer, ask
 from tests.unit.control.three_nodes import three_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator
 
     from kafkalite.server.broker import Broker
 
@@ -45,11 +45,7 @@ JSON = {"content-type": "application/json"}
 class ControlEndpoint:
     """The endpoint of a broker with a stopped clock."""
 
-    def __init__(
-        self,
-        allowed: Sequence[str] | None = ("127.0.0.1", "localhost", "::1"),
-        token: ControlToken | None = None,
-    ) -> None:
+    def __init__(self, token: ControlToken | None = None) -> None:
         gateway = Gateway(find_api, lambda _, __: None)
         self.broker = SimpleNamespace(
             clock=AdjustableClock(rate=0, now_ms=0),
@@ -72,6 +68,7 @@ class ControlEndpoint:
         self.reported: list[tuple[str, str]] = []
         self.words = io.StringIO()
         log = Log(Level.ERROR, "json", self.words)
+        allowed = ("127.0.0.1", "localhost", "::1")
         self.app = ControlApp(cast("Broker", self.broker), log, allowed, token).app
 
     def report(self, event: str, fault: str, rule: str) -> None:
@@ -419,26 +416,15 @@ async def test_a_form_on_a_web_page_cannot_control_the_broker(kind: str) -> None
     assert driven.broker.clock.now_ms() == 0
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [{"host": "evil.example"}, {"host": "evil.example:9097"}, {"host": ""},
-     {"origin": "http://evil.example"}, {"origin": "http://localhost:9097"}, {"origin": "null"}],
-)  # fmt: skip
-async def test_a_request_with_another_host_name_is_refused(headers: dict[str, str]) -> None:
-    """DNS rebinding: the host name of a web page may resolve to this machine."""
-    answer = await ask(ControlEndpoint().app, "/v1/clock", headers=headers)
+@pytest.mark.parametrize("origin", ["http://localhost:9097", "null"])
+async def test_pages_of_this_machine_are_refused(origin: str) -> None:
+    answer = await ControlEndpoint().get("/v1/clock", origin=origin)
     assert (answer.status, list(answer.body)) == (403, ["error"])
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:9097", "[::1]"])
 async def test_all_names_of_this_machine_are_accepted(host: str) -> None:
     assert (await ControlEndpoint().get("/v1/clock", host=host)).status == 200
-
-
-async def test_any_host_name_is_accepted_on_a_public_address() -> None:
-    driven = ControlEndpoint(allowed=None)
-    assert (await driven.get("/v1/clock", host="kafkalite:9097")).status == 200
-    assert (await driven.get("/v1/clock", host="x", origin="http://x")).status == 403
 
 
 async def test_a_bug_is_logged_and_reported() -> None:

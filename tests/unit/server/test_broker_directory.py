@@ -76,14 +76,6 @@ def test_a_directory_whose_logs_were_not_opened_is_unchanged(tmp_path: Path) -> 
     assert not open_directory(tmp_path).directory.was_shut_down_cleanly
 
 
-def test_a_temporary_directory_is_removed_with_its_broker() -> None:
-    directory = open_directory(None)
-    assert directory.is_temporary
-    assert Path(directory.path).is_dir()
-    directory.close({})
-    assert not Path(directory.path).exists()
-
-
 def test_a_file_at_the_path_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BrokerDirectoryError) as refusal:

@@ -168,14 +168,6 @@ def test_port_0_remains_any_port() -> None:
         assert len({port for (port,) in nodes.ports().values()}) == 3
 
 
-def test_ports_of_removed_nodes_are_released() -> None:
-    port = free_port(2)
-    with bound(spec(port)) as nodes:
-        assert nodes.listeners.update({2: None})
-        assert nodes.ports() == {2: [port + 1]}
-        socket.create_server((HOST, port)).close()
-
-
 def test_a_taken_port_of_one_of_several_nodes_names_the_node() -> None:
     port = free_port(2)
     with socket.create_server((HOST, port + 1)):
