@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.cluster.node import NodeState
-from kafkalite.cluster.replication_throttle import LaggingReplica, ReplicationThrottle
+from kafkalite.cluster.replication_throttle import ReplicationThrottle, ThrottledReplica
 from kafkalite.metadata.image import NO_LEADER
 from kafkalite.metadata.partition_change import NOT_TRUNCATED
 from kafkalite.partitions.former_leader import FormerLeader
@@ -324,7 +324,7 @@ class Replication:
     def _copy_to_throttled(self, partitions: Iterable[Partition]) -> None:
         """Advance the ends of throttled replicas; those that have the whole log then follow."""
         lagging = [
-            LaggingReplica(partition, node_id, view)
+            ThrottledReplica(partition, node_id, view)
             for partition in partitions
             for node_id, view in partition.views.items()
             if self._is_throttled(partition, node_id, view)

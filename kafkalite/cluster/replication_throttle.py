@@ -44,7 +44,7 @@ class _Meter(NamedTuple):
         return f"{self.role}.replication.throttled.replicas"
 
 
-class LaggingReplica(NamedTuple):
+class ThrottledReplica(NamedTuple):
     """A replica that is not in sync, and that could follow its leader."""
 
     partition: Partition
@@ -77,7 +77,7 @@ class ReplicationThrottle:
         """Return whether a rate limits the copy of a partition to a node."""
         return bool(self._meters(partition, node_id))
 
-    def copy(self, replicas: Sequence[LaggingReplica], now_ms: int) -> None:
+    def copy(self, replicas: Sequence[ThrottledReplica], now_ms: int) -> None:
         """Advance the ends of replicas as far as the rates allow now.
 
         Each round is one fetch of every follower, so the rates are compared with their limits at
@@ -140,7 +140,7 @@ class ReplicationThrottle:
             )
         return rate
 
-    def _copy_one_fetch(self, replica: LaggingReplica) -> int:
+    def _copy_one_fetch(self, replica: ThrottledReplica) -> int:
         """Advance the end of a replica by one fetch, and return the size of its batches."""
         max_bytes = self._config.node_int(replica.node_id, "replica.fetch.max.bytes")
         size, end_offset = 0, replica.end_offset
