@@ -352,8 +352,11 @@ def openssl_name(suite: str) -> str:
 
 _TLS_ALERT: Final = 0x15
 _TLS_HANDSHAKE: Final = 0x16
-_UNKNOWN_AUTHORITY_ALERT: Final = bytes.fromhex("15 0303 0002 02 30")
-_BAD_CERTIFICATE_ALERT: Final = bytes.fromhex("15 0303 0002 02 2a")
+_ALERTS_OF_OPENSSL: Final = (
+    bytes.fromhex("15 0303 0002 02 30"),  # unknown_ca
+    bytes.fromhex("15 0303 0002 02 2d"),  # certificate_expired
+)
+_CERTIFICATE_UNKNOWN_ALERT: Final = bytes.fromhex("15 0303 0002 02 2e")
 _INTERNAL_ERROR_ALERT: Final = bytes.fromhex("15 0303 0002 02 50")
 """A fatal alert of TLS 1.2, as Java sends it for bytes that are not those of TLS."""
 
@@ -386,11 +389,11 @@ def plain_text_answer(content: bytes | memoryview) -> bytes:
 def with_alert_of_java(content: bytes) -> bytes:
     """Return the end of a refused handshake with the alert that Java sends.
 
-    For a certificate of an unknown authority, Java sends bad_certificate in TLS 1.2. The alerts of
-    TLS 1.3 are encrypted.
+    For a certificate that has expired or has an unknown authority, Java sends certificate_unknown.
+    Only alerts of TLS 1.2 are replaced, because those of TLS 1.3 are encrypted.
     """
-    if content.endswith(_UNKNOWN_AUTHORITY_ALERT):
-        return content.removesuffix(_UNKNOWN_AUTHORITY_ALERT) + _BAD_CERTIFICATE_ALERT
+    if content.endswith(_ALERTS_OF_OPENSSL):
+        return content[: -len(_CERTIFICATE_UNKNOWN_ALERT)] + _CERTIFICATE_UNKNOWN_ALERT
     return content
 
 

@@ -140,14 +140,9 @@ ALERTS: Final = {
     (SASL_WITH_CERTIFICATE, "none", 2, *_MISSING_1_2),
     (SASL_WITH_CERTIFICATE, "none", 3, *_MISSING_1_3),
     *(
-        (listener, "foreign", version, *_UNKNOWN_AUTHORITY)
+        (listener, certificate, 3, *alerts)
         for listener in ("REQUESTED", "REQUIRED", SASL_WITH_CERTIFICATE)
-        for version in (2, 3)
-    ),
-    *(
-        (listener, "expired", version, *_EXPIRED)
-        for listener in ("REQUESTED", "REQUIRED", SASL_WITH_CERTIFICATE)
-        for version in (2, 3)
+        for certificate, alerts in (("foreign", _UNKNOWN_AUTHORITY), ("expired", _EXPIRED))
     ),
 }
 """All differences: listener, certificate, minor version of TLS 1, and what clients see.
