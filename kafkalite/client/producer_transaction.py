@@ -69,7 +69,7 @@ class ProducerSequences:
         self.restart(_NO_PRODUCER, _NO_PRODUCER)
 
     async def request_id(self, client: KafkaClient, retries: Retries) -> None:
-        """Get an id from any broker if there is none; raises BrokerError or TimedOutError."""
+        """Request an id from any broker if it has none; raises BrokerError or TimedOutError."""
         while self.producer_id == _NO_PRODUCER:
             request = InitProducerIdRequest(
                 transactional_id=None, transaction_timeout_ms=_TIMEOUT_MS

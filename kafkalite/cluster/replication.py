@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.cluster.node import NodeState
-from kafkalite.cluster.replication_throttle import ReplicationThrottle, ThrottledReplica
 from kafkalite.metadata.image import NO_LEADER
 from kafkalite.metadata.partition_change import NOT_TRUNCATED
 from kafkalite.partitions.former_leader import FormerLeader
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.cluster.node import Node
+    from kafkalite.cluster.replication_throttle import ReplicationThrottle
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.metadata.controller import MetadataController
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
@@ -65,7 +65,8 @@ class Replication:
         self._nodes = nodes
         self._isr_timer: Timer | None = None
         self._copy_timer: Timer | None = None
-        self._throttle = ReplicationThrottle(config, lambda: metadata.image)
+        self._throttle: ReplicationThrottle | None = None
+        """None until a replica that is not in sync could follow."""
         metadata.truncate_at(self._truncation_offset)
 
     def begin_change(self, image: MetadataImage, delta: MetadataDelta) -> None:
@@ -122,7 +123,7 @@ class Replication:
     def update_node(self, node_id: int) -> None:
         """Find out which replicas follow, after the state of a node has changed."""
         node = self._nodes.get(node_id)
-        if node is None or node.state is NodeState.STOPPED:
+        if self._throttle is not None and (node is None or node.state is NodeState.STOPPED):
             self._throttle.forget_node(node_id)
         self._update(
             partition
@@ -306,8 +307,8 @@ class Replication:
             and node is not None
             and node_id in partition.replicas
             and node_id not in partition.isr
-            and self._throttle.is_throttled(partition, node_id)
             and self._can_follow(partition, node)
+            and self._quotas().is_throttled(partition, node_id)
         )
 
     def _must_wait(self, partition: Partition, node: Node | None, node_id: int) -> bool:
@@ -323,18 +324,25 @@ class Replication:
 
     def _copy_to_throttled(self, partitions: Iterable[Partition]) -> None:
         """Advance the ends of throttled replicas; those that have the whole log then follow."""
-        lagging = [
-            ThrottledReplica(partition, node_id, view)
+        throttled = [
+            (partition, node_id, view)
             for partition in partitions
             for node_id, view in partition.views.items()
             if self._is_throttled(partition, node_id, view)
         ]
-        if not lagging:
+        if not throttled or self._quotas().copy(throttled, self._clock.now_ms()):
             return
-        self._throttle.copy(lagging, self._clock.now_ms())
-        if self._copy_timer is None and not all(replica.is_complete for replica in lagging):
+        if self._copy_timer is None:
             later_ms = self._clock.now_ms() + self._config.int(_COPY_INTERVAL)
             self._copy_timer = self._clock.call_at(later_ms, self._continue_copies)
+
+    def _quotas(self) -> ReplicationThrottle:
+        if self._throttle is None:
+            # Most clusters have no replica that lags, and start faster without this module.
+            from kafkalite.cluster.replication_throttle import ReplicationThrottle  # noqa: PLC0415
+
+            self._throttle = ReplicationThrottle(self._config, lambda: self._metadata.image)
+        return self._throttle
 
     def _continue_copies(self) -> None:
         self._copy_timer = None

@@ -44,7 +44,7 @@ class _Meter(NamedTuple):
         return f"{self.role}.replication.throttled.replicas"
 
 
-class ThrottledReplica(NamedTuple):
+class _Copy(NamedTuple):
     """A replica that is not in sync, and that could follow its leader."""
 
     partition: Partition
@@ -77,14 +77,15 @@ class ReplicationThrottle:
         """Return whether a rate limits the copy of a partition to a node."""
         return bool(self._meters(partition, node_id))
 
-    def copy(self, replicas: Sequence[ThrottledReplica], now_ms: int) -> None:
-        """Advance the ends of replicas as far as the rates allow now.
+    def copy(self, replicas: Sequence[tuple[Partition, int, ReplicaView]], now_ms: int) -> bool:
+        """Advance the ends of replicas, each with its node, as far as the rates allow now.
 
-        Each round is one fetch of every follower, so the rates are compared with their limits at
-        its beginning. A fetch returns at least one batch of each partition; nothing if the log
-        cannot be read, which is reported.
+        Returns whether all of them have the whole log. Each round is one fetch of every follower,
+        so the rates are compared with their limits at its beginning. A fetch returns at least one
+        batch of each partition; nothing if the log cannot be read, which is reported.
         """
-        incomplete = list(replicas)
+        copies = [_Copy(*replica) for replica in replicas]
+        incomplete = copies
         while incomplete:
             exceeded = {meter for meter in self._rates if self._is_exceeded(meter, now_ms)}
             fetched = []
@@ -99,6 +100,7 @@ class ReplicationThrottle:
             incomplete = [
                 replica for replica, _, size in fetched if size and not replica.is_complete
             ]
+        return all(each.is_complete for each in copies)
 
     def forget_node(self, node_id: int) -> None:
         """Forget the rates of a node, because its process has ended."""
@@ -140,7 +142,7 @@ class ReplicationThrottle:
             )
         return rate
 
-    def _copy_one_fetch(self, replica: ThrottledReplica) -> int:
+    def _copy_one_fetch(self, replica: _Copy) -> int:
         """Advance the end of a replica by one fetch, and return the size of its batches."""
         max_bytes = self._config.node_int(replica.node_id, "replica.fetch.max.bytes")
         size, end_offset = 0, replica.end_offset

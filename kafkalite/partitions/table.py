@@ -86,8 +86,8 @@ class HostedTopic:
     """A topic with its open partitions, ordered by index.
 
     The partitions from there up to `partition_count` are offline: their logs could not be opened.
-    With `open_later`, the partitions are opened by the first use of `partitions`, which costs no
-    other use anything, or one by one by `open_partition`.
+    With `open_later`, the first use of `partitions` opens all of them, and `open_partition` opens
+    one. Later uses read a plain attribute.
     """
 
     __slots__ = (
@@ -123,7 +123,7 @@ class HostedTopic:
             self.partitions = []
 
     def __getattr__(self, name: str) -> list[Partition]:
-        """Open the partitions at the first use of `partitions`, which is no attribute before."""
+        """Open the partitions at the first use of `partitions`, which is not set before."""
         if name != "partitions" or self._open_later is None:
             raise AttributeError(name)
         open_one, early = self._open_later, self._opened_early

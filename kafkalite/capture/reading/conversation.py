@@ -223,7 +223,7 @@ class Conversation:
         """Decide from the first request whether the connection is Kafka.
 
         If bytes of the first request are missing, the connection is assumed to be Kafka. At a port
-        that the user gave, requests are searched after bytes that are none.
+        that the user gave, bytes that are no request are skipped.
         """
         assert self._buffered is not None
         first_bytes = b""
