@@ -23,7 +23,7 @@ async def abort_before_a_produce_arrives(servers, produce):
 @pytest.mark.parametrize(("is_verified", "readable"), [(False, []), (True, [b"pears"])])
 def test_a_late_produce_hangs_without_verification(is_verified, readable):
     # With the protocol of KIP-890, the epoch at the end of a transaction fences the late request.
-    config = {"transaction.version": 1, VERIFICATION: is_verified}
+    config = {"transaction.version": 0, VERIFICATION: is_verified}
     with Broker(topics={"orders": 1}, config=config) as broker:
         ghost = broker.faults.add(api="Produce", hold=True, late=True, disconnect=True)
         asyncio.run(abort_before_a_produce_arrives(broker.bootstrap_servers, ghost))
