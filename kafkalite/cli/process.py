@@ -78,7 +78,7 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
     """
     _hide_secret_settings((*arguments.config, *arguments.node_config))
     from_file = {} if arguments.properties is None else _read_properties(arguments.properties, log)
-    return Settings(
+    settings = Settings(
         listen=arguments.listen,
         advertise=arguments.advertise,
         controller_listen=arguments.controller_listen,
@@ -97,6 +97,14 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
         is_in_memory=arguments.memory,
         memory_limit=arguments.memory_limit,
     )
+    return settings if arguments.jaas is None else with_login_file(settings, arguments.jaas)
+
+
+def with_login_file(settings: Settings, option: str | None, java_options: str = "") -> Settings:
+    """Return settings with the users of a JAAS file; see `cli.login_file.with_login_file`."""
+    from kafkalite.cli import login_file  # noqa: PLC0415 - rarely used
+
+    return login_file.with_login_file(settings, option, java_options)
 
 
 def _hide_secret_settings(texts: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from os.path import realpath
 from typing import TYPE_CHECKING, NoReturn
 
@@ -43,8 +44,14 @@ def run(arguments: Namespace) -> None:
     """
     from kafkalite.cli import process  # noqa: PLC0415 - `--help` needs no broker
 
+    def adapt(settings: Settings) -> Settings:
+        java_options = os.environ.get("KAFKA_OPTS", "")
+        if not java_options or arguments.jaas is not None:
+            return settings
+        return process.with_login_file(settings, None, java_options)
+
     try:
-        run_broker(arguments)
+        run_broker(arguments, adapt=adapt)
     except process.START_ERRORS as error:
         exit_with_error(USAGE_STATUS, str(error))
 

@@ -373,6 +373,15 @@ USER: Final = Option(
         "KAFKALITE_USERS", "alice:secret;bob:secret:SCRAM-SHA-256", _SEMICOLON_OR_NEWLINE
     ),
 )
+JAAS: Final = Option(
+    _SECURITY_SECTION,
+    "--jaas",
+    "read the users of listeners with SASL from this JAAS file of a broker, as with "
+    "-Djava.security.auth.login.config in KAFKA_OPTS",
+    "FILE",
+    shown_default="the file that KAFKA_OPTS names",
+    variable=Variable("KAFKALITE_JAAS", "/etc/kafka/jaas.conf"),
+)
 OIDC: Final = Option(
     _SECURITY_SECTION,
     "--oidc",
@@ -570,6 +579,7 @@ OPTIONS: Final = (
     AS_VERSION,
     DEFAULTS,
     USER,
+    JAAS,
     OIDC,
     OIDC_CLIENT,
     CONTROL,

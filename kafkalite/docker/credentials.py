@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafkalite.docker.jaas_files import login_file, mechanisms_of, module_text, parse_sections
 from kafkalite.docker.listeners import security_protocols
 from kafkalite.docker.properties import Properties, VariableError
 from kafkalite.docker.variables import (
@@ -14,7 +13,8 @@ from kafkalite.docker.variables import (
     SECRETS_DIRECTORY,
     STORE_FILES,
 )
-from kafkalite.security.sasl.jaas import JaasError, LoginModule, parse_jaas
+from kafkalite.security.sasl.jaas import JaasError
+from kafkalite.security.sasl.jaas_files import jaas_key, login_file, login_settings, scram_users
 from kafkalite.security.sasl.users import MECHANISMS
 
 if TYPE_CHECKING:
@@ -189,10 +189,6 @@ def _enabled(properties: Properties, listener: str) -> list[str]:
     return [each.strip().upper() for each in text.split(",") if each.strip()]
 
 
-def _jaas_key(listener: str, mechanism: str) -> str:
-    return f"{_LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}{_JAAS_SUFFIX}"
-
-
 def _add_login_file(
     properties: Properties,
     environment: Mapping[str, str],
@@ -204,46 +200,22 @@ def _add_login_file(
     if path is None:
         return
     text = _read("KAFKA_OPTS", path, read_text)
+    mechanisms = {listener: _enabled(properties, listener) for listener in listeners}
     try:
-        sections = parse_sections(text)
+        properties.values.update(login_settings(text, properties.values, mechanisms))
     except JaasError as error:
         raise VariableError(f"KAFKA_OPTS: {path}: {error}") from None
-    for listener in listeners:
-        modules = sections.get(f"{listener.lower()}.KafkaServer") or sections.get("KafkaServer")
-        if modules is None and not _has_module(properties, listener):
-            raise VariableError(
-                f"KAFKA_OPTS: {path} has no section KafkaServer {{ … }}; for the users of the "
-                f"listener {listener}"
-            )
-        for module in modules or ():
-            for mechanism in mechanisms_of(module):
-                if mechanism in _enabled(properties, listener):
-                    properties.values.setdefault(
-                        _jaas_key(listener, mechanism), module_text(module)
-                    )
-
-
-def _has_module(properties: Properties, listener: str) -> bool:
-    prefix = f"{_LISTENER_PREFIX}{listener.lower()}."
-    return any(key.startswith(prefix) and key.endswith(_JAAS_SUFFIX) for key in properties.values)
 
 
 def _scram_users(properties: Properties, listener: str) -> Iterator[Credential]:
-    """Yield the broker's own user of each SCRAM mechanism, with which nodes log in to others."""
+    """Yield the broker's own user of each SCRAM mechanism; raises VariableError."""
     for mechanism in _enabled(properties, listener):
-        text = properties.values.get(_jaas_key(listener, mechanism))
-        if text is None or not mechanism.startswith("SCRAM-"):
-            continue
-        module = _module(properties, _jaas_key(listener, mechanism), text)
-        if {"username", "password"} <= module.options.keys():
-            yield Credential(module.options["username"], module.options["password"], mechanism)
-
-
-def _module(properties: Properties, key: str, text: str) -> LoginModule:
-    try:
-        return parse_jaas(text)
-    except JaasError as error:
-        raise VariableError(f"{properties.variable_of(key)}: {error}") from None
+        try:
+            for user in scram_users(properties.values, listener, [mechanism]):
+                yield Credential(user.name, user.password, mechanism)
+        except JaasError as error:
+            key = jaas_key(listener, mechanism)
+            raise VariableError(str(error).replace(key, properties.variable_of(key), 1)) from None
 
 
 def _bitnami_users(properties: Properties, environment: Mapping[str, str]) -> Iterator[Credential]:

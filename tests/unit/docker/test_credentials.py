@@ -211,7 +211,9 @@ def test_secret_files_have_the_values_of_variables() -> None:
 )
 def test_login_file_without_the_section_of_brokers_is_refused(text: str) -> None:
     environment = {**_SASL, "KAFKA_OPTS": "-Djava.security.auth.login.config=/jaas.conf"}
-    with pytest.raises(VariableError, match=r"/jaas\.conf has no section KafkaServer") as raised:
+    with pytest.raises(
+        VariableError, match=r"/jaas\.conf: there is no section KafkaServer"
+    ) as raised:
         logins(environment, {"/jaas.conf": text})
     assert "secret" not in str(raised.value)
 
