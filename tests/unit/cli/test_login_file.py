@@ -84,7 +84,7 @@ def test_file_of_java_options_may_be_one_for_clients(tmp_path: Path) -> None:
 
 
 def test_file_that_cannot_have_an_effect_is_an_error(path: str, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="^--jaas needs a listener with SASL"):
+    with pytest.raises(SettingsError, match=r"^--jaas needs a listener with SASL"):
         with_login_file(Settings(listen=["127.0.0.1:0"]), path)
     with pytest.raises(SettingsError, match=r"^--jaas: cannot read the file /none: No such file"):
         with_login_file(_SASL, "/none")
