@@ -16,10 +16,10 @@ from kafkalite.apis.configs.alter_at_controller import (
     handle_alter_configs_at_controller,
     handle_incremental_alter_configs_at_controller,
 )
-from kafkalite.apis.configs.describe import describe_configs
+from kafkalite.apis.configs.describe import DescribingNode, describe_configs
 from kafkalite.apis.releases import finder_in, served_rows
 from kafkalite.apis.security.acls import describe_acls
-from kafkalite.cluster.quorum import controller_listener, controller_node
+from kafkalite.cluster.quorum import controller_id, controller_listener, controller_node
 from kafkalite.gateway.api import Eras
 from kafkalite.metadata.features import METADATA_VERSION
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterResponse
@@ -98,7 +98,16 @@ def handle_describe_configs_at_controller(
     call: Call, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     """Return the settings of resources; see `configs.describe.describe_configs`."""
-    return describe_configs(call, request, _image(call))
+    node = call.node
+    config, node_id = node.config, node.config.controller_id
+    if node_id is None:
+        controller = DescribingNode(node.id, config, _image(call), config.node_text(node.id))
+    else:
+        name = controller_listener(config)
+        endpoint = node.endpoints[name]
+        static = config.controller_text({name: f"{endpoint.host}:{endpoint.port}"})
+        controller = DescribingNode(node_id, config, _image(call), static)
+    return describe_configs(controller, request)
 
 
 def handle_describe_controllers(
@@ -131,13 +140,14 @@ def handle_describe_controllers(
     cluster = call.node.cluster
     controller = controller_node(cluster)
     endpoint = controller.endpoints[controller_listener(cluster.config)]
+    node_id = controller_id(cluster)
     return DescribeClusterResponse(
         endpoint_type=_CONTROLLERS,
         cluster_id=cluster.id,
-        controller_id=controller.id,
+        controller_id=node_id,
         brokers=[
             DescribeClusterResponse.DescribeClusterBroker(
-                broker_id=controller.id, host=endpoint.host, port=endpoint.port
+                broker_id=node_id, host=endpoint.host, port=endpoint.port
             )
         ],
         cluster_authorized_operations=(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.cluster.quorum import (
     ReplicaKey,
+    controller_id,
     controller_listener,
     controller_node,
     describe_quorum,
@@ -129,7 +130,7 @@ def _voter_nodes(cluster: Cluster) -> list[DescribeQuorumResponse.Node]:
         if endpoint is None
         else [DescribeQuorumResponse.Listener(name=name, host=endpoint.host, port=endpoint.port)]
     )
-    return [DescribeQuorumResponse.Node(node_id=controller.id, listeners=listeners)]
+    return [DescribeQuorumResponse.Node(node_id=controller_id(cluster), listeners=listeners)]
 
 
 def handle_add_raft_voter(call: Call, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
@@ -237,8 +238,8 @@ def handle_unregister_controller(
 
     Raises KafkaError with the first error that Kafka's controller finds.
     """
-    cluster, controller_id = call.node.cluster, request.controller_id
-    if controller_id == controller_node(cluster).id:
+    cluster, requested_id = call.node.cluster, request.controller_id
+    if requested_id == controller_id(cluster):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "Controller cannot unregister itself while it is active."
         )
@@ -250,7 +251,7 @@ def handle_unregister_controller(
         )
     raise KafkaError(
         ErrorCode.CONTROLLER_ID_NOT_REGISTERED,
-        f"Controller ID {controller_id} is not currently registered.",
+        f"Controller ID {requested_id} is not currently registered.",
     )
 
 

@@ -92,6 +92,7 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
         users=_users_from(arguments.user),
         tls=arguments.tls,
         cluster_id=arguments.cluster_id,
+        controller_id=arguments.controller_id,
         request_log=arguments.request_log,
         seed=arguments.seed,
         is_in_memory=arguments.memory,

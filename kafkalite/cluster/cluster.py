@@ -21,7 +21,7 @@ from kafkalite.coordinator.contract import Event, UnreadableLogError
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.groups.coordinator import GroupCoordinator
 from kafkalite.groups.share.intents import InitializeShareState
-from kafkalite.metadata.brokers import NoNodesError
+from kafkalite.metadata.brokers import NoNodesError, UsedControllerIdError
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
 from kafkalite.metadata.delegation_tokens import SECRET_KEY
@@ -121,7 +121,10 @@ class Cluster:
         self.history = EventHistory() if state is None else state.history.copy()
         self._pushed_metrics: PushedMetrics | None = None
         self._state = state
-        metadata_log = _open_metadata_log(directory, self.clock, node_ids[0])
+        controller_id = config.controller_id
+        metadata_log = _open_metadata_log(
+            directory, self.clock, node_ids[0] if controller_id is None else controller_id
+        )
         self.metadata_leader_epoch = metadata_log.leader_epoch
         self.partitions = self._new_partitions(directory, metadata_log.log)
         self.metadata = self._new_metadata(metadata_log, ignores_case=directory.ignores_case)
@@ -207,7 +210,7 @@ class Cluster:
     ) -> MetadataImage:
         try:
             self.metadata.start(racks)
-        except (UnreadableLogError, NoNodesError, UnsupportedLevelError):
+        except (UnreadableLogError, NoNodesError, UsedControllerIdError, UnsupportedLevelError):
             directory.restore_clean_shutdown_marker()
             raise
         return self.metadata.image

@@ -6,6 +6,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from kafkalite.cluster.node import Node, NodeState
+from kafkalite.config.options import MAX_NODE_ID
 from kafkalite.ports.texts import count_text
 from kafkalite.protocol.errors import KafkaError
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.metadata.image import AddedNode
     from kafkalite.ports.clock import Timer
-
-_MAX_NODE_ID = 2**31 - 1
 
 
 class NodeError(ValueError):
@@ -52,15 +51,19 @@ class NodeControl:
 
         Raises NodeError for an id that the cluster has, and for an invalid one.
         """
-        nodes = self._cluster.nodes
+        nodes, controller_id = self._cluster.nodes, self._cluster.config.controller_id
         if node_id is None:
             node_id = max(nodes) + 1
-            if node_id > _MAX_NODE_ID:
-                node_id = next(each for each in count() if each not in nodes)
-        if not 0 <= node_id <= _MAX_NODE_ID:
-            raise NodeError(f"a node id is a number from 0 to {_MAX_NODE_ID}, not {node_id}")
+            if node_id == controller_id:
+                node_id += 1
+            if node_id > MAX_NODE_ID:
+                node_id = next(each for each in count() if each not in (*nodes, controller_id))
+        if not 0 <= node_id <= MAX_NODE_ID:
+            raise NodeError(f"a node id is a number from 0 to {MAX_NODE_ID}, not {node_id}")
         if node_id in nodes:
             raise NodeError(f"node {node_id} exists already")
+        if node_id == controller_id:
+            raise NodeError(f"{node_id} is the id of the controller: use another id for the node")
         return node_id
 
     def add(self, node_id: int, added: AddedNode, prepare: Callable[[Node], None]) -> Node:

@@ -1,6 +1,7 @@
 """The quorum of controllers as Kafka describes it: one voter, and nodes that observe it.
 
-The node that acts as controller is the leader and the only voter. The other nodes are observers:
+The controller is the leader and the only voter: the node that acts as controller, or a separate one
+whose id was chosen. The other nodes are observers:
 they read the metadata log, as the brokers of a cluster with one controller do.
 """
 
@@ -58,10 +59,17 @@ def controller_listener(config: BrokerConfig) -> str:
     return config.list("controller.listener.names")[0].upper()
 
 
+def controller_id(cluster: Cluster) -> int:
+    """Return the id of the controller: the chosen one, or that of the node that acts as it."""
+    chosen = cluster.config.controller_id
+    return controller_node(cluster).id if chosen is None else chosen
+
+
 def controller_node(cluster: Cluster) -> Node:
     """Return the node that acts as controller: the active one with the lowest id.
 
-    If none is active, it is a node that is registered, or else one that runs.
+    If none is active, it is a node that is registered, or else one that runs. If the controller is
+    no broker, it is the node whose listener the controller has.
     """
     registered = cluster.metadata.image.brokers
     controller = cluster.nodes.get(cluster.metadata.image.controller_id)
@@ -77,7 +85,7 @@ def controller_node(cluster: Cluster) -> Node:
 
 def voter_key(cluster: Cluster) -> ReplicaKey:
     """Return the only voter; the directories of fixed voters are unknown (kraft.version 0)."""
-    node_id = controller_node(cluster).id
+    node_id = controller_id(cluster)
     has_directory = cluster.metadata.image.features.get(KRAFT_VERSION, 0)
     return ReplicaKey(
         node_id, cluster.directory_ids.of_node(node_id) if has_directory else ZERO_UUID

@@ -158,6 +158,7 @@ class BrokerConfig:
         "_static",
         "_static_text",
         "_values",
+        "controller_id",
         "default_text",
         "dynamic_checks",
         "log_levels",
@@ -171,7 +172,10 @@ class BrokerConfig:
         default_text: Mapping[str, str],
         static: Mapping[str, Value],
         release: Release,
+        controller_id: builtins.int | None = None,
     ) -> None:
+        self.controller_id = controller_id
+        """The id of a controller that is no broker; None if a broker acts as controller."""
         self.release = release
         """The release of Kafka to emulate."""
         self.default_text = default_text
@@ -199,19 +203,22 @@ class BrokerConfig:
         as_version: str | None = None,
         defaults: str = DEFAULTS_NAMES[0],
         node_count: builtins.int = 1,
+        controller_id: builtins.int | None = None,
     ) -> BrokerConfig:
         """Return the configuration that `text` sets, over the defaults with this name.
 
         `node_count` is the number of nodes of the cluster. Raises ConfigError, which has the
         invalid key. Without `strict`, unknown keys are retained, as Kafka does for plug-ins.
-        `as_version` selects a release of Kafka, or a service with a profile.
+        `as_version` selects a release of Kafka, or a service with a profile. `controller_id` is the
+        id of a controller that is no broker; then the brokers have no other role by default.
         """
         release = emulated_release(as_version)
         default_text = {
             **default_overrides(defaults, node_count),
             **limit_replication(release.settings, node_count),
         }
-        static_text = {**IDENTITY, **(text or {})}
+        identity = IDENTITY if controller_id is None else {**IDENTITY, "process.roles": "broker"}
+        static_text = {**identity, **(text or {})}
         if strict:
             _check_present(static_text, release)
         check_no_plugins(static_text)
@@ -221,7 +228,7 @@ class BrokerConfig:
         if static.get(UNSTABLE_FEATURES) is True:
             release = release.with_unstable_features()
         _check_feature_levels(static, release)
-        config = cls(static_text, default_text, static, release)
+        config = cls(static_text, default_text, static, release, controller_id)
         check_broker_values(config.get)
         check_log_defaults(config.get)
         return config
@@ -269,6 +276,23 @@ class BrokerConfig:
         """Return the text of one node's settings, as in a properties file."""
         identity = {"node.id": f"{node_id}", "broker.id": f"{node_id}"}
         return {**self._static_text, **identity, **self._node_texts.get(node_id, {})}
+
+    def controller_text(
+        self, listeners: Mapping[builtins.str, builtins.str]
+    ) -> Mapping[builtins.str, builtins.str]:
+        """Return the text of the settings of a controller that is no broker.
+
+        `listeners` are its addresses by the names of listeners.
+        """
+        text = {
+            **self._static_text,
+            "process.roles": "controller",
+            "node.id": f"{self.controller_id}",
+            "broker.id": f"{self.controller_id}",
+            "listeners": ",".join(f"{name}://{address}" for name, address in listeners.items()),
+        }
+        text.pop("advertised.listeners", None)
+        return text
 
     def dynamic_keys(self, *, is_per_broker: builtins.bool) -> frozenset[builtins.str]:
         """Return the keys that are set dynamically for the node, or for all nodes."""

@@ -33,6 +33,7 @@ CONTROL_TLS_ON: Final = "on"
 CONTROL_TLS_OFF: Final = "off"
 
 _MAX_BROKERS: Final = 1000
+MAX_NODE_ID: Final = 2**31 - 1
 _MAX_LOGGED_REQUESTS: Final = 1_000_000
 MAX_SEED: Final = 2**63 - 1
 _SIZE_UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
@@ -249,6 +250,16 @@ BROKERS: Final = Option(
     default=1,
     keyword=Keyword("brokers", 1),
     variable=Variable("KAFKALITE_BROKERS", "3"),
+)
+CONTROLLER_ID: Final = Option(
+    _NODES_SECTION,
+    "--controller-id",
+    "id of a controller that is no broker, as in a cluster with separate controllers",
+    "ID",
+    partial(_parse_number, 0, MAX_NODE_ID),
+    shown_default="the id of the broker that acts as controller",
+    keyword=Keyword("controller_id"),
+    variable=Variable("KAFKALITE_CONTROLLER_ID", "3000"),
 )
 DATA_DIRECTORY: Final = Option(
     _DATA_SECTION,
@@ -566,6 +577,7 @@ OPTIONS: Final = (
     PORT,
     SECURITY,
     BROKERS,
+    CONTROLLER_ID,
     DATA_DIRECTORY,
     MEMORY,
     STORAGE,

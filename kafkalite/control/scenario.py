@@ -16,7 +16,7 @@ import yaml
 from kafkalite.config.broker import parse_broker_text
 from kafkalite.config.default_overrides import DEFAULTS_NAMES
 from kafkalite.config.definitions import ConfigError
-from kafkalite.config.options import MAX_SEED
+from kafkalite.config.options import MAX_NODE_ID, MAX_SEED
 from kafkalite.config.releases import emulated_release
 from kafkalite.config.typed_json import About, JsonError, field_names, quote, read, to_json
 from kafkalite.control.command_table import CommandError
@@ -62,6 +62,9 @@ class ScenarioStart:
     node_config: Annotated[
         dict[str, dict[str, object]], About("settings of single nodes, by node id")
     ] = field(default_factory=dict)
+    controller_id: Annotated[
+        int | None, About("id of a controller that is no broker", minimum=0, maximum=MAX_NODE_ID)
+    ] = None
     as_version: Annotated[str | None, About("release of Kafka, or service, to emulate")] = None
     defaults: Annotated[str | None, About("default values of settings", choices=DEFAULTS_NAMES)] = (
         None
@@ -116,6 +119,7 @@ class Scenario:
             request_log = _EXPECTED_REQUESTS
         values = {
             "brokers": start.brokers,
+            "controller_id": start.controller_id,
             "as_version": start.as_version,
             "defaults": start.defaults or default.defaults,
             "request_log": request_log,
@@ -334,6 +338,7 @@ def present_scenario(broker: Broker) -> Scenario:
             node_config={
                 f"{each}": _printable(config) for each, config in settings.node_config.items()
             },
+            controller_id=settings.controller_id,
             as_version=settings.as_version,
             defaults=None if settings.defaults == Settings().defaults else settings.defaults,
             request_log=settings.request_log,

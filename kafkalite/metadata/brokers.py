@@ -41,6 +41,10 @@ class NoNodesError(ValueError):
     """A start without nodes, because all of them were removed; the text is one sentence."""
 
 
+class UsedControllerIdError(ValueError):
+    """A controller that has the id of an added node; the text is one sentence."""
+
+
 def no_directory(node_id: int) -> bytes:
     """Return the id of an unassigned directory, for nodes without data directories."""
     del node_id

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
 from kafkalite.metadata.acls import Acls
-from kafkalite.metadata.brokers import Brokers, no_directory
+from kafkalite.metadata.brokers import Brokers, UsedControllerIdError, no_directory
 from kafkalite.metadata.changes import Changes
 from kafkalite.metadata.client_quotas import ClientQuotas
 from kafkalite.metadata.configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, Configs
@@ -112,6 +112,7 @@ class MetadataShard:
         *,
         ignores_case: bool = False,
     ) -> None:
+        self._controller_id = config.controller_id
         self.changes = Changes()
         self.features = Features(config)
         self.brokers = Brokers(entropy, self.changes, self.features, directory_of)
@@ -246,9 +247,15 @@ class MetadataShard:
 
     def register(self, racks: Mapping[int, str | None]) -> CoordinatorResult[None]:
         """Set the nodes of the cluster, id → rack."""
-        return CoordinatorResult(
-            response=None, records=to_coordinator_records(self.brokers.registration_records(racks))
-        )
+        records = self.brokers.registration_records(racks)
+        chosen = self._controller_id
+        if any(
+            isinstance(each, RegisterBrokerRecord) and each.broker_id == chosen for each in records
+        ):
+            raise UsedControllerIdError(
+                f"--controller-id {chosen} is the id of a node that was added: use another id"
+            )
+        return CoordinatorResult(response=None, records=to_coordinator_records(records))
 
     def elect_missing_leaders(self) -> CoordinatorResult[None]:
         """Elect a registered node as leader of every partition that has none."""
@@ -509,7 +516,9 @@ class MetadataShard:
 
         The response has the errors of features whose level does not change.
         """
-        controller_id = min(self.brokers.active, default=NO_LEADER)
+        controller_id = self._controller_id
+        if controller_id is None:
+            controller_id = min(self.brokers.active, default=NO_LEADER)
         updated = self.features.update(updates, controller_id)
         records: list[ConfigRecord | FeatureLevelRecord] = [*updated.records]
         if any(

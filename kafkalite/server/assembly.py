@@ -13,7 +13,7 @@ from kafkalite.cluster.cluster import Cluster
 from kafkalite.config.broker import BrokerConfig, parse_broker_text
 from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.coordinator.contract import UnreadableLogError
-from kafkalite.metadata.brokers import NoNodesError
+from kafkalite.metadata.brokers import NoNodesError, UsedControllerIdError
 from kafkalite.metadata.features import UnsupportedLevelError
 from kafkalite.ports.files import OsFiles
 from kafkalite.ports.system import machine_bytes
@@ -99,6 +99,7 @@ class ClusterAssembly:
             settings = settings_with_identity(settings, environment.identity)
         self.settings = settings
         settings.check_node_config()
+        settings.check_controller_id()
         settings.check_storage()
         self.listeners = settings.listeners
         settings.check_users(self.listeners)
@@ -133,6 +134,7 @@ class ClusterAssembly:
             as_version=settings.as_version,
             defaults=settings.defaults,
             node_count=settings.node_count,
+            controller_id=settings.controller_id,
         )
         for node_id, text in settings.node_config.items():
             config.configure_node(node_id, text)
@@ -339,7 +341,7 @@ def _errors_of(directory: BrokerDirectory) -> Iterator[None]:
         raise BrokerDirectoryError(
             f"cannot use {error.filename}: {error.strerror}; {_METADATA_LOG_ADVICE}"
         ) from error
-    except (NoNodesError, UnsupportedLevelError) as error:
+    except (NoNodesError, UsedControllerIdError, UnsupportedLevelError) as error:
         raise BrokerDirectoryError(f"cannot use {directory.path}: {error}") from error
     except OSError as error:
         failed_path = error.filename or directory.path

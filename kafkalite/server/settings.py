@@ -56,6 +56,7 @@ class Settings(NamedTuple):
     `users` can authenticate on listeners with SASL.
     `tls` is "auto" or "auto:DIRECTORY": certificates are generated; None: they are not.
     `cluster_id` is the id of the cluster; None: a new cluster has a random id.
+    `controller_id` is the id of a controller that is no broker; None: a broker is the controller.
     `controller_listen` is the address of a listener for clients of the controller. Without it,
     `controller_advertise` is the address at which others listen for clients of the controller.
     `request_log` is the number of requests that are logged from the start; None: none are logged
@@ -87,6 +88,7 @@ class Settings(NamedTuple):
     is_relayed: bool = False
     is_in_memory: bool = False
     memory_limit: int | None = None
+    controller_id: int | None = None
 
     @property
     def node_ids(self) -> range:
@@ -113,6 +115,16 @@ class Settings(NamedTuple):
                 raise SettingsError(
                     f"--node-config has node {node_id}, but the nodes are {known}{more}"
                 )
+
+    def check_controller_id(self) -> None:
+        """Raise SettingsError if the id of the controller is that of a broker."""
+        node_ids = self.node_ids
+        if self.controller_id in node_ids:
+            brokers = f"{node_ids[0]}" if len(node_ids) == 1 else f"{node_ids[0]} to {node_ids[-1]}"
+            raise SettingsError(
+                f"--controller-id {self.controller_id} is the id of a broker: use an id other than "
+                f"{brokers}, such as 3000"
+            )
 
     def check_storage(self) -> None:
         """Raise SettingsError if the options for data in memory and on disk contradict."""

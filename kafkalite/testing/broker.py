@@ -20,6 +20,7 @@ from kafkalite.config.options import (
     CONTROL_TLS,
     CONTROL_TOKEN,
     IN_MEMORY,
+    MAX_NODE_ID,
     MAX_SEED,
     STORAGE,
     parse_memory_size,
@@ -94,6 +95,8 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
     - `topics`: topics to create, with their partition counts.
     - `config`: Kafka broker configurations, as text, numbers or booleans.
     - `node_config`: configurations of single nodes by node id, such as {2: {"broker.rack": "b"}}.
+    - `controller_id`: id of a controller that is no broker, such as 3000; by default the running
+      broker with the smallest id acts as controller.
     - `data_directory`: directory for the data, which is then available after the block.
     - `port`: port of the first node; each further node uses the next port. 0 selects free ports.
     - `security`: security protocol of the listener: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or
@@ -154,6 +157,7 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         config: Mapping[str, str | float] | None = None,
         *,
         node_config: Mapping[int, Mapping[str, str | float]] | None = None,
+        controller_id: int | None = None,
         data_directory: str | PathLike[str] | None = None,
         port: int = 0,
         security: str = "PLAINTEXT",
@@ -180,10 +184,9 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         self._scenario = _scenario_of(scenario)
         given = Settings(
             **_listener_settings(_protocol_of(security, oidc), port, config or {}),
-            **_numbers(brokers, request_log, seed),
+            **_numbers(brokers, controller_id, request_log, seed),
             topics=partition_counts(topics or {}),
-            config=_config_texts(config or {}),
-            node_config=_texts_by_node(node_config or {}),
+            **_configs(config or {}, node_config or {}),
             as_version=as_version,
             defaults=defaults,
             users=_users(users),
@@ -711,13 +714,24 @@ def _served(
     return ServedBroker(log, _control_options(*control), identity_options(oidc, oidc_clients))
 
 
-def _numbers(brokers: int, request_log: int | None, seed: int | None) -> dict[str, Any]:
+def _numbers(
+    brokers: int, controller_id: int | None, request_log: int | None, seed: int | None
+) -> dict[str, Any]:
     """Return these settings; raises ValueError for invalid ones."""
     return {
         "brokers": _checked_number("brokers", brokers),
+        "controller_id": _checked_id(controller_id),
         "request_log": _checked_number("request_log", request_log),
         "seed": _checked_seed(seed),
     }
+
+
+def _checked_id(node_id: int | None) -> int | None:
+    """Return the id of a controller; raises ValueError for an invalid one."""
+    is_number = isinstance(node_id, int) and not isinstance(node_id, bool)
+    if node_id is not None and not (is_number and 0 <= node_id <= MAX_NODE_ID):
+        raise ValueError(f"controller_id must be a number from 0 to {MAX_NODE_ID}, not {node_id!r}")
+    return node_id
 
 
 def _checked_number(name: str, value: N) -> N:
@@ -841,6 +855,13 @@ def _config_texts(config: Mapping[str, str | float]) -> dict[str, str]:
     if not hasattr(config, "items"):
         raise ValueError(f"config must have a value for each name, not be {config!r}")
     return {key: _config_text(value) for key, value in config.items()}
+
+
+def _configs(
+    config: Mapping[str, str | float], node_config: Mapping[int, Mapping[str, str | float]]
+) -> dict[str, Any]:
+    """Return the settings of all nodes and of single nodes; raises ValueError for invalid ones."""
+    return {"config": _config_texts(config), "node_config": _texts_by_node(node_config)}
 
 
 def _texts_by_node(

@@ -93,19 +93,23 @@ class TestCluster(Clients):
         files: Files | None = None,
         node_config: Mapping[int, Mapping[str, str]] | None = None,
         as_version: str | None = None,
+        controller_id: int | None = None,
     ) -> None:
         self._path, self._nodes = str(path), nodes
         self._files = new_files(self) if files is None else files
         self._settings = dict(config or {})
         self._node_settings = node_config or {}
         self._as_version = as_version
+        self._controller_id = controller_id
         self.clock = ManualClock()
         self._start()
 
     def _start(self) -> None:
         self._directory = DataDirectory(self._files, self._path)
         nodes = self._nodes
-        self.config = BrokerConfig.from_text(self._settings, as_version=self._as_version)
+        self.config = BrokerConfig.from_text(
+            self._settings, as_version=self._as_version, controller_id=self._controller_id
+        )
         for node_id, settings in self._node_settings.items():
             self.config.configure_node(node_id, settings)
         self.cluster = Cluster(

@@ -115,7 +115,7 @@ def handle_incremental_alter_configs(
                 raise _repeated_error()
             checked = check_row(call, resource)
             if checked is None:
-                alter_logger(call, resource, validate_only=request.validate_only)
+                alter_logger(call, call.node.id, resource, validate_only=request.validate_only)
                 continue
             altered[checked] = [parse_change(config) for config in resource.configs]
         except KafkaError as error:
@@ -139,17 +139,13 @@ def _change_in_parts(
 
 def alter_logger(
     call: Call,
+    node_id: int,
     requested: IncrementalAlterConfigsRequest.AlterConfigsResource,
     *,
     validate_only: bool,
 ) -> None:
-    """Change the levels of a node's loggers; raises KafkaError."""
-    name = requested.resource_name
-    if node_id_of(name, "Node") != call.node.id:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            f"Unexpected node id. Expected {call.node.id}, but received {name}",
-        )
+    """Change the levels of the loggers of a broker or of a controller; raises KafkaError."""
+    check_logger_node(requested.resource_name, node_id)
     for config in requested.configs:
         if config.config_operation not in AlterOperation._value2member_map_:
             raise KafkaError(
@@ -159,6 +155,15 @@ def alter_logger(
             )
     changes = [parse_change(config) for config in requested.configs]
     alter_loggers(call.node.config.log_levels, changes, validate_only=validate_only)
+
+
+def check_logger_node(name: str, node_id: int) -> None:
+    """Raise KafkaError INVALID_REQUEST if a name is not that of the node with the loggers."""
+    if node_id_of(name, "Node") != node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected node id. Expected {node_id}, but received {name}",
+        )
 
 
 def parse_change(config: IncrementalAlterConfigsRequest.AlterableConfig) -> ConfigChange:

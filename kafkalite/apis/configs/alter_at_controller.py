@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkalite.apis.configs.alter import alter_logger, parse_change
+from kafkalite.apis.configs.alter import alter_logger, check_logger_node, parse_change
 from kafkalite.apis.configs.describe import node_id_of
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.image import ConfigResource, ResourceType
@@ -143,7 +143,8 @@ def _remove_unknown_nodes(
     results: list[tuple[_ResourceKey, KafkaError | None]],
 ) -> None:
     """Move resources of nodes that are not registered to the results, each with its error."""
-    registered = call.node.cluster.metadata.image.brokers
+    # As in Kafka, a registered controller has settings of its own, like a broker.
+    registered = {*call.node.cluster.metadata.image.brokers, call.node.config.controller_id}
     for resource in [each for each in requested if each.type is ResourceType.BROKER and each.name]:
         error = _node_error(resource.name, registered)
         if error is not None:
@@ -151,7 +152,7 @@ def _remove_unknown_nodes(
             results.append(((resource.type, resource.name), error))
 
 
-def _node_error(name: str, registered: Collection[int]) -> KafkaError | None:
+def _node_error(name: str, registered: Collection[int | None]) -> KafkaError | None:
     """Return the error of a name of a node that is invalid or not registered."""
     try:
         node_id = node_id_of(name, "Node")
@@ -165,14 +166,17 @@ def _node_error(name: str, registered: Collection[int]) -> KafkaError | None:
 
 
 def _alter_logger(call: Call, requested: Any, *, validate_only: bool) -> KafkaError | None:  # noqa: ANN401 - a row of a request
-    """Change the levels of a node's loggers; return the error, None without one."""
-    if any(
-        config.value is None and config.config_operation == AlterOperation.SET
-        for config in requested.configs
-    ):
-        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    """Change the levels of the controller's loggers; return the error, None without one."""
+    chosen = call.node.config.controller_id
+    node_id = call.node.id if chosen is None else chosen
     try:
-        alter_logger(call, requested, validate_only=validate_only)
+        check_logger_node(requested.resource_name, node_id)
+        if any(
+            config.value is None and config.config_operation == AlterOperation.SET
+            for config in requested.configs
+        ):
+            return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        alter_logger(call, node_id, requested, validate_only=validate_only)
     except KafkaError as error:
         return error.without_traceback()
     return None

@@ -6,7 +6,7 @@ of loggers are in the memory of the process.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.apis.configs.log_levels import describe_loggers
 from kafkalite.apis.duplicates import DuplicateLimit
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from kafkalite.cluster.node import Node
+    from kafkalite.config.broker import BrokerConfig
     from kafkalite.gateway.call import Call
     from kafkalite.metadata.image import MetadataImage
 
@@ -46,34 +47,47 @@ if TYPE_CHECKING:
 _UNKNOWN_TYPE = 0
 
 
+class DescribingNode(NamedTuple):
+    """The broker or the controller that describes settings, and the metadata that it knows."""
+
+    node_id: int
+    config: BrokerConfig
+    image: MetadataImage
+    static: Mapping[str, str]
+    """Its own settings, as text by key."""
+
+    @property
+    def layers(self) -> BrokerLayers:
+        """The settings of this node by source."""
+        return _layers(self.config, self.image, self.node_id, self.static)
+
+
 def handle_describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Return the settings of resources as the node knows them; see `describe_configs`."""
-    return describe_configs(call, request, call.node.image)
+    node = call.node
+    static = node.config.node_text(node.id)
+    return describe_configs(DescribingNode(node.id, node.config, node.image, static), request)
 
 
 def describe_configs(
-    call: Call, request: DescribeConfigsRequest, image: MetadataImage
+    node: DescribingNode, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
-    """Return the settings of resources in an image; each succeeds or fails on its own.
+    """Return the settings of resources at a node; each succeeds or fails on its own.
 
     Raises KafkaError INVALID_REQUEST if any has an unknown type, as in Kafka: an authorizer cannot
     check such a resource.
     """
     for each in request.resources:
         if each.resource_type not in _DESCRIBERS:
-            _describe_unsupported(call.node, image, each.resource_name)
+            _describe_unsupported(node, each.resource_name)
     duplicate_limit = DuplicateLimit()
     return DescribeConfigsResponse(
-        results=[
-            _describe(call.node, image, request, each, duplicate_limit)
-            for each in request.resources
-        ]
+        results=[_describe(node, request, each, duplicate_limit) for each in request.resources]
     )
 
 
 def _describe(
-    node: Node,
-    image: MetadataImage,
+    node: DescribingNode,
     request: DescribeConfigsRequest,
     resource: DescribeConfigsRequest.DescribeConfigsResource,
     duplicate_limit: DuplicateLimit,
@@ -85,7 +99,7 @@ def _describe(
     describe = _DESCRIBERS[resource.resource_type]
     try:
         duplicate_limit.check((resource.resource_type, resource.resource_name))
-        entries = list(describe(node, image, resource.resource_name))
+        entries = list(describe(node, resource.resource_name))
     except KafkaError as error:
         result.error_code = error.code
         result.error_message = error.message or ""
@@ -130,12 +144,12 @@ def _entry_result(
     )
 
 
-def _describe_topic(node: Node, image: MetadataImage, name: str) -> Iterable[ConfigEntry]:
+def _describe_topic(node: DescribingNode, name: str) -> Iterable[ConfigEntry]:
     if (reason := invalid_name_reason(name)) is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-    if name not in image.topics:
+    if name not in node.image.topics:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return describe_topic(image.topic_config(name), layers_of(node, node.id, image), node.config)
+    return describe_topic(node.image.topic_config(name), node.layers, node.config)
 
 
 def node_id_of(name: str, noun: str) -> int:
@@ -148,54 +162,51 @@ def node_id_of(name: str, noun: str) -> int:
         ) from None
 
 
-def _describe_broker(node: Node, image: MetadataImage, name: str) -> Iterable[ConfigEntry]:
-    layers = layers_of(node, node.id, image)
+def _describe_broker(node: DescribingNode, name: str) -> Iterable[ConfigEntry]:
+    layers = node.layers
     if not name:
         return describe_cluster_default(layers, node.config)
-    node_id = node_id_of(name, "Broker")
-    if node_id != node.id:
+    if node_id_of(name, "Broker") != node.node_id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {node.id} or empty string, but received {name}",
+            f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}",
         )
     return describe_broker(layers, node.config)
 
 
-def _describe_group(node: Node, image: MetadataImage, name: str) -> Iterable[ConfigEntry]:
+def _describe_group(node: DescribingNode, name: str) -> Iterable[ConfigEntry]:
     if not node.config.release.has_group_configs:
-        return _describe_unsupported(node, image, name)
+        return _describe_unsupported(node, name)
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-    return describe_group(image.group_config(name), layers_of(node, node.id, image), node.config)
+    return describe_group(node.image.group_config(name), node.layers, node.config)
 
 
-def _describe_client_metrics(node: Node, image: MetadataImage, name: str) -> Iterable[ConfigEntry]:
-    del node
+def _describe_client_metrics(node: DescribingNode, name: str) -> Iterable[ConfigEntry]:
     if not name:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
         )
-    return describe_client_metrics(image.config_of(ResourceType.CLIENT_METRICS, name))
+    return describe_client_metrics(node.image.config_of(ResourceType.CLIENT_METRICS, name))
 
 
-def _describe_loggers(node: Node, image: MetadataImage, name: str) -> Iterable[ConfigEntry]:
-    del image
+def _describe_loggers(node: DescribingNode, name: str) -> Iterable[ConfigEntry]:
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-    if node_id_of(name, "Broker") != node.id:
+    if node_id_of(name, "Broker") != node.node_id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {node.id} but received {name}",
+            f"Unexpected broker id, expected {node.node_id} but received {name}",
         )
     return describe_loggers(node.config.log_levels)
 
 
-def _describe_unsupported(node: Node, image: MetadataImage, name: str) -> Iterable[ConfigEntry]:
-    del node, image, name  # required parameters of a describer
+def _describe_unsupported(node: DescribingNode, name: str) -> Iterable[ConfigEntry]:
+    del node, name  # required parameters of a describer
     raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message)
 
 
-_DESCRIBERS: Mapping[int, Callable[[Node, MetadataImage, str], Iterable[ConfigEntry]]] = {
+_DESCRIBERS: Mapping[int, Callable[[DescribingNode, str], Iterable[ConfigEntry]]] = {
     ResourceType.TOPIC: _describe_topic,
     ResourceType.BROKER: _describe_broker,
     ResourceType.BROKER_LOGGER: _describe_loggers,
@@ -265,9 +276,15 @@ APIS = (
 
 def layers_of(node: Node, node_id: int, image: MetadataImage) -> BrokerLayers:
     """Return the settings of one node in an image, by source."""
+    return _layers(node.config, image, node_id, node.config.node_text(node_id))
+
+
+def _layers(
+    config: BrokerConfig, image: MetadataImage, node_id: int, static: Mapping[str, str]
+) -> BrokerLayers:
     return BrokerLayers(
         node=image.config_of(ResourceType.BROKER, str(node_id)),
         cluster_default=image.config_of(ResourceType.BROKER, ""),
-        static=node.config.node_text(node_id),
-        defaults=node.config.default_text,
+        static=static,
+        defaults=config.default_text,
     )

@@ -350,7 +350,8 @@ def created_configs(
 ) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
     """Return every setting of a new topic at the controller, ordered by name."""
     image = node.cluster.metadata.image
-    layers = layers_of(node, image.controller_id, image)
+    chosen = node.config.controller_id
+    layers = layers_of(node, image.controller_id if chosen is None else chosen, image)
     return [
         CreateTopicsResponse.CreatableTopicConfigs(
             name=entry.name,

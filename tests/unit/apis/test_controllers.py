@@ -28,6 +28,7 @@ from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol._generated.messages.update_features import UpdateFeaturesRequest
 from kafkalite.protocol.acl_operations import Entity, Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
@@ -262,3 +263,69 @@ def test_topics_are_created(wire: TestCluster) -> None:
     answer = wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 7)
     assert [each.error_code for each in answer.topics] == [ErrorCode.NONE]
     assert "t" in wire.cluster.metadata.image.topics
+
+
+CONTROLLER_ID = 3000
+
+
+@pytest.fixture
+def separate(tmp_path: Path) -> Iterator[TestCluster]:
+    """Return a cluster whose controller is no broker; its clients are those of the controller."""
+    wire = TestCluster(tmp_path, controller_id=CONTROLLER_ID)
+    wire.gateway = Gateway(controller_api_finder(wire.config.release), raise_fault)
+    wire.cluster.nodes[1].set_endpoint("CONTROLLER", "controller.test", 9193)
+    yield wire
+    wire.end()
+
+
+def test_a_separate_controller_is_described_by_its_own_id(separate: TestCluster) -> None:
+    answer = separate.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS), 2)
+    assert answer.controller_id == CONTROLLER_ID
+    assert described(answer) == [(CONTROLLER_ID, "controller.test", 9193)]
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_feature_that_a_separate_controller_lacks_is_refused_in_its_name(
+    separate: TestCluster, version: int
+) -> None:
+    update = UpdateFeaturesRequest.FeatureUpdateKey(
+        feature="metadata.version", max_version_level=99, upgrade_type=1
+    )
+    answer = separate.ask(UpdateFeaturesRequest(feature_updates=[update]), version)
+    messages = [answer.error_message, *(each.error_message for each in answer.results)]
+    assert any(
+        f"Local controller {CONTROLLER_ID} only supports" in (each or "") for each in messages
+    )
+
+
+def test_a_separate_controller_describes_its_own_settings(separate: TestCluster) -> None:
+    rows = DescribeConfigsRequest.DescribeConfigsResource
+    resources = [rows(resource_type=4, resource_name=name) for name in ("3000", "1")]
+    own, of_broker = separate.ask(DescribeConfigsRequest(resources=resources), 4).results
+    values = {each.name: (each.value, each.config_source) for each in own.configs}
+    assert values["node.id"] == ("3000", 4)
+    assert values["process.roles"] == ("controller", 4)
+    assert values["listeners"] == ("CONTROLLER://controller.test:9193", 4)
+    assert of_broker.error_code == ErrorCode.INVALID_REQUEST
+    assert of_broker.error_message == (
+        "Unexpected broker id, expected 3000 or empty string, but received 1"
+    )
+
+
+def test_a_separate_controller_has_dynamic_settings_and_loggers(separate: TestCluster) -> None:
+    rows = IncrementalAlterConfigsRequest
+    changed = [(4, "3000", "log.cleaner.threads", "2"), (8, "3000", "root", "INFO"),
+               (8, "1", "root", None)]  # fmt: skip
+    resources = [
+        rows.AlterConfigsResource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[rows.AlterableConfig(name=key, config_operation=0, value=value)],
+        )
+        for kind, name, key, value in changed
+    ]
+    answer = separate.ask(rows(resources=resources), 1)
+    assert [(each.error_code, each.error_message) for each in answer.responses] == [
+        (ErrorCode.NONE, None), (ErrorCode.NONE, None),
+        (ErrorCode.INVALID_REQUEST, "Unexpected node id. Expected 3000, but received 1"),
+    ]  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 from kafkalite.cluster.node import NodeState
 from kafkalite.cluster.node_control import NodeError, UnknownNodeError
 from kafkalite.config.definitions import ConfigError
+from kafkalite.metadata.brokers import UsedControllerIdError
 from kafkalite.metadata.image import NO_LEADER, AddedNode
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.metadata.reassignment import RequestedReassignment
@@ -17,6 +18,7 @@ from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.files import FaultyFiles, MemoryFiles
+from tests.cluster.cluster import TestCluster
 from tests.unit.cluster.replicated import SESSION_MS, ReplicatedCluster
 
 if TYPE_CHECKING:
@@ -367,7 +369,7 @@ def test_an_added_node_runs_without_partitions(cluster: ReplicatedCluster) -> No
 def test_a_free_id_is_used_after_the_largest_possible_one(
     monkeypatch: pytest.MonkeyPatch, cluster: ReplicatedCluster
 ) -> None:
-    monkeypatch.setattr("kafkalite.cluster.node_control._MAX_NODE_ID", 3)
+    monkeypatch.setattr("kafkalite.cluster.node_control.MAX_NODE_ID", 3)
     assert cluster.control.check_new(None) == 0
 
 
@@ -381,6 +383,26 @@ def test_ids_of_added_nodes(cluster: ReplicatedCluster) -> None:
     ):
         with pytest.raises(NodeError, match=reason):
             cluster.control.check_new(node_id)
+
+
+def test_the_id_of_a_controller_that_is_no_broker_is_not_that_of_a_node(tmp_path: Path) -> None:
+    wire = TestCluster(tmp_path, controller_id=2)
+    control = wire.cluster.node_control
+    assert control.check_new(None) == 3
+    with pytest.raises(NodeError) as raised:
+        control.check_new(2)
+    assert str(raised.value) == "2 is the id of the controller: use another id for the node"
+    wire.end()
+
+
+def test_a_controller_does_not_start_with_the_id_of_an_added_node(tmp_path: Path) -> None:
+    files = MemoryFiles()
+    wire = TestCluster(tmp_path, files=files)
+    wire.cluster.node_control.add(3000, AddedNode({}), lambda _: None)
+    wire.end()
+    message = r"^--controller-id 3000 is the id of a node that was added: use another id$"
+    with pytest.raises(UsedControllerIdError, match=message):
+        TestCluster(tmp_path, files=files, controller_id=3000)
 
 
 def test_invalid_settings_add_no_node(cluster: ReplicatedCluster) -> None:

@@ -61,6 +61,19 @@ def test_the_controller_is_the_leader_and_the_only_voter(wire: TestCluster) -> N
     assert observers(wire) == {2: (0, 0, 0), 3: (0, 0, 0)}
 
 
+def test_a_controller_with_an_id_of_its_own_is_no_broker(tmp_path: Path) -> None:
+    wire = TestCluster(tmp_path, nodes=2, controller_id=3000)
+    quorum = describe_quorum(wire.cluster)
+    assert (quorum.leader_id, quorum.voter.key) == (3000, voter_key(wire.cluster))
+    assert observers(wire) == {1: (0, 0, 0), 2: (0, 0, 0)}
+    log = wire.cluster.partitions.logs()[METADATA_TOPIC, 0]
+    end = log.end_offset
+    wire.cluster.node_control.stop(1)
+    assert log.end_offset > end
+    assert describe_quorum(wire.cluster).leader_id == 3000
+    wire.end()
+
+
 def test_the_epoch_of_a_log_that_kafka_has_written_does_not_decrease(wire: TestCluster) -> None:
     now_ms = wire.clock.now_ms()
     no_operation = encode_metadata_record(NoOpRecord(), 0)

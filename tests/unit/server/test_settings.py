@@ -338,3 +338,19 @@ def test_data_in_memory_has_no_directory() -> None:
     settings = Settings(is_in_memory=True, config={"log.dirs": "/data"})
     settings.check_storage()
     assert settings.log_directory is None
+
+
+@pytest.mark.parametrize(("brokers", "known"), [(1, "3000"), (3, "2999 to 3001")])
+def test_the_id_of_the_controller_is_not_that_of_a_broker(brokers: int, known: str) -> None:
+    first = known.partition(" ")[0]
+    settings = Settings(brokers=brokers, config={"node.id": first}, controller_id=3000)
+    with pytest.raises(SettingsError) as raised:
+        settings.check_controller_id()
+    assert str(raised.value) == (
+        f"--controller-id 3000 is the id of a broker: use an id other than {known}, such as 3000"
+    )
+
+
+def test_a_controller_may_have_any_other_id() -> None:
+    Settings(brokers=3, controller_id=3000).check_controller_id()
+    Settings(brokers=3, controller_id=0).check_controller_id()

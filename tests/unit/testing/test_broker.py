@@ -104,6 +104,7 @@ def test_an_unknown_log_level_is_rejected() -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
+        ({"controller_id": -1}, "controller_id must be a number from 0 to 2147483647, not -1"),
         ({"match": "seeded"}, "match='seeded' needs replay"),
         ({"on_miss": "live"}, "on_miss='live' needs replay"),
         ({"replay": "x", "match": "nope"}, "'nope' is not one of strict, lenient, seeded"),
