@@ -9,6 +9,7 @@ from __future__ import annotations
 from errno import ENODATA
 from typing import TYPE_CHECKING
 
+from kafkalite.cluster.coordinators import Coordinators
 from kafkalite.cluster.directory_ids import DirectoryIds
 from kafkalite.cluster.node import Node, NodeState, UnreadAnswers
 from kafkalite.cluster.node_control import NodeControl
@@ -19,7 +20,7 @@ from kafkalite.config.log_config import LogConfig
 from kafkalite.config.topic import topic_log_config
 from kafkalite.coordinator.contract import Event, UnreadableLogError
 from kafkalite.coordinator.event_history import EventHistory
-from kafkalite.groups.coordinator import GroupCoordinator
+from kafkalite.coordinator.group_commit import CommitWindow
 from kafkalite.groups.share.intents import InitializeShareState
 from kafkalite.metadata.brokers import NoNodesError, UsedControllerIdError
 from kafkalite.metadata.controller import MetadataController
@@ -27,23 +28,15 @@ from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
 from kafkalite.metadata.delegation_tokens import SECRET_KEY
 from kafkalite.metadata.features import UnsupportedLevelError
 from kafkalite.metadata.image import MetadataDelta, PartitionImage
-from kafkalite.metadata.internal_topics import (
-    OFFSETS_TOPIC,
-    SHARE_STATE_TOPIC,
-    TRANSACTION_STATE_TOPIC,
-)
 from kafkalite.metadata.topic_names import METADATA_TOPIC
-from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog, open_coordinator_log
+from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog
 from kafkalite.partitions.partition import Partition
 from kafkalite.partitions.table import PartitionTable
 from kafkalite.ports.texts import count_text
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import ONE_UUID, uuid_to_text
-from kafkalite.shares.coordinator import ShareCoordinator
-from kafkalite.shares.partition_table import SharePartitionTable
 from kafkalite.storage.data_directory import META_FILE
-from kafkalite.transactions.coordinator import TransactionCoordinator
 from kafkalite.transactions.intents import WriteMarkers
 
 if TYPE_CHECKING:
@@ -53,14 +46,18 @@ if TYPE_CHECKING:
     from kafkalite.cluster.state import ClusterState
     from kafkalite.cluster.token_expiration import TokenExpiration
     from kafkalite.config.broker import BrokerConfig
+    from kafkalite.groups.coordinator import GroupCoordinator
     from kafkalite.metadata.image import MetadataImage
     from kafkalite.partitions.table import Truncation
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
     from kafkalite.ports.waiting import Waiting
+    from kafkalite.shares.coordinator import ShareCoordinator
+    from kafkalite.shares.partition_table import SharePartitionTable
     from kafkalite.storage.data_directory import DataDirectory
     from kafkalite.storage.log import Log
     from kafkalite.telemetry.metrics import PushedMetrics
+    from kafkalite.transactions.coordinator import TransactionCoordinator
 
 METADATA_LEADER_EPOCH = 1
 """The epoch of the metadata log: the controllers of a cluster hold no elections."""
@@ -105,6 +102,7 @@ class Cluster:
         self.entropy = entropy
         self.config = config
         self.deliver: Deliver | None = None
+        self.commit_window = CommitWindow()
         self.unread_answers = UnreadAnswers()
         self.nodes: dict[int, Node] = {}
         self._on_truncation = on_truncation
@@ -136,10 +134,7 @@ class Cluster:
             self.metadata.resume(image)
         self.partitions.open(image)
         self.outbox = Outbox(self.clock)
-        self.groups = self._new_groups(image)
-        self.shares = self._new_shares()
-        self.share_partitions = self._new_share_partitions()
-        self.transactions = self._new_transactions()
+        self.coordinators = Coordinators(self, is_restored=state is not None)
         self._add_nodes(image)
         self.replication = self._new_replication()
         self.node_control = NodeControl(self)
@@ -166,12 +161,11 @@ class Cluster:
         same objects, for their clients; everything else is loaded again. Producer ids that were
         returned already are not returned again.
         """
-        producer_ids, window = self.partitions.producer_ids, self.groups.window
+        producer_ids = self.partitions.producer_ids
         self.stop()
         self.metadata.close()
         self._load(directory, [min(state.image.brokers)], state)
         self.partitions.producer_ids.begin_after(producer_ids)
-        self.groups.window = window
         self._load_coordinators(state.image)
         for listener in self._subscribers:
             self.metadata.subscribe(listener)
@@ -221,18 +215,12 @@ class Cluster:
         Intents that were not completed before the last stop wait until `open`, because they need
         other coordinators and other nodes.
         """
-        no_changes = MetadataDelta()
-        self.shares.on_image(image, no_changes)
-        self.groups.on_image(image, no_changes)
-        self.transactions.on_image(image, no_changes)
+        self.coordinators.on_image(image, MetadataDelta())
         self.metadata.subscribe(self._update_nodes)
         self.metadata.subscribe(self.replication.begin_change)
         self.metadata.subscribe(self.partitions.apply)
         self.metadata.subscribe(self.replication.on_image)
-        self.metadata.subscribe(self.shares.on_image)
-        self.metadata.subscribe(self.share_partitions.on_image)
-        self.metadata.subscribe(self.groups.on_image)
-        self.metadata.subscribe(self.transactions.on_image)
+        self.metadata.subscribe(self.coordinators.on_image)
         self.metadata.subscribe(self.elections.on_image)
         self.token_expiration = self._new_token_expiration()
         if self.token_expiration is not None:
@@ -335,52 +323,25 @@ class Cluster:
             on_truncation=self._report_truncation,
         )
 
-    def _new_groups(self, image: MetadataImage) -> GroupCoordinator:
-        return GroupCoordinator(
-            clock=self.clock,
-            entropy=self.entropy,
-            config=self.config,
-            image=image,
-            open_log=lambda index: open_coordinator_log(self.partitions, OFFSETS_TOPIC, index),
-            history=self.history,
-            carry_out=self.outbox.carry_out,
-            is_log_empty=None if self._state is None else self._is_offsets_log_empty,
-        )
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The group coordinator."""
+        return self.coordinators.groups
 
-    def _is_offsets_log_empty(self, index: int) -> bool:
-        return self.partitions.is_log_empty(OFFSETS_TOPIC, index)
+    @property
+    def shares(self) -> ShareCoordinator:
+        """The share coordinator."""
+        return self.coordinators.shares
 
-    def _new_shares(self) -> ShareCoordinator:
-        return ShareCoordinator(
-            clock=self.clock,
-            config=self.config,
-            metadata=self.metadata,
-            open_log=lambda index: open_coordinator_log(self.partitions, SHARE_STATE_TOPIC, index),
-            prunable_log=lambda index: self.partitions.logs()[SHARE_STATE_TOPIC, index],
-            history=self.history,
-        )
+    @property
+    def share_partitions(self) -> SharePartitionTable:
+        """The share partitions that nodes lead."""
+        return self.coordinators.share_partitions
 
-    def _new_share_partitions(self) -> SharePartitionTable:
-        return SharePartitionTable(clock=self.clock, config=self.config, history=self.history)
-
-    def _new_transactions(self) -> TransactionCoordinator:
-        producer_ids, allocate = self.partitions.producer_ids, self.metadata.allocate_producer_ids
-
-        def generate_producer_id() -> int:
-            node_id = min(self.nodes)
-            return producer_ids.next_id(node_id, lambda: allocate(node_id))
-
-        return TransactionCoordinator(
-            clock=self.clock,
-            config=self.config,
-            metadata=self.metadata,
-            generate_producer_id=generate_producer_id,
-            open_log=lambda index: open_coordinator_log(
-                self.partitions, TRANSACTION_STATE_TOPIC, index
-            ),
-            history=self.history,
-            carry_out=self.outbox.carry_out,
-        )
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The transaction coordinator."""
+        return self.coordinators.transactions
 
     def endpoints(self, listener: str) -> Sequence[Endpoint]:
         """Return the address of every node for a listener."""
@@ -425,10 +386,7 @@ class Cluster:
         self.outbox.close()
         for node in self.nodes.values():
             node.stop()
-        self.transactions.stop()
-        self.groups.stop()
-        self.share_partitions.stop()
-        self.shares.stop()
+        self.coordinators.stop()
 
 
 def _open_metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> Partition:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from kafkalite.cluster.coordinators import TOPIC_BY_PART
 from kafkalite.cluster.waiting_budget import (
     MAX_FORWARDED_BYTES,
     MAX_VERIFIED_BYTES,
@@ -21,11 +23,15 @@ if TYPE_CHECKING:
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.cluster.dead_letters import DeadLetterWriter
     from kafkalite.cluster.share_persister import SharePersister
+    from kafkalite.groups.coordinator import GroupCoordinator
     from kafkalite.metadata.image import AddedNode, MetadataDelta, MetadataImage
     from kafkalite.partitions.partition import Partition
     from kafkalite.ports.clock import Timer
     from kafkalite.protocol.api_keys import ApiKey
+    from kafkalite.shares.coordinator import ShareCoordinator
+    from kafkalite.shares.partition_table import SharePartitionTable
     from kafkalite.telemetry.instances import Instances
+    from kafkalite.transactions.coordinator import TransactionCoordinator
 
 
 class Endpoint(NamedTuple):
@@ -121,6 +127,21 @@ class Node:
         "was_shut_down",
     )  # fmt: skip
 
+    groups: GroupCoordinator
+    shares: ShareCoordinator
+    share_partitions: SharePartitionTable
+    transactions: TransactionCoordinator
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Return a coordinator at its first use, which may create it."""
+            if name not in TOPIC_BY_PART:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            part = getattr(self.cluster, name)
+            setattr(self, name, part)
+            return part
+
     def __init__(
         self,
         node_id: int,
@@ -161,10 +182,9 @@ class Node:
         self.entropy = cluster.entropy
         self.config = cluster.config
         self.partitions = cluster.partitions
-        self.groups = cluster.groups
-        self.shares = cluster.shares
-        self.share_partitions = cluster.share_partitions
-        self.transactions = cluster.transactions
+        for name in TOPIC_BY_PART:
+            with suppress(AttributeError):
+                delattr(self, name)
         self.history = cluster.history
         """Events of groups and transactional ids; handlers add refusals by `gateway.refusals`."""
         self.unread_answers = cluster.unread_answers

@@ -302,7 +302,4 @@ class NodeControl:
         isolated = frozenset(
             node.id for node in self._cluster.nodes.values() if node.state is NodeState.ISOLATED
         )
-        for coordinator in (
-            self._cluster.groups, self._cluster.transactions, self._cluster.shares
-        ):  # fmt: skip
-            coordinator.set_unreachable_nodes(isolated)
+        self._cluster.coordinators.set_unreachable_nodes(isolated)

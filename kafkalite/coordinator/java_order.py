@@ -11,7 +11,6 @@ from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from kafkalite.coordinator.runtime import java_string_hash
 from kafkalite.ports.turns import in_steps
 
 if TYPE_CHECKING:
@@ -27,6 +26,15 @@ _UINT64_MASK = 0xFFFF_FFFF_FFFF_FFFF
 _FIBONACCI = -7046029254386353131
 _SMALLEST_TIMELINE = 2
 _FOUR_UINT32 = Struct(">IIII")
+
+
+def java_string_hash(text: str) -> int:
+    """Return Java's String.hashCode: signed 32 bits, over UTF-16 code units."""
+    units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
+    code = 0
+    for unit in units:
+        code = (31 * code + unit) & 0xFFFF_FFFF
+    return code - (1 << 32) if code & 0x8000_0000 else code
 
 
 def string_hash(text: str) -> int:

@@ -8,6 +8,7 @@ from kafkalite.coordinator.active_shard import ActiveShard
 from kafkalite.coordinator.contract import Machine, UnreadableLogError
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.coordinator.group_commit import CommitWindow
+from kafkalite.coordinator.java_order import java_string_hash
 from kafkalite.coordinator.loading import replay_latest
 from kafkalite.ports.watchers import Watchers
 from kafkalite.protocol.error_codes import ErrorCode
@@ -29,15 +30,6 @@ _RELOAD_DELAY_MS = 500
 """Delay before another attempt to load a shard that could not be loaded."""
 
 M = TypeVar("M", bound=Machine)
-
-
-def java_string_hash(text: str) -> int:
-    """Return Java's String.hashCode: signed 32 bits, over UTF-16 code units."""
-    units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
-    code = 0
-    for unit in units:
-        code = (31 * code + unit) & 0xFFFF_FFFF
-    return code - (1 << 32) if code & 0x8000_0000 else code
 
 
 def partition_of(key: str, partition_count: int) -> int:
@@ -72,6 +64,7 @@ class CoordinatorRuntime(Generic[M]):
         carry_out: Callable[[object], None] | None = None,
         replay_all: Callable[[CoordinatorLog, RecordSerde, M], object] = replay_latest,
         is_log_empty: Callable[[int], bool] | None = None,
+        window: CommitWindow | None = None,
     ) -> None:
         """Create a coordinator without shards. Events of its machines are added to `history`.
 
@@ -98,7 +91,7 @@ class CoordinatorRuntime(Generic[M]):
         self._unreachable_nodes: frozenset[int] = frozenset()
         self._reload_timers: dict[int, Timer] = {}
         """Timers for loading a partition again."""
-        self.window = CommitWindow()
+        self.window = CommitWindow() if window is None else window
         self.unreadable: dict[int, Exception] = {}
         """Partition whose log cannot be interpreted → reason; it has no coordinator."""
         self._shard_cache: dict[str, ActiveShard[M]] = {}

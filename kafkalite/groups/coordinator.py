@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinator.contract import CoordinatorLog
     from kafkalite.coordinator.event_history import EventHistory
+    from kafkalite.coordinator.group_commit import CommitWindow
     from kafkalite.groups.shard import GroupShard
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.ports.clock import Clock
@@ -42,6 +43,7 @@ class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
         history: EventHistory | None = None,
         carry_out: Callable[[object], None] | None = None,
         is_log_empty: Callable[[int], bool] | None = None,
+        window: CommitWindow | None = None,
     ) -> None:
         super().__init__(
             clock=clock,
@@ -53,6 +55,7 @@ class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
             carry_out=carry_out,
             replay_all=replay_transactions,
             is_log_empty=is_log_empty,
+            window=window,
         )
         self._image = image
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 from functools import cache
 from threading import Lock
@@ -73,6 +72,8 @@ def growable_buffer(size: int) -> bytearray:
 @cache
 def _bytearray_resize() -> Callable[..., int] | None:
     """Return CPython's function that enlarges a bytearray without clearing the memory."""
+    import ctypes  # noqa: PLC0415 - not needed by a start
+
     try:
         resize = ctypes.pythonapi.PyByteArray_Resize
     except AttributeError:  # another Python
@@ -83,6 +84,8 @@ def _bytearray_resize() -> Callable[..., int] | None:
 
 @cache
 def _libc_function(name: str) -> Callable[..., int] | None:
+    import ctypes  # noqa: PLC0415 - not needed by a start
+
     try:
         function: Callable[..., int] = getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):

@@ -1,6 +1,6 @@
-"""Turns: greenlets that run long tasks and pause, so that the event loop does other work.
+"""Turns: long tasks pause, so that the event loop does other work.
 
-A request that may take long is served in a `Worker`, a greenlet that the event loop switches to.
+A request that may take long is served in a `workers.Worker`, which the event loop switches to.
 The lists of a request whose elements are handled one by one are `PausingList`s, which call `pause`
 while they are iterated; `in_steps` does this for other collections. During the worker's turn
 `pause` returns at once. After it, `pause` switches to the event loop, which does other work and
@@ -14,14 +14,13 @@ a thread. Outside of a worker, `pause` does nothing and `run_in_thread` calls th
 from __future__ import annotations
 
 from math import inf
-from sys import maxsize
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from greenlet import getcurrent, greenlet
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from kafkalite.ports.workers import Worker
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -35,6 +34,14 @@ pause_count = 0
 """The number of pauses in this process; if it has not grown, no other work of the cluster was done.
 
 It counts the pauses of all clusters, also those of other threads."""
+
+
+def _no_worker() -> None:
+    """Return None: there is no worker in this process yet."""
+
+
+current_worker: Callable[[], Worker | None] = _no_worker
+"""Returns the worker that runs, or None outside of workers; the module `workers` replaces it."""
 
 
 class NeedsWorkerError(Exception):
@@ -86,60 +93,11 @@ class ElementCount(NamedTuple):
     maximum: int
 
 
-class Worker(greenlet):
-    """Runs one task after another; each may take several turns.
-
-    `take_turn` returns None when the task is done, a `ThreadCall` or a `MemoryRequest` when
-    the task waits for one, and the worker itself when the turn is over. A task must not raise.
-    """
-
-    __slots__ = ("deadline", "element_count", "max_elements", "task")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.deadline = 0.0
-        """When this turn is over, by `time.perf_counter`; infinite where nothing may pause."""
-        self.element_count = 0
-        """Number of elements in the lists of the message that is being read."""
-        self.max_elements = maxsize
-        self.task: Callable[[], None]
-
-    def run(self) -> None:
-        """Run one task after another."""
-        while True:
-            self.task()
-            self.hand_over(None)
-
-    def hand_over(self, state: Worker | ThreadCall | MemoryRequest | None) -> None:
-        """Switch to the event loop; `take_turn` returns `state` there."""
-        event_loop = self.parent
-        assert event_loop is not None
-        event_loop.switch(state)
-
-    def take_turn(self, deadline: float) -> Worker | ThreadCall | MemoryRequest | None:
-        """Run the task until it is done, waits for something, or pauses after `deadline`."""
-        self.deadline = deadline
-        return cast("Worker | ThreadCall | MemoryRequest | None", self.switch())
-
-    def end(self) -> None:
-        """End the task where it pauses: `GreenletExit` is raised there, and nothing pauses."""
-        self.deadline = inf
-        self.throw()
-
-    def wait_for(self, call: Callable[[], object]) -> object:
-        """Wait until a thread has run `call`; return its result or raise its exception."""
-        global pause_count  # noqa: PLW0603 - counts all pauses of the process
-        pause_count += 1
-        thread_call = ThreadCall(call)
-        self.hand_over(thread_call)
-        return thread_call.result()
-
-
 def pause() -> None:
     """Let other work run if this worker's turn is over."""
     global pause_count  # noqa: PLW0603 - counts all pauses of the process
-    worker = getcurrent()
-    if worker.__class__ is Worker and perf_counter() >= worker.deadline:
+    worker = current_worker()
+    if worker is not None and perf_counter() >= worker.deadline:
         pause_count += 1
         worker.hand_over(worker)
 
@@ -149,15 +107,15 @@ def wait_for_memory(size_bytes: int) -> None:
 
     Such a request takes many times its size in memory until its answer has been built.
     """
-    worker = getcurrent()
-    if worker.__class__ is Worker:
+    worker = current_worker()
+    if worker is not None:
         worker.hand_over(MemoryRequest(size_bytes))
 
 
 def limit_elements(max_elements: int) -> None:
     """Begin to count the elements in the lists of a message that this worker reads."""
-    worker = getcurrent()
-    if worker.__class__ is Worker:
+    worker = current_worker()
+    if worker is not None:
         worker.element_count, worker.max_elements = 0, max_elements
 
 
@@ -167,8 +125,8 @@ def count_elements(count: int) -> ElementCount | None:
     Returns the count if the message exceeds its limit, otherwise None. Outside of a worker,
     elements are not counted.
     """
-    worker = getcurrent()
-    if worker.__class__ is not Worker:
+    worker = current_worker()
+    if worker is None:
         return None
     worker.element_count += count
     if worker.element_count <= worker.max_elements:
@@ -181,8 +139,8 @@ def without_pauses(call: Callable[[], T]) -> T:
 
     For work that is caused by a decision for another request: no request may see it incomplete.
     """
-    worker = getcurrent()
-    if worker.__class__ is not Worker:
+    worker = current_worker()
+    if worker is None:
         return call()
     deadline, worker.deadline = worker.deadline, inf
     try:
@@ -286,7 +244,7 @@ def run_in_thread(call: Callable[[], T]) -> T:
 
     Where nothing may pause, `call` is run here.
     """
-    worker = getcurrent()
-    if worker.__class__ is Worker and worker.deadline != inf:
+    worker = current_worker()
+    if worker is not None and worker.deadline != inf:
         return cast("T", worker.wait_for(call))
     return call()

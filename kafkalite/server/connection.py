@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkalite.ports.clock import Timer
-    from kafkalite.ports.turns import Worker
+    from kafkalite.ports.workers import Worker
     from kafkalite.security.quotas import QuotaEntity
     from kafkalite.server.listener import ListenerContext
     from kafkalite.wire.session import Pieces

@@ -112,7 +112,7 @@ class Gateways:
         release, is_unstable = config.release, config.bool("unstable.api.versions.enable")
         gateways = [
             Gateway(
-                api_finder(release, unstable=is_unstable), report_bug, self._cluster.groups.window
+                api_finder(release, unstable=is_unstable), report_bug, self._cluster.commit_window
             )
         ]
         if any(listener.is_for_controllers for listener in self.assembly.listeners):

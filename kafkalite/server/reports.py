@@ -46,6 +46,13 @@ _REPLICATION_FACTOR_KEYS: Final = {
 }
 """Internal topic → key of its replication factor; the topic needs at least that many nodes."""
 
+_ENTITIES: Final = {
+    OFFSETS_TOPIC: "groups",
+    SHARE_STATE_TOPIC: "share states",
+    TRANSACTION_STATE_TOPIC: "transactional ids",
+}
+"""Internal topic → what its coordinator serves."""
+
 _FAILURE_BEGAN_TEXTS: Final = {
     DiskProblem.REFUSED: "the disk refuses to read or write",
     DiskProblem.DAMAGED: "a file is damaged",
@@ -145,13 +152,9 @@ class Reports:
                     partition=f"{topic}-{index}",
                     **fields,
                 )
-        for topic, entities, unreadable in (
-            (OFFSETS_TOPIC, "groups", cluster.groups.unreadable),
-            (SHARE_STATE_TOPIC, "share states", cluster.shares.unreadable),
-            (TRANSACTION_STATE_TOPIC, "transactional ids", cluster.transactions.unreadable),
-        ):
-            for index, error in unreadable.items():
-                self._unreadable_log(f"{topic}-{index}", entities, error)
+        for topic, coordinator in cluster.coordinators.coordinators():
+            for index, error in coordinator.unreadable.items():
+                self._unreadable_log(f"{topic}-{index}", _ENTITIES[topic], error)
 
     def _unreadable_log(self, partition: str, entities: str, error: Exception) -> None:
         line = f"{entities} of this partition have no coordinator: its log is unreadable"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.ports.executors import ThreadExecutor
 from kafkalite.ports.memory import COLLECTOR, return_freed_memory
-from kafkalite.ports.turns import MemoryRequest, ThreadCall, Worker
+from kafkalite.ports.turns import MemoryRequest, ThreadCall
 from kafkalite.server.work_limit import WorkLimit
 from kafkalite.wire.frames import SHARED_BUFFER_BYTES
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalite.ports.memory import GarbageCollector
+    from kafkalite.ports.workers import Worker
     from kafkalite.wire.frames import ReceiveBuffers
 
 TURN_S = 0.004
@@ -51,6 +52,12 @@ until its next request, so one return is not enough."""
 CLOSED_CONNECTIONS_PER_MEMORY_RETURN: Final = 100
 """The number of closed connections after which freed memory is returned: with TLS, each needs more
 than 40 KB."""
+
+
+def _new_worker() -> Worker:
+    from kafkalite.ports.workers import Worker  # noqa: PLC0415 - not needed by a start
+
+    return Worker()
 
 
 class QueuedConnection(Protocol):
@@ -137,7 +144,7 @@ class Scheduler:
         Returns None if the task is done, otherwise the worker; `resume` takes its next turn.
         `connection` is queued when the worker can continue.
         """
-        worker = self._idle_workers.pop() if self._idle_workers else Worker()
+        worker = self._idle_workers.pop() if self._idle_workers else _new_worker()
         worker.task = task
         return self.resume(worker, connection)
 

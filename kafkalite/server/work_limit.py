@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkalite.ports.turns import Worker
+    from kafkalite.ports.workers import Worker
     from kafkalite.server.scheduler import QueuedConnection
 
 MAX_CONCURRENT_BYTES: Final = 8 * 1024 * 1024

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from kafkalite.apis.table import TABLE, find_api
-from kafkalite.ports.turns import ThreadCall, Worker
+from kafkalite.ports.turns import ThreadCall
+from kafkalite.ports.workers import Worker
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

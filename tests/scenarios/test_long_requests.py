@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkalite.gateway.call import ConnectionContext
-from kafkalite.ports.turns import ThreadCall, Worker
+from kafkalite.ports.turns import ThreadCall
+from kafkalite.ports.workers import Worker
 from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafkalite.protocol._generated.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,

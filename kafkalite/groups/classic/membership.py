@@ -12,7 +12,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from kafkalite.coordinator.runtime import java_string_hash
+from kafkalite.coordinator.java_order import java_string_hash
 from kafkalite.groups.classic.member import ClassicMember
 from kafkalite.groups.classic.refusals import (
     fenced_instance_error,

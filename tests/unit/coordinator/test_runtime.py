@@ -17,7 +17,8 @@ from kafkalite.coordinator.contract import (
     UnreadableLogError,
 )
 from kafkalite.coordinator.event_history import EventHistory
-from kafkalite.coordinator.runtime import CoordinatorRuntime, java_string_hash, partition_of
+from kafkalite.coordinator.java_order import java_string_hash
+from kafkalite.coordinator.runtime import CoordinatorRuntime, partition_of
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError

@@ -14,6 +14,7 @@ from kafkalite.gateway.call import Call, ConnectionContext
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.ports import turns
 from kafkalite.ports.waiting import Waiting
+from kafkalite.ports.workers import Worker
 from kafkalite.protocol._generated.messages.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -539,7 +540,7 @@ def test_other_clients_may_be_served_while_refusals_are_built() -> None:
     )
     batching.shard.refusals = [KafkaError(ErrorCode.NOT_COORDINATOR), None]
     frame = request_frame(HeartbeatRequest(group_id="g", generation_id=1), 4)
-    worker = turns.Worker()
+    worker = Worker()
     batching.served.send(frame)
     worker.task = lambda: sizes.append(batching.served.gateway.flush(batching.served.out))
     sizes: list[int] = []
@@ -564,7 +565,7 @@ def test_a_long_request_that_paused_is_answered() -> None:
     served = Served(pausing_handler)
     frame = request_frame(HeartbeatRequest(group_id="g" * 30_000, member_id="m" * 30_000), 0)
     outcome: list[ServeResult] = []
-    worker = turns.Worker()
+    worker = Worker()
     worker.task = lambda: outcome.append(served.send(frame))
     admittance = worker.take_turn(0.0)
     assert isinstance(admittance, turns.MemoryRequest)
@@ -586,7 +587,7 @@ def test_errors_of_a_long_request_do_not_refer_to_its_frames() -> None:
 
     served = Served(failing_handler)
     frame = request_frame(HeartbeatRequest(group_id="g" * 30_000, member_id="m" * 30_000), 0)
-    worker = turns.Worker()
+    worker = Worker()
     outcome: list[ServeResult] = []
     worker.task = lambda: outcome.append(served.send(frame))
     assert isinstance(worker.take_turn(inf), turns.MemoryRequest)

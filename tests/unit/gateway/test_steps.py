@@ -9,6 +9,7 @@ import pytest
 from kafkalite.gateway.steps import DisconnectError, StepOrder
 from kafkalite.ports import turns
 from kafkalite.ports.waiting import Waiting
+from kafkalite.ports.workers import Worker
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -267,13 +268,13 @@ def test_a_repeated_request_gets_the_new_answer_of_a_step() -> None:
     assert served.answer(4)[1].error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
-def worker_for(served: Served, frame: bytes) -> turns.Worker:
+def worker_for(served: Served, frame: bytes) -> Worker:
     """Return a worker whose task is to serve a request."""
 
     def send() -> None:
         served.send(frame)
 
-    worker = turns.Worker()
+    worker = Worker()
     worker.task = send
     return worker
 

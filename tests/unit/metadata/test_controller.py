@@ -14,7 +14,7 @@ from kafkalite.metadata.image import MetadataDelta, MetadataImage
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.metadata.shard import MetadataShard
 from kafkalite.ports.seeded_entropy import SeededEntropy
-from kafkalite.ports.turns import Worker
+from kafkalite.ports.workers import Worker
 from kafkalite.protocol._generated.records.abort_transaction import AbortTransactionRecord
 from kafkalite.protocol._generated.records.begin_transaction import BeginTransactionRecord
 from kafkalite.protocol._generated.records.end_transaction import EndTransactionRecord

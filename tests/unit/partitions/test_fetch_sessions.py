@@ -23,7 +23,8 @@ from kafkalite.partitions.fetch_sessions import (
     next_epoch,
 )
 from kafkalite.ports.seeded_entropy import SeededEntropy
-from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, Worker
+from kafkalite.ports.turns import ELEMENTS_PER_PAUSE
+from kafkalite.ports.workers import Worker
 from kafkalite.protocol._generated.messages.fetch import FetchResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError

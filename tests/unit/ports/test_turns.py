@@ -1,10 +1,9 @@
-"""Workers and pauses."""
+"""Pauses of long tasks."""
 
 from __future__ import annotations
 
 import gc
 from contextlib import suppress
-from math import inf
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +13,6 @@ from kafkalite.ports.turns import (
     ELEMENTS_PER_PAUSE,
     PausingList,
     ThreadCall,
-    Worker,
     chunks,
     clear_in_steps,
     in_steps,
@@ -26,21 +24,10 @@ from kafkalite.ports.turns import (
     run_in_thread,
     without_pauses,
 )
+from tests.unit.ports.worker_tasks import LONG, OVER, worker_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
-
-OVER = -inf
-"""A deadline in the past, so that every pause switches to the event loop."""
-
-LONG = 1e18
-"""A deadline that is not reached."""
-
-
-def worker_with(task: Callable[[], None]) -> Worker:
-    worker = Worker()
-    worker.task = task
-    return worker
 
 
 def turns_taken(task: Callable[[], None]) -> int:
@@ -102,49 +89,6 @@ def test_waiting_for_a_thread_counts_as_a_pause() -> None:
     assert isinstance(waited_for, ThreadCall)
     assert turns.pause_count == pauses + 1
     worker.end()
-
-
-def test_a_worker_runs_one_task_after_another() -> None:
-    seen: list[int] = []
-    worker = Worker()
-    for number in range(3):
-        worker.task = lambda number=number: seen.append(number)  # type: ignore[misc]
-        assert worker.take_turn(LONG) is None
-    assert seen == [0, 1, 2]
-    worker.end()
-
-
-def test_end_raises_greenlet_exit_at_the_pause() -> None:
-    seen: list[str] = []
-
-    def task() -> None:
-        try:
-            pause()
-            seen.append("never")
-        finally:
-            seen.append("cleaned up")
-
-    worker = worker_with(task)
-    worker.take_turn(OVER)
-    worker.end()
-    assert seen == ["cleaned up"]
-
-
-def test_end_runs_cleanup_without_pauses() -> None:
-    seen: list[str] = []
-
-    def task() -> None:
-        try:
-            pause()
-        finally:
-            pause()
-            run_in_thread(lambda: seen.append("closed"))
-
-    worker = worker_with(task)
-    worker.take_turn(OVER)
-    worker.end()
-    assert worker.dead
-    assert seen == ["closed"]
 
 
 def test_run_in_thread_returns_the_result() -> None:

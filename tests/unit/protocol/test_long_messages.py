@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, NeedsWorkerError, PausingList, Worker
+from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, NeedsWorkerError, PausingList
+from kafkalite.ports.workers import Worker
 from kafkalite.protocol import codec, codec_helpers
 from kafkalite.protocol._generated.codecs.index import APIS
 from kafkalite.protocol._generated.messages.delete_groups import (

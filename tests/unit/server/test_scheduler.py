@@ -27,7 +27,7 @@ from kafkalite.wire.frames import ReceiveBuffers
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from kafkalite.ports.turns import Worker
+    from kafkalite.ports.workers import Worker
 
 
 class Time:

@@ -12,8 +12,9 @@ from kafkalite.apis.data.fetch import APIS
 from kafkalite.config.broker import RACK_AWARE_SELECTOR
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.partitions.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH
-from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, Worker
+from kafkalite.ports.turns import ELEMENTS_PER_PAUSE
 from kafkalite.ports.waiting import Waiting
+from kafkalite.ports.workers import Worker
 from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError

@@ -13,8 +13,9 @@ from kafkalite.gateway.steps import DisconnectError
 from kafkalite.partitions.former_leader import FormerLeader
 from kafkalite.partitions.replicas import Leader
 from kafkalite.ports.seeded_entropy import SeededEntropy
-from kafkalite.ports.turns import ThreadCall, Worker
+from kafkalite.ports.turns import ThreadCall
 from kafkalite.ports.waiting import Waiting
+from kafkalite.ports.workers import Worker
 from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode

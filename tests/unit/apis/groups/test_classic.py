@@ -9,7 +9,7 @@ import pytest
 
 from kafkalite.groups.shard import GroupShard
 from kafkalite.ports import turns
-from kafkalite.ports.turns import Worker
+from kafkalite.ports.workers import Worker
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest

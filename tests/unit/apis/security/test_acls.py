@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkalite.apis.security import acls
-from kafkalite.ports.turns import Worker
+from kafkalite.ports.workers import Worker
 from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
 from kafkalite.protocol._generated.messages.delete_acls import DeleteAclsRequest
 from kafkalite.protocol._generated.messages.describe_acls import DescribeAclsRequest

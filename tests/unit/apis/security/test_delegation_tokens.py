@@ -12,7 +12,7 @@ from kafkalite.apis.security.delegation_tokens import handle_describe_delegation
 from kafkalite.client.access import Access, Login
 from kafkalite.client.client import KafkaClient
 from kafkalite.metadata.delegation_tokens import MAX_RECORD_BYTES
-from kafkalite.ports import turns
+from kafkalite.ports.workers import Worker
 from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
 from kafkalite.protocol._generated.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
@@ -544,7 +544,7 @@ def test_tokens_with_many_renewers_are_described_in_steps(clients: CertificateCl
         clients.create(principal, renewers=200)
     responses: list[Any] = []
     request = DescribeDelegationTokenRequest(owners=None)
-    worker = turns.Worker()
+    worker = Worker()
     worker.task = lambda: responses.append(
         handle_describe_delegation_token(clients.wire.contexts[1].latest_call, request)
     )

@@ -9,7 +9,7 @@ import pytest
 
 from kafkalite.apis.topics.topics import APIS, MAX_TOPICS_PER_DECISION
 from kafkalite.metadata.creation import NewTopic
-from kafkalite.ports.turns import Worker
+from kafkalite.ports.workers import Worker
 from kafkalite.protocol._generated.messages.create_partitions import CreatePartitionsRequest
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
