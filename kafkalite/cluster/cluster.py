@@ -120,7 +120,7 @@ class Cluster:
         self._pushed_metrics: PushedMetrics | None = None
         self._state = state
         controller_id = config.controller_id
-        metadata_log = _open_metadata_log(
+        metadata_log = open_metadata_log(
             directory, self.clock, node_ids[0] if controller_id is None else controller_id
         )
         self.metadata_leader_epoch = metadata_log.leader_epoch
@@ -389,7 +389,7 @@ class Cluster:
         self.coordinators.stop()
 
 
-def _open_metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> Partition:
+def open_metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> Partition:
     """Return the metadata log as a partition, as in Kafka."""
     log = directory.open_log(
         METADATA_TOPIC,

@@ -10,13 +10,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.cluster.cluster import open_metadata_log
 from kafkalite.cluster.node import NodeState
+from kafkalite.config.log_config import LogConfig
+from kafkalite.metadata.controller import images_at
+from kafkalite.metadata.topic_names import METADATA_TOPIC
+from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog
 from kafkalite.partitions.replicas import ReplicaView
+from kafkalite.ports.clock import SteppedClock
+from kafkalite.ports.entropy import SystemEntropy
+from kafkalite.protocol.uuids import uuid_to_text
+from kafkalite.storage.data_directory import DataDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from kafkalite.cluster.cluster import Cluster
+    from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.metadata.image import MetadataImage
     from kafkalite.partitions.partition import Partition
@@ -101,6 +111,33 @@ def state_of(
         list(_lagging_replicas(cluster)),
         cluster.history.copy(),
     )
+
+
+def read_state(
+    files: InMemoryFiles, path: str, versions: Collection[int], config: BrokerConfig
+) -> tuple[DataDirectory, Mapping[TopicPartition, Log], Mapping[int, MetadataImage]]:
+    """Open the directory in files of a state; return it, its logs, and the metadata at `versions`.
+
+    The last image has the topics whose logs are opened. Raises OSError or UnreadableLogError for
+    files that cannot be read.
+    """
+    directory = DataDirectory(files, path)
+    metadata_log = open_metadata_log(directory, SteppedClock(0), 0)
+    log = PartitionCoordinatorLog(metadata_log)
+    images = images_at(log, config, SystemEntropy(), versions)
+    logs = {(METADATA_TOPIC, 0): metadata_log.log}
+    last = images.get(metadata_log.end_offset)
+    for topic in () if last is None else last.topics.values():
+        for partition in topic.partitions:
+            logs[topic.name, partition.index] = directory.open_log(
+                topic.name,
+                partition.index,
+                LogConfig(),
+                now_ms=0,
+                topic_id=uuid_to_text(topic.topic_id),
+                is_internal=topic.is_internal,
+            )
+    return directory, logs, images
 
 
 def _lagging_replicas(cluster: Cluster) -> Iterator[LaggingReplica]:

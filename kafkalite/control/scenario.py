@@ -26,10 +26,10 @@ from kafkalite.control.positioned_yaml import MAX_BYTES, PositionedYaml, YamlErr
 from kafkalite.gateway.fault_rules import FaultError, Rule, parse_rule
 from kafkalite.metadata.topic_names import invalid_name_reason
 from kafkalite.server.link_rules import LinkError, LinkRule, parse_link
-from kafkalite.server.settings import SECRET_KEY_PARTS, Settings, SettingsError
+from kafkalite.server.settings import Settings, SettingsError, shareable_config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from os import PathLike
 
     from kafkalite.server.broker import Broker
@@ -38,8 +38,6 @@ REAL_CLOCK: Final = "real"
 _EXPECTED_REQUESTS: Final = 10_000
 """The number of logged requests if a scenario expects some."""
 _WIDTH: Final = 100
-_OF_MACHINE: Final = ("listener", "log.dir", "location", "oauthbearer")
-"""Parts of settings with addresses and files, which a printed scenario leaves out."""
 
 
 class ScenarioError(SettingsError):
@@ -334,9 +332,10 @@ def present_scenario(broker: Broker) -> Scenario:
         start=ScenarioStart(
             brokers=settings.brokers,
             topics=dict(broker.initial_topics),
-            config=_printable(settings.config),
+            config=dict[str, object](shareable_config(settings.config)),
             node_config={
-                f"{each}": _printable(config) for each, config in settings.node_config.items()
+                f"{each}": dict[str, object](shareable_config(config))
+                for each, config in settings.node_config.items()
             },
             controller_id=settings.controller_id,
             as_version=settings.as_version,
@@ -347,15 +346,6 @@ def present_scenario(broker: Broker) -> Scenario:
         faults=tuple(each.rule for each in broker.faults.states()),
         links=tuple(each.rule for each in broker.nodes.links.states()),
     )
-
-
-def _printable(config: Mapping[str, str]) -> dict[str, object]:
-    """Return settings without secrets, and without those of the machine."""
-    return {
-        key: value
-        for key, value in config.items()
-        if not any(part in key for part in (*SECRET_KEY_PARTS, *_OF_MACHINE))
-    }
 
 
 async def failures_of(broker: Broker) -> list[str]:

@@ -162,6 +162,33 @@ class EventHistory:
         self._number = max(self._number, other._number)
         self._bytes = other._bytes
 
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> EventHistory:
+        """Return a history with these entries, which are in the order of numbers."""
+        history = cls()
+        for entry in entries:
+            history._add_entry(entry)
+        return history
+
+    def _add_entry(self, entry: Entry) -> None:
+        """Add an entry of another history."""
+        names = (entry.group, entry.transactional_id, entry.topic, entry.client)
+        subject = next(
+            (kind, name) for kind, name in zip(SUBJECTS, names, strict=True) if name is not None
+        )
+        is_refusal = entry.kind in REFUSAL_KINDS
+        is_removed_first = is_refusal or entry.kind == CREATED or subject[0] is Entity.CLIENT
+        entries = self._find_or_create_entries(subject, is_removed_first=is_removed_first)
+        by_text = entries.refusals if is_refusal else entries.others
+        text_key = (entry.kind, entry.text, repr(entry.facts))
+        size = _ENTRY_BYTES + _estimate_bytes(entry.text) + 4 * _estimate_bytes(text_key[2])
+        by_text[text_key] = (entry, size)
+        for member in entry.members:
+            size += entries.members.learn(member._asdict())
+        entries.last_number = self._number = entry.number
+        entries.size += size
+        self._bytes += size
+
     @property
     def last_number(self) -> int:
         """The number of the latest entry."""

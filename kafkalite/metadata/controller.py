@@ -18,7 +18,11 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, TypeVar
 
-from kafkalite.coordinator.contract import CoordinatorRecord, ParkedRequest
+from kafkalite.coordinator.contract import (
+    CoordinatorRecord,
+    ParkedRequest,
+    UnreadableLogError,
+)
 from kafkalite.coordinator.loading import replay_log
 from kafkalite.metadata.brokers import no_directory
 from kafkalite.metadata.delegation_tokens import MAX_TIME_MS
@@ -33,7 +37,11 @@ from kafkalite.protocol._generated.records.broker_registration_change import (
 from kafkalite.protocol._generated.records.partition import PartitionRecord
 from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
 from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
-from kafkalite.protocol.codec import decode_metadata_record, encode_metadata_record
+from kafkalite.protocol.codec import (
+    PARSE_ERRORS,
+    decode_metadata_record,
+    encode_metadata_record,
+)
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -519,6 +527,28 @@ def _version_of(value: object) -> int:
         can_cordon = value.cordoned_log_dirs is not None
         return _CORDONING_VERSION if can_cordon else _REGISTRATION_VERSION
     return 0
+
+
+def images_at(
+    log: CoordinatorLog, config: BrokerConfig, entropy: Entropy, versions: Collection[int]
+) -> Mapping[int, MetadataImage]:
+    """Return the metadata at these end offsets of a log; offsets after its end are missing.
+
+    Raises OSError when the log cannot be read, and UnreadableLogError if it is damaged.
+    """
+    machine, serde = MetadataShard(config, entropy), MetadataSerde()
+    image = MetadataImage()
+    images: dict[int, MetadataImage] = {}
+    for version, (key, value) in enumerate(log.read_all(), 1):
+        try:
+            record = serde.decode(key, value)
+        except PARSE_ERRORS as error:
+            raise UnreadableLogError(f"entry {version - 1} is not a record", log.name) from error
+        if record is not None:
+            machine.replay(record)
+        if version in versions:
+            image = images[version] = machine.next_image(image, version)[0]
+    return images
 
 
 class MetadataSerde:

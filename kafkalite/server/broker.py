@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from kafkalite.ports.entropy import Entropy
     from kafkalite.ports.executors import Executor
     from kafkalite.ports.files import Files
+    from kafkalite.ports.memory_files import Memory
     from kafkalite.security.certificates import CertificateFiles
     from kafkalite.security.tls import TlsServer
     from kafkalite.server.broker_directory import BrokerDirectory
@@ -225,7 +226,13 @@ class Broker:
             snapshot.random_state(self._entropy),
             _running(self._gateways).faults_state(),
             self.nodes.links_state(),
+            self._settings,
         )
+
+    @property
+    def memory(self) -> Memory | None:
+        """The memory of the data; None for data on disk."""
+        return _running(self._directory).memory
 
     async def restore(self, snapshot: Snapshot, *, disconnects: bool = False) -> None:
         """Continue from a snapshot of this broker, or of one that began with such a snapshot.

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from kafkalite.ports.entropy import Entropy
     from kafkalite.ports.files import Files
+    from kafkalite.ports.memory_files import Memory
     from kafkalite.ports.temporary import TemporaryDirectory
     from kafkalite.storage.data_directory import TopicPartition
     from kafkalite.storage.log import Log
@@ -87,6 +88,11 @@ class BrokerDirectory:
     def is_temporary(self) -> bool:
         """Whether the directory is removed when it is closed."""
         return self._temporary is not None
+
+    @property
+    def memory(self) -> Memory | None:
+        """The memory of the files; None for files on disk."""
+        return getattr(self.directory.files, "memory", None)
 
     def replace_files(self, files: Files, logs: Mapping[TopicPartition, Log]) -> DataDirectory:
         """Use other files, whose logs have a known state; return the directory."""

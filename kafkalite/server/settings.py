@@ -38,6 +38,9 @@ _UNSUPPORTED = {
 SECRET_KEY_PARTS = ("password", "secret", "jaas.config", "keystore.key")
 """Parts of the names of settings whose values are secret."""
 
+_OF_MACHINE = ("listener", "log.dir", "location", "oauthbearer")
+"""Parts of the names of settings with addresses and files."""
+
 _MAX_LISTED_NODES = 5
 
 
@@ -307,6 +310,15 @@ def names_key_store(config: Iterable[str]) -> str | None:
 
 def _is_of_key_store(key: str) -> bool:
     return key.startswith(("ssl.keystore.", "ssl.key.password"))
+
+
+def shareable_config(config: Mapping[str, str]) -> dict[str, str]:
+    """Return settings without secrets, and without those of the machine."""
+    return {
+        key: value
+        for key, value in config.items()
+        if not any(part in key for part in (*SECRET_KEY_PARTS, *_OF_MACHINE))
+    }
 
 
 def without_secret(text: str) -> str:

@@ -6,6 +6,7 @@ rules for links. Data is shared with the broker, not copied.
 
 from __future__ import annotations
 
+from os import fspath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.cluster.state import ClusterState, state_of
@@ -16,12 +17,14 @@ from kafkalite.storage.data_directory import DataDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from os import PathLike
 
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.gateway.faults import FaultsState
     from kafkalite.metadata.image import MetadataImage
     from kafkalite.ports.clock import Clock, ClockState
     from kafkalite.ports.entropy import Entropy
+    from kafkalite.ports.memory_files import Memory
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.broker_directory import BrokerDirectory
     from kafkalite.server.links import LinksState
@@ -45,6 +48,29 @@ class Snapshot(NamedTuple):
     """The state of the random values of a seed; None without a seed."""
     faults: FaultsState | None
     links: LinksState | None
+    settings: Settings
+    """The settings of the broker."""
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the snapshot to a file, from which `load` reads it again.
+
+        If this is interrupted, the file has the old or the new content. Raises SnapshotError if the
+        path has a file that is no snapshot, or the file cannot be written.
+        """
+        from kafkalite.server.snapshot_file import save_snapshot  # noqa: PLC0415 - rarely used
+
+        save_snapshot(self, fspath(path))
+
+    @staticmethod
+    def load(path: str | PathLike[str], memory: Memory | None = None) -> Snapshot:
+        """Return the snapshot in a file; its data is in memory, half of the machine's by default.
+
+        Raises SnapshotError, with the file and the position, for a file that is damaged, of another
+        release, or too large.
+        """
+        from kafkalite.server.snapshot_file import load_snapshot  # noqa: PLC0415 - rarely used
+
+        return load_snapshot(fspath(path), memory)
 
     def __repr__(self) -> str:
         image = self.cluster.image

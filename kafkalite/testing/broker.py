@@ -447,6 +447,16 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
 
         return self._run_on_loop(take())
 
+    def load_snapshot(self, path: str | PathLike[str]) -> Snapshot:
+        """Return the snapshot in a file that `Snapshot.save` has written, for `restore` and `fork`.
+
+        Its data counts to the memory of this broker. Raises ValueError, with the file and the
+        position, for a file that is damaged, of another release, or too large.
+        """
+        from kafkalite.server.snapshot import Snapshot  # noqa: PLC0415 - rarely used
+
+        return Snapshot.load(path, self._running_broker().memory)
+
     def restore(self, snapshot: Snapshot, *, disconnect: bool = False) -> None:
         """Continue from a snapshot that this broker has made, or the one that it was forked from.
 

@@ -51,6 +51,7 @@ from tests.unit.data_plane import batch_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from kafkalite.server.snapshot import Snapshot
 
@@ -322,6 +323,24 @@ def test_a_restored_broker_equals_what_it_was(broker: Broker, seed: int) -> None
             work.do()
             broker.restore(snapshot)
             assert_equal(before, seen(work, broker.snapshot()))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_saved_snapshot_equals_what_it_was(broker: Broker, seed: int, tmp_path: Path) -> None:
+    work = Work(broker, seed)
+    work.do()
+    snapshot = broker.snapshot()
+    before = seen(work, snapshot)
+    snapshot.save(tmp_path / "snapshot.zip")
+    work.do()
+    loaded = broker.load_snapshot(tmp_path / "snapshot.zip")
+    assert loaded.cluster.image == snapshot.cluster.image
+    assert loaded.initial_image == snapshot.initial_image
+    assert loaded.cluster.stopped_nodes == snapshot.cluster.stopped_nodes
+    for _ in range(2):
+        broker.restore(loaded)
+        assert_equal(before, seen(work, broker.snapshot()))
+        work.do(5)
 
 
 @pytest.mark.parametrize("seed", range(3))

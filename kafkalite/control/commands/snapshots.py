@@ -1,11 +1,14 @@
-"""Commands about snapshots: make, list, restore and delete them."""
+"""Commands about snapshots: make, list, restore, save, load and delete them."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
+from os.path import abspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from kafkalite.config.typed_json import About
+from kafkalite.config.typed_json import About, quote
 from kafkalite.control.command_table import (
     CommandError,
     Family,
@@ -16,13 +19,20 @@ from kafkalite.control.command_table import (
 )
 from kafkalite.ports.texts import count_text
 from kafkalite.ports.times import iso_of
-from kafkalite.server.snapshot import UnknownSnapshotError
+from kafkalite.server.snapshot import Snapshot, UnknownSnapshotError
 
 if TYPE_CHECKING:
     from kafkalite.server.broker import Broker
-    from kafkalite.server.snapshot import Snapshot
 
 _ID: Final = About("id that `snapshot list` prints", metavar="ID")
+
+
+_FILE: Final = About(
+    "absolute path of the file, on the machine of the broker",
+    help="file, on the machine of the broker",
+    parse=abspath,
+    metavar="FILE",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +117,50 @@ class DeleteSnapshot:
         return status
 
 
+@dataclass(frozen=True, slots=True)
+class SaveSnapshot:
+    """Write a snapshot to a file, on the machine of the broker.
+
+    A snapshot that the file has is replaced; another file is not.
+    """
+
+    snapshot_id: Annotated[str, _ID]
+    path: Annotated[str, _FILE]
+
+    async def perform(self, broker: Broker) -> SnapshotStatus:
+        """Save the snapshot; raises UnknownSnapshotError for an unknown id."""
+        path = _absolute(self.path)
+        snapshot = broker.snapshots.find(self.snapshot_id)
+        status = _found(broker, self.snapshot_id)
+        await asyncio.to_thread(snapshot.save, path)
+        return status
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSnapshot:
+    """Read a snapshot from a file, on the machine of the broker; it gets a new id.
+
+    The snapshot can be restored if it is one of this cluster. Other clusters can begin with it.
+    """
+
+    path: Annotated[str, _FILE]
+
+    async def perform(self, broker: Broker) -> SnapshotStatus:
+        """Load the snapshot; raises SnapshotError for a file that cannot be read."""
+        path = _absolute(self.path)
+        broker.snapshots.check_room()
+        snapshot = await asyncio.to_thread(Snapshot.load, path, broker.memory)
+        created_ms = broker.clock.now_ms()
+        return _status(broker.snapshots.add(snapshot, created_ms), snapshot, created_ms)
+
+
+def _absolute(path: str) -> str:
+    """Return a path; raises CommandError for a relative one, or one that no file can have."""
+    if not Path(path).is_absolute() or "\0" in path:
+        raise CommandError(f"path must be an absolute path, such as /tmp/s1.zip, not {quote(path)}")
+    return path
+
+
 def _found(broker: Broker, snapshot_id: str) -> SnapshotStatus:
     return next(_status(*each) for each in broker.snapshots.items() if each[0] == snapshot_id)
 
@@ -162,6 +216,26 @@ COMMANDS = Family(
             one_line(lambda status: f"restored {line_of(status)}"),
             {"disconnect": True},
             not_found=UnknownSnapshotError,
+        ),
+        Row(
+            SaveSnapshot,
+            SnapshotStatus,
+            "POST",
+            f"{_PATH_OF_ONE}/save",
+            (Words("snapshot save", "Write a snapshot to a file.", ("snapshot_id", "path")),),
+            one_line(lambda status: f"saved {line_of(status)}"),
+            {"path": "/tmp/s1.zip"},  # noqa: S108 - an example
+            not_found=UnknownSnapshotError,
+        ),
+        Row(
+            LoadSnapshot,
+            SnapshotStatus,
+            "POST",
+            f"{_PATH}/load",
+            (Words("snapshot load", "Read a snapshot from a file.", ("path",)),),
+            one_line(lambda status: f"loaded {line_of(status)}"),
+            {"path": "/tmp/s1.zip"},  # noqa: S108 - an example
+            201,
         ),
         Row(
             DeleteSnapshot,

@@ -25,6 +25,7 @@ from tests.unit.control.group_members import Members
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from starlette.applications import Starlette
 
@@ -80,11 +81,16 @@ def test_the_document_has_every_command() -> None:
     assert operations == {row.kind.__name__: (row.method, row.path) for row in rows()}
 
 
-async def test_examples_are_accepted_and_answers_have_the_described_schema(app: Starlette) -> None:
+async def test_examples_are_accepted_and_answers_have_the_described_schema(
+    app: Starlette, tmp_path: Path
+) -> None:
     order = ("POST", "GET", "DELETE")
     refused = set()
     # A restore undoes what others did, so it follows the creation of the snapshot.
-    names = {"RestoreSnapshot": "CreateSnapshot, then restore"}
+    names = {
+        "RestoreSnapshot": "CreateSnapshot, then restore",
+        "LoadSnapshot": "SaveSnapshot, then load",
+    }
     for row in sorted(
         rows(),
         key=lambda row: (
@@ -97,7 +103,10 @@ async def test_examples_are_accepted_and_answers_have_the_described_schema(app: 
         if row.has_body:
             content = operation["requestBody"]["content"]["application/json"]
             check(content["schema"], content["example"])
-            body = json.dumps(content["example"]).encode()
+            example = content["example"]
+            if "path" in example:
+                example = {**example, "path": f"{tmp_path / 's1.zip'}"}
+            body = json.dumps(example).encode()
         if row.answer is str or row.is_stream:
             continue
         path = row.path.format_map(PATHS)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.control.http import ControlApp
 from kafkalite.server.broker import Broker
@@ -11,6 +12,9 @@ from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings
 from tests.unit.control.asgi_client import ask
 from tests.unit.control.ports import ANY_PORT
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HEADERS = {"content-type": "application/json"}
 
@@ -36,6 +40,38 @@ async def test_snapshots_are_made_listed_restored_and_deleted() -> None:
         assert await post("/v1/snapshots/s2/restore") == (404, missing)
         assert (await ask(app, "/v1/snapshots/s1", method="DELETE")).body == made
         assert (await ask(app, "/v1/snapshots")).body == {"snapshots": []}
+    finally:
+        await broker.stop(grace_s=0)
+
+
+async def test_snapshots_are_saved_and_loaded(tmp_path: Path) -> None:
+    broker = Broker(Settings(listen=ANY_PORT, topics={"orders": 1}, is_in_memory=True))
+    await broker.start()
+    try:
+        app = ControlApp(broker, Log(Level.ERROR, "json", io.StringIO()), None).app
+
+        async def post(path: str, body: object) -> tuple[int, Any]:
+            content = json.dumps(body).encode()
+            answer = await ask(app, path, method="POST", headers=HEADERS, body=content)
+            return answer.status, answer.body
+
+        await post("/v1/snapshots", {})
+        path = f"{tmp_path / 's1.zip'}"
+        assert (await post("/v1/snapshots/s1/save", {"path": path}))[0] == 200
+        status, loaded = await post("/v1/snapshots/load", {"path": path})
+        assert (status, loaded["id"], loaded["topics"]) == (201, "s2", 1)
+        assert broker.cluster is not None
+        broker.cluster.create_missing_topics({"later": 1})
+        assert (await post("/v1/snapshots/s2/restore", {}))[0] == 200
+        assert list(broker.cluster.metadata.image.topics) == ["orders"]
+        assert await post("/v1/snapshots/load", {"path": "s1.zip"}) == (
+            400,
+            {"error": "path must be an absolute path, such as /tmp/s1.zip, not 's1.zip'"},
+        )
+        assert await post("/v1/snapshots/load", {"path": f"{path}x"}) == (
+            400,
+            {"error": f"{path}x: No such file or directory"},
+        )
     finally:
         await broker.stop(grace_s=0)
 

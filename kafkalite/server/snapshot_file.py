@@ -1,0 +1,630 @@
+"""Files of snapshots: zip files with a manifest in JSON, and with the data files of the cluster.
+
+The manifest has everything that no data file has. The metadata is in its log, so the manifest has
+only offsets of it.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+import zlib
+from dataclasses import dataclass
+from os.path import abspath
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+from kafkalite import __version__
+from kafkalite.cluster.state import ClusterState, LaggingReplica, StoppedNode, read_state
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.definitions import ConfigError
+from kafkalite.config.typed_json import About, JsonError, quote, read, to_json
+from kafkalite.coordinator.contract import UnreadableLogError
+from kafkalite.coordinator.event_history import Entry, EventHistory
+from kafkalite.coordinator.member_clients import MemberClient
+from kafkalite.gateway.fault_rules import FaultError, parse_rule
+from kafkalite.gateway.faults import FaultsState
+from kafkalite.metadata.topic_names import METADATA_TOPIC
+from kafkalite.ports.clock import ClockState
+from kafkalite.ports.files import OsFiles, join
+from kafkalite.ports.memory_files import InMemoryFiles, Memory
+from kafkalite.ports.system import machine_bytes
+from kafkalite.server.broker_directory import MEMORY_PATH
+from kafkalite.server.link_rules import LinkError, parse_link
+from kafkalite.server.links import LinksState
+from kafkalite.server.settings import Settings, shareable_config
+from kafkalite.server.snapshot import Snapshot, SnapshotError
+from kafkalite.storage.data_directory import (
+    BOOT_FILE,
+    CLEAN_SHUTDOWN_FILE,
+    LOCK_FILE,
+    META_FILE,
+    DataDirectory,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from zipfile import ZipFile, ZipInfo
+
+    from kafkalite.metadata.image import MetadataImage
+    from kafkalite.ports.files import File, Files
+
+T = TypeVar("T")
+
+FORMAT_VERSION: Final = 1
+MANIFEST: Final = "manifest.json"
+_DATA: Final = "data/"
+_MAX_MANIFEST_BYTES: Final = 64 << 20
+_MAX_FILES: Final = 1_000_000
+_COMPRESSION_LEVEL: Final = 1
+_LOCAL_FILE: Final = b"PK\x03\x04"
+"""The first bytes of a zip file with files."""
+_MIB: Final = 1 << 20
+_OWN_FILES: Final = frozenset((LOCK_FILE, BOOT_FILE, CLEAN_SHUTDOWN_FILE))
+"""Files that each start writes."""
+_FIXED_TIME: Final = (1980, 1, 1, 0, 0, 0)
+"""The time of all files in a zip file, so that equal snapshots are equal files."""
+_COMPRESSIONS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ZIP_ERRORS: Final = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError,
+    ValueError, OverflowError,
+)  # fmt: skip
+"""What `zipfile` raises for damaged files."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedSettings:
+    """Settings of a broker, without secrets, addresses and files."""
+
+    brokers: Annotated[int, About("number of nodes", minimum=1)]
+    config: Annotated[dict[str, str], About("settings by Kafka's names")]
+    node_config: Annotated[dict[str, dict[str, str]], About("settings of nodes, by node id")]
+    as_version: Annotated[str | None, About("release of Kafka, or service, that is emulated")]
+    defaults: Annotated[str, About("default values of settings")]
+    seed: Annotated[int | None, About("seed of the random values")]
+    controller_id: Annotated[int | None, About("id of a controller that is no broker")]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedClock:
+    """The time and the speed of a clock."""
+
+    now_ms: Annotated[int | None, About("milliseconds since the Unix epoch; null: the machine's")]
+    rate: Annotated[float, About("speed", minimum=0)]
+    skip_rate: Annotated[float, About("speed while all clients wait", minimum=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedFault:
+    """A fault with its counts."""
+
+    id: Annotated[str, About("id")]
+    rule: Annotated[object, About("the rule")]
+    matches: Annotated[int, About("number of selected requests", minimum=0)]
+    firings: Annotated[int, About("number of firings", minimum=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedLink:
+    """A disturbed link."""
+
+    id: Annotated[str, About("id")]
+    rule: Annotated[object, About("the rule")]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedNode:
+    """A node that did not run."""
+
+    node_id: Annotated[int, About("id of the node")]
+    metadata_offset: Annotated[int, About("end of the metadata that it knew", minimum=1)]
+    has_stale_metadata: Annotated[bool, About("whether the metadata changed afterwards")]
+    was_shut_down: Annotated[bool, About("whether it left by a controlled shutdown")]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedReplica:
+    """A replica that did not follow its leader."""
+
+    topic_id: Annotated[str, About("id of the topic, in hex")]
+    partition: Annotated[int, About("index of the partition", minimum=0)]
+    node_id: Annotated[int, About("id of the node")]
+    replica_end: Annotated[int | None, About("end offset of the replica")]
+    replica_start: Annotated[int, About("start offset of the replica")]
+    caught_up_ms: Annotated[int, About("when it last had all records")]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedMember:
+    """A member of a group, and its client."""
+
+    member_id: Annotated[str, About("id of the member")]
+    client_id: Annotated[str, About("id of the client")]
+    client_host: Annotated[str, About("address of the client")]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedEntry:
+    """An entry of `explain`; one of the first four fields is set."""
+
+    number: Annotated[int, About("number", minimum=0)]
+    group: Annotated[str | None, About("group")]
+    transactional_id: Annotated[str | None, About("transactional id")]
+    topic: Annotated[str | None, About("topic")]
+    client: Annotated[str | None, About("address of a client")]
+    kind: Annotated[str, About("kind")]
+    text: Annotated[str, About("text")]
+    facts: Annotated[dict[str, object], About("facts")]
+    times: Annotated[int, About("number of events", minimum=1)]
+    first_ms: Annotated[int, About("first time")]
+    at_ms: Annotated[int, About("last time")]
+    members: Annotated[tuple[SavedMember, ...], About("members")] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The part of a snapshot that its data files do not have."""
+
+    format: Annotated[str, About("kind of the file", choices=("kafkalite snapshot",))]
+    version: Annotated[int, About("version of this format")]
+    release: Annotated[str, About("release of kafkalite that wrote the file")]
+    cluster_id: Annotated[str, About("id of the cluster")]
+    settings: Annotated[SavedSettings, About("settings of the broker")]
+    metadata_offset: Annotated[int, About("end offset of the metadata log", minimum=1)]
+    initial_metadata_offset: Annotated[
+        int, About("end offset of the metadata after the start, to which a reset leads", minimum=1)
+    ]
+    clock: Annotated[SavedClock | None, About("clock; null for one that cannot be set")]
+    random_state: Annotated[
+        tuple[int, ...] | None, About("state of Python's random.Random; null without a seed")
+    ]
+    last_fault: Annotated[int, About("number of the last fault", minimum=0)]
+    faults: Annotated[tuple[SavedFault, ...], About("faults")]
+    last_link: Annotated[int, About("number of the last link", minimum=0)]
+    links: Annotated[tuple[SavedLink, ...], About("disturbed links")]
+    stopped_nodes: Annotated[tuple[SavedNode, ...], About("nodes that did not run")]
+    lagging_replicas: Annotated[
+        tuple[SavedReplica, ...], About("replicas that did not follow their leaders")
+    ]
+    history: Annotated[tuple[SavedEntry, ...], About("entries of explain")]
+    files: Annotated[dict[str, int], About("sizes of the data files in bytes, by their paths")]
+
+
+# Writing
+
+
+def save_snapshot(snapshot: Snapshot, path: str, files: Files | None = None) -> None:
+    """Write a snapshot to the file at `path`, which has the old or the new content after a crash.
+
+    Raises SnapshotError if the path has a file that is no snapshot, or cannot be written.
+    """
+    files = OsFiles() if files is None else files
+    path = abspath(path)  # noqa: PTH100 - a text; links remain
+    temporary_path = f"{path}.tmp"
+    try:
+        _check_replaced(files, path)
+        file = files.open(temporary_path, create=True)
+        try:
+            file.truncate(0)
+            _write(snapshot, file)
+        finally:
+            file.close()
+        files.sync(temporary_path)
+        files.rename(temporary_path, path)
+        files.sync_directory(path.rpartition("/")[0] or "/")
+    except OSError as error:
+        raise SnapshotError(f"{path}: cannot write the snapshot: {error.strerror}") from error
+
+
+def _check_replaced(files: Files, path: str) -> None:
+    """Raise SnapshotError if a path has a file that is no snapshot."""
+    try:
+        file = files.open(path)
+    except FileNotFoundError:
+        return
+    try:
+        if file.pread(len(_LOCAL_FILE), 0) != _LOCAL_FILE:
+            raise SnapshotError(f"{path} has another file, which is no snapshot: use another name")
+    finally:
+        file.close()
+
+
+class _Output:
+    """A file that `zipfile` writes from its start to its end."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+
+    def write(self, data: bytes) -> int:
+        self._file.append([data])
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing: nothing is held back."""
+
+
+def _write(snapshot: Snapshot, file: File) -> None:
+    state = snapshot.cluster
+    paths = list(_data_paths(state))
+    sizes = {each: state.files.open(join(state.path, each)).size for each in paths}
+    with zipfile.ZipFile(_Output(file), "w") as archive:  # type: ignore[call-overload] # as it needs
+        manifest = json.dumps(to_json(_manifest(snapshot, sizes)), indent=1, ensure_ascii=False)
+        _write_member(archive, MANIFEST, manifest.encode())
+        for each in paths:
+            _write_member(archive, f"{_DATA}{each}", state.files.read(join(state.path, each)))
+
+
+def _write_member(archive: ZipFile, name: str, content: bytes) -> None:
+    info = zipfile.ZipInfo(name, _FIXED_TIME)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    archive.writestr(info, content, compresslevel=_COMPRESSION_LEVEL)
+
+
+def _data_paths(state: ClusterState) -> Iterator[str]:
+    prefix = f"{state.path}/"
+    for path in sorted(state.files.paths_below(state.path)):
+        name = path.removeprefix(prefix)
+        if name not in _OWN_FILES:
+            yield name
+
+
+def _manifest(snapshot: Snapshot, sizes: dict[str, int]) -> Manifest:
+    state, clock, settings = snapshot.cluster, snapshot.clock, snapshot.settings
+    faults = snapshot.faults or FaultsState((), 0)
+    links = snapshot.links or LinksState((), 0)
+    return Manifest(
+        format="kafkalite snapshot",
+        version=FORMAT_VERSION,
+        release=__version__,
+        cluster_id=snapshot.cluster_id,
+        settings=SavedSettings(
+            brokers=settings.brokers,
+            config=shareable_config(settings.config),
+            node_config={
+                f"{node_id}": shareable_config(config)
+                for node_id, config in settings.node_config.items()
+            },
+            as_version=settings.as_version,
+            defaults=settings.defaults,
+            seed=settings.seed,
+            controller_id=settings.controller_id,
+        ),
+        metadata_offset=state.image.version,
+        initial_metadata_offset=snapshot.initial_image.version,
+        clock=None if clock is None else SavedClock(*clock),
+        random_state=_saved_random_state(snapshot.random_state),
+        last_fault=faults.number,
+        faults=tuple(
+            SavedFault(fault_id, to_json(rule, omits_defaults=True), matches, firings)
+            for fault_id, rule, matches, firings in faults.faults
+        ),
+        last_link=links.number,
+        links=tuple(
+            SavedLink(link_id, to_json(rule, omits_defaults=True)) for link_id, rule in links.rules
+        ),
+        stopped_nodes=tuple(
+            SavedNode(each.node_id, each.image.version, each.has_stale_metadata, each.was_shut_down)
+            for each in state.stopped_nodes
+        ),
+        lagging_replicas=tuple(
+            SavedReplica(each.topic_id.hex(), *each[1:]) for each in state.lagging_replicas
+        ),
+        history=tuple(map(_saved_entry, state.history.after(-1))),
+        files=sizes,
+    )
+
+
+def _saved_entry(entry: Entry) -> SavedEntry:
+    members = tuple(SavedMember(*each) for each in entry.members)
+    return SavedEntry(*entry[:7], dict(entry.facts), *entry[8:11], members)
+
+
+def _saved_random_state(state: Any) -> tuple[int, ...] | None:  # noqa: ANN401 - of random.Random
+    """Return the words of a state whose version is 3, and that has no Gaussian value."""
+    return None if state is None else tuple(state[1])
+
+
+# Reading
+
+
+def load_snapshot(path: str, memory: Memory | None = None) -> Snapshot:
+    """Return the snapshot in a file; its data uses `memory`, half of the machine's by default.
+
+    Raises SnapshotError for a file that cannot be read; nothing else has changed.
+    """
+    if memory is None:
+        memory = Memory(machine_bytes() // 2 or None)
+    try:
+        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:  # noqa: PTH123 - a text
+            return _Reader(path, archive, memory).snapshot()
+    except SnapshotError:
+        raise
+    except OSError as error:
+        raise SnapshotError(f"{path}: {error.strerror}") from error
+    except _ZIP_ERRORS as error:
+        raise SnapshotError(
+            f"{path}: this is no complete snapshot: {f'{error}'.removesuffix('.')}"
+        ) from error
+
+
+class _Reader:
+    """Reads one snapshot file."""
+
+    def __init__(self, path: str, archive: ZipFile, memory: Memory) -> None:
+        self._path = path
+        self._archive = archive
+        self._memory = memory
+
+    def _error(self, text: str, name: str = MANIFEST) -> SnapshotError:
+        return SnapshotError(f"{self._path}: {name}: {text}")
+
+    def snapshot(self) -> Snapshot:
+        members = self._members()
+        info = members.pop(MANIFEST, None)
+        if info is None:
+            raise self._error("the file is missing, so this is no snapshot of kafkalite")
+        manifest = self._manifest(self._read_member(info))
+        self._check_files(manifest, members)
+        files = InMemoryFiles(self._memory)
+        for name, member in members.items():
+            path = join(MEMORY_PATH, name.removeprefix(_DATA))
+            files.makedirs(path.rpartition("/")[0])
+            files.write(path, self._read_member(member))
+        return self._snapshot_of(manifest, files)
+
+    def _members(self) -> dict[str, ZipInfo]:
+        """Return the members by name; raises SnapshotError for names that a snapshot never has."""
+        members: dict[str, ZipInfo] = {}
+        infos = self._archive.infolist()
+        if len(infos) > _MAX_FILES:
+            raise SnapshotError(f"{self._path}: a snapshot has at most {_MAX_FILES} files")
+        for info in infos:
+            name = info.filename
+            at = f"{quote(name)} at byte {info.header_offset}"
+            if name in members:
+                raise self._error("the name is there twice", at)
+            parts = name.removeprefix(_DATA).split("/")
+            is_plain = all(part not in {"", ".", ".."} for part in parts) and "\\" not in name
+            if name != MANIFEST and not (name.startswith(_DATA) and is_plain):
+                raise self._error(f"names must be {MANIFEST} or {_DATA}…, without '..'", at)
+            if info.compress_type not in _COMPRESSIONS or info.flag_bits & 1:
+                raise self._error("files must be stored or deflated, and not encrypted", at)
+            members[name] = info
+        return members
+
+    def _read_member(self, info: ZipInfo) -> bytes:
+        """Return the content of a member; zipfile reads no more than its size, and checks it."""
+        if info.filename == MANIFEST and info.file_size > _MAX_MANIFEST_BYTES:
+            raise self._error(f"it has {info.file_size} bytes; {_MAX_MANIFEST_BYTES} are possible")
+        try:
+            content = self._archive.read(info)
+        except (OSError, *_ZIP_ERRORS) as error:
+            raise self._error(
+                f"its content is damaged ({error or type(error).__name__})",
+                f"{info.filename} at byte {info.header_offset}",
+            ) from error
+        if len(content) != info.file_size:
+            raise self._error(f"it has {len(content)} bytes, not {info.file_size}", info.filename)
+        return content
+
+    def _manifest(self, content: bytes) -> Manifest:
+        try:
+            value = json.loads(content)
+        except json.JSONDecodeError as error:
+            raise self._error(f"line {error.lineno} column {error.colno}: {error.msg}") from error
+        except (ValueError, RecursionError) as error:
+            raise self._error("it is no JSON in UTF-8") from error
+        if isinstance(value, dict):
+            # Another version may have other fields.
+            for name, own in (("version", FORMAT_VERSION), ("release", __version__)):
+                given = value.get(name)
+                if given != own:
+                    raise self._error(
+                        f"the snapshot has {name} {quote(given)}, but this kafkalite reads "
+                        f"{name} {quote(own)}"
+                    )
+        return self._parse("", lambda: read(Manifest, value, "the manifest"))
+
+    def _parse(self, where: str, parse: Callable[[], T]) -> T:
+        try:
+            return parse()
+        except (JsonError, FaultError, LinkError, ConfigError, ValueError, TypeError) as error:
+            raise self._error(f"{where}{error}") from error
+
+    def _check_files(self, manifest: Manifest, members: Mapping[str, ZipInfo]) -> None:
+        """Raise SnapshotError if there are other data files than the manifest lists."""
+        for name, size in manifest.files.items():
+            info = members.get(f"{_DATA}{name}")
+            if info is None:
+                raise self._error(
+                    "the file is missing, but the manifest lists it", f"{_DATA}{name}"
+                )
+            if info.file_size != size:
+                raise self._error(
+                    f"it has {info.file_size} bytes, but the manifest says {size}", info.filename
+                )
+        for name in members:
+            if name.removeprefix(_DATA) not in manifest.files:
+                raise self._error("the manifest does not list this file", name)
+        total = sum(manifest.files.values())
+        limit = self._memory.limit_bytes
+        if limit is not None and self._memory.used_bytes + total > limit:
+            raise SnapshotError(
+                f"{self._path}: its files have {total // _MIB} MiB, and the data in memory may "
+                f"have {limit // _MIB} MiB, of which {self._memory.used_bytes // _MIB} are used "
+                "(--memory-limit)"
+            )
+
+    def _snapshot_of(self, manifest: Manifest, files: InMemoryFiles) -> Snapshot:
+        settings = self._settings_of(manifest)
+        state, initial_image = self._state_of(manifest, files, settings)
+        clock = manifest.clock
+        return Snapshot(
+            manifest.cluster_id,
+            state,
+            initial_image,
+            None if clock is None else ClockState(clock.now_ms, clock.rate, clock.skip_rate),
+            self._random_state_of(manifest),
+            self._faults_of(manifest),
+            self._links_of(manifest),
+            settings,
+        )
+
+    def _state_of(
+        self, manifest: Manifest, files: InMemoryFiles, settings: Settings
+    ) -> tuple[ClusterState, MetadataImage]:
+        """Return the state of the cluster, and the metadata to which a reset leads."""
+        DataDirectory.mark_clean_shutdown(files, MEMORY_PATH)
+        try:
+            config = _config_of(settings)
+            directory, logs, images = read_state(files, MEMORY_PATH, _versions_of(manifest), config)
+            directory.write_all(logs)
+        except ConfigError as error:
+            raise self._error(f"settings: {error}") from error
+        except (OSError, UnreadableLogError) as error:
+            text = getattr(error, "strerror", None) or error
+            raise self._error(f"the files cannot be read: {text}", _DATA.rstrip("/")) from error
+        if directory.properties.get("cluster.id") != manifest.cluster_id:
+            raise self._error("cluster_id must be that in the file", f"{_DATA}{META_FILE}")
+        self._check_offsets(manifest, images, logs[METADATA_TOPIC, 0].end_offset)
+        copy = files.copy()
+        DataDirectory.mark_clean_shutdown(copy, MEMORY_PATH)
+        state = ClusterState(
+            copy,
+            MEMORY_PATH,
+            directory.copy_logs(logs, copy),
+            images[manifest.metadata_offset],
+            [
+                StoppedNode(
+                    each.node_id,
+                    images[each.metadata_offset],
+                    each.has_stale_metadata,
+                    each.was_shut_down,
+                )
+                for each in manifest.stopped_nodes
+            ],
+            self._parse(
+                "lagging_replicas: ", lambda: list(map(_replica_of, manifest.lagging_replicas))
+            ),
+            EventHistory.of(map(_entry_of, manifest.history)),
+        )
+        return state, images[manifest.initial_metadata_offset]
+
+    def _check_offsets(
+        self, manifest: Manifest, images: Mapping[int, MetadataImage], end: int
+    ) -> None:
+        """Raise SnapshotError for offsets that the log of the metadata does not have."""
+        if manifest.metadata_offset != end:
+            raise self._error(
+                f"metadata_offset must be the end of the metadata log, {end}, not "
+                f"{manifest.metadata_offset}"
+            )
+        for version in _versions_of(manifest):
+            if version not in images:
+                raise self._error(
+                    f"there is no metadata at offset {version}: the last one is {end}"
+                )
+        nodes = images[end].brokers
+        for each in manifest.stopped_nodes:
+            if each.node_id not in nodes:
+                raise self._error(
+                    f"stopped_nodes: there is no node {each.node_id}; the nodes are "
+                    f"{', '.join(map(str, sorted(nodes)))}"
+                )
+
+    def _settings_of(self, manifest: Manifest) -> Settings:
+        saved = manifest.settings
+        node_config = self._parse(
+            "settings.node_config: ",
+            lambda: {int(each): config for each, config in saved.node_config.items()},
+        )
+        return Settings(
+            brokers=saved.brokers,
+            config=saved.config,
+            node_config=node_config,
+            as_version=saved.as_version,
+            defaults=saved.defaults,
+            seed=saved.seed,
+            controller_id=saved.controller_id,
+            is_in_memory=True,
+        )
+
+    def _random_state_of(self, manifest: Manifest) -> object:
+        words = manifest.random_state
+        if words is None:
+            return None
+        from random import Random  # noqa: PLC0415 - only with a seed
+
+        state = (Random.VERSION, words, None)
+        self._parse("random_state: ", lambda: Random(0).setstate(state))  # noqa: S311 - a check
+        return state
+
+    def _faults_of(self, manifest: Manifest) -> FaultsState | None:
+        faults = tuple(
+            (
+                each.id,
+                self._parse(f"fault {each.id}: ", lambda each=each: parse_rule(each.rule)),  # type: ignore[misc]
+                each.matches,
+                each.firings,
+            )
+            for each in manifest.faults
+        )
+        return FaultsState(faults, manifest.last_fault) if manifest.last_fault else None
+
+    def _links_of(self, manifest: Manifest) -> LinksState | None:
+        rules = tuple(
+            (each.id, self._parse(f"link {each.id}: ", lambda each=each: parse_link(each.rule)))  # type: ignore[misc]
+            for each in manifest.links
+        )
+        return LinksState(rules, manifest.last_link) if manifest.last_link else None
+
+
+def _versions_of(manifest: Manifest) -> set[int]:
+    """Return the offsets of all metadata in a manifest."""
+    return {
+        manifest.metadata_offset,
+        manifest.initial_metadata_offset,
+        *(each.metadata_offset for each in manifest.stopped_nodes),
+    }
+
+
+def _config_of(settings: Settings) -> BrokerConfig:
+    return BrokerConfig.from_text(
+        settings.config,
+        strict=False,
+        as_version=settings.as_version,
+        defaults=settings.defaults,
+        node_count=settings.brokers,
+        controller_id=settings.controller_id,
+    )
+
+
+def _replica_of(saved: SavedReplica) -> LaggingReplica:
+    return LaggingReplica(
+        bytes.fromhex(saved.topic_id),
+        saved.partition,
+        saved.node_id,
+        saved.replica_end,
+        saved.replica_start,
+        saved.caught_up_ms,
+    )
+
+
+def _entry_of(saved: SavedEntry) -> Entry:
+    members = tuple(
+        MemberClient(each.member_id, each.client_id, each.client_host) for each in saved.members
+    )
+    return Entry(
+        saved.number,
+        saved.group,
+        saved.transactional_id,
+        saved.topic,
+        saved.client,
+        saved.kind,
+        saved.text,
+        saved.facts,  # type: ignore[arg-type]  # JSON
+        saved.times,
+        saved.first_ms,
+        saved.at_ms,
+        members,
+    )
