@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from kafkalite.config.typed_json import Field
     from kafkalite.control.command_table import Family, Joined, Row, Words
+    from kafkalite.control.endpoint import Endpoint
 
 
 class Choice(NamedTuple):
@@ -80,7 +81,7 @@ def add_options(parser: ArgumentParser, command: ControlCommand) -> None:
     own = by_words.pop(word, [])
     if own:
         _add_arguments(parser, own)
-    _add_common_options(parser)
+    add_common_options(parser)
     if not by_words:
         return
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=not own)
@@ -97,7 +98,7 @@ def add_options(parser: ArgumentParser, command: ControlCommand) -> None:
         )
         _add_arguments(action, choices)
         # After the action, common options that are missing leave those before it as they are.
-        _add_common_options(action, default=SUPPRESS)
+        add_common_options(action, default=SUPPRESS)
         action.set_defaults(parser=action)
 
 
@@ -185,7 +186,8 @@ def _value_settings(field: Field) -> Mapping[str, Any]:
     return {"metavar": about.metavar or field.name.upper(), **kind}
 
 
-def _add_common_options(parser: ArgumentParser, default: str | None = None) -> None:
+def add_common_options(parser: ArgumentParser, default: str | None = None) -> None:
+    """Add the options of all commands to a running broker."""
     parser.add_argument(
         "--json",
         action="store_true",
@@ -202,15 +204,19 @@ def _add_common_options(parser: ArgumentParser, default: str | None = None) -> N
     add_token_options(parser, default)
 
 
+def endpoint_of(arguments: Namespace) -> Endpoint:
+    """Return the address of the broker in the arguments; raises ValueError for an invalid one."""
+    address = arguments.control or os.environ.get(CONTROL_VARIABLE) or DEFAULT_CONTROL
+    return find_endpoint(address, token_from(arguments), arguments.control_ca)
+
+
 def run(arguments: Namespace) -> None:
     """Send a command to the broker and print its answer; raises SystemExit if that fails."""
     open_closed_streams()
-    address = arguments.control or os.environ.get(CONTROL_VARIABLE) or DEFAULT_CONTROL
     try:
         choice = _choice(arguments)
         given = _given(arguments, choice)
-        endpoint = find_endpoint(address, token_from(arguments), arguments.control_ca)
-        client = ControlClient(endpoint)
+        client = ControlClient(endpoint_of(arguments))
         if choice.row.is_stream:
             for data in client.events(choice.row, given):
                 text = _text(client, choice.row, json.loads(data), given)

@@ -119,6 +119,11 @@ COMMANDS = (
     ModuleCommand("diff", "Compare two captures by API and field.", "diff"),
     ModuleCommand("audit", "Write tables, audits and a report about captures.", "audit"),
     ModuleCommand(
+        "bisect",
+        "Find the record that made a condition about the state of a cluster true.",
+        "bisect",
+    ),
+    ModuleCommand(
         "completion",
         "Print a script that completes commands and options in a shell.",
         "completion",

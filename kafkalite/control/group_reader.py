@@ -174,6 +174,35 @@ async def describe_group(broker: Broker, group_id: str) -> GroupStatus:
     )
 
 
+def status_of_past(group: Group, machine: GroupShard, image: MetadataImage) -> GroupStatus:
+    """Return a group of a machine that no node serves, without ends of partitions and lags."""
+    kind = _KINDS[group.group_type]
+    offsets = [
+        _offset(None, topic, index, committed, None)
+        for topic, by_index in sorted(machine.offsets.of_group(group.group_id).items())
+        for index, committed in sorted(by_index.items())
+    ]
+    epoch, assignment_epoch = kind.epochs(group)
+    return GroupStatus(
+        group_id=group.group_id,
+        type=group.group_type.value,
+        protocol_type=group.protocol_type,
+        protocol=kind.protocol(group, machine),
+        state=group.state_name(),
+        epoch=epoch,
+        assignment_epoch=assignment_epoch,
+        coordinator=None,
+        members=tuple(kind.describe(group, each, image) for each in sorted(kind.members(group))),
+        offsets=tuple(offsets),
+    )
+
+
+def epoch_and_members(group: Group) -> tuple[int, int]:
+    """Return the epoch of a group, the generation of a classic one, and the number of members."""
+    kind = _KINDS[group.group_type]
+    return kind.epochs(group)[0], len(kind.members(group))
+
+
 def state_of(cluster: Cluster, group_id: str) -> tuple[str, int]:
     """Return the state of a group and the number of its members.
 
@@ -342,13 +371,13 @@ async def _committed_offsets(
 
 
 def _offset(
-    cluster: Cluster,
+    cluster: Cluster | None,
     topic: str,
     partition: int,
     committed: OffsetAndMetadata | None,
     member_id: str | None,
 ) -> GroupOffset:
-    end_offset = _end_offset(cluster, topic, partition)
+    end_offset = None if cluster is None else _end_offset(cluster, topic, partition)
     if committed is None:
         return GroupOffset(topic, partition, None, None, "", None, end_offset, None, member_id)
     epoch = committed.leader_epoch

@@ -62,14 +62,15 @@ async def list_transactions(broker: Broker) -> list[TransactionStatus]:
     """Return the transactional ids, sorted, with their transactions."""
     cluster = running_cluster(broker)
     found = [
-        _status(each, cluster.history, cluster.clock.now_ms())
+        status_of(each, cluster.history, cluster.clock.now_ms())
         for shard in cluster.transactions.shards()
         async for each in in_turns(tuple(shard.machine.transactions()))
     ]
     return [each async for each in sorted_in_turns(found, attrgetter("transactional_id"))]
 
 
-def _status(transaction: Transaction, history: EventHistory, now_ms: int) -> TransactionStatus:
+def status_of(transaction: Transaction, history: EventHistory, now_ms: int) -> TransactionStatus:
+    """Return a transactional id with its transaction; `history` names the client."""
     client_id, client_host = _client(transaction, history)
     is_idle = transaction.state in IDLE_STATES
     return TransactionStatus(

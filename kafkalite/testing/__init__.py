@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kafkalite.testing.broker import Broker
     from kafkalite.testing.history import history_of, same_history
+    from kafkalite.testing.time_travel import StoppedBroker
 
-__all__ = ["Broker", "history_of", "same_history"]
+__all__ = ["Broker", "StoppedBroker", "history_of", "same_history"]
 
-_MODULES = {"Broker": "broker", "history_of": "history", "same_history": "history"}
+_MODULES = {
+    "Broker": "broker",
+    "StoppedBroker": "time_travel",
+    "history_of": "history",
+    "same_history": "history",
+}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - attributes can have any type

@@ -51,6 +51,7 @@ from kafkalite.testing.token_providers import OAuthLogin, token_login
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
     from concurrent.futures import Future
+    from datetime import datetime
     from os import PathLike
     from types import TracebackType
 
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from kafkalite.control.commands.report import Report
     from kafkalite.control.scenario import Scenario
     from kafkalite.control.server import ControlServer
+    from kafkalite.control.time_travel.bisection import FoundRecord
     from kafkalite.coordinator.event_history import Entry
     from kafkalite.identity.clients import OAuthClient
     from kafkalite.identity.provider import IdentityProvider
@@ -76,6 +78,7 @@ if TYPE_CHECKING:
     from kafkalite.testing.links import BrokerLinks
     from kafkalite.testing.nodes import BrokerNodes
     from kafkalite.testing.requests import BrokerRequests
+    from kafkalite.testing.time_travel import BrokerAt
 
 T = TypeVar("T")
 N = TypeVar("N", int, int | None)
@@ -345,6 +348,33 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
 
         broker = self._running_broker()
         return self._run_on_loop(perform())
+
+    def at(self, when: int | str | datetime) -> BrokerAt:
+        """Return the state of the cluster at a point in the past, read from its logs.
+
+        `when` is a time, as datetime or in ISO 8601, a duration before now, such as "5m", or an
+        offset of the log that has the group, the transactional id or the share partition that is
+        asked about. Raises ValueError for another value, and for a time in the future.
+        """
+        from kafkalite.control.time_travel.logs import RunningLogs  # noqa: PLC0415 - rarely used
+        from kafkalite.control.time_travel.points import point_of  # noqa: PLC0415
+        from kafkalite.control.time_travel.view import PastView  # noqa: PLC0415
+        from kafkalite.testing.time_travel import BrokerAt  # noqa: PLC0415
+
+        cluster = self._running_broker().cluster
+        assert cluster is not None
+        logs = RunningLogs(cluster)
+        return BrokerAt(PastView(logs, point_of(when, logs.now_ms)), self._call_on_loop)
+
+    def bisect(self, until: str, *, after: str | None = None, last: bool = False) -> FoundRecord:
+        """Return the record that made a condition true, such as "committed(shop, orders, 0) < 5".
+
+        It is the first one, with `last` the last one, of those after the time `after`, or from this
+        offset on. Raises ValueError if there is none, or with the position of a mistake.
+        """
+        from kafkalite.control.commands.bisect import Bisect  # noqa: PLC0415 - rarely used
+
+        return self._perform(Bisect(until, after, last))
 
     def report(self, *, after_request: int = 0, after_entry: int = 0, limit: int = 20) -> Report:
         """Return what the broker saw: the latest requests and events, and hints about mistakes.
@@ -675,6 +705,12 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         """
         check_types(command, limits=True)
         return self._run_on_loop(command.perform(self._running_broker()))
+
+    def _call_on_loop(self, work: Callable[[], T]) -> T:
+        async def call() -> T:
+            return work()
+
+        return self._run_on_loop(call())
 
     def _run_on_loop(self, work: Coroutine[None, None, T]) -> T:
         loop = self._loop

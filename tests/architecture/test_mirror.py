@@ -13,7 +13,17 @@ TESTED_ELSEWHERE = {
     "apis/configs/log_levels.py": "tests/unit/apis/configs/test_alter.py",
     "apis/groups/offset_fetch.py": "tests/unit/apis/groups/test_offset_commit.py",
     "capture/recording/connection_writer.py": "tests/unit/capture/recording/test_capture_writer.py",
+    "cli/bisect.py": "tests/unit/testing/test_time_travel.py",
     "cli/main.py": "tests/unit/cli/test_serve.py",
+    "control/commands/bisect.py": "tests/unit/control/time_travel/test_bisection.py",
+    **{
+        f"control/time_travel/{name}.py": "tests/unit/control/time_travel/test_view.py"
+        for name in ("logs", "replay", "scan")
+    },
+    **{
+        f"control/time_travel/{name}.py": "tests/unit/control/time_travel/test_bisection.py"
+        for name in ("record_text", "values")
+    },
     # The steps from a capture's bytes to its tables. The tests compare the resulting tables with
     # those of the scalar reader.
     **{

@@ -125,6 +125,7 @@ async def test_examples_are_accepted_and_answers_have_the_described_schema(
         "ExpelMember",  # there are no members and no transactional ids
         "RebalanceGroup",
         "FenceProducer",
+        "Bisect",  # there is no condition
         "ForkCluster",  # only a served broker can start others
         "StopCluster",
     }
