@@ -180,7 +180,7 @@ class Node:
         """Whether the replicas of the node do not follow their leaders."""
         self.clock = cluster.clock
         self.entropy = cluster.entropy
-        self.config = cluster.config
+        self.config = cluster.config.of_node(self.id)
         self.partitions = cluster.partitions
         for name in TOPIC_BY_PART:
             with suppress(AttributeError):

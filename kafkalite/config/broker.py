@@ -47,8 +47,34 @@ if TYPE_CHECKING:
 _UNVALIDATED_PREFIXES: Final = ("listener.name.", "rlmm.config.", "rsm.config.")
 """Prefixes of keys that are not validated: they configure one listener or a plug-in."""
 
-NODE_KEYS: Final = ("broker.rack", "replica.lag.time.max.ms", "replica.selector.class")
-"""The keys whose values can differ between the nodes of a cluster."""
+NODE_KEYS: Final = (
+    "add.partitions.to.txn.retry.backoff.max.ms",
+    "add.partitions.to.txn.retry.backoff.ms",
+    "auto.create.topics.enable",
+    "broker.rack",
+    "connections.max.idle.ms",
+    "fetch.max.bytes",
+    "group.coordinator.rebalance.protocols",
+    "group.max.session.timeout.ms",
+    "group.min.session.timeout.ms",
+    "max.connection.creation.rate",
+    "max.connections",
+    "max.connections.per.ip",
+    "max.connections.per.ip.overrides",
+    "max.request.partition.size.limit",
+    "replica.fetch.max.bytes",
+    "replica.lag.time.max.ms",
+    "replica.selector.class",
+    "request.timeout.ms",
+    "socket.request.max.bytes",
+    "telemetry.max.bytes",
+    "transaction.partition.verification.enable",
+)
+"""The keys whose values can differ between the nodes of a cluster, in addition to `ssl.*` and the
+keys without effect: each node behaves as its own values say."""
+
+_OF_ALL_NODES: Final = ("cordoned.log.dirs", "process.roles")
+"""Keys without effect whose values are the same on every node."""
 
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """Value of `replica.selector.class` that lets consumers fetch from followers in their rack."""
@@ -111,12 +137,26 @@ def _check_feature_levels(values: Mapping[str, Value], release: Release) -> None
 
 def _check_node_keys(keys: Iterable[str]) -> None:
     for key in keys:
-        if key not in NODE_KEYS:
+        if not _can_differ(strip_listener_prefix(key)):
             raise ConfigError(
                 key,
                 f"{key} cannot differ between nodes: set it for all nodes; keys that can differ "
-                f"are {', '.join(NODE_KEYS)}",
+                f"are ssl.*, {', '.join(NODE_KEYS)}, and those without effect",
             )
+
+
+def is_of_tls(key: str) -> bool:
+    """Return whether a key configures TLS, of all listeners or of one."""
+    return strip_listener_prefix(key).startswith("ssl.")
+
+
+def _can_differ(key: str) -> bool:
+    """Return whether the nodes of a cluster can have different values of a key."""
+    if key in NODE_KEYS or key.startswith("ssl."):
+        return True
+    from kafkalite.config.unused_keys import reason_without_effect  # noqa: PLC0415 - rarely used
+
+    return key not in _OF_ALL_NODES and reason_without_effect(key) is not None
 
 
 def unknown_key_message(name: str) -> str:
@@ -152,12 +192,14 @@ class BrokerConfig:
     __slots__ = (
         "_dynamic_cluster_default",
         "_dynamic_node",
+        "_dynamic_nodes",
         "_groups",
         "_node_texts",
         "_node_values",
         "_static",
         "_static_text",
         "_values",
+        "_views",
         "controller_id",
         "default_text",
         "dynamic_checks",
@@ -187,12 +229,14 @@ class BrokerConfig:
         """The value of `kafkalite.partition.epochs`, which is needed for every request."""
         self._dynamic_cluster_default: Mapping[str, Value] = {}
         self._dynamic_node: Mapping[str, Value] = {}
+        self._dynamic_nodes: Mapping[builtins.int, Mapping[str, Value]] = {}
         self._groups: Mapping[str, Mapping[str, Value]] = {}
         self.log_levels = LogLevels()
         self.dynamic_checks: list[DynamicCheck] = []
         """Checks of dynamic changes by the parts of the broker that apply them."""
         self._node_texts: dict[builtins.int, Mapping[str, str]] = {}
         self._node_values: dict[builtins.int, Mapping[str, Value]] = {}
+        self._views: dict[builtins.int, BrokerConfig] = {}
 
     @classmethod
     def from_text(
@@ -255,7 +299,8 @@ class BrokerConfig:
     ) -> None:
         """Set values of one node that have precedence over those of all nodes.
 
-        Raises ConfigError for an invalid value, and for a key that is not one of NODE_KEYS.
+        Raises ConfigError for an invalid value, and for a key whose values cannot differ: see
+        NODE_KEYS.
         """
         try:
             values = parse_broker_text(text, strict=True)
@@ -266,11 +311,51 @@ class BrokerConfig:
             raise ConfigError(error.key, f"node {node_id}: {error.message}") from error
         self._node_values[node_id] = values
         self.set_node_text(node_id, text)
+        if node_id in self._views:
+            self._update_view(node_id)
+
+    def of_node(self, node_id: builtins.int) -> BrokerConfig:
+        """Return the configuration of one node, which changes as its values change.
+
+        Values of one node have precedence: dynamic ones over those of all nodes, and these over
+        static ones.
+        """
+        if node_id not in self._views:
+            view = BrokerConfig(
+                self._static_text, self.default_text, self._static, self.release, self.controller_id
+            )
+            view.log_levels, view.dynamic_checks = self.log_levels, self.dynamic_checks
+            view._node_texts, view._node_values = self._node_texts, self._node_values
+            view._views = self._views
+            self._views[node_id] = view
+            self._update_view(node_id)
+        return self._views[node_id]
+
+    def _update_view(self, node_id: builtins.int) -> None:
+        own = self._node_values.get(node_id, {})
+        dynamic = self._dynamic_nodes.get(node_id, {})
+        values = self._values
+        if own or dynamic != self._dynamic_node:
+            layers = {**self._static, **own, **self._dynamic_cluster_default, **dynamic}
+            values = _ValuesWithDefaults(layers)
+        self._views[node_id]._follow(self, values, dynamic)  # noqa: SLF001 - of the same class
+
+    def _follow(
+        self, cluster: BrokerConfig, values: Mapping[str, Value], dynamic: Mapping[str, Value]
+    ) -> None:
+        """Have these values of a node, and those that all nodes of a cluster share."""
+        self._values, self._dynamic_node = values, dynamic
+        self._dynamic_cluster_default = cluster._dynamic_cluster_default
+        self._dynamic_nodes = cluster._dynamic_nodes
+        self._groups = cluster._groups
+        self.uses_partition_epochs = cluster.uses_partition_epochs
 
     def forget_node(self, node_id: builtins.int) -> None:
         """Remove all settings of one node, which is not in the cluster any more."""
         self._node_values.pop(node_id, None)
         self._node_texts.pop(node_id, None)
+        if node_id in self._views:
+            self._update_view(node_id)
 
     def node_text(self, node_id: builtins.int) -> Mapping[builtins.str, builtins.str]:
         """Return the text of one node's settings, as in a properties file."""
@@ -327,8 +412,7 @@ class BrokerConfig:
 
     def node_get(self, node_id: builtins.int, key: builtins.str) -> Value:
         """Return the value of `key` for a node; raises KeyError for an unknown key."""
-        values = self._node_values.get(node_id)
-        return self.get(key) if values is None or key not in values else values[key]
+        return self.of_node(node_id).get(key)
 
     def node_int(self, node_id: builtins.int, key: builtins.str) -> builtins.int:
         """Return a node's value of an integer key; raises TypeError for another type or null."""
@@ -398,15 +482,20 @@ class BrokerConfig:
         self,
         dynamic: Mapping[builtins.str, builtins.str],
         groups: Mapping[builtins.str, Mapping[builtins.str, builtins.str]],
-        node: Mapping[builtins.str, builtins.str] | None = None,
+        nodes: Mapping[builtins.int, Mapping[builtins.str, builtins.str]] | None = None,
     ) -> None:
         """Replace all dynamic settings; a key without one gets its static or default value.
 
-        `dynamic` applies to all nodes. `node` applies to one node and has precedence. Only the
-        metadata controller calls this. It has validated the values before it recorded them.
+        `dynamic` applies to all nodes. `nodes` apply to single nodes and have precedence; what all
+        nodes share has the values of the first of `nodes`. Only the metadata controller calls this.
+        It has validated the values before it recorded them.
         """
         self._dynamic_cluster_default = parse_broker_text(dynamic, strict=False)
-        self._dynamic_node = parse_broker_text(node or {}, strict=False)
+        self._dynamic_nodes = {
+            node_id: parse_broker_text(text, strict=False)
+            for node_id, text in (nodes or {}).items()
+        }
+        self._dynamic_node = next(iter(self._dynamic_nodes.values()), {})
         self._values = _ValuesWithDefaults(
             {**self._static, **self._dynamic_cluster_default, **self._dynamic_node}
         )
@@ -416,6 +505,8 @@ class BrokerConfig:
             group_id: {name: keys[name].parse(text) for name, text in texts.items() if name in keys}
             for group_id, texts in groups.items()
         }
+        for node_id in self._views:
+            self._update_view(node_id)
 
 
 _ASSIGNOR_PACKAGE: Final = "org.apache.kafka.coordinator.group.assignor."

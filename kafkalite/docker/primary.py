@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from kafkalite import __version__
 from kafkalite.cluster.node_control import NodeError
-from kafkalite.config.broker import NODE_KEYS, strip_listener_prefix
+from kafkalite.config.broker import NODE_KEYS, is_of_tls
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.typed_json import JsonError
 from kafkalite.docker.cluster_messages import (
@@ -238,7 +238,7 @@ class Primary:
         try:
             specs = listeners_of(registration)
             own = {key: value for key, value in config.items() if key in NODE_KEYS}
-            tls = {key: value for key, value in config.items() if _is_of_tls(key)}
+            tls = {key: value for key, value in config.items() if is_of_tls(key)}
             await self._broker.nodes.join(registration.node_id, own, specs, tls)
         except (NodeError, ConfigError, AddressError, KafkaError, ProtocolViolation) as error:
             raise RefusedError(str(error)) from error
@@ -249,7 +249,7 @@ class Primary:
         return tuple(
             key
             for key, value in sorted(config.items())
-            if not (key in _OF_CONTAINER or _is_of_tls(key)) and known.get(key) != value
+            if not (key in _OF_CONTAINER or is_of_tls(key)) and known.get(key) != value
         )
 
     def sign(self, member: Member, sign: Sign) -> None:
@@ -634,10 +634,6 @@ class Gate(asyncio.BufferedProtocol):
         """Disconnect at once: what is not sent yet is lost."""
         self._gates.remove(self)
         self._transport.abort()
-
-
-def _is_of_tls(key: str) -> bool:
-    return strip_listener_prefix(key).startswith("ssl.")
 
 
 def listeners_of(registration: Registration) -> list[ListenerSpec]:

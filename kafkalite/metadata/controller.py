@@ -26,7 +26,7 @@ from kafkalite.coordinator.contract import (
 from kafkalite.coordinator.loading import replay_log
 from kafkalite.metadata.brokers import no_directory
 from kafkalite.metadata.delegation_tokens import MAX_TIME_MS
-from kafkalite.metadata.image import NO_LEADER, MetadataDelta, MetadataImage, ResourceType
+from kafkalite.metadata.image import MetadataDelta, MetadataImage, ResourceType
 from kafkalite.metadata.internal_topics import auto_created_topic
 from kafkalite.metadata.partition_change import UNCHANGED_LEADER
 from kafkalite.metadata.shard import MetadataShard
@@ -491,11 +491,13 @@ class MetadataController:
         return None
 
     def _publish_config(self, image: MetadataImage) -> None:
-        # All nodes share the process's configuration. If nodes have different settings, those of
-        # the first node apply to the process, also while that node is fenced.
+        # What the nodes share, such as coordinators, has the settings of the first node, also while
+        # that node is fenced.
         cluster_configs = image.config_of(ResourceType.BROKER, "")
-        first_node = min(image.brokers, default=NO_LEADER)
-        node_configs = image.config_of(ResourceType.BROKER, str(first_node))
+        node_configs = {
+            node_id: image.config_of(ResourceType.BROKER, str(node_id))
+            for node_id in sorted(image.brokers)
+        }
         group_configs = {
             resource.name: values
             for resource, values in image.configs.items()

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.cluster.cluster import Cluster
-from kafkalite.config.broker import BrokerConfig, parse_broker_text
+from kafkalite.config.broker import BrokerConfig, is_of_tls, parse_broker_text
 from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.metadata.brokers import NoNodesError, UsedControllerIdError
@@ -109,6 +109,8 @@ class ClusterAssembly:
         reports.unused_settings(settings)
         self.tls_servers: Mapping[str, TlsServer] = self._new_tls_servers()
         """The TLS side of listeners, by name."""
+        self.node_tls_servers: Mapping[tuple[int, str], TlsServer] = self._new_node_tls_servers()
+        """The TLS side of listeners of nodes with settings of their own, by node and name."""
         self.sasl_settings: Mapping[str, SaslSettings] = self._read_sasl_settings()
         """The settings of listeners whose clients authenticate by SASL, by name."""
         self.authorizer = self._read_authorizer_settings()
@@ -165,6 +167,17 @@ class ClusterAssembly:
             )
         except TlsError as error:
             raise SettingsError(str(error)) from error
+
+    def _new_node_tls_servers(self) -> Mapping[tuple[int, str], TlsServer]:
+        """Load keys and certificates that single nodes have; raises SettingsError."""
+        servers = {}
+        for node_id, config in self.settings.node_config.items():
+            text = {key: value for key, value in config.items() if is_of_tls(key)}
+            for listener in self.listeners if text else ():
+                server = self.new_node_tls(listener, text)
+                if server is not None:
+                    servers[node_id, listener.name] = server
+        return servers
 
     def new_node_tls(self, listener: ListenerSpec, text: Mapping[str, str]) -> TlsServer | None:
         """Return TLS of a listener for a node with settings of its own for certificates.

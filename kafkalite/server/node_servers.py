@@ -156,7 +156,8 @@ class NodeServers:
         for is_for_controllers in (False, True):
             group = [each for each in listeners if each.is_for_controllers is is_for_controllers]
             if group:
-                admission = Admission(config, self._clock, [each.name for each in group])
+                names = [each.name for each in group]
+                admission = Admission(config.of_node(node.id), self._clock, names)
                 self._servers.append(NodeServer(node, group, admission))
         for listener in listeners:
             advertised = listener.advertised_address
@@ -263,7 +264,8 @@ class NodeServers:
     def _context_of(self, server: NodeServer, listener: Listener) -> ListenerContext:
         assert self._scheduler is not None
         assert self._memory_queue is not None
-        session_settings = self._session_settings
+        max_bytes = server.node.config.int("socket.request.max.bytes")
+        session_settings = self._session_settings._replace(max_request_bytes=max_bytes)
         if listener.is_for_controllers:
             gateway = self._gateways.of_controllers
             session_settings = session_settings._replace(
@@ -280,7 +282,11 @@ class NodeServers:
             warn_about_client=self._warnings.warn,
             protocol_of=self._protocol_of,
             sasl=self._sasl_listener(server.node, listener),
-            tls_server=listener.tls_server or self._assembly.tls_servers.get(listener.name),
+            tls_server=(
+                listener.tls_server
+                or self._assembly.node_tls_servers.get((server.node.id, listener.name))
+                or self._assembly.tls_servers.get(listener.name)
+            ),
         )
 
     def _sasl_listener(self, node: Node, listener: Listener) -> SaslListener | None:

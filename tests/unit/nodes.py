@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from kafkalite.cluster.node import Endpoint, Node, UnreadAnswers
+from kafkalite.config.broker import BrokerConfig
 from kafkalite.coordinator.event_history import EventHistory
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ PARTS = (
 class PartialCluster:
     """The parts of a cluster that handlers of one family need."""
 
+    config: BrokerConfig | None
+
     def __init__(
         self,
         endpoints: Callable[[str], Sequence[Endpoint]] | None = None,
@@ -35,6 +38,7 @@ class PartialCluster:
         self._endpoints = endpoints
         for name in PARTS:
             setattr(self, name, parts.pop(name, None))
+        self.config = self.config or BrokerConfig.from_text()
         assert not parts, parts
 
     def endpoints(self, listener: str) -> Sequence[Endpoint]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.config.broker import (
+    NODE_KEYS,
     RACK_AWARE_SELECTOR,
     BrokerConfig,
     check_no_plugins,
@@ -268,3 +269,40 @@ def test_refused_settings_of_a_node_have_no_effect() -> None:
     with pytest.raises(ConfigError):
         config.configure_node(2, {"replica.lag.time.max.ms": "1", "broker.rack": "b"})
     assert config.node_str_or_none(2, "broker.rack") is None
+
+
+def test_a_node_has_its_own_values_of_keys_that_can_differ() -> None:
+    config = BrokerConfig.from_text({"fetch.max.bytes": "5000"})
+    second = config.of_node(2)
+    assert second is config.of_node(2)
+    own = {
+        "fetch.max.bytes": "2000",
+        "num.io.threads": "3",
+        "listener.name.ssl.ssl.client.auth": "required",
+    }
+    config.configure_node(2, own)
+    assert [config.of_node(node).int("fetch.max.bytes") for node in (1, 2)] == [5000, 2000]
+    assert second.get("listener.name.ssl.ssl.client.auth") == "required"
+    assert {key: config.node_text(2)[key] for key in own} == own
+    assert "num.io.threads" not in config.node_text(1)
+    assert config.int("fetch.max.bytes") == 5000
+    config.forget_node(2)
+    assert second.int("fetch.max.bytes") == 5000
+
+
+def test_dynamic_values_have_precedence_over_the_static_values_of_a_node() -> None:
+    config = BrokerConfig.from_text()
+    first, second = config.of_node(1), config.of_node(2)
+    config.configure_node(2, {"max.connections": "20"})
+    config.publish({}, {}, {1: {}, 2: {"max.connections": "7"}})
+    assert (first.int("max.connections"), second.int("max.connections")) == (2147483647, 7)
+    config.publish({"max.connections": "9"}, {}, {1: {"max.connections": "3"}, 2: {}})
+    assert (first.int("max.connections"), second.int("max.connections")) == (3, 9)
+    assert config.int("max.connections") == 3
+    config.publish({}, {})
+    assert second.int("max.connections") == 20
+
+
+def test_every_key_that_can_differ_is_a_key_of_a_broker() -> None:
+    assert [key for key in NODE_KEYS if key not in broker_keys()] == []
+    assert list(NODE_KEYS) == sorted(NODE_KEYS)

@@ -188,18 +188,18 @@ def test_the_directory_in_use_can_be_cordoned() -> None:
 def test_a_deletion_is_validated_as_a_change_to_the_default() -> None:
     config = BrokerConfig.from_text({"log.cleaner.dedupe.buffer.size": "2000000"})
     memory = {"log.cleaner.dedupe.buffer.size": "3000000"}
-    config.publish({}, {}, {**memory, "log.cleaner.threads": "2"})
+    config.publish({}, {}, {1: {**memory, "log.cleaner.threads": "2"}})
     with pytest.raises(ConfigError, match="1MB per cleaner"):
         check_dynamic_values({"log.cleaner.threads": "2"}, config, is_per_broker=True)
     check_dynamic_values({}, config, is_per_broker=True)
-    config.publish({}, {}, {"num.io.threads": "32"})
+    config.publish({}, {}, {1: {"num.io.threads": "32"}})
     with pytest.raises(ConfigError, match="value should be at least half the current value 32"):
         check_dynamic_values({}, config, is_per_broker=True)
 
 
 def test_a_node_setting_has_precedence_over_the_cluster_default() -> None:
     config = BrokerConfig.from_text()
-    config.publish({}, {}, {"log.cleaner.dedupe.buffer.size": "3000000"})
+    config.publish({}, {}, {1: {"log.cleaner.dedupe.buffer.size": "3000000"}})
     assert config.int("log.cleaner.dedupe.buffer.size") == 3_000_000
     check_dynamic_values({"log.cleaner.dedupe.buffer.size": "5"}, config, is_per_broker=False)
     with pytest.raises(ConfigError, match="1MB per cleaner"):

@@ -38,7 +38,7 @@ def test_topics_with_zstd_are_refused_before_version_10_and_kafka_4(plane: DataP
     plane.create()
     plane.configure("t", {"compression.type": "zstd"})
     assert answer_of(plane, 9).error_code == ErrorCode.NONE
-    plane.config.release = emulated_release("3.9")
+    plane.config.of_node(0).release = emulated_release("3.9")
     codes = [answer_of(plane, version).error_code for version in (0, 3, 4, 9, 10)]
     refused = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     assert codes == [refused] * 4 + [ErrorCode.NONE]

@@ -36,7 +36,7 @@ def test_a_dynamic_setting_applies_to_the_next_read() -> None:
     config = BrokerConfig.from_text({"ssl.client.auth": "none"})
     outside = ListenerSecurity("OUTSIDE", SecurityProtocol.SSL, config)
     assert not outside.has_own("ssl.client.auth")
-    config.publish({}, {}, {"listener.name.outside.ssl.client.auth": "requested"})
+    config.publish({}, {}, {1: {"listener.name.outside.ssl.client.auth": "requested"}})
     assert outside.has_own("ssl.client.auth")
     assert outside.str("ssl.client.auth") == "requested"
 

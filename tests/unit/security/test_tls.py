@@ -277,7 +277,7 @@ def test_changed_settings_are_applied(files: Files) -> None:
     config = BrokerConfig.from_text(files.config())
     tls = TlsServer(ListenerSecurity("SSL", SecurityProtocol.SSL, config), pytest.fail)
     handshake(tls.context(), files.client_context())
-    config.publish({}, {}, {"listener.name.ssl.ssl.client.auth": "required"})
+    config.publish({}, {}, {1: {"listener.name.ssl.ssl.client.auth": "required"}})
     with pytest.raises(ssl.SSLError):
         handshake(tls.context(), files.client_context())
 

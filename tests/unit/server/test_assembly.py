@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import socket
+import ssl
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +26,7 @@ from kafkalite.security.sasl.users import User
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.broker import Broker
 from kafkalite.server.broker_directory import BrokerDirectoryError
+from kafkalite.server.generated_certificates import GeneratedCertificates
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings, SettingsError
 from tests.unit.server.client import METADATA_VERSION, Client
@@ -263,3 +266,22 @@ async def test_a_release_that_does_not_support_a_level_leaves_the_directory_as_i
     assert broker.cluster is not None
     assert broker.cluster.metadata.image.features["metadata.version"] == 33
     await broker.stop(grace_s=0.1)
+
+
+async def test_a_node_has_its_own_certificate(tmp_path: Path) -> None:
+    settings = settings_with(listen=("SSL://127.0.0.1:0",), tls=f"auto:{tmp_path}/other")
+    other = GeneratedCertificates(settings, settings.listeners)
+    broker = Broker(
+        settings._replace(
+            brokers=2, tls=f"auto:{tmp_path}/all", node_config={2: dict(other.config)}
+        )
+    )
+    await broker.start()
+    first, second = [
+        await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", int(port)))
+        for _, _, port in (each.rpartition(":") for each in broker.bootstrap_servers.split(","))
+    ]
+    await broker.stop(grace_s=0)
+    chains = [(tmp_path / name / "server.pem").read_text() for name in ("all", "other")]
+    assert [first.strip() in chains[0], second.strip() in chains[1]] == [True, True]
+    assert first != second

@@ -56,7 +56,7 @@ def test_rules_do_not_show_passwords() -> None:
 def test_a_changed_login_module_applies_to_new_connections() -> None:
     wire = SaslCluster({PLAIN_JAAS: f'{PLAIN_MODULE} user_bob="one";'})
     client = wire.connect()
-    wire.config.publish({}, {}, {PLAIN_JAAS: f'{PLAIN_MODULE} user_bob="two";'})
+    wire.config.publish({}, {}, {1: {PLAIN_JAAS: f'{PLAIN_MODULE} user_bob="two";'}})
     assert client.log_in("one", "bob").error_code == 0
     assert wire.connect().log_in("one", "bob") is None
     assert wire.connect().log_in("two", "bob").error_code == 0
@@ -74,14 +74,14 @@ def test_the_former_settings_remain_in_use_if_the_new_ones_are_invalid(
     key: str, value: str, reason: str
 ) -> None:
     wire = SaslCluster()
-    wire.config.publish({}, {}, {key: value})
+    wire.config.publish({}, {}, {1: {key: value}})
     for _ in range(2):
         client = wire.connect()
         assert client.is_gated
         assert client.log_in().error_code == 0
     (report,) = wire.reports
     assert reason in report
-    wire.config.publish({}, {}, {PLAIN_REAUTH: "3000"})
+    wire.config.publish({}, {}, {1: {PLAIN_REAUTH: "3000"}})
     assert wire.connect().log_in().session_lifetime_ms == 3000
     assert len(wire.reports) == 1
 

@@ -51,6 +51,12 @@ def alter(
     return [(ErrorCode(each.error_code), each.error_message) for each in answer.responses]
 
 
+def emulate(cluster: MetadataCluster, release: str) -> None:
+    """Let the controller and its node be those of a release."""
+    for config in (cluster.config, cluster.config.of_node(1)):
+        config.release = emulated_release(release)
+
+
 def replace(
     cluster: MetadataCluster, kind: int, name: str, *configs: tuple[str, str | None], times: int = 1
 ) -> list[tuple[ErrorCode, str | None]]:
@@ -185,12 +191,12 @@ def test_one_invalid_logger_change_prevents_the_others(cluster: MetadataCluster)
 
 @pytest.mark.parametrize("release", ["3.3", "3.9"])
 def test_releases_before_40_have_no_group_settings(cluster: MetadataCluster, release: str) -> None:
-    cluster.config.release = emulated_release(release)
+    emulate(cluster, release)
     unknown = [(ErrorCode.INVALID_REQUEST, "Unknown resource type 32")]
     for key in ("consumer.session.timeout.ms", "no.such.key"):
         assert alter(cluster, ResourceType.GROUP, "g", (key, SET, "50000")) == unknown
         assert replace(cluster, ResourceType.GROUP, "g", (key, "50000")) == unknown
-    cluster.config.release = emulated_release("4.0")
+    emulate(cluster, "4.0")
     assert (
         alter(cluster, ResourceType.GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))
         == DONE
@@ -201,7 +207,7 @@ def test_releases_before_40_accept_a_message_format_version(cluster: MetadataClu
     name = "message.format.version"
     refused = [(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")]
     assert replace(cluster, ResourceType.TOPIC, "t", (name, "2.8")) == refused
-    cluster.config.release = emulated_release("3.9")
+    emulate(cluster, "3.9")
     assert replace(cluster, ResourceType.TOPIC, "t", (name, "2.8")) == DONE
     assert alter(cluster, ResourceType.TOPIC, "t", (name, SET, "3.0-IV1")) == DONE
     assert cluster.image.topic_config("t") == {name: "3.0-IV1"}
