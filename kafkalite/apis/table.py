@@ -8,8 +8,9 @@ repeats the versions of the modules; a test compares them.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol import codec
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import NamedTuple
+
+from kafkalite.ports.named_tuples import NamedTuple
 
 
 class Direction(IntEnum):

@@ -14,13 +14,14 @@ import signal
 import sys
 from contextlib import nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from kafkalite.cli.argument_types import whole_number
 from kafkalite.cli.broker_options import add_former_flag
 from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, exit_with_error
 from kafkalite.cli.streams import open_closed_streams, try_print
 from kafkalite.ports.extras import install_command
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.units import (
     MICROSECONDS_PER_MILLISECOND,
     MILLISECONDS_PER_SECOND,

@@ -6,7 +6,7 @@ for invalid arguments. An output whose reader has ended is no error, as with Kaf
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.cli.access_options import (
     ACCESS_OPTIONS,
@@ -16,6 +16,7 @@ from kafkalite.cli.access_options import (
 )
 from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, as_json, exit_with_error, print_output
 from kafkalite.cli.streams import open_closed_streams
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

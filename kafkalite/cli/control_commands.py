@@ -10,7 +10,7 @@ import json
 import os
 from argparse import SUPPRESS
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, get_origin
+from typing import TYPE_CHECKING, Any, get_origin
 
 from kafkalite.cli.argument_types import number, whole_number
 from kafkalite.cli.control_access import add_token_options, token_from
@@ -22,6 +22,7 @@ from kafkalite.config.typed_json import fields_of
 from kafkalite.control.client import ControlClient, ControlError
 from kafkalite.control.command_table import families, family_of
 from kafkalite.control.endpoint import CONTROL_VARIABLE, find_endpoint
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace, _ActionsContainer

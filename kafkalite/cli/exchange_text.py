@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.capture.formats.kafka_json import as_json, records_as_base64, records_as_size
 from kafkalite.capture.model import Direction
@@ -26,6 +26,7 @@ from kafkalite.capture.reading.summary import (
     topics,
 )
 from kafkalite.cli.streams import printable
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.units import (
     NANOSECONDS_PER_MICROSECOND,
     NANOSECONDS_PER_MILLISECOND,

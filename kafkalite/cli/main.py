@@ -8,11 +8,12 @@ from __future__ import annotations
 import argparse
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from kafkalite import __version__, cli
 from kafkalite.cli.output import USAGE_STATUS
 from kafkalite.cli.streams import discard_output, end_output
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.cli.argument_types import RECORD_FORMATS, whole_number
 from kafkalite.cli.cluster_options import (
@@ -12,6 +12,7 @@ from kafkalite.cli.cluster_options import (
     print_text,
     run_with_client,
 )
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kafkalite.client.access import PLAINTEXT
 from kafkalite.client.connection import (
@@ -21,6 +21,7 @@ from kafkalite.client.connection import (
 )
 from kafkalite.client.retries import wait_until
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest

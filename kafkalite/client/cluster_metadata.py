@@ -6,9 +6,10 @@ Brokers learn of changes at different times, so a response can be older than the
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.client.epochs import NO_EPOCH, Epochs, TopicPartition
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.uuids import ZERO_UUID
 from kafkalite.server.addresses import Address
 

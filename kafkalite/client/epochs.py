@@ -7,7 +7,9 @@ cluster: a topic that is created again has partitions with larger epochs.
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
+
+from kafkalite.ports.named_tuples import NamedTuple
 
 NO_EPOCH: Final = -1
 """The epoch of an offset or a partition whose epoch is unknown."""

@@ -7,12 +7,13 @@ previous producer and aborts its open transaction; the new producer id is not us
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.client.access import PLAINTEXT
 from kafkalite.client.client import KafkaClient
 from kafkalite.client.connection import UnreachableError
 from kafkalite.client.exchanges import error_text
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.versions import Versions

@@ -8,9 +8,10 @@ retention may have deleted the records. Only the last reason justifies a reset o
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.client.epochs import NO_EPOCH, OffsetAndEpochs, TopicPartition
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsRequest
 from kafkalite.protocol._generated.messages.offset_for_leader_epoch import (

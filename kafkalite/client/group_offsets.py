@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.client.coordinator_requests import GROUP, CoordinatorRequests
 from kafkalite.client.epochs import Epochs, OffsetAndEpochs, TopicPartition
 from kafkalite.client.errors import BrokerError, InvalidPartitionEpochError
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol.error_codes import ErrorCode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.client.brokers import ask_each_broker
 from kafkalite.client.coordinator_requests import GROUP, administration_retries, ask_coordinator
@@ -25,6 +25,7 @@ from kafkalite.client.offsets import end_offsets
 from kafkalite.groups import assigned_partitions
 from kafkalite.groups.group import GroupType
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
 )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.client.cluster_metadata import NO_METADATA, ClusterMetadata
 from kafkalite.client.connection import UnreachableError
 from kafkalite.client.retries import DEFAULT_BACKOFF, Backoff, remaining_s, wait_until
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.client.epochs import TopicPartition
 from kafkalite.client.errors import (
@@ -20,6 +20,7 @@ from kafkalite.client.groups import (
 from kafkalite.client.offsets import end_offsets, first_offsets, limited, target_offsets
 from kafkalite.client.topics import find_topic
 from kafkalite.groups.group import GroupType
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.client.epochs import TopicPartition
 from kafkalite.client.fetches import READ_UNCOMMITTED
 from kafkalite.client.partition_requests import by_leader
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.times import instant_ms
 from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsRequest
 from kafkalite.protocol.error_codes import ErrorCode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from kafkalite.client.access import PLAINTEXT
 from kafkalite.client.bootstrap import bootstrap_addresses
@@ -19,6 +19,7 @@ from kafkalite.client.producer_transaction import (
 from kafkalite.client.records import ProducerRecord, encode_batch
 from kafkalite.client.retries import DEFAULT_BACKOFF, Backoff, Retries
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.storage.compression import CODEC_NUMBERS

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.client.epochs import OffsetAndEpochs, TopicPartition
 from kafkalite.client.errors import CorruptBatchError
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import NO_PRODUCER, TRANSACTIONAL, build_batch, split_batches
 from kafkalite.storage.compression import CODEC_NUMBERS

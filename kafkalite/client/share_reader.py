@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.client.consumer_group_member import ConsumerGroupMember
 from kafkalite.client.epochs import OffsetAndEpochs, TopicPartition
@@ -12,6 +12,7 @@ from kafkalite.client.partition_requests import by_leader
 from kafkalite.client.records import decode_batches
 from kafkalite.client.retries import wait_until
 from kafkalite.client.topics import list_topics
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.messages.share_acknowledge import ShareAcknowledgeRequest
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest
 from kafkalite.protocol._generated.messages.share_group_heartbeat import (

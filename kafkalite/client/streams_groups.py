@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.client.coordinator_requests import GROUP, ask_coordinator
 from kafkalite.client.epochs import TopicPartition
 from kafkalite.client.errors import UnknownNameError, raise_refusal
 from kafkalite.client.groups import find_group
 from kafkalite.groups.group import GroupType
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.messages.streams_group_describe import (
     StreamsGroupDescribeRequest,
 )

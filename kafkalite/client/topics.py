@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.client.brokers import ask_controller
 from kafkalite.client.errors import BrokerError, UnknownNameError, raise_refusal, refusal
 from kafkalite.client.retries import DEFAULT_BACKOFF, Retries
 from kafkalite.config.layers import ConfigSource
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.messages.create_partitions import CreatePartitionsRequest
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.client.brokers import ask_each_broker
 from kafkalite.client.coordinator_requests import TRANSACTION, ask_coordinator
@@ -15,6 +15,7 @@ from kafkalite.client.errors import (
     raise_refusal,
 )
 from kafkalite.client.topics import find_topic
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.messages.describe_producers import DescribeProducersRequest
 from kafkalite.protocol._generated.messages.describe_transactions import (
     DescribeTransactionsRequest,

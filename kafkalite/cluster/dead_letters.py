@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.group import DEAD_LETTER_TOPIC
 from kafkalite.config.topic import topic_value
@@ -12,6 +12,7 @@ from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
 from kafkalite.metadata.features import FIRST_WITH_DEAD_LETTERS, SHARE_VERSION
 from kafkalite.metadata.image import NO_LEADER
 from kafkalite.ports.backoff import ExponentialBackoff
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
 from kafkalite.protocol.api_keys import ApiKey

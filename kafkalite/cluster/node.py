@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from contextlib import suppress
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkalite.cluster.coordinators import TOPIC_BY_PART
 from kafkalite.cluster.waiting_budget import (
@@ -13,6 +13,7 @@ from kafkalite.cluster.waiting_budget import (
     MAX_VERIFIED_BYTES,
     WaitingBudget,
 )
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError

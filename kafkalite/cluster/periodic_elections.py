@@ -7,9 +7,10 @@ election. It is due when Kafka's task would be: a multiple of the period after t
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.metadata.image import NO_LEADER
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ they read the metadata log, as the brokers of a cluster with one controller do.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.cluster.node import NodeState
 from kafkalite.metadata.features import KRAFT_VERSION
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.uuids import ZERO_UUID, uuid_to_text
 
 if TYPE_CHECKING:

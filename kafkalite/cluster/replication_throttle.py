@@ -9,9 +9,10 @@ the leader's or the follower's node. While a rate is above `leader.replication.t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.metadata.image import ResourceType
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.security.quotas import SimpleRate
 
 if TYPE_CHECKING:

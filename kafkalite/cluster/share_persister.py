@@ -7,10 +7,11 @@ delayed or lost. Otherwise the method returns a Waiting for the result.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.groups.share.intents import InitializeShareState
 from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.turns import chunks
 from kafkalite.ports.waiting import Waiting, chain, gather
 from kafkalite.protocol._generated.messages.delete_share_group_state import (

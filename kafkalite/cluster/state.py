@@ -8,7 +8,7 @@ timers. All of it is constant, and any number of clusters can share it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.cluster.cluster import open_metadata_log
 from kafkalite.cluster.node import NodeState
@@ -19,6 +19,7 @@ from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog
 from kafkalite.partitions.replicas import ReplicaView
 from kafkalite.ports.clock import SteppedClock
 from kafkalite.ports.entropy import SystemEntropy
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.uuids import uuid_to_text
 from kafkalite.storage.data_directory import DataDirectory
 

@@ -6,9 +6,10 @@ import re
 from contextlib import suppress
 from functools import cache, lru_cache
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.config.definitions import ConfigError, KeyTable
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.definitions import ConfigError, Value
 from kafkalite.config.keys import RETENTION_SYNONYMS, ROLL_JITTER_SYNONYMS, ROLL_SYNONYMS
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.error_texts import ErrorText
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ import math
 import re
 from collections.abc import Mapping
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kafkalite.config.sasl_classes import SASL_CLASSES
 from kafkalite.config.validators import Validator, check_throttled_replicas, parse_validator
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

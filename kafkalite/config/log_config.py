@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from kafkalite.ports.named_tuples import NamedTuple
 
 _INT64_MAX = 2**63 - 1
 UNLIMITED_RECORD_BYTES: Final = 2_147_483_639

@@ -9,11 +9,12 @@ removed no API since it introduced KRaft. Decisions follow the rules of Kafka 4.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.options import AS_VERSION
 from kafkalite.config.rules import Rules, absent_settings, rules_of
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:

@@ -5,7 +5,9 @@ Releases before Kafka 4.4 have the rules of Kafka 4.3, except those of UpdateFea
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

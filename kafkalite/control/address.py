@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.config.options import DEFAULT_CONTROL_HOST
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.server.addresses import Address, AddressError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.apis.groups.admin import delete_group
 from kafkalite.cluster.cluster import TopicError
@@ -22,6 +22,7 @@ from kafkalite.metadata.client_quotas import QuotaAlteration
 from kafkalite.metadata.image import ResourceType
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkalite.metadata.scram_credentials import ScramDeletion
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError

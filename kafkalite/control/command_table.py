@@ -12,10 +12,11 @@ import asyncio
 import re
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from kafkalite.config.typed_json import fields_of
 from kafkalite.control import commands
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import h11
 from starlette.responses import JSONResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.security.tls import starts_handshake
 from kafkalite.server.addresses import Address
 from kafkalite.server.client_warnings import kind_of

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.control.address import endpoint_address, is_loopback
 from kafkalite.control.local_endpoints import find_endpoint as find_local_endpoint
 from kafkalite.control.token import TokenError, given_token
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

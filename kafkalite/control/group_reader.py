@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.control.command_table import CommandError, running_cluster
 from kafkalite.control.group_status import (
@@ -27,6 +27,7 @@ from kafkalite.groups.share.describe import describe_member as describe_share_me
 from kafkalite.groups.share.simple_assignor import SIMPLE_ASSIGNOR
 from kafkalite.groups.streams.describe import describe_member as describe_streams_member
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.similar_names import similar_names_hint
 from kafkalite.protocol._generated.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,

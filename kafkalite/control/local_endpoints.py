@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
 
 from kafkalite.ports.files import OsFiles, join
 from kafkalite.ports.key_files import read_key_file, remove_key_file, write_key_file
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.processes import is_running, own_process_id
 from kafkalite.ports.temporary import private_directory
 

@@ -9,7 +9,7 @@ from asyncio import CancelledError
 from contextlib import suppress
 from functools import partial
 from os.path import abspath
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import uvicorn
 from uvicorn.server import ServerState
@@ -28,6 +28,7 @@ from kafkalite.control.local_endpoints import LocalEndpoint, publish_endpoint, w
 from kafkalite.control.token import TokenError, given_token, stored_token
 from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.key_files import is_open_to_others
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.temporary import new_temporary_directory
 from kafkalite.server.addresses import Address
 from kafkalite.server.client_warnings import ClientWarnings, kind_of

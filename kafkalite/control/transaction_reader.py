@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.control.command_table import running_cluster
 from kafkalite.control.turns import in_turns, sorted_in_turns
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.transactions.state import IDLE_STATES
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, NewType, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NewType, Protocol, TypeVar
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.acl_operations import Entity
 
 if TYPE_CHECKING:

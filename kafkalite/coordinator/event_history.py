@@ -15,10 +15,11 @@ from enum import Enum
 from itertools import islice
 from math import isfinite
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafkalite.coordinator.contract import CREATED, SUBJECTS
 from kafkalite.coordinator.member_clients import MemberClient, MemberClients
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.texts import truncate
 from kafkalite.ports.watchers import Watchers
 from kafkalite.protocol.acl_operations import Entity

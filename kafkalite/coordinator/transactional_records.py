@@ -7,9 +7,10 @@ ends the transaction, then applies or discards them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from kafkalite.coordinator.contract import Machine
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kafkalite.coordinator.contract import CoordinatorRecord

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.docker.listeners import security_protocols
 from kafkalite.docker.properties import Properties, VariableError
@@ -13,6 +13,7 @@ from kafkalite.docker.variables import (
     SECRETS_DIRECTORY,
     STORE_FILES,
 )
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.security.sasl.jaas import JaasError
 from kafkalite.security.sasl.jaas_files import jaas_key, login_file, login_settings, scram_users
 from kafkalite.security.sasl.users import MECHANISMS

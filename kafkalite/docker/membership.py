@@ -9,10 +9,11 @@ need KAFKALITE_PRIMARY.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.docker.properties import VariableError
 from kafkalite.docker.variables import REPLICATION_PROPERTIES
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

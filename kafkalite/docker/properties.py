@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.broker import is_known_key
 from kafkalite.config.keys import broker_keys
@@ -25,6 +25,7 @@ from kafkalite.docker.variables import (
     property_name,
     variable_name,
 )
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

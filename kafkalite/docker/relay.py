@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from kafkalite import __version__
 from kafkalite.docker.cluster_messages import (
@@ -29,6 +29,7 @@ from kafkalite.docker.cluster_messages import (
     read_answer_line,
 )
 from kafkalite.ports.entropy import SystemEntropy
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.signals import call_on_signal, stop_signals
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.listener import BACKLOG, bind

@@ -8,7 +8,7 @@ import re
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from kafkalite.cli.streams import printable, try_print
 from kafkalite.config.options import ADVERTISE, OPTIONS, TOPIC
@@ -21,6 +21,7 @@ from kafkalite.docker.own_variables import (
 )
 from kafkalite.docker.properties import VariableError
 from kafkalite.docker.translation import Container, Translation, translate
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.server.addresses import DEFAULT_PORT, Address, AddressError
 from kafkalite.server.settings import Settings, parse_config
 

@@ -5,7 +5,7 @@ The translation is pure: files and mount points are read by functions of the cal
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.docker.credentials import (
     Credential,
@@ -28,6 +28,7 @@ from kafkalite.docker.variables import (
     REPLICATION_PROPERTIES,
     ZOOKEEPER_AUTHORIZERS,
 )
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.uuids import is_cluster_id
 
 if TYPE_CHECKING:

@@ -7,7 +7,9 @@ reference page of the images is generated from them.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
+
+from kafkalite.ports.named_tuples import NamedTuple
 
 PREFIX: Final = "KAFKA_"
 BITNAMI_PREFIX: Final = "KAFKA_CFG_"

@@ -7,8 +7,9 @@ range of versions; `lift` and `lower` convert between the structures of versions
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol import codec
 from kafkalite.protocol.catalogue import ROWS
 from kafkalite.protocol.codec_helpers import MAX_LIST_ELEMENTS

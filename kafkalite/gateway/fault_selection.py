@@ -9,11 +9,12 @@ fields of a match, and all fields for other APIs, select whole requests.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.coordinator.contract import SUBJECTS
 from kafkalite.gateway.fault_rules import MAX_VERSION
 from kafkalite.gateway.selection_filter import request_filter
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import entities_in_request, row

@@ -12,7 +12,7 @@ from contextlib import suppress
 from copy import deepcopy
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cluster.waiting_budget import WaitingBudget
 from kafkalite.coordinator.contract import Event
@@ -43,6 +43,7 @@ from kafkalite.gateway.refusals import (
 from kafkalite.gateway.selection_filter import READ_WITH_SESSIONS
 from kafkalite.gateway.steps import ConditionalStep, DisconnectError
 from kafkalite.gateway.true_errors import HANDLED_DESPITE, Refused, make_true, names_leader
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.ports.watchers import Watchers
 from kafkalite.protocol.api_keys import ApiKey

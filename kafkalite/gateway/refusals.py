@@ -9,10 +9,11 @@ refusal, which `explain` shows. The exchange of an observed request has its refu
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.coordinator.contract import Event
 from kafkalite.gateway.error_messages import printable
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.acl_operations import ACL_RULE, Entity, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import partial
 from inspect import iscoroutinefunction
 from reprlib import repr as short_repr
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kafkalite.capture.formats.kafka_json import as_json, records_as_base64
 from kafkalite.capture.formats.kafka_json_reader import message_of
@@ -21,6 +21,7 @@ from kafkalite.config.typed_json import read_name
 from kafkalite.gateway.deferred_request import DeferredRequest
 from kafkalite.gateway.fault_rules import api_keys_by_name, error_codes_by_name
 from kafkalite.gateway.steps import DisconnectError
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.codec import api_name

@@ -9,8 +9,9 @@ equal to one that the match selects later: a topic with an unknown id may become
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import row

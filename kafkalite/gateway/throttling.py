@@ -8,12 +8,13 @@ quotas of users or client ids.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.coordinator.contract import Event
 from kafkalite.gateway.error_messages import truncate_message
 from kafkalite.gateway.exchanges import names_in_request
 from kafkalite.gateway.refusals import client_address, report_refusal_of_request
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.protocol import catalogue, codec
 from kafkalite.protocol.acl_operations import Entity

@@ -8,9 +8,10 @@ is the answer only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cluster import incidents
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import AnsweringNode, entities_in_request, row

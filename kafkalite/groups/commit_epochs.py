@@ -5,9 +5,10 @@ The check is that of the KIP's first version. Its final version has no check in 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import Event
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.coordinator.contract import CoordinatorResult, Event
 from kafkalite.groups.classic.group import ClassicGroup
@@ -23,6 +23,7 @@ from kafkalite.groups.share import share_group_records
 from kafkalite.groups.share.group import ShareGroup
 from kafkalite.groups.streams import streams_group_records
 from kafkalite.groups.streams.group import StreamsGroup
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )

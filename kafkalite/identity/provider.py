@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.identity.clients import DEFAULT_CLIENT, lifetime_of, printable_text
 from kafkalite.identity.errors import IdentityError, OAuthError, UnknownIdentityError
@@ -22,6 +22,7 @@ from kafkalite.identity.token_requests import (
     grant,
     parse_token_request,
 )
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.units import MILLISECONDS_PER_SECOND
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from base64 import b64decode
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, unquote_plus
 
 from kafkalite.identity.errors import (
@@ -16,6 +16,7 @@ from kafkalite.identity.errors import (
     UNSUPPORTED_GRANT_TYPE,
     OAuthError,
 )
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.units import MILLISECONDS_PER_SECOND
 
 if TYPE_CHECKING:

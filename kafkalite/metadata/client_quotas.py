@@ -10,9 +10,10 @@ from collections import Counter
 from ipaddress import ip_address
 from math import isfinite
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.metadata.image_table import ImageTable
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.records.client_quota import ClientQuotaRecord
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.metadata.config_rules import (
     MAX_VALUE_BYTES,
@@ -18,6 +18,7 @@ from kafkalite.metadata.config_rules import (
 )
 from kafkalite.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from kafkalite.metadata.image import ConfigResource, ResourceType
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.records.config import ConfigRecord
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText

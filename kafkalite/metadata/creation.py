@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.metadata.placement import plan_replicas
 from kafkalite.metadata.topic_names import (
@@ -12,6 +12,7 @@ from kafkalite.metadata.topic_names import (
     same_directory_topic,
 )
 from kafkalite.metadata.topics import topic_records
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError

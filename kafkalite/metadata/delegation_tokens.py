@@ -5,9 +5,10 @@ The rules are those of Kafka's DelegationTokenControlManager. Times saturate at 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.metadata.image_table import ImageTable
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.records.delegation_token import DelegationTokenRecord
 from kafkalite.protocol._generated.records.remove_delegation_token import (
     RemoveDelegationTokenRecord,

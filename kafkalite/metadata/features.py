@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.releases import FEATURE_SETTINGS, Feature, features_with
 from kafkalite.coordinator.java_order import in_java_order, string_hash
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.records.feature_level import FeatureLevelRecord
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError

@@ -6,9 +6,10 @@ The rules are those of Kafka's PartitionChangeBuilder, with eligible leader repl
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.metadata.image import NO_LEADER
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
 
 if TYPE_CHECKING:

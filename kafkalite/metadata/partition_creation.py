@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.metadata.creation import (
     MAX_PARTITIONS_PER_REQUEST,
@@ -11,6 +11,7 @@ from kafkalite.metadata.creation import (
 )
 from kafkalite.metadata.placement import PlacementError, plan_replicas
 from kafkalite.metadata.topics import partition_records
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError

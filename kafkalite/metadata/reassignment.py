@@ -6,10 +6,11 @@ Decisions follow Kafka's ReplicationControlManager. A reassignment is completed 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.metadata.creation import check_manual_assignment
 from kafkalite.metadata.partition_change import Reassignment
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 

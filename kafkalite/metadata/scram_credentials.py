@@ -5,9 +5,10 @@ The rules of changes are those of Kafka's ScramControlManager.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.metadata.image_table import ImageTable
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.records.remove_user_scram_credential import (
     RemoveUserScramCredentialRecord,
 )

@@ -8,11 +8,12 @@ is an offset. Nearly always all replicas follow: then the high watermark is the 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.metadata.image import NO_LEADER
 from kafkalite.partitions.replicas import NO_EPOCH, Led, ReplicaView, check_access
 from kafkalite.ports import turns
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.partitions.produce_batches import (
     check_codec,
@@ -20,6 +20,7 @@ from kafkalite.partitions.produce_batches import (
 )
 from kafkalite.partitions.replication_wait import AppendedBatch, ReplicationWait
 from kafkalite.ports import turns
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.turns import pop_items
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.produce import ProduceResponse

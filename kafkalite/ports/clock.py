@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.scheduled_calls import ScheduledCalls
 from kafkalite.ports.units import NANOSECONDS_PER_MILLISECOND
 

@@ -15,10 +15,11 @@ import os  # with paths as plain text: pathlib costs more than the system calls 
 import re
 import sys
 import threading
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from kafkalite.ports import system
 from kafkalite.ports.locks import lock_data
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.errors import ProtocolViolation
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ import re
 from collections import Counter, defaultdict
 from functools import cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol.catalogue import ROWS, ErrorPlace, Position, RefusalText
 from kafkalite.protocol.codec import response_class

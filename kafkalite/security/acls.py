@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.acl_operations import Operation, Resource
 
 if TYPE_CHECKING:

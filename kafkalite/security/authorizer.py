@@ -8,8 +8,9 @@ implies. If no ACL applies to a resource, `allows_without_acls` decides.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.acl_operations import Operation
 from kafkalite.security.acls import ALL_OPERATIONS, WILDCARD, PatternType, PermissionType
 from kafkalite.security.host_ranges import contains, is_range, parse_range

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hmac
 from base64 import b64encode
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.security.sasl.scram_credentials import credential_of_password
 
 if TYPE_CHECKING:

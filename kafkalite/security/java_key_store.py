@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
+
+from kafkalite.ports.named_tuples import NamedTuple
 
 MAGIC: Final = b"\xfe\xed\xfe\xed"
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import ssl
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.ports.extras import install_command
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.security.java_key_store import MAGIC, JavaKeyStoreError, read_java_key_store
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ ACLs. When the ACLs of the node change, the client needs new ones.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.acl_operations import ACL_RULE, Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError

@@ -7,7 +7,8 @@ The rules of `ssl.principal.mapping.rules` are those of Kafka's SslPrincipalMapp
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from kafkalite.ports.named_tuples import NamedTuple
 
 _RULE = (
     r"(?P<default>DEFAULT)|RULE:(?P<pattern>(\\.|[^\\/])*)/(?P<replacement>(\\.|[^\\/])*)/"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import ssl
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.ports.key_files import modification_time_ns, read_key_file, temporary_key_file
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.other_protocols import other_protocol
 from kafkalite.security.key_stores import (
     SECURITY_EXTRA,

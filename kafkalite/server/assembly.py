@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.cluster.cluster import Cluster
 from kafkalite.config.broker import BrokerConfig, is_of_tls, parse_broker_text
@@ -16,6 +16,7 @@ from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.metadata.brokers import NoNodesError, UsedControllerIdError
 from kafkalite.metadata.features import UnsupportedLevelError
 from kafkalite.ports.files import OsFiles
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.system import machine_bytes
 from kafkalite.security.listener_security import ListenerSecurity, ProposedValues
 from kafkalite.server.broker_directory import (

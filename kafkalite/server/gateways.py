@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.apis.releases import api_finder
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.steps import StepOrder
 from kafkalite.metadata.image import MetadataDelta
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.units import MILLISECONDS_PER_SECOND
 from kafkalite.server.link_rules import UNCHANGED
 

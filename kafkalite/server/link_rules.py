@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from kafkalite.config.typed_json import About, JsonError, quote, read, to_json
 from kafkalite.gateway.fault_rules import MAX_DELAY_MS, MAX_NODE, FaultError, name_field
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.times import duration_ms
 
 if TYPE_CHECKING:

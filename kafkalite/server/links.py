@@ -8,9 +8,10 @@ controller nevertheless, as if the controller was a machine of its own.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.gateway.fault_selection import name_pattern
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.server.link_rules import (
     Direction,
     LinkError,

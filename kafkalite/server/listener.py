@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import socket
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.system import BIND_OPTION
 from kafkalite.server.addresses import Address, AddressError
 from kafkalite.server.connection import Connection

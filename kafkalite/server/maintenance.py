@@ -6,9 +6,10 @@ its syncs run in a thread. Compaction processes one log at a time, the dirtiest 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.ports.background import BackgroundTask
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.storage.compaction import plan_log_compaction
 from kafkalite.storage.disk_health import FileUse
 from kafkalite.storage.flushing import sync

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.metadata.image import RELAYED, RegisteredListener
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.server.addresses import Address, AddressError, ListenerSpec
 from kafkalite.server.listener import Listener, PortTakenError, bind_listener
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.cluster.node import NodeState
 from kafkalite.cluster.node_control import NodeError
 from kafkalite.gateway.error_messages import printable
 from kafkalite.metadata.image import AddedNode
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.server.addresses import Address, AddressError
 from kafkalite.server.admission import Admission
 from kafkalite.server.client_warnings import ClientWarnings

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from copy import deepcopy
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.capture.formats.kafka_json import as_json
 from kafkalite.capture.model import Direction
 from kafkalite.capture.reading.summary import scalar_fields
 from kafkalite.capture.recording.redaction import SECRETS_OF_REQUESTS, SECRETS_OF_RESPONSES
 from kafkalite.gateway.exchanges import LONG_BYTES
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.watchers import Watchers
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.storage.batch import HEADER_SIZE, MAGIC_2, BatchView

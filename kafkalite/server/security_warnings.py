@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.config.security_protocols import PROTOCOL_MAP_KEY, parse_protocol_map
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.security.authorizer import ALLOW_WITHOUT_ACLS, SUPER_USERS
 from kafkalite.security.listener_security import ANONYMOUS
 from kafkalite.security.sasl.scram_credentials import SCRAM_BY_NAME

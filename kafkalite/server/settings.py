@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.config.broker import strip_listener_prefix
 from kafkalite.config.default_overrides import DEFAULTS_NAMES, IDENTITY
@@ -12,6 +12,7 @@ from kafkalite.config.security_protocols import (
     SecurityProtocol,
     parse_protocol_map,
 )
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.server.addresses import (
     DEFAULT_LISTENERS,
     Address,

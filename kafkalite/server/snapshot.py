@@ -7,11 +7,12 @@ rules for links. Data is shared with the broker, not copied.
 from __future__ import annotations
 
 from os import fspath
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.cluster.state import ClusterState, state_of
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.ports.memory_files import InMemoryFiles
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.storage.data_directory import DataDirectory
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.ports.http_get import HttpGetError
 from kafkalite.ports.key_files import modification_time_ns, read_small_file
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.waiting import Waiting
 from kafkalite.security.sasl.json_web_keys import MAX_KEY_SET_BYTES, KeySetError, parse_key_set
 

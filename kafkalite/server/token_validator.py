@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.keys import broker_keys
 from kafkalite.ports.http_get import http_get
 from kafkalite.ports.key_files import read_key_file
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.security.key_stores import KeyStoreError, read_trust_store
 from kafkalite.security.listener_security import ProposedValues
 from kafkalite.security.sasl.json_web_keys import MAX_KEY_SET_BYTES, KeySetError, check_library

@@ -8,8 +8,9 @@ neighbors.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.shares.in_flight import NO_MEMBER, InFlightBatch, Run
 from kafkalite.shares.state import DeliveryState
 

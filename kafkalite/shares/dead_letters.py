@@ -7,8 +7,9 @@ archived. The headers of the copy name the original record and the cause.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.storage.batch import HEADER_SIZE, NO_PRODUCER, assemble
 from kafkalite.storage.record_format import encode_record
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.shares.state import FINAL_STATES, DeliveryState
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ After a number of updates, a snapshot is written. It supersedes all earlier reco
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import CoordinatorResult, SetTimer
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.records.share_snapshot import (
     ShareSnapshotKey,
     ShareSnapshotValue,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.uuids import uuid_to_text
 
 NO_START_OFFSET = -1

@@ -7,8 +7,9 @@ advances over records in a final state, and when the log deletes records.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.shares.in_flight import NO_DEADLINE, NO_MEMBER, InFlightBatch, InFlightBatches, Run
 from kafkalite.shares.state import DeliveryState
 

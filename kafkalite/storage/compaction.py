@@ -7,8 +7,9 @@ first dirty offset was compacted already. The part from there to the active segm
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.storage.record_format import MalformedRecordsError, scan_records
 from kafkalite.storage.retention import segment_properties
 

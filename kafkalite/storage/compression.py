@@ -13,8 +13,9 @@ import struct
 from contextlib import contextmanager
 from functools import partial
 from mmap import mmap
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.turns import run_in_thread
 from kafkalite.storage.record_format import MalformedRecordsError
 

@@ -12,10 +12,11 @@ import threading
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.ports.background import run_steps
 from kafkalite.ports.files import join
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.storage.checkpoint import (
     CheckpointError,
     read_offsets,

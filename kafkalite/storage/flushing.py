@@ -6,9 +6,10 @@ paths of its flush are synced.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.ports.files import join
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.storage.file_names import parse_file_name
 from kafkalite.storage.producer_snapshot import SNAPSHOT_SUFFIX
 from kafkalite.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX

@@ -12,10 +12,11 @@ from bisect import bisect_left, bisect_right
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 from zlib import crc32
 
 from kafkalite.ports.files import join
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.storage.batch import LOG_APPEND_TIME, PREFIX_SIZE
 from kafkalite.storage.checkpoint import write_partition_metadata
 from kafkalite.storage.disk_health import DamagedFileError, DiskHealth, FileUse, MissingFileError

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.ports.files import join
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.storage.disk_health import DamagedFileError
 from kafkalite.storage.file_names import parse_file_name
 from kafkalite.storage.leader_epochs import LeaderEpochs

@@ -6,8 +6,9 @@ raise MalformedRecordsError.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.storage.record_format import scan_records
 
 if TYPE_CHECKING:

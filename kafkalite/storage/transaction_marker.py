@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from kafkalite.ports.named_tuples import NamedTuple
 
 
 class TransactionMarker(NamedTuple):

@@ -9,9 +9,10 @@ omitted.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.config.log_config import UNLIMITED_RECORD_BYTES
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.turns import iterate_with_pauses, run_in_thread
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.ports.extras import install_command
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.telemetry.metrics import Distribution
 from kafkalite.telemetry.otlp import MissingPackageError
 

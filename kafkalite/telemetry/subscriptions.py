@@ -7,11 +7,12 @@ subscription id depends on them.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.client_metrics import parse_subscription
 from kafkalite.coordinator.java_order import in_java_order, string_hash, uuid_hash
 from kafkalite.metadata.image import ResourceType
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.turns import in_steps, pause
 from kafkalite.storage.crc import crc32c
 

@@ -14,7 +14,7 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from kafkalite.config.options import (
     CONTROL_TLS,
@@ -32,6 +32,7 @@ from kafkalite.control.commands.clock import new_clock
 from kafkalite.control.served_broker import ControlOptions, ServedBroker
 from kafkalite.coordinator.event_history import DEFAULT_EXPLAIN_ENTRIES
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.server.addresses import Address
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop

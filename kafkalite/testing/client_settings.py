@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.ports.key_files import read_key_file
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.security.sasl.users import LOGIN_MODULES, OAUTHBEARER
 from kafkalite.testing.token_providers import (
     aiokafka_token_provider,

@@ -10,12 +10,13 @@ import json
 import re
 from itertools import zip_longest
 from posixpath import basename
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.config.typed_json import to_json
 from kafkalite.control.commands.explain import MAX_EXPLAIN_ENTRIES
 from kafkalite.control.commands.requests import MAX_LISTED
 from kafkalite.metadata.topic_names import METADATA_TOPIC
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.temporary import LOCK_FILE as TEMPORARY_FILE
 from kafkalite.storage.batch import CRC_END, HEADER_SIZE, split_batches
 from kafkalite.storage.data_directory import BOOT_FILE, LOCK_FILE

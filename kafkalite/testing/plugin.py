@@ -9,10 +9,12 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager, suppress
 from traceback import format_tb
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 from weakref import WeakKeyDictionary
 
 import pytest
+
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64encode
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.security.sasl.users import OAUTHBEARER
 
 if TYPE_CHECKING:

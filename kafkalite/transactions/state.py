@@ -14,7 +14,9 @@ finds an id in one of these two states.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
+
+from kafkalite.ports.named_tuples import NamedTuple
 
 TopicPartition: TypeAlias = tuple[str, int]
 """A topic's name and the index of one of its partitions."""

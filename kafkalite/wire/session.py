@@ -12,8 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.turns import NeedsWorkerError
 from kafkalite.protocol.errors import ProtocolViolation, is_bug
 from kafkalite.protocol.other_protocols import other_protocol

@@ -39,6 +39,10 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+MOST_MODULES_OF_A_START = 215
+"""Maximum number of modules of the package that a start loads."""
+
+
 def test_every_module_has_a_docstring() -> None:
     undocumented = [
         relative(path) for path in hand_written_modules() if not ast.get_docstring(tree_of(path))
@@ -219,6 +223,37 @@ def test_the_start_path_imports_nothing_heavy() -> None:
     imported = set(completed.stdout.split())
     assert "kafkalite.server.broker" in imported
     assert imported & HEAVY == set()
+
+
+def test_a_start_loads_few_modules() -> None:
+    """More modules make each start slower; a module that few tests need is imported when used."""
+    command = [sys.executable, "-X", "importtime", "-m", "kafkalite", "serve", "--memory"]
+    with subprocess.Popen(
+        [*command, "--listen", "127.0.0.1:0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as process:
+        assert process.stdout is not None
+        assert "ready" in process.stdout.readline()
+        process.terminate()
+        _, times = process.communicate(timeout=60)
+    loaded = [line.rpartition("|")[2].strip() for line in times.splitlines() if "|" in line]
+    ours = [name for name in loaded if name.startswith("kafkalite")]
+    assert 0 < len(ours) <= MOST_MODULES_OF_A_START
+
+
+def test_named_tuples_are_those_that_are_created_fast() -> None:
+    modules = [
+        relative(path)
+        for path in hand_written_modules()
+        if path.name != "named_tuples.py"
+        for node in nodes_of(path)
+        if isinstance(node, ast.ImportFrom) and node.module == "typing"
+        if "NamedTuple" in {alias.name for alias in node.names}
+    ]
+    assert modules == []
 
 
 def test_only_the_pipeline_and_large_captures_import_columnar_libraries() -> None:

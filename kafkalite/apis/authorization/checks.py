@@ -6,9 +6,10 @@ transactional id in a request.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.gateway.refusals import ID_FIELDS
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.catalogue import When
 from kafkalite.security.acls import CLUSTER_NAME

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.apis.authorization.checks import is_for_whole_request
 from kafkalite.metadata.image import INTERNAL_TOPICS
 from kafkalite.metadata.topic_names import METADATA_TOPIC, invalid_name_reason
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import When, row
 from kafkalite.protocol.error_codes import ErrorCode

@@ -9,7 +9,7 @@ authorizer, and the first requests of one with an authorizer, need few of them.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.apis.authorization.checks import (
     check,
@@ -17,6 +17,7 @@ from kafkalite.apis.authorization.checks import (
     refusal_unless_allowed,
 )
 from kafkalite.metadata.image import ResourceType
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.turns import in_steps
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol import catalogue

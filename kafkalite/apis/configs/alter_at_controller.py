@@ -6,12 +6,13 @@ the settings of every node, repeated keys and null values.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.apis.configs.alter import alter_logger, check_logger_node, parse_change
 from kafkalite.apis.configs.describe import node_id_of
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.image import ConfigResource, ResourceType
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.alter_configs import AlterConfigsResponse
 from kafkalite.protocol._generated.messages.incremental_alter_configs import (

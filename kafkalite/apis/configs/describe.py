@@ -6,7 +6,7 @@ of loggers are in the memory of the process.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.apis.configs.log_levels import describe_loggers
 from kafkalite.apis.duplicates import DuplicateLimit
@@ -22,6 +22,7 @@ from kafkalite.config.layers import BrokerLayers, ConfigSource
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.metadata.image import ResourceType
 from kafkalite.metadata.topic_names import invalid_name_reason
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.turns import pause
 from kafkalite.protocol._generated.messages.describe_configs import (
     DescribeConfigsRequest,

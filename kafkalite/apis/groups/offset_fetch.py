@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.apis.duplicates import DuplicateLimit
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.gateway.refusals import MAX_REPORTED, report_refusal
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.turns import in_steps, pausing
 from kafkalite.protocol._generated.messages.offset_fetch import (
     OffsetFetchRequest,

@@ -6,10 +6,11 @@ They read the session key, validate acknowledgements, and return their results b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafkalite.gateway.api import Eras
 from kafkalite.gateway.refusals import report_refusal
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.waiting import Waiting, chain, gather
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode

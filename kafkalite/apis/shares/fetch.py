@@ -7,7 +7,7 @@ members. A waiting fetch holds no records and no locks; its partitions notify it
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafkalite.apis.shares.acknowledgements import (
     SHARE_ERAS,
@@ -28,6 +28,7 @@ from kafkalite.apis.shares.reading import (
     rotate,
 )
 from kafkalite.gateway.api import MAX_ELEMENTS_WITH_OWN_LIMITS, Api
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.waiting import Waiting, chain, gather
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from kafkalite.protocol.error_codes import ErrorCode

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.gateway.refusals import report_refused_topics
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchResponse
 from kafkalite.protocol.acl_operations import Operation, Resource

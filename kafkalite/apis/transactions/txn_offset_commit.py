@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.apis.groups.offset_commit import report_unknown_partitions
 from kafkalite.coordinator.active_shard import APPEND_ERRORS
@@ -12,6 +12,7 @@ from kafkalite.gateway.refusals import report_refusal, report_refusal_of_request
 from kafkalite.groups.group import CommitClaim
 from kafkalite.groups.offsets import OffsetToCommit
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.turns import in_steps
 from kafkalite.ports.waiting import when
 from kafkalite.protocol._generated.messages.txn_offset_commit import (

@@ -7,12 +7,13 @@ a second, so that the client does not have to retry.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kafkalite.cluster.node import NodeState
 from kafkalite.gateway.deferred_request import DeferredRequest
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.partitions.producing import VerificationResult
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafkalite.capture.formats.compressed_files import (
     MAGIC_BYTES,
@@ -18,6 +18,7 @@ from kafkalite.capture.formats.compressed_files import (
     decompressor_of,
 )
 from kafkalite.capture.model import Problem, ProblemKind
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from base64 import b64encode
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol import codec
 from kafkalite.protocol.spec import load_spec, snake_case
 from kafkalite.protocol.uuids import uuid_to_text

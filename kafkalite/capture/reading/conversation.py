@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import count
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.capture.model import (
     Closed,
@@ -31,6 +31,7 @@ from kafkalite.capture.reading.kafka_detection import (
 )
 from kafkalite.capture.reading.messages import CORRELATION_BYTES
 from kafkalite.capture.reading.reassembly import MAX_WAIT_NS, MissingBytes, Piece
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.wire.headers import HEADER_BYTES, unpack_header
 
 if TYPE_CHECKING:

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import struct
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import dpkt
+
+from kafkalite.ports.named_tuples import NamedTuple
 
 
 class NetworkPacket(NamedTuple):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.capture.formats.comments import parse_interface_note, parse_packet_note
 from kafkalite.capture.reading.conversation import Conversation
 from kafkalite.capture.reading.packets import ACK, FIN, RST, SYN, reverse, sender
 from kafkalite.capture.reading.reassembly import Stream
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kafkalite.capture.model import Event

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import stat
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.capture.formats import pcap, pcapng_reader
 from kafkalite.capture.formats.capture_files import open_window
 from kafkalite.capture.model import Problem, ProblemKind
 from kafkalite.capture.reading.packets import Dissector
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

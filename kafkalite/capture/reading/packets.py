@@ -12,10 +12,11 @@ import struct
 from functools import cache
 from importlib import import_module
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.capture.model import Endpoint, Problem, ProblemKind
 from kafkalite.ports.extras import install_command
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.units import NANOSECONDS_PER_SECOND
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.capture.model import Closed, Direction, Exchange, Frame, Problem, ProblemKind
 from kafkalite.capture.reading.messages import (
@@ -26,6 +26,7 @@ from kafkalite.capture.reading.messages import (
     response_start,
     unknown_request_title,
 )
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol import codec
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.errors import ProtocolViolation

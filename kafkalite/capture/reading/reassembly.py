@@ -8,9 +8,10 @@ it are buffered, or after a timeout.
 from __future__ import annotations
 
 from bisect import insort
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kafkalite.capture.reading.packets import ACK
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kafkalite.capture.reading.packets import Segment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite import __version__
 from kafkalite.capture.formats import pcapng
@@ -14,6 +14,7 @@ from kafkalite.capture.model import Endpoint
 from kafkalite.capture.recording.connection_writer import ConnectionWriter
 from kafkalite.capture.recording.file_rotation import DEFAULT_FILE_BYTES, FileRotation
 from kafkalite.capture.recording.frame_policy import FramePolicy, FrameRules
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.units import NANOSECONDS_PER_SECOND
 
 if TYPE_CHECKING:

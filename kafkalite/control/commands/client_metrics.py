@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from math import isinf, isnan
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 from kafkalite.config.tables.kafkalite import CLIENT_TELEMETRY
 from kafkalite.config.typed_json import About, to_json
 from kafkalite.control.command_table import CommandError, Family, Row, Words, running_cluster
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.times import iso_of
 from kafkalite.telemetry.metrics import ClientMetrics, Distribution, Metric
 from kafkalite.telemetry.prometheus_text import CONTENT_TYPE, prometheus_pieces

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 from kafkalite.config.typed_json import About
 from kafkalite.control.time_travel.conditions import calls_of, parse_condition
@@ -19,6 +19,7 @@ from kafkalite.control.time_travel.replay import new_replay, partition_of_key
 from kafkalite.control.time_travel.scan import Scan
 from kafkalite.control.time_travel.values import Value, log_of, read_value
 from kafkalite.control.time_travel.view import PastView
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.times import iso_of
 
 if TYPE_CHECKING:

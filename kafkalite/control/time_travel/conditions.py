@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import operator
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kafkalite.control.time_travel.points import TimeTravelError
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.similar_names import similar_names_hint
 
 if TYPE_CHECKING:

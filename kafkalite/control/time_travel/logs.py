@@ -5,12 +5,13 @@ Nothing is written, and no lock is taken. The data directory may be one of Kafka
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.control.time_travel.points import TimeTravelError
 from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.ports.files import OsFiles, join
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import BOUNDS, HEADER_SIZE, LENGTH_END
 from kafkalite.storage.checkpoint import CheckpointError, read_offsets

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 from kafkalite.control.command_table import CommandError
 from kafkalite.ports.clock import LATEST_MS
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.times import datetime_ms, duration_ms, instant_ms, iso_of
 
 _AGO: Final = re.compile(r"-?(?=[0-9])(?:[0-9]+(?:ms|[wdhms]))+", re.ASCII)

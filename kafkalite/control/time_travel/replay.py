@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from kafkalite.control.time_travel.points import TimeTravelError
 from kafkalite.coordinator.runtime import partition_of
@@ -20,6 +20,7 @@ from kafkalite.metadata.internal_topics import (
 from kafkalite.metadata.shard import MetadataShard
 from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.ports.entropy import SystemEntropy
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey
 from kafkalite.protocol.codec import PARSE_ERRORS

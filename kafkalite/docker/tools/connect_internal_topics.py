@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.client.errors import BrokerError
 from kafkalite.client.topics import BROKER_DEFAULT, create_topic
@@ -15,6 +15,7 @@ from kafkalite.docker.tools.arguments import (
     client_properties,
 )
 from kafkalite.docker.tools.running import run_client, run_tool, write_line
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:

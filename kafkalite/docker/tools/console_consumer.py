@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from kafkalite.client.client import KafkaClient
 from kafkalite.client.consumer import ISOLATION_LEVELS
@@ -30,6 +30,7 @@ from kafkalite.docker.tools.running import run_tool, write_error, write_line, wr
 from kafkalite.docker.tools.termination import ends_by_sigterm
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.ports.entropy import SystemEntropy
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.docker.tools.arguments import is_given
 from kafkalite.docker.tools.pacing import BYTES_PER_MB, DATE_FORMAT
 from kafkalite.docker.tools.running import write_line
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from argparse import Namespace

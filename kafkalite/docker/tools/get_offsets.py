@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.client.epochs import TopicPartition
 from kafkalite.client.offsets import NO_OFFSET, list_offsets
@@ -14,6 +14,7 @@ from kafkalite.docker.tools.arguments import (
     add_bootstrap_options,
 )
 from kafkalite.docker.tools.running import run_tool, run_with_client, write_error, write_line
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.client.client import KafkaClient
 from kafkalite.client.connection import UnreachableError
@@ -17,6 +17,7 @@ from kafkalite.docker.tools.arguments import KafkaToolError, ToolError, ToolPars
 from kafkalite.docker.tools.running import run_tool, write_line, write_log
 from kafkalite.docker.tools.termination import ends_by_sigterm
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.versions import Versions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.groups.classic import sessions
 from kafkalite.groups.classic.membership import ClassicState
@@ -13,6 +13,7 @@ from kafkalite.groups.classic.responses import (
     sync_error_response,
 )
 from kafkalite.groups.offsets_topic_records import group_metadata_record
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.texts import count_text
 from kafkalite.protocol.error_codes import ErrorCode
 

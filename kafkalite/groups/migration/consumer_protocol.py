@@ -7,8 +7,9 @@ coordinator has the leader's role, so it parses and encodes them.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.records.consumer_protocol_assignment import (
     ConsumerProtocolAssignment,

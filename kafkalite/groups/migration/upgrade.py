@@ -7,7 +7,7 @@ the group epoch as usual.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import CancelTimer, Event, Reply
 from kafkalite.groups.classic.group import CONSUMER_PROTOCOL_TYPE
@@ -30,6 +30,7 @@ from kafkalite.groups.migration.policy import migration_policy
 from kafkalite.groups.modern.group import NEVER_ASSIGNED_MS
 from kafkalite.groups.modern.offset_commit_fencing import Revocation
 from kafkalite.groups.modern.topics import metadata_hash
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.texts import count_text
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText

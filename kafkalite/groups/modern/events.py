@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.coordinator.contract import Event
 from kafkalite.groups.timestamps import time_of_day
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.texts import count_text
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ and adds records.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from kafkalite.groups.modern.events import (
     assignment_postponed_event,
@@ -15,6 +15,7 @@ from kafkalite.groups.modern.events import (
 )
 from kafkalite.groups.modern.group import ModernGroup, may_assign_now
 from kafkalite.groups.modern.sessions import cancel_rebalance_timer, rebalance_timer
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

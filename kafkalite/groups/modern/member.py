@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
+
+from kafkalite.ports.named_tuples import NamedTuple
 
 JOIN_EPOCH: Final = 0
 """The member joins, for the first time or again."""

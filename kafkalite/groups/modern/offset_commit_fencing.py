@@ -15,7 +15,9 @@ The rules apply to consumer and streams groups, and to OffsetCommit and TxnOffse
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kafkalite.groups.group import PartitionCheck

@@ -6,7 +6,9 @@ decision depends on it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kafkalite.groups.consumer.member import CurrentAssignment, OwnedPartitions

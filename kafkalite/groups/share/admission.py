@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.groups.group import GroupType
 from kafkalite.groups.modern.admission import (
@@ -14,6 +14,7 @@ from kafkalite.groups.modern.admission import (
 from kafkalite.groups.modern.member import JOIN_EPOCH
 from kafkalite.groups.share.group import ShareGroup
 from kafkalite.groups.share.member import ShareAssignment, ShareMember
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kafkalite.groups.directory import GroupDirectory

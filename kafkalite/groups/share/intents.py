@@ -6,7 +6,9 @@ Machines return them in `result.intents`. The outbox carries them out at least o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kafkalite.groups.group import GroupId

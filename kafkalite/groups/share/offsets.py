@@ -6,13 +6,14 @@ the request and records that it has started, the second one records that it is c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import CoordinatorResult
 from kafkalite.groups.share import share_group_records as records
 from kafkalite.groups.share.events import share_state_initialized_event
 from kafkalite.groups.share.intents import SharePartitionInitialization
 from kafkalite.groups.share.share_partitions import NamedPartitions
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:

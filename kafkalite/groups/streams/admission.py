@@ -8,7 +8,7 @@ instance id are refused earlier.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.groups.group import GroupType
 from kafkalite.groups.modern.admission import (
@@ -24,6 +24,7 @@ from kafkalite.groups.streams import streams_group_records as records
 from kafkalite.groups.streams.group import StreamsGroup
 from kafkalite.groups.streams.member import MemberMetadata
 from kafkalite.groups.streams.tasks import NO_OWNED_TASKS, NO_TASKS, Tasks
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

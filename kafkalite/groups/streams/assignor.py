@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.config.rules import Rules
 from kafkalite.coordinator.java_order import (
@@ -22,6 +22,7 @@ from kafkalite.coordinator.java_order import (
     string_hash,
 )
 from kafkalite.groups.streams.tasks import Tasks
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -6,7 +6,7 @@ prevents an assignment. It is computed from the topology and the metadata and is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.groups.modern.topics import metadata_hash
 from kafkalite.groups.streams.partition_counts import decide_partition_counts
@@ -17,6 +17,7 @@ from kafkalite.groups.streams.status import (
     format_topic_names,
 )
 from kafkalite.groups.streams.topology import UNDECIDED
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError

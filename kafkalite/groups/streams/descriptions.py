@@ -8,9 +8,10 @@ As in Kafka, the delays belong to group ids, so they outlive the group.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.ports.backoff import ExponentialBackoff
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.streams_group_describe import (
     StreamsGroupDescribeResponse,

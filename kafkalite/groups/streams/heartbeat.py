@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.groups.modern.context import GroupContext
 from kafkalite.groups.modern.heartbeat import AssignorRun, HeartbeatRecords, ModernHeartbeat
@@ -28,6 +28,7 @@ from kafkalite.groups.streams.status import Status, StatusCode
 from kafkalite.groups.streams.target import RACK_TAGS, AssignmentInput, compute_target
 from kafkalite.groups.streams.tasks import NO_TASKS, Tasks, to_structs
 from kafkalite.groups.streams.topology import topology_of
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatResponse,
 )

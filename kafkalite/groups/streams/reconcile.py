@@ -13,11 +13,12 @@ stays until the active task is free.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.groups.modern.reconcile import advance, are_retained
 from kafkalite.groups.streams.member import CurrentTasks, MemberState
 from kafkalite.groups.streams.tasks import NO_OWNED_TASKS, OwnedTasks, Tasks
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 

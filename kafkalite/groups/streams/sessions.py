@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import CancelTimer, SetTimer
 from kafkalite.groups.modern.sessions import (
@@ -12,6 +12,7 @@ from kafkalite.groups.modern.sessions import (
     Sessions,
     cancel_rebalance_timer,
 )
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kafkalite.groups.group import GroupId, MemberId

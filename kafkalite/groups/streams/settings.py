@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.config.group import STREAMS_ASSIGNOR_NAME, streams_assignor_names
 from kafkalite.groups.modern.settings import GroupSettingsCache
 from kafkalite.groups.streams.target import RACK_TAGS, STANDBY_REPLICAS
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

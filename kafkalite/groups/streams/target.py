@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.java_order import in_java_order, string_hash
 from kafkalite.groups.streams.assignor import (
@@ -13,6 +13,7 @@ from kafkalite.groups.streams.assignor import (
     assign_tasks,
 )
 from kafkalite.groups.streams.tasks import NO_TASKS, Tasks
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol import catalogue, codec
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsResponse
 from kafkalite.protocol.codec import API_VERSIONS_KEY

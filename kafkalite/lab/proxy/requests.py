@@ -10,9 +10,10 @@ from collections import deque
 from functools import partial
 from struct import Struct
 from struct import error as struct_error
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.lab.proxy.address_rewriting import find_rewriter
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol import codec
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.codec_helpers import rest_of_varint

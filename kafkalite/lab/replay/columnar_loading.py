@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import count, pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from kafkalite.lab.columnar.exchanges.stitching import resolve_connections, stit
 from kafkalite.lab.columnar.options import Options, Table
 from kafkalite.lab.columnar.reading import read_file
 from kafkalite.lab.columnar.tables import CONNECTIONS, FRAGMENTS, UNPAIRED
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.units import NANOSECONDS_PER_MICROSECOND
 
 if TYPE_CHECKING:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
+
+from kafkalite.ports.named_tuples import NamedTuple
 
 LOCAL_DISK_FULL: Final = (
     "the disk is full: free space in the output directory and in the directory for temporary files"

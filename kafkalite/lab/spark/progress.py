@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.texts import count_text
 
 if TYPE_CHECKING:

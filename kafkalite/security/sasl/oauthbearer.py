@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.security.sasl.mechanism import SASL_NAME, SaslAuthenticationError, SaslError
 
 if TYPE_CHECKING:

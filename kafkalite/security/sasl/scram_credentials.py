@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import Final, NamedTuple
+from typing import Final
+
+from kafkalite.ports.named_tuples import NamedTuple
 
 
 class ScramMechanism(NamedTuple):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.security.sasl.authenticator import MAX_TIME_MS
 from kafkalite.security.sasl.json_web_keys import ALGORITHMS, parse_json
 from kafkalite.security.sasl.oauthbearer import BearerToken, InvalidTokenError, principal_in

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.security.sasl.authenticator import MAX_TIME_MS
 from kafkalite.security.sasl.oauthbearer import BearerToken, InvalidTokenError, principal_in
 

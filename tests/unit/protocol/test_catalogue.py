@@ -412,6 +412,8 @@ def test_catalogue_imports_no_heavy_modules() -> None:
         [sys.executable, "-c", code], capture_output=True, check=True, text=True
     )
     assert loaded.stdout.split() == [
+        "kafkalite.ports",
+        "kafkalite.ports.named_tuples",
         "kafkalite.protocol.acl_operations",
         "kafkalite.protocol.api_keys",
         "kafkalite.protocol.catalogue",

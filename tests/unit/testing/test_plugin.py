@@ -338,4 +338,6 @@ def test_loading_the_plugin_imports_no_broker() -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["kafkalite", "kafkalite.testing", PLUGIN]
+    assert done.stdout.split() == [
+        "kafkalite", "kafkalite.testing", "kafkalite.ports", "kafkalite.ports.named_tuples", PLUGIN
+    ]  # fmt: skip

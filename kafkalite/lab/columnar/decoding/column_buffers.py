@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kafkalite.lab.columnar.decoding.decode_program import END_BYTES
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

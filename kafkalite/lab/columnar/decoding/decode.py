@@ -6,7 +6,7 @@ exception. Bytes after a message are ignored, as in the scalar codec, in kafkali
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from kafkalite.lab.columnar.decoding.arrow_assembly import Assembly, binary_part
 from kafkalite.lab.columnar.decoding.decode_plan import message_plan
 from kafkalite.lab.columnar.decoding.interpreter import REASONS, walk_messages
 from kafkalite.lab.columnar.decoding.schema import message_type, prune
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 

@@ -7,7 +7,7 @@ a larger buffer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -48,6 +48,7 @@ from kafkalite.lab.columnar.kernels import (
     peek_u8,
     peek_u16,
 )
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.codec_helpers import MAX_TAGGED_FIELDS
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ A compiled loop pairs nearly all chunks. If open requests or waiting responses m
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from kafkalite.capture.reading import pairing
 from kafkalite.capture.reading.pairing import MAX_WAITING_RESPONSES, PENDING_ROW_BYTES
 from kafkalite.lab.columnar.arrays import Ints, true_indexes
 from kafkalite.lab.columnar.kernels import inlined, kernel
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ Files may be combined in several calls: pending rows are returned, and passed to
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from kafkalite.lab.columnar.frames.table_rows import ParsedFrames, pair_columns,
 from kafkalite.lab.columnar.options import Options
 from kafkalite.lab.columnar.segments.endpoints import EndpointColumns
 from kafkalite.lab.columnar.tables import CONNECTIONS, FRAGMENTS, PAIRS, PROBLEMS, UNPAIRED
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from kafkalite.capture.formats.compressed_files import (
 )
 from kafkalite.capture.model import ProblemKind
 from kafkalite.lab.columnar.arrays import byte_array, read_only
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from struct import pack
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.capture.model import Closed, Frame, Opened
 from kafkalite.capture.reading.flows import Flow
@@ -23,6 +23,7 @@ from kafkalite.lab.columnar.segments.connection_state import (
     UNKNOWN,
     PartialFrame,
 )
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ and `stitching` combines them with those of other files.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow as pa
 from kafkalite.lab.columnar.frames.table_rows import slices, table_batch, time_column
 from kafkalite.lab.columnar.segments.connection_state import HAS_FRAMES
 from kafkalite.lab.columnar.tables import FRAGMENTS
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

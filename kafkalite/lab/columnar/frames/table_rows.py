@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from kafkalite.lab.columnar.frames import headers
 from kafkalite.lab.columnar.frames.frame_index import UNKNOWN_SEQ
 from kafkalite.lab.columnar.options import Options, Table
 from kafkalite.lab.columnar.tables import FRAMES, PAIRS, TIME, UNPAIRED
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.units import NANOSECONDS_PER_MICROSECOND
 
 if TYPE_CHECKING:

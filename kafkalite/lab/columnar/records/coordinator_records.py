@@ -7,7 +7,7 @@ which is null for a tombstone.
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from kafkalite.metadata.internal_topics import (
     SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
 )
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.codecs.index import RECORD_TYPES
 from kafkalite.protocol.spec import load_spec
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from io import BytesIO
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from kafkalite.lab.columnar.records.record_batches import find_batches
 from kafkalite.lab.columnar.records.records import RECORD_FIELDS, BatchRecords, read_batches
 from kafkalite.lab.columnar.tables import PROBLEMS as PROBLEMS_SCHEMA
 from kafkalite.ports.files import join
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.storage.file_names import parse_file_name, parse_partition_directory
 
 if TYPE_CHECKING:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from kafkalite.capture.model import ProblemKind
 from kafkalite.lab.columnar.arrays import unaligned_view
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.storage.batch import (
     COMPRESSION_MASK,
     CONTROL,

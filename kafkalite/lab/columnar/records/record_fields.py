@@ -7,7 +7,7 @@ batch is invalid.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from kafkalite.lab.columnar.decoding.arrow_assembly import (
     slice_array,
     struct_array,
 )
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.storage.record_format import MalformedRecordsError, read_varint
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ lengths of records are read one after another, but each field is read for all re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from kafkalite.lab.columnar.records.record_fields import (
     header_lists,
 )
 from kafkalite.lab.columnar.tables import TIME
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.storage import compression
 from kafkalite.storage.batch import HEADER_SIZE, MAX_DECOMPRESSED_RECORDS
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, NamedTuple, overload
+from typing import TYPE_CHECKING, Final, overload
 
 import numpy as np
 
 from kafkalite.capture.reading.packets import reverse, sender
 from kafkalite.lab.columnar.segments.endpoints import EndpointColumns
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kafkalite.capture.model import Endpoint

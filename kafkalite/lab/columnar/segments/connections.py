@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from kafkalite.lab.columnar.segments.connection_state import (
 from kafkalite.lab.columnar.segments.flows import Flows
 from kafkalite.lab.columnar.segments.packets import ACK, SYN
 from kafkalite.lab.columnar.tables import CONNECTIONS
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import split_batches
 from kafkalite.storage.compression import OversizedDataError

@@ -11,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.capture.model import Direction
 from kafkalite.capture.reading.messages import (
@@ -24,6 +24,7 @@ from kafkalite.lab.replay.comparison.refusals import error_codes
 from kafkalite.lab.replay.comparison.shapes import shape_of
 from kafkalite.lab.replay.loading import end_ns, ignore_progress, load
 from kafkalite.lab.replay.report import MAX_PROBLEMS
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.units import NANOSECONDS_PER_SECOND
 from kafkalite.protocol import codec
 from kafkalite.protocol.api_keys import ApiKey

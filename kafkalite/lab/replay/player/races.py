@@ -6,8 +6,9 @@ A broker processes such requests in any order, and their responses depend on the
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.catalogue import ChangedState, keys_where
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ connection, to which the recorded node maps.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.capture.reading.messages import parse_request, parse_response, response_start
 from kafkalite.lab.replay.comparison.refusals import (
@@ -35,6 +35,7 @@ from kafkalite.lab.replay.player.splitting import (
 )
 from kafkalite.lab.replay.rewriting.id_mapping import Scope, ValueKind
 from kafkalite.lab.replay.rewriting.requests import build_frame
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol import codec
 from kafkalite.protocol.errors import ProtocolViolation
 

@@ -11,8 +11,9 @@ from collections import defaultdict
 from copy import copy
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import ROWS, AnsweringNode, keys_where
 

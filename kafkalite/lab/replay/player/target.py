@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.client.connection import DisconnectedError, UnreachableError
 from kafkalite.client.exchanges import supported_versions
 from kafkalite.lab.replay.player.timeouts import STAND_IN_HINT
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol.api_keys import ApiKey

@@ -8,11 +8,12 @@ was not requested in the recording is looked up in the recorded batches.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.apis.data.list_offsets import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP
 from kafkalite.capture.reading.messages import parse_request, parse_response
 from kafkalite.lab.replay.standin.recorded_cluster import PartitionId
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsResponse
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode

@@ -9,9 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.capture.reading.messages import parse_request, parse_response
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.storage.batch import (

@@ -6,7 +6,7 @@ partition epochs show this; leader epochs do not, because they begin at 0 again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.lab.spark.dataframes import Window, union
 from kafkalite.lab.spark.dataframes import functions as f
@@ -15,6 +15,7 @@ from kafkalite.lab.spark.state.metadata_views import host
 from kafkalite.lab.spark.state.tables import table
 from kafkalite.lab.spark.state.topics import with_topic_names
 from kafkalite.lab.spark.state.windows import ordered_rows, rows_before_current
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalite.lab.columnar.growing_files import GrowingFile
 from kafkalite.lab.spark.locations import location
@@ -18,6 +18,7 @@ from kafkalite.lab.spark.stages.decoding import (
     TaskDecoder,
     attempt_id,
 )
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from pyarrow import parquet
 from kafkalite.lab.columnar import tables
 from kafkalite.lab.columnar.records.record_batches import HEADER_FIELDS, header_bytes
 from kafkalite.lab.spark.locations import location
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -6,7 +6,7 @@ API without a spec is only reported as a problem, because it has no table.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from kafkalite.capture.model import Problem, ProblemKind
 from kafkalite.lab.columnar import tables
 from kafkalite.lab.columnar.exchanges import typed_exchanges
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol import codec
 
 if TYPE_CHECKING:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.lab.spark.dataframes import functions as f
 from kafkalite.lab.spark.dataframes import union
 from kafkalite.lab.spark.state.metadata_views import host
 from kafkalite.lab.spark.state.tables import table
 from kafkalite.lab.spark.state.topics import with_topic_names
+from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
