@@ -97,6 +97,9 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
         seed=arguments.seed,
         is_in_memory=arguments.memory,
         memory_limit=arguments.memory_limit,
+        clusters=arguments.clusters,
+        max_clusters=arguments.max_clusters,
+        cluster_memory_limit=arguments.cluster_memory_limit,
     )
     return settings if arguments.jaas is None else with_login_file(settings, arguments.jaas)
 

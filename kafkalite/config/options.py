@@ -298,6 +298,36 @@ MEMORY_LIMIT: Final = Option(
     keyword=Keyword("memory_limit"),
     variable=Variable("KAFKALITE_MEMORY_LIMIT", "4g"),
 )
+CLUSTERS: Final = Option(
+    _NODES_SECTION,
+    "--clusters",
+    "serve several clusters on the ports of one: a client names its cluster by the first part of "
+    "its client id, such as worker-3/, or by the first label of the host name in its TLS handshake "
+    "(sni); a cluster is started when its first client connects",
+    choices=("client-id", "sni"),
+    shown_default="one cluster",
+    keyword=Keyword("clusters", is_for_fixtures=False),
+    variable=Variable("KAFKALITE_CLUSTERS", "client-id"),
+)
+MAX_CLUSTERS: Final = Option(
+    _NODES_SECTION,
+    "--max-clusters",
+    "with --clusters: start no cluster for a client if there are this many",
+    "NUMBER",
+    partial(_parse_number, 0, 1_000),
+    default=100,
+    variable=Variable("KAFKALITE_MAX_CLUSTERS", "20"),
+)
+CLUSTER_MEMORY_LIMIT: Final = Option(
+    _DATA_SECTION,
+    "--cluster-memory-limit",
+    "refuse records of another cluster in this process when its own data in memory reaches this "
+    "size",
+    "SIZE",
+    parse_memory_size,
+    shown_default="the limit for all of them together",
+    variable=Variable("KAFKALITE_CLUSTER_MEMORY_LIMIT", "64m"),
+)
 CLUSTER_ID: Final = Option(
     _DATA_SECTION,
     "--cluster-id",
@@ -579,10 +609,13 @@ OPTIONS: Final = (
     SECURITY,
     BROKERS,
     CONTROLLER_ID,
+    CLUSTERS,
+    MAX_CLUSTERS,
     DATA_DIRECTORY,
     MEMORY,
     STORAGE,
     MEMORY_LIMIT,
+    CLUSTER_MEMORY_LIMIT,
     CLUSTER_ID,
     TOPIC,
     CONFIG,

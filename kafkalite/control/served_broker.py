@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from kafkalite.identity.clients import OAuthClient
     from kafkalite.identity.provider import IdentityProvider
     from kafkalite.ports.clock import Clock
+    from kafkalite.ports.files import Files
     from kafkalite.server.addresses import Address
     from kafkalite.server.logging import Log
     from kafkalite.server.settings import Settings
     from kafkalite.server.snapshot import Snapshot
+    from kafkalite.server.virtual_clusters import ClusterPlan
 
 
 class ControlOptions(NamedTuple):
@@ -69,6 +71,7 @@ class ServedBroker:
         start_recording: Callable[[Callable[[], int]], Recorder] | None,
         prepare: Callable[[Broker], None] | None,
         snapshot: Snapshot | None = None,
+        files: Files | None = None,
     ) -> Broker:
         """Return a running broker, which begins with `snapshot` if there is one.
 
@@ -88,6 +91,7 @@ class ServedBroker:
                 prepare=prepare,
                 identity=provider,
                 snapshot=snapshot,
+                files=files,
             )
             broker.start_fork = self.start_fork
             # Its port is bound first, because an added node must not listen on it.
@@ -101,22 +105,16 @@ class ServedBroker:
             raise
         return broker
 
-    async def start_fork(self, snapshot: Snapshot) -> ServedBroker:
-        """Start and return a fork, which begins with a snapshot of the broker.
-
-        Raises the exceptions of `start`, and SnapshotError.
-        """
-        from kafkalite.server.snapshot import clock_of  # noqa: PLC0415 - rarely used
-
-        broker = self._broker
-        assert broker is not None
+    async def start_fork(self, plan: ClusterPlan) -> ServedBroker:
+        """Start and return another cluster in this process; raises the exceptions of `start`."""
         fork = self.new_fork()
         await fork.start(
-            broker.fork_settings(),
-            clock_of(snapshot),
+            plan.settings,
+            plan.clock,
             start_recording=None,
             prepare=None,
-            snapshot=snapshot,
+            snapshot=plan.snapshot,
+            files=plan.files,
         )
         return fork
 

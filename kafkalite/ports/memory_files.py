@@ -31,13 +31,17 @@ _MAX_COPIED_BYTES: Final = 1 << 14
 
 
 class Memory:
-    """The bytes that the files of one or several file systems use, and their limit."""
+    """The bytes that the files of one or several file systems use, and their limit.
 
-    __slots__ = ("limit_bytes", "used_bytes")
+    A memory may be part of another one, whose limit then holds for both together.
+    """
 
-    def __init__(self, limit_bytes: int | None = None) -> None:
-        """None means no limit."""
+    __slots__ = ("limit_bytes", "used_bytes", "whole")
+
+    def __init__(self, limit_bytes: int | None = None, whole: Memory | None = None) -> None:
+        """None means no limit. The bytes count for `whole`, too."""
         self.limit_bytes = limit_bytes
+        self.whole = whole
         self.used_bytes = 0
 
     def take(self, count: int) -> None:
@@ -45,12 +49,21 @@ class Memory:
         limit = self.limit_bytes
         if limit is not None and self.used_bytes + count > limit:
             used_mib, limit_mib = self.used_bytes >> 20, limit >> 20
+            option = "--memory-limit" if self.whole is None else "--cluster-memory-limit"
             raise OSError(
                 errno.ENOSPC,
                 f"the data in memory has {used_mib} MiB, and its limit is {limit_mib} MiB "
-                "(--memory-limit)",
+                f"({option})",
             )
+        if self.whole is not None:
+            self.whole.take(count)
         self.used_bytes += count
+
+    def release(self, count: int) -> None:
+        """Count fewer bytes. Any thread may call this: none runs between a read and its write."""
+        self.used_bytes -= count
+        if self.whole is not None:
+            self.whole.release(count)
 
 
 class _Chunk:
@@ -66,8 +79,7 @@ class _Chunk:
     def __del__(self) -> None:
         # Missing if the memory was refused.
         if hasattr(self, "_memory"):
-            count = len(self.data)  # no other thread runs between the next read and write
-            self._memory.used_bytes -= count
+            self._memory.release(len(self.data))
 
     def append(self, buffer: Buffer) -> None:
         """Add bytes at the end."""
@@ -77,7 +89,7 @@ class _Chunk:
     def truncate(self, size: int) -> None:
         """Remove the bytes from `size` on."""
         count = len(self.data) - size
-        self._memory.used_bytes -= count
+        self._memory.release(count)
         del self.data[size:]
 
 
@@ -120,7 +132,7 @@ class Content:
             try:
                 chunk.append(buffer)
             except BufferError:  # another thread reads this chunk, so it cannot grow
-                memory.used_bytes -= len(buffer)
+                memory.release(len(buffer))
                 chunk = self._add_chunk(memory)
                 chunk.append(buffer)
             self.size += len(buffer)
@@ -267,9 +279,12 @@ class InMemoryFiles:
         self._directories: dict[str, _Directory] = {"": _Directory(self.token)}
         self._lock = threading.RLock()
 
-    def copy(self) -> Self:
-        """Return another file system with the same files; later changes of one are its own."""
-        copy = type(self)(self.memory)
+    def copy(self, memory: Memory | None = None) -> Self:
+        """Return another file system with the same files; later changes of one are its own.
+
+        Those of the copy count for `memory`, which is the same one by default.
+        """
+        copy = type(self)(self.memory if memory is None else memory)
         copy.share_with(self)
         return copy
 

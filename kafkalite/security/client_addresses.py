@@ -36,3 +36,12 @@ def canonical_address(text: str) -> str:
     except ValueError:
         return text
     return str(getattr(address, "ipv4_mapped", None) or address)
+
+
+def is_address(host: str) -> bool:
+    """Return whether a host is an IP address, and not a name."""
+    try:
+        ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True

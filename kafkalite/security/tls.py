@@ -75,6 +75,17 @@ class _State(NamedTuple):
     context: ssl.SSLContext
 
 
+class ServerSide(ssl.SSLObject):
+    """TLS of one connection, with the host name that the client has in its handshake (SNI)."""
+
+    server_name: str | None = None
+
+
+def _note_server_name(tls: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
+    if isinstance(tls, ServerSide):
+        tls.server_name = name
+
+
 class TlsServer:
     """The TLS side of one listener.
 
@@ -82,7 +93,7 @@ class TlsServer:
     change. If the new files cannot be used, the former context remains in use.
     """
 
-    __slots__ = ("_mapper", "_report", "_security", "_state")
+    __slots__ = ("_mapper", "_report", "_security", "_state", "notes_server_names")
 
     def __init__(
         self,
@@ -96,6 +107,8 @@ class TlsServer:
         """
         self._security = security
         self._report = report
+        self.notes_server_names = False
+        """Whether `ServerSide.server_name` is set in handshakes."""
         try:
             self._mapper = PrincipalMapper(security.str("ssl.principal.mapping.rules"))
         except ValueError as error:
@@ -118,7 +131,11 @@ class TlsServer:
                 self._report(str(error))
             else:
                 self._state = self._state._replace(key=key, context=context)
-        return self._state.context
+        context = self._state.context
+        if self.notes_server_names and context.sni_callback is None:
+            context.sslobject_class = ServerSide
+            context.sni_callback = _note_server_name
+        return context
 
     def check_change(self, names: Collection[str], get: Callable[[str], Value]) -> None:
         """Check new settings of the listener, as Kafka's SslFactory does; raises ConfigError."""

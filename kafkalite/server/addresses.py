@@ -89,6 +89,8 @@ class ListenerSpec(NamedTuple):
     """Whether clients of this listener are served by the controller, not by a broker."""
     is_relayed: bool = False
     """Whether another process listens on the address, and passes the bytes of its clients on."""
+    is_routed: bool = False
+    """Whether it is relayed by another cluster of this process, which decrypts the bytes."""
 
     @property
     def has_misleading_name(self) -> bool:

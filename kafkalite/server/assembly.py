@@ -119,16 +119,22 @@ class ClusterAssembly:
 
     def _generated_config(self) -> Mapping[str, str]:
         """Return the settings of generated certificates, after making the files."""
-        if self.settings.tls is None:
+        routed = self.settings.routed
+        if self.settings.tls is None or (routed is not None and routed.certificate_files is None):
             return {}
         from kafkalite.server.generated_certificates import (  # noqa: PLC0415 - only with --tls
             GeneratedCertificates,
+            config_of,
         )
+
+        if routed is not None and routed.certificate_files is not None:
+            self.certificate_files = routed.certificate_files
+            return config_of(routed.certificate_files)
 
         certificates = GeneratedCertificates(self.settings, self.listeners)
         self._resources.callback(certificates.remove)
         self.certificate_files = certificates.files
-        return certificates.config
+        return config_of(certificates.files)
 
     def _read_config(self, generated: Mapping[str, str]) -> BrokerConfig:
         settings = self.settings
@@ -151,7 +157,7 @@ class ClusterAssembly:
         """Load keys and certificates of the encrypted listeners; raises SettingsError."""
         servers = {}
         for listener in self.listeners:
-            if listener.protocol.uses_tls:
+            if listener.protocol.uses_tls and not listener.is_routed:
                 server = self._new_tls_server(self.security_of(listener))
                 servers[listener.name] = server
                 self.config.dynamic_checks.append(server.check_change)

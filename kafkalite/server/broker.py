@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafkalite.gateway.inter_broker import InterBrokerCalls
@@ -44,11 +44,13 @@ if TYPE_CHECKING:
     from kafkalite.ports.memory_files import Memory
     from kafkalite.security.certificates import CertificateFiles
     from kafkalite.security.tls import TlsServer
+    from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.broker_directory import BrokerDirectory
     from kafkalite.server.request_log import RequestLog
     from kafkalite.server.settings import Settings
     from kafkalite.server.snapshot import Snapshot, Snapshots
     from kafkalite.server.time_skipping import TimeSkipping
+    from kafkalite.server.virtual_clusters import ClusterPlan, VirtualClusters
     from kafkalite.storage.disk_health import DiskFailure
 
 T = TypeVar("T")
@@ -79,10 +81,9 @@ class Broker:
     first client is accepted.
     """
 
-    last_fork = 0
-    """The number of the last fork."""
-    start_fork: Callable[[Snapshot], Awaitable[Fork]] | None = None
-    """Starts a cluster that begins with a snapshot; None if nothing can serve it."""
+    start_fork: Callable[[ClusterPlan], Awaitable[Fork]] | None = None
+    """Starts another cluster in this process; None if nothing can serve it."""
+    _clusters: VirtualClusters | None = None
     _snapshots: Snapshots | None = None
 
     def __init__(
@@ -113,8 +114,6 @@ class Broker:
         self._entropy: Entropy = _entropy_of(settings.seed) if entropy is None else entropy
         self._files = files
         self._snapshot = snapshot
-        self.forks: dict[str, Fork] = {}
-        """Clusters that commands have made from snapshots of this one; a stop stops them."""
         self._recorder = recorder
         self._prepare = prepare
         self._executor = executor
@@ -174,6 +173,8 @@ class Broker:
         )
         assembly.config.log_levels.set_initial_level(self.log.level.kafka_name)
         nodes = self._nodes = NodeServers(assembly, self.clock, self.log)
+        if self._settings.clusters is not None:
+            self._route_clients(self._settings.clusters, assembly, nodes)
         if self._recorder is not None:
             nodes.start_recording(self._recorder)
         nodes.bind()
@@ -199,6 +200,17 @@ class Broker:
         if self._prepare is not None:
             self._prepare(self)
         return cluster, nodes
+
+    def _route_clients(self, kind: str, assembly: ClusterAssembly, nodes: NodeServers) -> None:
+        """Serve the clients of other clusters on the ports of this one."""
+        from kafkalite.server.cluster_routing import ClusterRouting  # noqa: PLC0415 - rarely used
+
+        nodes.routing = routing = ClusterRouting(self.clusters, kind)
+        if not routing.by_client_id:
+            routing.check(assembly.listeners)
+            servers = chain(assembly.tls_servers.values(), assembly.node_tls_servers.values())
+            for server in servers:
+                server.notes_server_names = True
 
     def _begin_with(self, snapshot: Snapshot, gateways: Gateways, nodes: NodeServers) -> None:
         """Have the parts of a snapshot that are not those of its cluster."""
@@ -271,7 +283,9 @@ class Broker:
             self.skip_time(self.clock.skip_rate)
         state = snapshot.cluster
         partitions, replaced = cluster.partitions, directory.directory
-        opened = directory.replace_files(state.files.copy(), state.logs)
+        used = replaced.files
+        files = state.files.copy(used.memory if isinstance(used, type(state.files)) else None)
+        opened = directory.replace_files(files, state.logs)
         cluster.restore(opened, snapshot.cluster)
         partitions.close_files()
         directory.free(replaced)
@@ -305,7 +319,7 @@ class Broker:
 
         Pending answers may take `grace_s` seconds to be sent.
         """
-        await self._stop_forks(grace_s)
+        await self._stop_clusters(grace_s)
         nodes = self._nodes
         if self._time_skipping is not None:
             self.skip_time(0)
@@ -335,10 +349,12 @@ class Broker:
         cluster, self.cluster = self.cluster, None
         return directory is None or self._close_data(directory, cluster)
 
-    async def _stop_forks(self, grace_s: float) -> None:
-        forks, self.forks = tuple(self.forks.values()), {}
-        for fork in forks:
-            await fork.stop(grace_s)
+    async def _stop_clusters(self, grace_s: float) -> None:
+        """Stop the other clusters of this process, and accept no clients, who could start more."""
+        if self._clusters is not None:
+            if self._nodes is not None:
+                self._nodes.stop_accepting()
+            await self._clusters.stop(grace_s)
 
     def _close_data(self, directory: BrokerDirectory, cluster: Cluster | None) -> bool:
         """Close the data directory, and return whether that succeeded."""
@@ -445,15 +461,24 @@ class Broker:
             self._snapshots = Snapshots()
         return self._snapshots
 
-    def fork_settings(self) -> Settings:
-        """Return the settings of a broker that begins with a snapshot of this one.
+    @property
+    def clusters(self) -> VirtualClusters:
+        """The other clusters of this process, which end with this one."""
+        if self._clusters is None:
+            from kafkalite.server.virtual_clusters import VirtualClusters  # noqa: PLC0415 - rarely used
 
-        Its ports are free ones on the same hosts.
-        """
-        from kafkalite.server.snapshot import fork_settings  # noqa: PLC0415 - rarely used
+            self._clusters = VirtualClusters(self)
+        return self._clusters
 
-        assembly = _running(self._assembly)
-        return fork_settings(self._settings, assembly.listeners)
+    @property
+    def listeners(self) -> Sequence[ListenerSpec]:
+        """The listeners of each node."""
+        return _running(self._assembly).listeners
+
+    @property
+    def files(self) -> Files:
+        """The files with the data."""
+        return _running(self._directory).directory.files
 
     @property
     def history(self) -> EventHistory:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.temporary import new_temporary_directory
+from kafkalite.security.client_addresses import is_address
 from kafkalite.security.key_stores import SECURITY_EXTRA
 from kafkalite.server.settings import SettingsError, names_key_store
 
@@ -18,8 +19,20 @@ if TYPE_CHECKING:
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.settings import Settings
 
+_NAMES_OF_CLUSTERS: Final = "sni"
+"""The value of `Settings.clusters` with which the names of clusters are before those of hosts."""
 _LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 _TRUST_STORE: Final = "ssl.truststore."
+
+
+def config_of(files: CertificateFiles) -> dict[str, str]:
+    """Return the settings of a broker that uses the files."""
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": files.server,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": files.authority,
+    }
 
 
 class GeneratedCertificates:
@@ -41,16 +54,6 @@ class GeneratedCertificates:
         self._temporary: TemporaryDirectory | None = None
         self.files: CertificateFiles = self._make(settings, encrypted)
 
-    @property
-    def config(self) -> dict[str, str]:
-        """The settings of the broker that use the files."""
-        return {
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": self.files.server,
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": self.files.authority,
-        }
-
     def remove(self) -> None:
         """Remove the files if they are in a temporary directory."""
         if self._temporary is not None:
@@ -62,6 +65,8 @@ class GeneratedCertificates:
         except ImportError as error:
             raise SettingsError(f"generated certificates need {SECURITY_EXTRA}") from error
         hosts = [spec.advertised_address(0, 0).host for spec in specs]
+        if settings.clusters == _NAMES_OF_CLUSTERS:
+            hosts += [f"*.{host}" for host in hosts if not is_address(host)]
         directory = settings.tls_directory
         try:
             if directory is None:

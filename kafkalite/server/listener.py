@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from kafkalite.security.tls import TlsServer
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.admission import Admission
+    from kafkalite.server.cluster_routing import ClusterRouting
     from kafkalite.server.logging import Log
     from kafkalite.server.memory_queue import MemoryQueue
     from kafkalite.server.sasl_listener import SaslListener
     from kafkalite.server.scheduler import Scheduler
+    from kafkalite.server.tls_transport import TlsClient
     from kafkalite.wire.session import SessionSettings
 
 BACKLOG = 4096
@@ -56,6 +58,8 @@ class ListenerContext(NamedTuple):
     """The authentication of clients; None if they do not authenticate by SASL."""
     tls_server: TlsServer | None = None
     """None if connections are not encrypted."""
+    routing: ClusterRouting | None = None
+    """None if all clients belong to the cluster of the node."""
 
 
 class Listener:
@@ -70,6 +74,7 @@ class Listener:
         "_sockets",
         "advertised_address",
         "bound_address",
+        "context",
         "is_for_controllers",
         "is_relayed",
         "name",
@@ -95,23 +100,34 @@ class Listener:
         """TLS with a certificate of the node; None if all nodes have the same one."""
         self.new_protocol: Callable[[], asyncio.BufferedProtocol] | None = None
         """Returns the protocol of the connection of a client; None while none is accepted."""
+        self.context: ListenerContext | None = None
+        """What connections use; None while none is accepted."""
         self.port: int = self._sockets[0].getsockname()[1] if self._sockets else address.port
         self.bound_address = Address(spec.listen_address.host, self.port)
         self.advertised_address = spec.advertised_address(self.port, node_index)
 
     async def start(self, loop: asyncio.AbstractEventLoop, context: ListenerContext) -> None:
         """Accept clients; `context` is given to their connections."""
-
-        def new_protocol() -> asyncio.BufferedProtocol:
-            return context.protocol_of(Connection(context))
-
-        if context.tls_server is not None:
-            new_protocol = _tls_protocol_factory(context, context.tls_server)
-        self.new_protocol = new_protocol
+        self.context = context
+        self.new_protocol = new_protocol = self._protocol_factory(context)
         while self._sockets:
             bound_socket = self._sockets.pop()
             server = await loop.create_server(new_protocol, sock=bound_socket, backlog=BACKLOG)
             self._servers.append(server)
+
+    def _protocol_factory(self, context: ListenerContext) -> Callable[[], asyncio.BufferedProtocol]:
+        routing, domain = context.routing, self.advertised_address.host
+
+        def new_connection() -> tuple[TlsClient, asyncio.BufferedProtocol]:
+            if routing is not None:
+                unrouted = routing.new_connection(context, domain)
+                return unrouted, unrouted
+            connection = Connection(context)
+            return connection, context.protocol_of(connection)
+
+        if context.tls_server is not None:
+            return _tls_protocol_factory(context.tls_server, new_connection)
+        return lambda: new_connection()[1]
 
     def bind_again(self) -> None:
         """Bind the port of a stopped listener; raises AddressError if it was taken meanwhile."""
@@ -120,7 +136,7 @@ class Listener:
 
     def stop(self) -> None:
         """Accept no further clients; connected ones remain."""
-        self.new_protocol = None
+        self.new_protocol = self.context = None
         for server in self._servers:
             server.close()
         for bound_socket in self._sockets:
@@ -151,7 +167,8 @@ def bind_listener(
 
 
 def _tls_protocol_factory(
-    context: ListenerContext, tls_server: TlsServer
+    tls_server: TlsServer,
+    new_connection: Callable[[], tuple[TlsClient, asyncio.BufferedProtocol]],
 ) -> Callable[[], asyncio.BufferedProtocol]:
     """Return a function that creates the protocol of an encrypted connection."""
     from kafkalite.server.tls_transport import (  # noqa: PLC0415 - only with TLS
@@ -162,8 +179,7 @@ def _tls_protocol_factory(
     receive_buffer = new_receive_buffer()
 
     def new_protocol() -> asyncio.BufferedProtocol:
-        connection = Connection(context)
-        protocol = context.protocol_of(connection)
+        connection, protocol = new_connection()
         return TlsTransport(tls_server, receive_buffer, connection, protocol)
 
     return new_protocol

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.security_protocols import SecurityProtocol
@@ -58,15 +59,24 @@ class NodeListeners:
         """Return the listeners by node id."""
         return self._by_node.items()
 
-    def bind(self, specs: Sequence[ListenerSpec], node_ids: Sequence[int]) -> None:
+    def bind(
+        self,
+        specs: Sequence[ListenerSpec],
+        node_ids: Sequence[int],
+        routed: Mapping[int, Sequence[ListenerSpec]] = MappingProxyType({}),
+    ) -> None:
         """Bind the ports of the nodes of the settings; raises AddressError.
 
-        After an error, `stop` releases the ports that were bound before.
+        Nodes in `routed` have these listeners, without ports of their own. After an error, `stop`
+        releases the ports that were bound before.
         """
         self._specs = specs
         self._first_id = node_ids[0]
         for index, node_id in enumerate(node_ids):
             listeners = self._by_node[node_id] = []
+            if node_id in routed:
+                self.add_relayed(node_id, routed[node_id])
+                continue
             for spec in specs:
                 # One by one: if a port is taken, `stop` closes those bound before.
                 try:

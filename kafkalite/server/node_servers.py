@@ -12,7 +12,7 @@ from kafkalite.cluster.node_control import NodeError
 from kafkalite.gateway.error_messages import printable
 from kafkalite.metadata.image import AddedNode
 from kafkalite.ports.named_tuples import NamedTuple
-from kafkalite.server.addresses import Address, AddressError
+from kafkalite.server.addresses import Address, AddressError, ListenerSpec
 from kafkalite.server.admission import Admission
 from kafkalite.server.client_warnings import ClientWarnings
 from kafkalite.server.connection import Connection
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from kafkalite.cluster.node import Endpoint, Node
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.ports.clock import Clock
-    from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.assembly import ClusterAssembly
+    from kafkalite.server.cluster_routing import ClusterRouting
     from kafkalite.server.gateways import Gateways
     from kafkalite.server.links import Links, LinksState
     from kafkalite.server.listener import Listener
@@ -128,10 +128,14 @@ class NodeServers:
         self._session_settings: SessionSettings
         self._scheduler: Scheduler | None = None
         self._memory_queue: MemoryQueue | None = None
+        self.routing: ClusterRouting | None = None
+        """Passes clients on to other clusters; set before clients are accepted."""
 
     def bind(self) -> None:
         """Bind the ports of the nodes of the settings; raises AddressError."""
-        self._listeners.bind(self._assembly.listeners, self._assembly.settings.node_ids)
+        settings = self._assembly.settings
+        routed = {} if settings.routed is None else settings.routed.specs
+        self._listeners.bind(self._assembly.listeners, settings.node_ids, routed)
 
     def open(self, cluster: Cluster, gateways: Gateways, data_path: str) -> None:
         """Release the ports of removed nodes, and bind those of added nodes.
@@ -288,7 +292,37 @@ class NodeServers:
                 or self._assembly.node_tls_servers.get((server.node.id, listener.name))
                 or self._assembly.tls_servers.get(listener.name)
             ),
+            routing=self._routing_of(listener),
         )
+
+    def _routing_of(self, listener: Listener) -> ClusterRouting | None:
+        routing = self.routing
+        if routing is None or listener.is_for_controllers or listener.is_relayed:
+            return None
+        return routing if routing.by_client_id or listener.protocol.uses_tls else None
+
+    def routed_specs(self) -> Mapping[int, Sequence[ListenerSpec]]:
+        """Return the listeners by node id of a cluster whose clients connect to these ports."""
+        return {
+            node_id: [
+                ListenerSpec(
+                    each.name,
+                    each.bound_address,
+                    each.advertised_address,
+                    each.protocol,
+                    is_relayed=True,
+                    is_routed=True,
+                )
+                for each in listeners
+                if not each.is_for_controllers
+            ]
+            for node_id, listeners in self._listeners.items()
+        }
+
+    def context_of(self, node_id: int, listener: str) -> ListenerContext | None:
+        """Return what the connections of a listener use; None while its node is stopped."""
+        listeners = chain.from_iterable(each.listeners for each in self._of(node_id))
+        return next((each.context for each in listeners if each.name == listener), None)
 
     def _sasl_listener(self, node: Node, listener: Listener) -> SaslListener | None:
         """Return the authentication of a listener, if its clients authenticate by SASL."""
@@ -359,6 +393,8 @@ class NodeServers:
     def stop_accepting(self) -> None:
         """Accept no further clients; connected ones remain."""
         self._listeners.stop()
+        if self.routing is not None:
+            self.routing.close()
 
     def stop_serving(self) -> None:
         """Serve no further requests; pending answers may still be sent."""
@@ -456,6 +492,11 @@ class NodeServers:
         AddressError if no port is free, and KafkaError if the disk refuses the change.
         """
         cluster = self._cluster
+        if self._assembly.settings.routed is not None:
+            raise NodeError(
+                "the nodes of this cluster have the ports of another cluster: add the node to that "
+                "one, and start this cluster again"
+            )
         async with self._changes:
             new_id = cluster.node_control.check_new(node_id)
             listeners = self._listeners.add(new_id)

@@ -25,6 +25,7 @@ from kafkalite.server.addresses import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from kafkalite.security.certificates import CertificateFiles
     from kafkalite.security.sasl.users import User
 
 _UNSUPPORTED = {
@@ -44,9 +45,21 @@ _OF_MACHINE = ("listener", "log.dir", "location", "oauthbearer")
 
 _MAX_LISTED_NODES = 5
 
+DEFAULT_MAX_CLUSTERS = 100
+"""The number of clusters up to which clients start others."""
+
 
 class SettingsError(ValueError):
     """Settings that the broker cannot run with; the text is one line."""
+
+
+class Routed(NamedTuple):
+    """The listeners of a cluster whose clients connect to another cluster of this process."""
+
+    specs: Mapping[int, Sequence[ListenerSpec]]
+    """The listeners by node id."""
+    certificate_files: CertificateFiles | None = None
+    """The generated certificates of the other cluster."""
 
 
 class Settings(NamedTuple):
@@ -70,6 +83,9 @@ class Settings(NamedTuple):
     later. `is_relayed` says whether another process listens for the clients of the nodes.
     `is_in_memory` says whether the data is in memory, of which it uses at most `memory_limit`
     bytes; None: half of the memory of the machine or container.
+    `clusters` is how clients name one of several clusters of the process, by "client-id" or "sni";
+    None: each cluster has ports of its own. Clients start at most `max_clusters`, and each may have
+    `cluster_memory_limit` bytes of its own. `routed` are the listeners of such a cluster.
     """
 
     listen: Sequence[str] = ()
@@ -93,6 +109,10 @@ class Settings(NamedTuple):
     is_in_memory: bool = False
     memory_limit: int | None = None
     controller_id: int | None = None
+    clusters: str | None = None
+    max_clusters: int = DEFAULT_MAX_CLUSTERS
+    cluster_memory_limit: int | None = None
+    routed: Routed | None = None
 
     @property
     def node_ids(self) -> range:
@@ -151,6 +171,8 @@ class Settings(NamedTuple):
     @property
     def listeners(self) -> tuple[ListenerSpec, ...]:
         """The listeners of each node; raises AddressError or SettingsError."""
+        if self.routed is not None:
+            return tuple(next(iter(self.routed.specs.values())))
         if not self.listen:
             self._check_listener_names()
         listen = self.listen or self._client_listeners("listeners")

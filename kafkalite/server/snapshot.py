@@ -178,7 +178,7 @@ def fork_settings(settings: Settings, listeners: Sequence[ListenerSpec]) -> Sett
     It listens on free ports of the same hosts. Raises SnapshotError if another process listens for
     the clients of the source.
     """
-    if any(each.is_relayed for each in listeners):
+    if any(each.is_relayed and not each.is_routed for each in listeners):
         raise SnapshotError("a cluster of several containers cannot be forked")
     addresses: dict[bool, list[str]] = {False: [], True: []}
     for each in listeners:
@@ -193,4 +193,6 @@ def fork_settings(settings: Settings, listeners: Sequence[ListenerSpec]) -> Sett
         config=config,
         is_in_memory=True,
         data_directory=None,
+        clusters=None,
+        routed=None,
     )

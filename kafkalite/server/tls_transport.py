@@ -362,5 +362,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._socket.set_write_buffer_limits(high, low)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - as asyncio
-        """Return a fact about the socket."""
+        """Return a fact about the socket, or the `server_name` in the client's handshake."""
+        if name == "server_name":
+            return getattr(self._tls, name, default)
         return self._socket.get_extra_info(name, default)

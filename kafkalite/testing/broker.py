@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from kafkalite.config.options import (
+    CLUSTERS,
     CONTROL_TLS,
     CONTROL_TOKEN,
     IN_MEMORY,
@@ -142,6 +143,9 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
       less than a millisecond. The fixtures of the pytest plugin use memory.
     - `memory_limit`: size such as "512m" that the data in memory may have; by default half of the
       memory of the machine or container.
+    - `clusters`: "client-id" or "sni": the clusters of `cluster` use the ports of this one, and
+      clients name theirs by the first part of their client id, or by the host name that they
+      connect to. By default each has ports of its own.
 
     Raises ValueError for an unknown value, for `match` or `on_miss` without `replay`, and for
     `control_token` or `control_tls` without `control`.
@@ -151,6 +155,12 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
     _loop: asyncio.AbstractEventLoop | None = None
     _owner_pid = 0
     _thread: threading.Thread | None = None
+    _pending_calls: set[Future[Any]]
+    """Results that other threads wait for."""
+    _forks: set[Broker]
+    _name = ""
+    _parent: ServerBroker | None = None
+    """The broker in whose process this cluster has its name."""
     _siblings: set[Broker] | None = None
     """The forks of the broker that this one was forked from, and whose thread they use."""
 
@@ -184,11 +194,12 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         scenario: str | PathLike[str] | None = None,
         storage: str | None = None,
         memory_limit: str | None = None,
+        clusters: str | None = None,
     ) -> None:
         self._scenario = _scenario_of(scenario)
         given = Settings(
             **_listener_settings(_protocol_of(security, oidc), port, config or {}),
-            **_numbers(brokers, controller_id, request_log, seed),
+            **_checked(brokers, controller_id, request_log, seed, clusters),
             topics=partition_counts(topics or {}),
             **_configs(config or {}, node_config or {}),
             as_version=as_version,
@@ -202,8 +213,7 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         self._served = _served(self._log, (control, control_token, control_tls), oidc, oidc_clients)
         self.clock = BrokerClock(self._perform)
         """The time of the cluster: read it and control it."""
-        self._pending_calls: set[Future[Any]] = set()  # results that other threads wait for
-        self._forks: set[Broker] = set()
+        self._pending_calls, self._forks = set(), set()
 
     # A start is faster without the imports of these.
 
@@ -320,7 +330,15 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
             authority_file=None if files is None else files.authority,
             client_file=None if files is None else files.client,
             oauth=None if broker.identity is None else _oauth_login(broker.identity),
+            client_id=self._client_id,
         )
+
+    @property
+    def _client_id(self) -> str | None:
+        """The client id that names this cluster; None if none is needed."""
+        parent = self._parent
+        is_named = parent is not None and parent.settings.clusters == "client-id"
+        return f"{self._name}/client" if is_named else None
 
     def explain(
         self,
@@ -508,33 +526,56 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         parent = self._running_broker()
 
         async def begin() -> Broker:
-            fork = copy(self)
-            await fork._begin_fork(parent, parent.snapshot() if snapshot is None else snapshot)  # noqa: SLF001 - of this class
-            return fork
+            own = parent.snapshot() if snapshot is None else snapshot
+            plan, _ = parent.clusters.plan(None, own)
+            served = await self._served.start_fork(plan)
+            return self._forked(served)
 
         return self._run_on_loop(begin())
 
-    async def _begin_fork(self, parent: ServerBroker, snapshot: Snapshot) -> None:
-        """Become a fork, from a copy of the broker that is forked."""
-        from kafkalite.server.snapshot import clock_of  # noqa: PLC0415 - rarely used
+    def cluster(self, name: str, snapshot: Snapshot | None = None) -> Broker:
+        """Return the running cluster with this name in this process, which is started if needed.
 
+        It begins with the topics and users of this broker's start, or with a snapshot. Use it in a
+        `with` block, or stop it; it ends with this broker. See the argument `clusters`. Raises
+        ValueError for an invalid name, and for a snapshot if the cluster runs.
+        """
+        parent = self._running_broker()
+
+        async def open_cluster() -> Broker:
+            clusters = parent.clusters
+            if clusters.get(name) is None or snapshot is not None:
+                await clusters.start(name, snapshot)
+            served = clusters.get(name)
+            assert isinstance(served, ServedBroker)
+            cluster = self._forked(served)
+            cluster._name, cluster._parent = name, parent  # noqa: SLF001 - of this class
+            return cluster
+
+        return self._run_on_loop(open_cluster())
+
+    def _forked(self, served: ServedBroker) -> Broker:
+        """Return a running cluster in the process, and on the thread, of this one."""
+        fork = copy(self)
+        fork._begin(served)  # noqa: SLF001 - of this class
+        return fork
+
+    def _begin(self, served: ServedBroker) -> None:
+        """Become another cluster, from a copy of its source."""
+        broker = served.broker
+        assert broker is not None
         siblings = self._forks
         shared = {name: self.__dict__[name] for name in _SHARED_WITH_FORKS}
         self.__dict__.clear()
         self.__dict__.update(shared)
         self._scenario = self._capture = self._replay = None
-        self._settings = parent.fork_settings()
-        self._served = self._served.new_fork()
-        self._adjustable_clock = clock_of(snapshot)
+        self._settings = broker.settings
+        self._served = served
+        assert isinstance(broker.clock, AdjustableClock)
+        self._adjustable_clock = broker.clock
         self.clock = BrokerClock(self._perform)
         self._pending_calls, self._forks = set(), set()
-        self._broker = await self._served.start(
-            self._settings,
-            self._adjustable_clock,
-            start_recording=None,
-            prepare=None,
-            snapshot=snapshot,
-        )
+        self._broker = broker
         self._siblings = siblings
         siblings.add(self)
 
@@ -574,10 +615,15 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         if broker is None or loop is None:
             return
         try:
-            stopped = self._served.stop(_SHUTDOWN_GRACE_S)
-            asyncio.run_coroutine_threadsafe(stopped, loop).result()
+            asyncio.run_coroutine_threadsafe(self._stop_served(), loop).result()
         finally:
             self._stop_loop()
+
+    async def _stop_served(self) -> None:
+        name, parent = self._name, self._parent
+        if parent is not None and parent.clusters.get(name) is self._served:
+            parent.clusters.forget(name)
+        await self._served.stop(_SHUTDOWN_GRACE_S)
 
     async def _start_broker(self) -> None:
         # The time continues; timers of the previous run are dropped.
@@ -761,8 +807,12 @@ def _served(
     return ServedBroker(log, _control_options(*control), identity_options(oidc, oidc_clients))
 
 
-def _numbers(
-    brokers: int, controller_id: int | None, request_log: int | None, seed: int | None
+def _checked(
+    brokers: int,
+    controller_id: int | None,
+    request_log: int | None,
+    seed: int | None,
+    clusters: str | None,
 ) -> dict[str, Any]:
     """Return these settings; raises ValueError for invalid ones."""
     return {
@@ -770,6 +820,7 @@ def _numbers(
         "controller_id": _checked_id(controller_id),
         "request_log": _checked_number("request_log", request_log),
         "seed": _checked_seed(seed),
+        "clusters": _checked_clusters(clusters),
     }
 
 
@@ -851,6 +902,13 @@ def _log_of(level: str) -> Log:
     if level.upper() not in Level.__members__:
         raise ValueError(f"log_level {level!r} is not one of {', '.join(Level.__members__)}")
     return Log(Level[level.upper()])
+
+
+def _checked_clusters(kind: str | None) -> str | None:
+    """Return how clients name clusters; raises ValueError for an unknown value."""
+    if kind not in (None, *CLUSTERS.choices):
+        raise ValueError(f"clusters {kind!r} is not one of {', '.join(CLUSTERS.choices)}")
+    return kind
 
 
 def _storage_settings(

@@ -27,6 +27,14 @@ _LOGIN_HANDLER: Final = (
 """The class with which a Java client requests tokens."""
 
 
+_CLIENT_ID_KEYS: Final = {
+    "librdkafka": "client.id",
+    "java": "client.id",
+    "kafkajs": "clientId",
+}
+"""The setting of the client id by library, where it is not `client_id`."""
+
+
 class ClientAccess(NamedTuple):
     """The facts about a cluster that a client needs.
 
@@ -40,6 +48,8 @@ class ClientAccess(NamedTuple):
     client_file: str | None = None
     login: Login | None = None
     oauth: OAuthLogin | None = None
+    client_id: str | None = None
+    """A client id with the name of the cluster; None if clients need none."""
 
     @property
     def uses_files(self) -> bool:
@@ -51,7 +61,10 @@ def client_settings(library: str, access: ClientAccess) -> dict[str, Any]:
     """Return the settings of a client library; raises ValueError for an unknown one."""
     if library not in LIBRARIES:
         raise ValueError(f"library {library!r} is not one of {', '.join(LIBRARIES)}")
-    return LIBRARIES[library](access)
+    settings = LIBRARIES[library](access)
+    if access.client_id is not None:
+        settings[_CLIENT_ID_KEYS.get(library, "client_id")] = access.client_id
+    return settings
 
 
 def _librdkafka(access: ClientAccess) -> dict[str, Any]:

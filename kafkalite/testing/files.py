@@ -79,9 +79,9 @@ class MemoryFiles(InMemoryFiles):
         """The paths of all files, sorted."""
         return sorted(self.paths_below(""))
 
-    def copy(self) -> Self:
+    def copy(self, memory: Memory | None = None) -> Self:
         """Return another disk with the same files."""
-        copy = super().copy()
+        copy = super().copy(memory)
         copy.become(self)
         return copy
 

@@ -144,6 +144,7 @@ OWN_TIME = {
     "server/time_skipping.py": "measures how long clients have waited in real time",
     "server/scheduler.py": "limits how long one connection is served before others",
     "server/connection.py": "limits how long a closing socket waits for its last bytes",
+    "server/cluster_routing.py": "limits how long a client may take for its first request",
     "server/tls_transport.py": "limits how long a client may take for its TLS handshake",
     "server/node_servers.py": "limits how long the process waits for connections at its end",
     "control/commands/records.py": "limits how long a command waits for records of real clients",

@@ -1,31 +1,45 @@
-"""Commands about clusters that begin with a snapshot: make, list and stop them."""
+"""Commands about the other clusters in the process of a broker: start, list and stop them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
+from kafkalite.config.options import parse_memory_size
 from kafkalite.config.typed_json import About
 from kafkalite.control.command_table import CommandError, Family, Row, Words, one_line
+from kafkalite.server.virtual_clusters import (
+    CLIENT_ID,
+    START,
+    ClusterError,
+    UnknownClusterError,
+)
 
 if TYPE_CHECKING:
-    from kafkalite.server.broker import Broker, Fork
+    from kafkalite.server.broker import Broker
+    from kafkalite.server.snapshot import Snapshot
 
-MAX_FORKS: Final = 1_000
+NOW: Final = "now"
 _ID: Final = About("id that `cluster list` prints", metavar="ID")
-
-
-class UnknownClusterError(CommandError):
-    """A cluster id that the broker does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """A cluster that was made from a snapshot."""
+    """A cluster in the process of the broker."""
 
-    id: Annotated[str, About("Id of the cluster.")]
+    id: Annotated[str, About("Id of the cluster: its name if it has one.")]
     bootstrap_servers: Annotated[str, About("Addresses for clients, separated by commas.")]
     control: Annotated[str | None, About("URL of its control API; null without one.")]
+    client_id_prefix: Annotated[
+        str | None,
+        About(
+            "What the client ids of its clients begin with; null if it has ports or host names of "
+            "its own."
+        ),
+    ]
+    memory_bytes: Annotated[
+        int, About("Bytes of data in memory that belong to this cluster alone.")
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,79 +51,114 @@ class ClusterList:
 
 @dataclass(frozen=True, slots=True)
 class ForkCluster:
-    """Start another cluster in this process, with the state of a snapshot.
+    """Start another cluster in this process, with the state of a snapshot or a new one.
 
-    It has own ports and an own control API, and is independent from then on. Both share the data
-    that neither changes. It ends with this broker.
+    It has an own control API, and is independent from then on. Both share the data that neither
+    changes. It ends with this broker. With a name, and a broker with `--clusters`, its clients use
+    the ports of this broker; otherwise it has own ports.
     """
 
     snapshot_id: Annotated[
         str | None,
         About(
-            "id of the snapshot; without it, the present state",
+            "id of a snapshot, `now` for the present state, or `start` for a new cluster with the "
+            "topics and users of the broker's start; by default `start` with a name, else `now`",
             alias="from",
             parse=str,
             metavar="ID",
         ),
     ] = None
+    name: Annotated[
+        str | None,
+        About(
+            "name of the cluster, which is its id: 1 to 63 of a-z, 0-9 and '-'",
+            parse=str,
+            metavar="NAME",
+        ),
+    ] = None
+    memory_limit: Annotated[
+        str | None,
+        About(
+            "size such as 64m that its own data in memory may have; by default that of "
+            "--cluster-memory-limit",
+            parse=str,
+            metavar="SIZE",
+        ),
+    ] = None
 
     async def perform(self, broker: Broker) -> ClusterStatus:
-        """Start the cluster; raises CommandError if that is impossible."""
-        if broker.start_fork is None:
-            raise CommandError("this broker cannot start other clusters")
-        if len(broker.forks) >= MAX_FORKS:
-            raise CommandError(f"there are {MAX_FORKS} clusters already: delete one first")
+        """Start the cluster; raises ValueError if that is impossible."""
         try:
-            snapshot = (
-                broker.snapshot()
-                if self.snapshot_id is None
-                else broker.snapshots.find(self.snapshot_id)
-            )
+            limit = None if self.memory_limit is None else parse_memory_size(self.memory_limit)
+        except ValueError as error:
+            raise CommandError(f"memory_limit: {error}") from error
+        try:
+            snapshot = self._snapshot(broker)
+            cluster_id = await broker.clusters.start(self.name, snapshot, limit)
         except OSError as error:
-            raise CommandError(f"no snapshot can be made: {error.strerror}") from error
-        fork = await broker.start_fork(snapshot)
-        broker.last_fork += 1
-        cluster_id = f"c{broker.last_fork}"
-        broker.forks[cluster_id] = fork
-        return _status(cluster_id, fork)
+            raise CommandError(f"no cluster can be started: {error.strerror}") from error
+        except ClusterError as error:
+            raise CommandError(str(error)) from error
+        return status_of(broker, cluster_id)
+
+    def _snapshot(self, broker: Broker) -> Snapshot | None:
+        source = self.snapshot_id
+        if source is None:
+            source = NOW if self.name is None else START
+        if source == START:
+            return None
+        return broker.snapshot() if source == NOW else broker.snapshots.find(source)
 
 
 @dataclass(frozen=True, slots=True)
 class ListClusters:
-    """List the clusters that were made from snapshots of this broker."""
+    """List the other clusters in this process."""
 
     async def perform(self, broker: Broker) -> ClusterList:
         """Return all clusters."""
-        return ClusterList(tuple(_status(*each) for each in broker.forks.items()))
+        return ClusterList(tuple(status_of(broker, each) for each, _ in broker.clusters.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class StopCluster:
-    """Stop a cluster that was made from a snapshot, and return it."""
+    """Stop another cluster in this process, and return it. Its clients are disconnected."""
 
     cluster_id: Annotated[str, _ID]
 
     async def perform(self, broker: Broker) -> ClusterStatus:
         """Stop the cluster; raises UnknownClusterError for an unknown id."""
-        fork = broker.forks.pop(self.cluster_id, None)
-        if fork is None:
-            known = f"they are {', '.join(broker.forks)}" if broker.forks else "there is none"
-            raise UnknownClusterError(f"there is no cluster {self.cluster_id[:40]!r}; {known}")
-        status = _status(self.cluster_id, fork)
-        await fork.stop(0)
+        clusters = broker.clusters
+        status = None
+        if clusters.get(self.cluster_id) is not None:
+            status = status_of(broker, self.cluster_id)
+        cluster = clusters.forget(self.cluster_id)
+        assert status is not None
+        await cluster.stop(0)
         return status
 
 
-def _status(cluster_id: str, fork: Fork) -> ClusterStatus:
-    broker = fork.broker
-    servers = "" if broker is None else broker.bootstrap_servers
-    return ClusterStatus(cluster_id, servers, fork.control_url)
+def status_of(broker: Broker, cluster_id: str) -> ClusterStatus:
+    """Return a description of a cluster of the broker."""
+    clusters = broker.clusters
+    cluster = clusters.get(cluster_id)
+    assert cluster is not None
+    own = cluster.broker
+    is_routed = own is not None and own.settings.routed is not None
+    by_client_id = is_routed and broker.settings.clusters == CLIENT_ID
+    return ClusterStatus(
+        cluster_id,
+        "" if own is None else own.bootstrap_servers,
+        cluster.control_url,
+        f"{cluster_id}/" if by_client_id else None,
+        clusters.used_bytes(cluster_id),
+    )
 
 
 def line_of(status: ClusterStatus) -> str:
     """Return a cluster as one line."""
+    prefix = "" if status.client_id_prefix is None else f" as {status.client_id_prefix}…"
     control = "" if status.control is None else f", control at {status.control}"
-    return f"{status.id}: {status.bootstrap_servers}{control}"
+    return f"{status.id}: {status.bootstrap_servers}{prefix}{control}"
 
 
 def _lines(listed: ClusterList, _: object) -> list[str]:
@@ -125,7 +174,7 @@ COMMANDS = Family(
             ClusterList,
             "GET",
             _PATH,
-            (Words("cluster list", "Print the clusters that were made from snapshots."),),
+            (Words("cluster list", "Print the other clusters in the process of the broker."),),
             _lines,
         ),
         Row(
@@ -137,7 +186,13 @@ COMMANDS = Family(
                 Words(
                     "cluster fork",
                     "Start another cluster with the state of a snapshot.",
-                    offers=("snapshot_id",),
+                    offers=("snapshot_id", "memory_limit"),
+                ),
+                Words(
+                    "cluster create",
+                    "Start another cluster with a name.",
+                    ("name",),
+                    offers=("snapshot_id", "memory_limit"),
                 ),
             ),
             one_line(line_of),
@@ -149,14 +204,10 @@ COMMANDS = Family(
             ClusterStatus,
             "DELETE",
             f"{_PATH}/{{cluster_id}}",
-            (
-                Words(
-                    "cluster stop", "Stop a cluster that was made from a snapshot.", ("cluster_id",)
-                ),
-            ),
+            (Words("cluster stop", "Stop another cluster in the process.", ("cluster_id",)),),
             one_line(lambda status: f"stopped {line_of(status)}"),
             not_found=UnknownClusterError,
         ),
     ),
-    {"cluster": "Start and stop clusters with the state of a snapshot."},
+    {"cluster": "Start and stop other clusters in the process of a broker."},
 )

@@ -182,3 +182,19 @@ def test_cleared_and_closed_files_free_their_memory() -> None:
     file.close()
     files.clear()
     assert memory.used_bytes == 0
+
+
+def test_a_part_of_a_memory_has_a_limit_of_its_own_and_counts_for_the_whole() -> None:
+    whole = Memory(1000)
+    part = Memory(600, whole)
+    files = InMemoryFiles(whole)
+    files.write("a", bytes(300))
+    copy = files.copy(part)
+    copy.write("b", bytes(500))
+    assert (part.used_bytes, whole.used_bytes) == (500, 800)
+    with pytest.raises(OSError, match=r"--cluster-memory-limit"):
+        copy.write("c", bytes(200))
+    with pytest.raises(OSError, match=r"\(--memory-limit\)"):
+        files.write("c", bytes(300))
+    copy.clear()
+    assert (part.used_bytes, whole.used_bytes) == (0, 300)

@@ -9,7 +9,7 @@ import pytest
 from kafkalite.ports.key_files import modification_time_ns
 from kafkalite.security.distinguished_name import names_of_pem
 from kafkalite.server.broker import Broker
-from kafkalite.server.generated_certificates import GeneratedCertificates
+from kafkalite.server.generated_certificates import GeneratedCertificates, config_of
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings, SettingsError
 from tests.unit.security.issued_files import Files
@@ -37,7 +37,7 @@ def test_the_certificate_has_the_advertised_names(tmp_path: Path) -> None:
 
 def test_a_directory_can_be_given(tmp_path: Path) -> None:
     settings = Settings(listen=LISTEN, data_directory="/unused", tls=f"auto:{tmp_path / 'tls'}")
-    assert generated(settings).config == {
+    assert config_of(generated(settings).files) == {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(tmp_path / "tls" / "server.pem"),
         "ssl.truststore.type": "PEM",

@@ -1,0 +1,124 @@
+"""Several clusters in one process: names, memory and limits."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+
+from kafkalite.control.commands.clusters import ForkCluster, ListClusters
+from kafkalite.control.commands.snapshots import CreateSnapshot
+from kafkalite.testing import Broker
+
+
+@pytest.mark.parametrize("name", ["", "A", "a_b", "a.b", "-a", "a-", "a" * 64, "c7", "ä", "a/b"])
+def test_an_invalid_name_is_refused(name: str) -> None:
+    with Broker(storage="memory") as broker:
+        with pytest.raises(ValueError, match="the name"):
+            broker.cluster(name)
+        assert broker._perform(ListClusters()).clusters == ()
+
+
+def test_a_named_cluster_begins_as_the_broker_began() -> None:
+    with Broker(
+        storage="memory", topics={"orders": 2}, brokers=2, clock="manual@2026-01-01"
+    ) as broker:
+        broker.produce("orders", "a")
+        broker.create_topic("later")
+        broker.clock.advance(hours=1)
+        with broker.cluster("w1") as own:
+            assert own.topics() == ["orders"]
+            assert own.records("orders") == []
+            assert own.clock.now_ms() == broker.clock.now_ms()
+            assert len(own.nodes) == 2
+            own.produce("orders", "b")
+            assert [each.value for each in broker.cluster("w1").records("orders")] == [b"b"]
+            assert broker.topics() == ["later", "orders"]
+            assert own.cluster_id != broker.cluster_id
+        assert broker.cluster("w1").records("orders") == []
+
+
+def test_clusters_of_a_broker_on_disk_are_in_memory() -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        own = broker.cluster("w1")
+        own.produce("orders", "a")
+        assert (len(own.records("orders")), broker.records("orders")) == (1, [])
+        with pytest.raises(RuntimeError, match="in memory"):
+            _ = own.data_directory
+    with pytest.raises(RuntimeError):
+        own.topics()
+
+
+def fill(broker: Broker) -> None:
+    for _ in range(10):
+        broker.produce("orders", bytes(1_000_000))
+
+
+def test_a_cluster_has_a_memory_limit_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+    def perform(**fields: Any) -> Any:  # noqa: ANN401 - of the command
+        return broker._perform(ForkCluster(**fields))
+
+    with Broker(storage="memory", topics={"orders": 1}, memory_limit="8m") as broker:
+        broker.produce("orders", bytes(1_000_000))
+        broker._perform(CreateSnapshot())
+        perform(name="small", snapshot_id="s1", memory_limit="1m")
+        perform(name="free")
+        small, free = broker.cluster("small"), broker.cluster("free")
+        small.produce("orders", bytes(900_000))
+        with pytest.raises(ValueError, match="KAFKA_STORAGE_ERROR"):
+            small.produce("orders", bytes(900_000))
+        # The limit of the process holds for all clusters together.
+        with pytest.raises(ValueError, match="KAFKA_STORAGE_ERROR"):
+            fill(free)
+        used = {each.id: each.memory_bytes for each in broker._perform(ListClusters()).clusters}
+        assert 900_000 < used["small"] < 1_000_000
+        assert used["free"] > 4_000_000
+        free.stop()
+        gc.collect()  # the error of the refused write refers to the data
+        broker.produce("orders", bytes(1_000_000))
+    logged = capfd.readouterr().err
+    assert "its limit is 1 MiB (--cluster-memory-limit)" in logged
+    assert "its limit is 8 MiB (--memory-limit)" in logged
+
+
+def test_a_cluster_may_begin_with_the_present_state() -> None:
+    with Broker(storage="memory", topics={"orders": 1}) as broker:
+        broker.produce("orders", "a")
+        broker._perform(ForkCluster("now", "w1"))
+        assert len(broker.cluster("w1").records("orders")) == 1
+        with pytest.raises(ValueError, match="there is a cluster 'w1' already"):
+            broker._perform(ForkCluster(None, "w1"))
+        with pytest.raises(ValueError, match="memory_limit: '3' is not a size"):
+            broker._perform(ForkCluster(None, "w2", "3"))
+
+
+def test_restoring_a_cluster_uses_its_own_memory() -> None:
+    with Broker(storage="memory", topics={"orders": 1}, clusters="client-id") as broker:
+        own = broker.cluster("w1")
+        snapshot = own.snapshot()
+        own.produce("orders", bytes(100_000))
+        own.restore(snapshot)
+        own.produce("orders", bytes(50_000))
+        (status,) = broker._perform(ListClusters()).clusters
+        assert status.memory_bytes > 50_000
+        assert status.client_id_prefix == "w1/"
+        assert own.client_config("librdkafka")["client.id"] == "w1/client"
+        assert "client_id" not in broker.client_config("aiokafka")
+
+
+def test_nodes_of_a_cluster_stop_alone_and_none_is_added() -> None:
+    with Broker(2, storage="memory", clusters="client-id") as broker:
+        own = broker.cluster("w1")
+        own.nodes[2].stop()
+        assert broker.nodes[2].state == "running"
+        own.nodes[2].start()
+        with pytest.raises(ValueError, match="the ports of another cluster"):
+            own.nodes.add()
+        with own.fork() as fork:
+            assert fork.bootstrap_servers != own.bootstrap_servers
+
+
+def test_an_unknown_way_to_name_clusters_is_refused() -> None:
+    with pytest.raises(ValueError, match="clusters 'x' is not one of client-id, sni"):
+        Broker(clusters="x")
