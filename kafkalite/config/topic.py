@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from kafkalite.config.definitions import ConfigError
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from kafkalite.config.definitions import ConfigKey, Value
 
 UNLIMITED = -1
+_TIERED = "remote.storage.enable"
+_NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 
 
 def parse_topic_text(text: Mapping[str, str], keys: Mapping[str, ConfigKey]) -> dict[str, Value]:
@@ -28,8 +31,13 @@ def parse_topic_text(text: Mapping[str, str], keys: Mapping[str, ConfigKey]) -> 
     return {name: keys[name].parse(value_text) for name, value_text in text.items()}
 
 
-def check_topic_values(text: Mapping[str, str], broker: BrokerConfig) -> None:
-    """Raise ConfigError if a topic's own settings are invalid or contradict each other."""
+def check_topic_values(
+    text: Mapping[str, str], broker: BrokerConfig, existing: Mapping[str, str] = _NO_SETTINGS
+) -> None:
+    """Raise ConfigError if a topic's own settings are invalid or contradict each other.
+
+    `existing` are its settings before the change.
+    """
     values = parse_topic_text(text, broker.topic_keys)
 
     def effective_value(name: str) -> Value:
@@ -45,12 +53,11 @@ def check_topic_values(text: Mapping[str, str], broker: BrokerConfig) -> None:
             f"conflict topic config setting min.compaction.lag.ms ({min_lag_ms}) > "
             f"max.compaction.lag.ms ({max_lag_ms})",
         )
-    if values.get("remote.storage.enable"):
-        raise ConfigError(
-            "remote.storage.enable",
-            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured "
-            "with remote log storage.",
-        )
+    is_tiered = values.get(_TIERED)
+    if is_tiered or (existing.get(_TIERED) or "").strip().lower() == "true":
+        from kafkalite.config.tiered_topics import check_tiering  # noqa: PLC0415 - rarely used
+
+        check_tiering(effective_value, broker, was_tiered=not is_tiered)
 
 
 def topic_default(name: str, broker: BrokerConfig) -> Value:

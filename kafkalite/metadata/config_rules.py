@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafkalite.config.client_metrics import (
@@ -20,7 +21,7 @@ from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.config.definitions import ConfigKey
@@ -54,21 +55,27 @@ def not_a_list_message(resource: ConfigResource, name: str, operation: str) -> s
     return f"Config value {operation.lower()} is not allowed for config key: {name}"
 
 
-def _check_topic(name: str, values: Mapping[str, str], config: BrokerConfig) -> None:
+def _check_topic(
+    name: str, values: Mapping[str, str], config: BrokerConfig, before: Mapping[str, str]
+) -> None:
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     if (reason := invalid_name_reason(name)) is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-    check_topic_values(values, config)
+    check_topic_values(values, config, before)
 
 
-def _check_group(name: str, values: Mapping[str, str], config: BrokerConfig) -> None:
+def _check_group(
+    name: str, values: Mapping[str, str], config: BrokerConfig, _: Mapping[str, str]
+) -> None:
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     check_group_values(values, config)
 
 
-def _check_client_metrics(name: str, values: Mapping[str, str], config: BrokerConfig) -> None:
+def _check_client_metrics(
+    name: str, values: Mapping[str, str], config: BrokerConfig, _: Mapping[str, str]
+) -> None:
     del config  # not used; all rules have the same parameters
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
@@ -78,7 +85,9 @@ def _check_client_metrics(name: str, values: Mapping[str, str], config: BrokerCo
         raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from error
 
 
-def _check_broker(name: str, values: Mapping[str, str], config: BrokerConfig) -> None:
+def _check_broker(
+    name: str, values: Mapping[str, str], config: BrokerConfig, _: Mapping[str, str]
+) -> None:
     try:
         check_dynamic_values(values, config, is_per_broker=bool(name))
     except ConfigError as error:
@@ -86,7 +95,10 @@ def _check_broker(name: str, values: Mapping[str, str], config: BrokerConfig) ->
         raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from error
 
 
-_RULES: Mapping[ResourceType, Callable[[str, Mapping[str, str], BrokerConfig], None]] = {
+_Rule = Callable[[str, "Mapping[str, str]", "BrokerConfig", "Mapping[str, str]"], None]
+"""(name, values, settings of the broker, values before the change): raises an error."""
+
+_RULES: Mapping[ResourceType, _Rule] = {
     ResourceType.TOPIC: _check_topic,
     ResourceType.BROKER: _check_broker,
     ResourceType.CLIENT_METRICS: _check_client_metrics,
@@ -95,13 +107,16 @@ _RULES: Mapping[ResourceType, Callable[[str, Mapping[str, str], BrokerConfig], N
 
 
 def check_resource(
-    resource: ConfigResource, values: Mapping[str, str], config: BrokerConfig
+    resource: ConfigResource,
+    values: Mapping[str, str],
+    config: BrokerConfig,
+    before: Mapping[str, str],
 ) -> None:
-    """Raise KafkaError unless `values` are valid settings for a resource."""
+    """Raise KafkaError unless `values` are valid settings for a resource that had others before."""
     rule = _RULES.get(resource.type)
     if rule is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {int(resource.type)}")
     try:
-        rule(resource.name, values, config)
+        rule(resource.name, values, config, before)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, error.message) from error

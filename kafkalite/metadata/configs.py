@@ -192,7 +192,7 @@ class Configs:
         # An invalid name is reported as such, not as an unknown topic.
         if resource.type is not ResourceType.TOPIC or resource.name in self._topics.by_name:
             return
-        check_resource(resource, {}, self._config)
+        check_resource(resource, {}, self._config, {})
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist."
         )
@@ -200,7 +200,7 @@ class Configs:
     def _change_records(
         self, resource: ConfigResource, after: Mapping[str, str], before: Mapping[str, str]
     ) -> list[ConfigRecord]:
-        check_resource(resource, after, self._config)
+        check_resource(resource, after, self._config, before)
         changed = [
             _config_record(resource, name, after.get(name))
             for name in sorted(after.keys() | before.keys())
