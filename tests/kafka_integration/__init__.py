@@ -1,0 +1,1 @@
+"""Kafka's own integration tests of Streams and Connect, with kafkalite as their cluster."""

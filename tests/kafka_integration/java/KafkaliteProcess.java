@@ -1,0 +1,136 @@
+package org.apache.kafka.common.test;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.UncheckedIOException;
+import java.io.Writer;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Properties;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * The command {@code kafkalite serve} with all nodes of a cluster.
+ *
+ * <p>The system property {@code kafkalite.python} is the interpreter, and
+ * {@code kafkalite.directory} the directory of the data and logs.
+ */
+public final class KafkaliteProcess {
+    private static final Pattern READY = Pattern.compile("kafkalite is ready at (\\S+)");
+    private static final Pattern CONTROL = Pattern.compile("control at (http://\\S+)");
+    private static final long STOP_TIMEOUT_S = 20;
+    // The listener of Kafka's test kit; tests name it in their settings.
+    private static final String LISTENER = "EXTERNAL";
+
+    private final TestKitNodes nodes;
+    private final Properties properties;
+    private final HttpClient http = HttpClient.newHttpClient();
+    private Path log;
+    private Process process;
+    private String bootstrapServers;
+    private String control;
+
+    KafkaliteProcess(TestKitNodes nodes, Properties properties) {
+        this.nodes = nodes;
+        this.properties = properties;
+    }
+
+    void start() throws IOException, InterruptedException {
+        Path parent = Path.of(System.getProperty("kafkalite.directory"));
+        Path directory = Files.createTempDirectory(parent, "cluster-");
+        log = directory.resolve("kafkalite.log");
+        ProcessBuilder builder = new ProcessBuilder(command(directory));
+        builder.redirectError(log.toFile());
+        process = builder.start();
+        Runtime.getRuntime().addShutdownHook(new Thread(process::destroyForcibly));
+        readAddresses();
+    }
+
+    private List<String> command(Path directory) throws IOException {
+        List<String> command = new ArrayList<>(List.of(
+            System.getProperty("kafkalite.python"), "-m", "kafkalite", "serve",
+            "--brokers", Integer.toString(nodes.brokers()),
+            "--listen", LISTENER + "://localhost:0",
+            "--control", "127.0.0.1:0", "--control-tls", "off",
+            "--data-dir", directory.resolve("data").toString(),
+            "--config", "node.id=0"));
+        nodes.properties().forEach((id, settings) -> settings.forEach((key, value) ->
+            command.addAll(List.of("--node-config", id + ":" + key + "=" + value))));
+        Path file = directory.resolve("server.properties");
+        try (Writer writer = Files.newBufferedWriter(file)) {
+            properties.store(writer, null);
+        }
+        command.addAll(List.of("--properties", file.toString()));
+        return command;
+    }
+
+    private void readAddresses() throws IOException, InterruptedException {
+        BufferedReader output = new BufferedReader(
+            new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
+        while (control == null) {
+            String line = output.readLine();
+            if (line == null) {
+                process.waitFor();
+                throw new IOException("kafkalite did not start: " + Files.readString(log));
+            }
+            Matcher ready = READY.matcher(line);
+            if (ready.find()) {
+                bootstrapServers = ready.group(1);
+            }
+            Matcher address = CONTROL.matcher(line);
+            if (address.find()) {
+                control = address.group(1);
+            }
+        }
+    }
+
+    String bootstrapServers() {
+        return bootstrapServers;
+    }
+
+    /** Change a node over the control API, and return when it has changed. */
+    public void changeNode(int id, String change) {
+        HttpRequest request = HttpRequest.newBuilder(URI.create(control + "/v1/nodes/" + id))
+            .header("Content-Type", "application/json")
+            .POST(HttpRequest.BodyPublishers.ofString(change))
+            .build();
+        try {
+            HttpResponse<String> response =
+                http.send(request, HttpResponse.BodyHandlers.ofString());
+            if (response.statusCode() != 200) {
+                throw new IllegalStateException(response.statusCode() + ": " + response.body());
+            }
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException(error);
+        }
+    }
+
+    /** Stop by SIGTERM; the exit status must be 0. */
+    void stop() throws InterruptedException {
+        if (process == null) {
+            return;
+        }
+        process.destroy();
+        if (!process.waitFor(STOP_TIMEOUT_S, TimeUnit.SECONDS)) {
+            process.destroyForcibly();
+            throw new IllegalStateException("kafkalite did not stop; its log is " + log);
+        }
+        if (process.exitValue() != 0) {
+            throw new IllegalStateException(
+                "kafkalite ended with status " + process.exitValue() + "; its log is " + log);
+        }
+    }
+}

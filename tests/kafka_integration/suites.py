@@ -1,0 +1,138 @@
+"""Runs test classes of Kafka in one JVM, with kafkalite as their cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+from xml.etree import ElementTree as ET
+
+from tests.oracle.jars import SHORT_LIVED, classpath_of, compiled, dependencies
+from tests.oracle.requirements import program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_DIRECTORY: Final = Path(__file__).parent
+_ROOT: Final = _DIRECTORY.parents[1]
+_POM: Final = _DIRECTORY / "pom.xml"
+_JARS: Final = "kafka-integration-jars"
+_RESULTS: Final = _DIRECTORY / "results.tsv"
+_SEPARATOR: Final = "\t"
+_HEAP: Final = "1500m"
+_LAUNCHER: Final = "org.junit.platform.console.ConsoleLauncher"
+STREAMS: Final = "org.apache.kafka.streams.integration"
+CONNECT: Final = "org.apache.kafka.connect.integration"
+_TEST_CLASS: Final = re.compile(
+    r"(org/apache/kafka/(?:streams|connect)/integration/\w+Test)\.class"
+)
+
+
+class Result(NamedTuple):
+    """How many tests of a class ended how; `note` is the reason for a class that is not run."""
+
+    name: str
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    note: str = ""
+
+
+class Run(NamedTuple):
+    """The results of all classes of a run, and its failures as `Class.test: message`."""
+
+    results: list[Result]
+    failures: list[str]
+
+
+def stored_results() -> dict[str, Result]:
+    """Return the committed results by the full name of the class."""
+    results = {}
+    for line in _RESULTS.read_text(encoding="utf-8").splitlines():
+        name, passed, failed, skipped, note = line.split(_SEPARATOR)
+        results[name] = Result(name, int(passed), int(failed), int(skipped), note)
+    return results
+
+
+def store_results(results: Iterable[Result]) -> None:
+    """Replace the committed results of these classes."""
+    rows = stored_results() if _RESULTS.exists() else {}
+    rows.update((result.name, result) for result in results)
+    lines = (_SEPARATOR.join(map(str, rows[name])) + "\n" for name in sorted(rows))
+    _RESULTS.write_text("".join(lines), encoding="utf-8")
+
+
+def run_suite(names: Sequence[str], directory: Path, timeout_s: float) -> Run:
+    """Run the test classes with these full names one after another; return what they did.
+
+    A name of the form `CLASS#METHOD(TYPES)` selects one method.
+
+    Raises MissingProgramError without Java or Maven, UnavailableError if the jars cannot be
+    fetched, and TimeoutExpired.
+    """
+    jars = classpath_of(dependencies(_JARS, _POM, None))
+    # Our classes precede those of the same names in Kafka's jars.
+    path = f"{compiled(_DIRECTORY / 'java')}:{jars}"
+    reports = directory / "reports"
+    command = [program("java"), f"-Xmx{_HEAP}", *SHORT_LIVED]
+    command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    command += [f"-Dkafkalite.python={sys.executable}", f"-Dkafkalite.directory={directory}"]
+    command += [f"-Djava.io.tmpdir={directory}"]
+    command += ["-cp", path, _LAUNCHER, "execute", "--disable-banner", "--details=none"]
+    command += [f"--reports-dir={reports}"]
+    command += [f"--select-{'method' if '#' in name else 'class'}={name}" for name in names]
+    # The launcher selects classes by their names, and ours may end differently.
+    command += ["--include-classname=.*"]
+    environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
+    with (directory / "junit.log").open("wb") as log:
+        subprocess.run(
+            command,
+            cwd=directory,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+            check=False,
+        )
+    return _read_reports(reports)
+
+
+def _read_reports(directory: Path) -> Run:
+    counts: dict[str, Counter[str]] = {}
+    failures = []
+    for report in sorted(directory.glob("*.xml")):
+        for case in ET.parse(report).getroot().iter("testcase"):  # noqa: S314 - of our own run
+            name = case.attrib["classname"]
+            outcome, message = _outcome(case)
+            counts.setdefault(name, Counter())[outcome] += 1
+            if outcome == "failed":
+                failures.append(f"{name}.{case.attrib['name']}: {message}")
+    results = [
+        Result(name, count["passed"], count["failed"], count["skipped"])
+        for name, count in counts.items()
+    ]
+    return Run(results, failures)
+
+
+def _outcome(case: ET.Element) -> tuple[str, str]:
+    for tag in ("failure", "error"):
+        found = case.find(tag)
+        if found is not None:
+            return "failed", found.get("message") or found.get("type") or ""
+    return ("skipped" if case.find("skipped") is not None else "passed"), ""
+
+
+def integration_classes() -> list[str]:
+    """Return the full names of all classes of Kafka's integration tests, in order."""
+    directory = dependencies(_JARS, _POM, None)
+    names: set[str] = set()
+    for jar in directory.glob("*-test.jar"):
+        with zipfile.ZipFile(jar) as archive:
+            matches = map(_TEST_CLASS.fullmatch, archive.namelist())
+            names.update(match[1].replace("/", ".") for match in matches if match)
+    return sorted(names)
