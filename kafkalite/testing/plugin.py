@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
     from kafkalite.config.options import Option
+    from kafkalite.control.commands.clusters import ClusterStatus
     from kafkalite.testing.broker import Broker
 
 _PREFIX = "--kafkalite-"
@@ -88,6 +89,29 @@ def kafkalite_session(pytestconfig: pytest.Config) -> Iterator[Broker]:
         pytestconfig.stash[_SESSION_BROKER] = broker
         yield broker
         del pytestconfig.stash[_SESSION_BROKER]
+
+
+@pytest.fixture(scope="session")
+def kafkalite_cluster(pytestconfig: pytest.Config) -> Iterator[ClusterStatus]:
+    """Yield a cluster of this worker, in the process of the broker at `KAFKALITE_CONTROL`.
+
+    Without that variable, the worker has a broker of its own.
+    """
+    from kafkalite.control.commands.clusters import ClusterStatus  # noqa: PLC0415 - see above
+    from kafkalite.testing.shared_cluster import (  # noqa: PLC0415 - see above
+        cluster_name,
+        shared_address,
+        shared_cluster,
+    )
+
+    address = shared_address()
+    if address is not None:
+        with shared_cluster(address) as cluster:
+            yield cluster
+        return
+    with _running_broker(pytestconfig, {"control": True}) as broker:
+        name, servers = cluster_name(), broker.bootstrap_servers
+        yield ClusterStatus(name, servers, broker.control_url, None, 0)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -78,7 +78,7 @@ SECTIONS = (
             "testing.nodes": "BrokerNodes BrokerNode",
             "control.commands.leaders": "LeaderStatus",
             "control.commands.report": "Report",
-            "testing.plugin": "kafkalite kafkalite_session",
+            "testing.plugin": "kafkalite kafkalite_session kafkalite_cluster",
             "coordinator.event_history": "Entry",
             "telemetry.metrics": "ClientMetrics Metric Distribution",
             "telemetry.instances": "ClientAttributes",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkalite.testing import Broker
 from kafkalite.testing.plugin import _running_broker
 
 pytest_plugins = "pytester"
@@ -341,3 +342,26 @@ def test_loading_the_plugin_imports_no_broker() -> None:
     assert done.stdout.split() == [
         "kafkalite", "kafkalite.testing", "kafkalite.ports", "kafkalite.ports.named_tuples", PLUGIN
     ]  # fmt: skip
+
+
+def test_a_run_has_a_cluster_in_the_process_of_another_broker(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(
+        """
+        import json
+        from urllib.request import urlopen
+
+        def test_cluster(kafkalite_cluster):
+            topics = json.load(urlopen(f"{kafkalite_cluster.control}/v1/topics"))["topics"]
+            assert [each["name"] for each in topics] == ["orders"]
+            assert kafkalite_cluster.id.startswith("run-")
+        """
+    )
+    with Broker(storage="memory", topics={"orders": 1}, control=True) as broker:
+        broker.create_topic("later")
+        monkeypatch.setenv("KAFKALITE_CONTROL", broker.control_url)
+        run(pytester, monkeypatch).assert_outcomes(passed=1)
+        assert list(broker._running_broker().clusters.items()) == []
+    monkeypatch.delenv("KAFKALITE_CONTROL")
+    run(pytester, monkeypatch, "--kafkalite-topic=orders:1").assert_outcomes(passed=1)
