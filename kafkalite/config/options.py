@@ -328,6 +328,15 @@ CLUSTER_MEMORY_LIMIT: Final = Option(
     shown_default="the limit for all of them together",
     variable=Variable("KAFKALITE_CLUSTER_MEMORY_LIMIT", "64m"),
 )
+KEEP_HISTORY: Final = Option(
+    _DATA_SECTION,
+    "--keep-history",
+    "do not compact internal topics, so that earlier states of groups and transactions are known",
+    shown_default="they are compacted",
+    is_switch=True,
+    keyword=Keyword("keep_history", default=False),
+    variable=Variable("KAFKALITE_KEEP_HISTORY", "true"),
+)
 CLUSTER_ID: Final = Option(
     _DATA_SECTION,
     "--cluster-id",
@@ -616,6 +625,7 @@ OPTIONS: Final = (
     STORAGE,
     MEMORY_LIMIT,
     CLUSTER_MEMORY_LIMIT,
+    KEEP_HISTORY,
     CLUSTER_ID,
     TOPIC,
     CONFIG,

@@ -156,6 +156,7 @@ class Broker:
     def _start_maintenance(self, cluster: Cluster) -> None:
         executor = _running(self._executor)
         self._maintenance = Maintenance(cluster, cluster.config, self.clock, self.log, executor)
+        self._maintenance.keeps_history = self._settings.keeps_history
         self._maintenance.start()
 
     def _open(self, loop: asyncio.AbstractEventLoop) -> tuple[Cluster, NodeServers]:

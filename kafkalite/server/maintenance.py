@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.metadata.image import INTERNAL_TOPICS
 from kafkalite.ports.background import BackgroundTask
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.storage.compaction import plan_log_compaction
@@ -65,6 +66,8 @@ class Maintenance:
         self._clock = clock
         self._log = log
         self._executor = executor
+        self.keeps_history = False
+        """Whether internal topics are not compacted."""
         self._timers: dict[str, Timer] = {}
         self._tasks: dict[str, BackgroundTask] = {}
         self._unflushed_since_ms: dict[Partition, int] = {}
@@ -209,6 +212,8 @@ class Maintenance:
         while makes_progress:
             due: list[tuple[Partition, CompactionPlan]] = []
             for partition in self._partitions():
+                if self.keeps_history and partition.topic_name in INTERNAL_TOPICS:
+                    continue
                 plan = plan_log_compaction(
                     partition.log,
                     last_stable_offset=partition.last_stable_offset,

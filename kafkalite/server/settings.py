@@ -86,6 +86,7 @@ class Settings(NamedTuple):
     `clusters` is how clients name one of several clusters of the process, by "client-id" or "sni";
     None: each cluster has ports of its own. Clients start at most `max_clusters`, and each may have
     `cluster_memory_limit` bytes of its own. `routed` are the listeners of such a cluster.
+    `keeps_history` says whether internal topics are not compacted.
     """
 
     listen: Sequence[str] = ()
@@ -113,6 +114,7 @@ class Settings(NamedTuple):
     max_clusters: int = DEFAULT_MAX_CLUSTERS
     cluster_memory_limit: int | None = None
     routed: Routed | None = None
+    keeps_history: bool = False
 
     @property
     def node_ids(self) -> range:

@@ -146,6 +146,8 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
     - `clusters`: "client-id" or "sni": the clusters of `cluster` use the ports of this one, and
       clients name theirs by the first part of their client id, or by the host name that they
       connect to. By default each has ports of its own.
+    - `keep_history`: True does not compact internal topics, so that `at` and `bisect` know all
+      earlier states of groups and transactional ids.
 
     Raises ValueError for an unknown value, for `match` or `on_miss` without `replay`, and for
     `control_token` or `control_tls` without `control`.
@@ -155,6 +157,8 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
     _loop: asyncio.AbstractEventLoop | None = None
     _owner_pid = 0
     _thread: threading.Thread | None = None
+    clock: BrokerClock
+    """The time of the cluster: read it and control it."""
     _pending_calls: set[Future[Any]]
     """Results that other threads wait for."""
     _forks: set[Broker]
@@ -195,6 +199,7 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         storage: str | None = None,
         memory_limit: str | None = None,
         clusters: str | None = None,
+        keep_history: bool = False,
     ) -> None:
         self._scenario = _scenario_of(scenario)
         given = Settings(
@@ -205,14 +210,13 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
             as_version=as_version,
             defaults=defaults,
             users=_users(users),
-            **_storage_settings(_text_of_path(data_directory), storage, memory_limit),
+            **_storage_settings(data_directory, storage, memory_limit, keep_history),
         )
         self._settings, mode = _with_scenario(self._scenario, given, clock)
         self._log, self._adjustable_clock = _log_of(log_level), new_clock(mode)
         self._capture, self._replay = _captures(capture, replay, match, on_miss)
         self._served = _served(self._log, (control, control_token, control_tls), oidc, oidc_clients)
         self.clock = BrokerClock(self._perform)
-        """The time of the cluster: read it and control it."""
         self._pending_calls, self._forks = set(), set()
 
     # A start is faster without the imports of these.
@@ -912,21 +916,25 @@ def _checked_clusters(kind: str | None) -> str | None:
 
 
 def _storage_settings(
-    data_directory: str | None, storage: str | None, memory_limit: str | None
+    directory: str | PathLike[str] | None,
+    storage: str | None,
+    memory_limit: str | None,
+    keep_history: bool,  # noqa: FBT001 - as in Broker
 ) -> dict[str, Any]:
     """Return the settings of data on disk or in memory; raises ValueError for invalid ones."""
-    is_in_memory = storage == IN_MEMORY
+    data_directory, is_in_memory = _text_of_path(directory), storage == IN_MEMORY
     if storage not in (None, *STORAGE.choices):
         raise ValueError(f"storage {storage!r} is not one of {', '.join(STORAGE.choices)}")
     if is_in_memory and data_directory is not None:
         raise ValueError("storage='memory' and data_directory cannot be combined")
+    common = {"is_in_memory": is_in_memory, "keeps_history": keep_history}
     if memory_limit is None:
-        return {"data_directory": data_directory, "is_in_memory": is_in_memory}
+        return common | {"data_directory": data_directory}
     if not is_in_memory:
         raise ValueError("memory_limit needs storage='memory'")
     if not isinstance(memory_limit, str):
         raise ValueError(f"memory_limit must be a size such as '512m', not {memory_limit!r}")  # noqa: TRY004 - as for other arguments
-    return {"is_in_memory": True, "memory_limit": parse_memory_size(memory_limit)}
+    return common | {"memory_limit": parse_memory_size(memory_limit)}
 
 
 def _text_of_path(path: str | PathLike[str] | None) -> str | None:

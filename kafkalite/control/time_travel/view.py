@@ -94,7 +94,7 @@ class PastView:
 
         End offsets and lag are None, and so is the coordinator.
         """
-        replay, where = self._replayed(OFFSETS_TOPIC, group_id, needle_of(group_id))
+        replay, where, _ = self._replayed(OFFSETS_TOPIC, group_id, needle_of(group_id))
         machine = replay.machine
         group = machine.group(group_id)
         if group is None:
@@ -104,13 +104,13 @@ class PastView:
     def committed(self, group_id: str, topic: str, partition: int) -> int | None:
         """Return the committed offset of a group; None without one."""
         needle = commit_needle(group_id, topic, partition)
-        replay, _ = self._replayed(OFFSETS_TOPIC, group_id, needle)
+        replay, _, _ = self._replayed(OFFSETS_TOPIC, group_id, needle)
         found = replay.machine.offsets.of_group(group_id).get(topic, {}).get(partition)
         return None if found is None else found.offset
 
     def transaction(self, transactional_id: str) -> TransactionStatus:
         """Return a transactional id with its transaction; raises TimeTravelError."""
-        replay, where = self._replayed(
+        replay, where, _ = self._replayed(
             TRANSACTION_STATE_TOPIC, transactional_id, needle_of(transactional_id)
         )
         found = {each.transactional_id: each for each in replay.machine.transactions()}
@@ -125,8 +125,13 @@ class PastView:
     def share_partition(self, group_id: str, topic: str, partition: int) -> ShareState | None:
         """Return the stored state of a share partition; None without one."""
         key = ShareKey(group_id, self._topic(topic).topic_id, partition)
-        replay, _ = self._replayed(SHARE_STATE_TOPIC, key.text, needle_of(group_id))
+        replay, where, scan = self._replayed(SHARE_STATE_TOPIC, key.text, needle_of(group_id))
         state: ShareState | None = replay.machine.state(key)
+        if state is None and scan.first_gap is not None:
+            raise TimeTravelError(
+                f"the state at {where} is not known: the coordinator has deleted records of "
+                f"{scan.log.name} from offset {scan.first_gap} on"
+            )
         return state
 
     def topic(self, name: str) -> PastTopic:
@@ -167,8 +172,8 @@ class PastView:
             pass
         return scan.end_offset
 
-    def _replayed(self, topic: str, key: str, needle: bytes) -> tuple[Replay, str]:
-        """Return the replay of the log that has a key, and the point as in a sentence."""
+    def _replayed(self, topic: str, key: str, needle: bytes) -> tuple[Replay, str, Scan]:
+        """Return the replay of the log with a key, the point as in a sentence, and the scan."""
         partition = partition_of_key(self.image, topic, key)
         replay = new_replay(self._source, topic, partition, (needle,), self.image)
         scan = self._read(topic, partition, replay, self.point)
@@ -186,7 +191,7 @@ class PastView:
         machine: Any = replay.machine
         machine.on_loaded(self.point.time_ms or self._source.now_ms)
         on_log = "" if end_offset is None else f" of {scan.log.name}"
-        return replay, f"{self.point}{on_log}"
+        return replay, f"{self.point}{on_log}", scan
 
     def _read(self, topic: str, partition: int, replay: Replay, point: Point) -> Scan:
         scan = Scan(self._source.log(topic, partition), point, replay.needles)

@@ -160,6 +160,21 @@ def test_compaction_can_be_disabled(tmp_path: Path) -> None:
     assert len(keys_in(partition)) == 20
 
 
+def test_internal_topics_are_not_compacted_if_history_is_retained(tmp_path: Path) -> None:
+    maintained = MaintainedCluster(tmp_path)
+    maintained.maintenance.keeps_history = True
+    config = {"cleanup_policy": "compact", "segment_ms": "1000"}
+    other, internal = (
+        maintained.partition(name, **config) for name in ("other", "__consumer_offsets")
+    )
+    for number in range(3):
+        for partition in (other, internal):
+            maintained.append(partition, b"key", b"%d" % number)
+        maintained.clock.advance(1001)
+    maintained.clock.advance(MINUTE_MS)
+    assert [len(keys_in(each)) for each in (other, internal)] == [2, 3]
+
+
 def test_inactive_producers_are_removed(maintained: MaintainedCluster) -> None:
     partition = maintained.partition("t")
     maintained.append(partition, b"k", b"v", producer_id=7)
