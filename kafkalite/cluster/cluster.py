@@ -40,10 +40,10 @@ from kafkalite.storage.data_directory import META_FILE
 from kafkalite.transactions.intents import WriteMarkers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafkalite.cluster.node import Deliver, Endpoint
-    from kafkalite.cluster.state import ClusterState
+    from kafkalite.cluster.state import ClusterState, LaggingReplica, UncommittedRecords
     from kafkalite.cluster.token_expiration import TokenExpiration
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.groups.coordinator import GroupCoordinator
@@ -264,11 +264,16 @@ class Cluster:
             node.state, node.image = NodeState.STOPPED, stopped.image
             node.has_stale_metadata = stopped.has_stale_metadata
             node.was_shut_down = stopped.was_shut_down
-        for replica in state.lagging_replicas:
-            topic = self.partitions.topic_by_id(replica.topic_id)
-            partition = None if topic is None else topic.partition(replica.partition)
+        for impaired in state.impaired_nodes:
+            impaired.apply_to(self.nodes[impaired.node_id])
+        parts: Iterable[LaggingReplica | UncommittedRecords] = (
+            *state.lagging_replicas, *state.uncommitted
+        )  # fmt: skip
+        for each in parts:
+            topic = self.partitions.topic_by_id(each.topic_id)
+            partition = None if topic is None else topic.partition(each.partition)
             if partition is not None:
-                replica.apply_to(partition)
+                each.apply_to(partition)
 
     # The first intent of each type replaces its handler: the modules of the final handlers import
     # many messages, which a start does not need.

@@ -1,9 +1,10 @@
 """ClusterState: the state of a cluster at one moment, from which clusters can continue.
 
 It has the files of the cluster, as after a clean shutdown, and what no file has: the image of the
-metadata, the replicas that do not follow, stopped nodes, and recent events. What a node's process
-loses when it ends is not in it: sessions of fetches, waiting requests, and time that has passed for
-timers. All of it is constant, and any number of clusters can share it.
+metadata, the replicas that do not follow, nodes that are stopped or receive nothing, high
+watermarks, and recent events. What a node's process loses when it ends is not in it: sessions of
+fetches, waiting requests, and time that has passed for timers. All of it is constant, and any
+number of clusters can share it.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from kafkalite.cluster.cluster import Cluster
+    from kafkalite.cluster.node import Node
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.metadata.image import MetadataImage
-    from kafkalite.partitions.partition import Partition
+    from kafkalite.partitions.partition import Partition, Uncommitted
     from kafkalite.ports.memory_files import InMemoryFiles
     from kafkalite.storage.data_directory import TopicPartition
     from kafkalite.storage.log import Log
@@ -50,6 +52,25 @@ class StoppedNode(NamedTuple):
     was_shut_down: bool
 
 
+class ImpairedNode(NamedTuple):
+    """A node that did not receive metadata or records."""
+
+    node_id: int
+    image: MetadataImage
+    """The metadata that it knew."""
+    has_stale_metadata: bool
+    is_metadata_frozen: bool
+    is_replication_paused: bool
+    metadata_fetched_ms: int | None
+
+    def apply_to(self, node: Node) -> None:
+        """Let the node have this state."""
+        node.image, node.has_stale_metadata = self.image, self.has_stale_metadata
+        node.is_metadata_frozen = self.is_metadata_frozen
+        node.is_replication_paused = self.is_replication_paused
+        node.metadata_fetched_ms = self.metadata_fetched_ms
+
+
 class LaggingReplica(NamedTuple):
     """A replica that did not follow its leader; see `ReplicaView`."""
 
@@ -67,6 +88,18 @@ class LaggingReplica(NamedTuple):
         view.caught_up_ms = self.caught_up_ms
 
 
+class UncommittedRecords(NamedTuple):
+    """A partition with records above its high watermark."""
+
+    topic_id: bytes
+    partition: int
+    uncommitted: Uncommitted
+
+    def apply_to(self, partition: Partition) -> None:
+        """Let the partition have this high watermark."""
+        partition.restore_uncommitted(self.uncommitted)
+
+
 class ClusterState(NamedTuple):
     """The state of a cluster at one moment."""
 
@@ -80,6 +113,8 @@ class ClusterState(NamedTuple):
     stopped_nodes: Sequence[StoppedNode]
     lagging_replicas: Sequence[LaggingReplica]
     history: EventHistory
+    uncommitted: Sequence[UncommittedRecords] = ()
+    impaired_nodes: Sequence[ImpairedNode] = ()
 
 
 def state_of(
@@ -89,10 +124,10 @@ def state_of(
 
     `logs` have the state of the logs in these files.
 
-    Raises UnfitStateError while a node is isolated, or does not receive metadata or records: it
-    then has a state that no file and no image has.
+    Raises UnfitStateError while a node is isolated, or still leads a partition that has another
+    leader: it then has a state that no file and no image has.
     """
-    stopped = []
+    stopped, impaired = [], []
     for node in cluster.nodes.values():
         if node.state is NodeState.STOPPED:
             stopped.append(
@@ -100,9 +135,17 @@ def state_of(
             )
         elif node.state is not NodeState.RUNNING:
             raise UnfitStateError(f"node {node.id} is {node.state.value}: connect it first")
-        elif node.is_metadata_frozen or node.is_replication_paused:
-            what = "metadata" if node.is_metadata_frozen else "records"
-            raise UnfitStateError(f"node {node.id} receives no {what}: let it continue first")
+        if node.is_metadata_frozen or node.is_replication_paused:
+            impaired.append(
+                ImpairedNode(
+                    node.id,
+                    node.image,
+                    node.has_stale_metadata,
+                    node.is_metadata_frozen,
+                    node.is_replication_paused,
+                    node.metadata_fetched_ms,
+                )
+            )
     return ClusterState(
         files,
         path,
@@ -111,7 +154,17 @@ def state_of(
         stopped,
         list(_lagging_replicas(cluster)),
         cluster.history.copy(),
+        list(_uncommitted_records(cluster)),
+        impaired,
     )
+
+
+def _uncommitted_records(cluster: Cluster) -> Iterator[UncommittedRecords]:
+    for topic in cluster.partitions.topics():
+        for partition in topic.opened_partitions:
+            uncommitted = partition.uncommitted()
+            if uncommitted is not None:
+                yield UncommittedRecords(topic.topic_id, partition.index, uncommitted)
 
 
 def read_state(

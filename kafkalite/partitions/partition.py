@@ -64,6 +64,14 @@ class _TransactionEnd(NamedTuple):
     end_offset: int
 
 
+class Uncommitted(NamedTuple):
+    """The high watermark of a partition where it is not the end of the log."""
+
+    high_watermark: int
+    transaction_ends: tuple[tuple[int, int], ...]
+    """The first offset, and the end offset of the marker, of transactions that ended above it."""
+
+
 class EpochEnd(NamedTuple):
     """The end of the log of a leader epoch; both -1 when the epoch is unknown."""
 
@@ -548,6 +556,17 @@ class Partition:
         if view is None or view.replica_end is None:
             return end_offset
         return min(view.replica_end, end_offset)
+
+    def uncommitted(self) -> Uncommitted | None:
+        """Return the high watermark, for `restore_uncommitted`; None at the end of the log."""
+        if self._replicated_end is None:
+            return None
+        return Uncommitted(self.high_watermark, tuple(map(tuple, self._unreplicated_ends)))  # type: ignore[arg-type]  # pairs
+
+    def restore_uncommitted(self, uncommitted: Uncommitted) -> None:
+        """Have a high watermark again: too few replicas may be in sync to compute it."""
+        self._replicated_end = uncommitted.high_watermark
+        self._unreplicated_ends = [_TransactionEnd(*each) for each in uncommitted.transaction_ends]
 
     def update_high_watermark(self) -> None:
         """Compute the high watermark from the in-sync replicas; wake all waits if it increases."""

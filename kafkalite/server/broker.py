@@ -226,7 +226,7 @@ class Broker:
         """Return the state of now, which shares its data with this broker.
 
         Raises SnapshotError if the data is on disk, UnfitStateError while nodes are isolated or
-        frozen, and OSError if a log has failed or the memory is not sufficient.
+        lead what others lead, and OSError if a log has failed or the memory is not sufficient.
         """
         from kafkalite.server import snapshot  # noqa: PLC0415 - rarely used
 

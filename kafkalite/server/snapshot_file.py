@@ -15,7 +15,14 @@ from os.path import abspath
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from kafkalite import __version__
-from kafkalite.cluster.state import ClusterState, LaggingReplica, StoppedNode, read_state
+from kafkalite.cluster.state import (
+    ClusterState,
+    ImpairedNode,
+    LaggingReplica,
+    StoppedNode,
+    UncommittedRecords,
+    read_state,
+)
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.typed_json import About, JsonError, quote, read, to_json
@@ -25,6 +32,7 @@ from kafkalite.coordinator.member_clients import MemberClient
 from kafkalite.gateway.fault_rules import FaultError, parse_rule
 from kafkalite.gateway.faults import FaultsState
 from kafkalite.metadata.topic_names import METADATA_TOPIC
+from kafkalite.partitions.partition import Uncommitted
 from kafkalite.ports.clock import ClockState
 from kafkalite.ports.files import OsFiles, join
 from kafkalite.ports.memory_files import InMemoryFiles, Memory
@@ -123,6 +131,18 @@ class SavedNode:
 
 
 @dataclass(frozen=True, slots=True)
+class SavedImpairedNode:
+    """A node that did not receive metadata or records."""
+
+    node_id: Annotated[int, About("id of the node")]
+    metadata_offset: Annotated[int, About("end of the metadata that it knew", minimum=1)]
+    has_stale_metadata: Annotated[bool, About("whether the metadata changed afterwards")]
+    is_metadata_frozen: Annotated[bool, About("whether it received no metadata")]
+    is_replication_paused: Annotated[bool, About("whether it received no records")]
+    metadata_fetched_ms: Annotated[int | None, About("when it last received the metadata")]
+
+
+@dataclass(frozen=True, slots=True)
 class SavedReplica:
     """A replica that did not follow its leader."""
 
@@ -132,6 +152,24 @@ class SavedReplica:
     replica_end: Annotated[int | None, About("end offset of the replica")]
     replica_start: Annotated[int, About("start offset of the replica")]
     caught_up_ms: Annotated[int, About("when it last had all records")]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTransactionEnd:
+    """A transaction that ended above the high watermark."""
+
+    first_offset: Annotated[int, About("its first offset", minimum=0)]
+    end_offset: Annotated[int, About("end offset of its marker", minimum=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedUncommitted:
+    """A partition with records above its high watermark."""
+
+    topic_id: Annotated[str, About("id of the topic, in hex")]
+    partition: Annotated[int, About("index of the partition", minimum=0)]
+    high_watermark: Annotated[int, About("the high watermark", minimum=0)]
+    transaction_ends: Annotated[tuple[SavedTransactionEnd, ...], About("transactions")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +221,14 @@ class Manifest:
     last_link: Annotated[int, About("number of the last link", minimum=0)]
     links: Annotated[tuple[SavedLink, ...], About("disturbed links")]
     stopped_nodes: Annotated[tuple[SavedNode, ...], About("nodes that did not run")]
+    impaired_nodes: Annotated[
+        tuple[SavedImpairedNode, ...], About("nodes that did not receive metadata or records")
+    ]
     lagging_replicas: Annotated[
         tuple[SavedReplica, ...], About("replicas that did not follow their leaders")
+    ]
+    uncommitted: Annotated[
+        tuple[SavedUncommitted, ...], About("partitions with records above the high watermark")
     ]
     history: Annotated[tuple[SavedEntry, ...], About("entries of explain")]
     files: Annotated[dict[str, int], About("sizes of the data files in bytes, by their paths")]
@@ -269,7 +313,7 @@ def _data_paths(state: ClusterState) -> Iterator[str]:
 
 
 def _manifest(snapshot: Snapshot, sizes: dict[str, int]) -> Manifest:
-    state, clock, settings = snapshot.cluster, snapshot.clock, snapshot.settings
+    state, clock = snapshot.cluster, snapshot.clock
     faults = snapshot.faults or FaultsState((), 0)
     links = snapshot.links or LinksState((), 0)
     return Manifest(
@@ -277,18 +321,7 @@ def _manifest(snapshot: Snapshot, sizes: dict[str, int]) -> Manifest:
         version=FORMAT_VERSION,
         release=__version__,
         cluster_id=snapshot.cluster_id,
-        settings=SavedSettings(
-            brokers=settings.brokers,
-            config=shareable_config(settings.config),
-            node_config={
-                f"{node_id}": shareable_config(config)
-                for node_id, config in settings.node_config.items()
-            },
-            as_version=settings.as_version,
-            defaults=settings.defaults,
-            seed=settings.seed,
-            controller_id=settings.controller_id,
-        ),
+        settings=_saved_settings(snapshot.settings),
         metadata_offset=state.image.version,
         initial_metadata_offset=snapshot.initial_image.version,
         clock=None if clock is None else SavedClock(*clock),
@@ -302,15 +335,46 @@ def _manifest(snapshot: Snapshot, sizes: dict[str, int]) -> Manifest:
         links=tuple(
             SavedLink(link_id, to_json(rule, omits_defaults=True)) for link_id, rule in links.rules
         ),
-        stopped_nodes=tuple(
-            SavedNode(each.node_id, each.image.version, each.has_stale_metadata, each.was_shut_down)
-            for each in state.stopped_nodes
+        stopped_nodes=tuple(map(_saved_node, state.stopped_nodes)),
+        impaired_nodes=tuple(
+            SavedImpairedNode(each.node_id, each.image.version, *each[2:])
+            for each in state.impaired_nodes
         ),
         lagging_replicas=tuple(
             SavedReplica(each.topic_id.hex(), *each[1:]) for each in state.lagging_replicas
         ),
+        uncommitted=tuple(map(_saved_uncommitted, state.uncommitted)),
         history=tuple(map(_saved_entry, state.history.after(-1))),
         files=sizes,
+    )
+
+
+def _saved_settings(settings: Settings) -> SavedSettings:
+    return SavedSettings(
+        brokers=settings.brokers,
+        config=shareable_config(settings.config),
+        node_config={
+            f"{node_id}": shareable_config(config)
+            for node_id, config in settings.node_config.items()
+        },
+        as_version=settings.as_version,
+        defaults=settings.defaults,
+        seed=settings.seed,
+        controller_id=settings.controller_id,
+    )
+
+
+def _saved_node(node: StoppedNode) -> SavedNode:
+    return SavedNode(node.node_id, node.image.version, node.has_stale_metadata, node.was_shut_down)
+
+
+def _saved_uncommitted(records: UncommittedRecords) -> SavedUncommitted:
+    uncommitted = records.uncommitted
+    return SavedUncommitted(
+        records.topic_id.hex(),
+        records.partition,
+        uncommitted.high_watermark,
+        tuple(SavedTransactionEnd(*end) for end in uncommitted.transaction_ends),
     )
 
 
@@ -494,19 +558,13 @@ class _Reader:
             MEMORY_PATH,
             directory.copy_logs(logs, copy),
             images[manifest.metadata_offset],
-            [
-                StoppedNode(
-                    each.node_id,
-                    images[each.metadata_offset],
-                    each.has_stale_metadata,
-                    each.was_shut_down,
-                )
-                for each in manifest.stopped_nodes
-            ],
+            [_stopped_node_of(each, images) for each in manifest.stopped_nodes],
             self._parse(
                 "lagging_replicas: ", lambda: list(map(_replica_of, manifest.lagging_replicas))
             ),
             EventHistory.of(map(_entry_of, manifest.history)),
+            self._parse("uncommitted: ", lambda: list(map(_uncommitted_of, manifest.uncommitted))),
+            [_impaired_node_of(each, images) for each in manifest.impaired_nodes],
         )
         return state, images[manifest.initial_metadata_offset]
 
@@ -525,10 +583,12 @@ class _Reader:
                     f"there is no metadata at offset {version}: the last one is {end}"
                 )
         nodes = images[end].brokers
-        for each in manifest.stopped_nodes:
-            if each.node_id not in nodes:
+        node_ids = [each.node_id for each in manifest.stopped_nodes]
+        node_ids += [each.node_id for each in manifest.impaired_nodes]
+        for node_id in node_ids:
+            if node_id not in nodes:
                 raise self._error(
-                    f"stopped_nodes: there is no node {each.node_id}; the nodes are "
+                    f"there is no node {node_id}; the nodes are "
                     f"{', '.join(map(str, sorted(nodes)))}"
                 )
 
@@ -585,6 +645,7 @@ def _versions_of(manifest: Manifest) -> set[int]:
         manifest.metadata_offset,
         manifest.initial_metadata_offset,
         *(each.metadata_offset for each in manifest.stopped_nodes),
+        *(each.metadata_offset for each in manifest.impaired_nodes),
     }
 
 
@@ -599,6 +660,24 @@ def _config_of(settings: Settings) -> BrokerConfig:
     )
 
 
+def _stopped_node_of(saved: SavedNode, images: Mapping[int, MetadataImage]) -> StoppedNode:
+    image = images[saved.metadata_offset]
+    return StoppedNode(saved.node_id, image, saved.has_stale_metadata, saved.was_shut_down)
+
+
+def _impaired_node_of(
+    saved: SavedImpairedNode, images: Mapping[int, MetadataImage]
+) -> ImpairedNode:
+    return ImpairedNode(
+        saved.node_id,
+        images[saved.metadata_offset],
+        saved.has_stale_metadata,
+        saved.is_metadata_frozen,
+        saved.is_replication_paused,
+        saved.metadata_fetched_ms,
+    )
+
+
 def _replica_of(saved: SavedReplica) -> LaggingReplica:
     return LaggingReplica(
         bytes.fromhex(saved.topic_id),
@@ -608,6 +687,12 @@ def _replica_of(saved: SavedReplica) -> LaggingReplica:
         saved.replica_start,
         saved.caught_up_ms,
     )
+
+
+def _uncommitted_of(saved: SavedUncommitted) -> UncommittedRecords:
+    ends = tuple((each.first_offset, each.end_offset) for each in saved.transaction_ends)
+    uncommitted = Uncommitted(saved.high_watermark, ends)
+    return UncommittedRecords(bytes.fromhex(saved.topic_id), saved.partition, uncommitted)
 
 
 def _entry_of(saved: SavedEntry) -> Entry:

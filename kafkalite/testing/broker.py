@@ -491,7 +491,7 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
 
         It has topics with records, groups, transactions, configurations, ACLs, quotas, users, the
         clock, faults, rules for links, and the random values of a seed. Raises ValueError, with one
-        sentence, if the data is on disk, or a node is isolated or frozen.
+        sentence, if the data is on disk, or a node is isolated.
         """
         broker = self._running_broker()
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
+from confluent_kafka import Producer
 
 from kafkalite.cluster.node import NodeState
 from kafkalite.testing import Broker
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_a_stopped_node_and_its_lagging_replica_are_restored() -> None:
@@ -29,6 +35,75 @@ def test_a_stopped_node_and_its_lagging_replica_are_restored() -> None:
         broker.nodes[last].start()
         assert len(broker.topic("orders").partitions[0].isr) == 3
         assert [each.value for each in broker.records("orders")] == [b"first", b"second"]
+
+
+def test_records_above_the_high_watermark_remain_uncommitted(tmp_path: Path) -> None:
+    config: dict[str, str | float] = {
+        "default.replication.factor": 2,
+        "min.insync.replicas": 2,
+    }
+    with Broker(2, {"orders": 1}, config, storage="memory") as broker:
+        broker.produce("orders", "committed")
+        leader = broker.topic("orders").partitions[0].leader
+        broker.nodes[3 - leader].stop()
+        produce(broker, "orders", b"uncommitted")
+        assert end_offsets(broker) == (1, 2)
+        snapshot = broker.snapshot()
+        snapshot.save(tmp_path / "s.zip")
+        for each in (snapshot, broker.load_snapshot(tmp_path / "s.zip")):
+            broker.nodes[3 - leader].start()
+            assert end_offsets(broker) == (2, 2)
+            broker.restore(each)
+            assert end_offsets(broker) == (1, 2)
+
+
+def test_nodes_that_receive_no_records_or_metadata_are_restored(tmp_path: Path) -> None:
+    config: dict[str, str | float] = {"default.replication.factor": 2}
+    with Broker(2, {"orders": 1}, config, storage="memory") as broker:
+        follower = broker.nodes[3 - broker.topic("orders").partitions[0].leader]
+        follower.pause_replication()
+        follower.freeze_metadata()
+        produce(broker, "orders", b"a")
+        broker.create_topic("later")
+        assert end_offsets(broker) == (0, 1)
+        snapshot = broker.snapshot()
+        snapshot.save(tmp_path / "s.zip")
+        for each in (snapshot, broker.load_snapshot(tmp_path / "s.zip")):
+            follower.thaw_metadata()
+            follower.resume_replication()
+            assert end_offsets(broker) == (1, 1)
+            assert knows(broker, follower.id, "later")
+            broker.restore(each)
+            assert end_offsets(broker) == (0, 1)
+            assert not knows(broker, follower.id, "later")
+        follower.thaw_metadata()
+        follower.resume_replication()
+        assert knows(broker, follower.id, "later")
+        assert end_offsets(broker) == (1, 1)
+
+
+def knows(broker: Broker, node_id: int, topic: str) -> bool:
+    """Return whether a topic is in the metadata that a node knows."""
+    cluster = broker._running_broker().cluster
+    assert cluster is not None
+    return topic in cluster.nodes[node_id].image.topics
+
+
+def end_offsets(broker: Broker) -> tuple[int, int]:
+    """Return the high watermark and the end of the log of partition 0 of `orders`."""
+    cluster = broker._running_broker().cluster
+    assert cluster is not None
+    topic = cluster.partitions.topic("orders")
+    assert topic is not None
+    partition = topic.partitions[0]
+    return partition.high_watermark, partition.end_offset
+
+
+def produce(broker: Broker, topic: str, value: bytes) -> None:
+    """Append a record with acks=1, which needs no replica in sync."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "acks": 1})
+    producer.produce(topic, value)
+    assert producer.flush(10) == 0
 
 
 def test_nodes_that_run_in_the_snapshot_run_again() -> None:
