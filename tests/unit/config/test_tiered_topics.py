@@ -107,7 +107,7 @@ def test_defaults_of_the_broker_count() -> None:
     )
     assert refusal({**TIERED, "retention.ms": "999"}, {}, broker) == (
         "Invalid value 1000 for configuration local.retention.ms: Value must not be "
-        "retention.ms property value: 999"
+        "more than retention.ms property value: 999"
     )
 
 
