@@ -7,6 +7,8 @@ only offsets of it.
 from __future__ import annotations
 
 import json
+import os
+import stat
 import struct
 import zipfile
 import zlib
@@ -29,11 +31,12 @@ from kafkalite.config.typed_json import About, JsonError, quote, read, to_json
 from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.coordinator.event_history import Entry, EventHistory
 from kafkalite.coordinator.member_clients import MemberClient
+from kafkalite.gateway.error_messages import printable
 from kafkalite.gateway.fault_rules import FaultError, parse_rule
 from kafkalite.gateway.faults import FaultsState
 from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.partitions.partition import Uncommitted
-from kafkalite.ports.clock import ClockState
+from kafkalite.ports.clock import LATEST_MS, MAX_RATE, ClockState
 from kafkalite.ports.files import OsFiles, join
 from kafkalite.ports.memory_files import InMemoryFiles, Memory
 from kafkalite.ports.system import machine_bytes
@@ -51,7 +54,7 @@ from kafkalite.storage.data_directory import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from zipfile import ZipFile, ZipInfo
 
     from kafkalite.metadata.image import MetadataImage
@@ -68,6 +71,9 @@ _COMPRESSION_LEVEL: Final = 1
 _LOCAL_FILE: Final = b"PK\x03\x04"
 """The first bytes of a zip file with files."""
 _MIB: Final = 1 << 20
+_MAX_ERROR_CHARACTERS: Final = 400
+_MAX_DIGITS: Final = 20
+"""Digits of a number that are read, which is more than ids have."""
 _OWN_FILES: Final = frozenset((LOCK_FILE, BOOT_FILE, CLEAN_SHUTDOWN_FILE))
 """Files that each start writes."""
 _FIXED_TIME: Final = (1980, 1, 1, 0, 0, 0)
@@ -97,9 +103,14 @@ class SavedSettings:
 class SavedClock:
     """The time and the speed of a clock."""
 
-    now_ms: Annotated[int | None, About("milliseconds since the Unix epoch; null: the machine's")]
-    rate: Annotated[float, About("speed", minimum=0)]
-    skip_rate: Annotated[float, About("speed while all clients wait", minimum=0)]
+    now_ms: Annotated[
+        int | None,
+        About(
+            "milliseconds since the Unix epoch; null: the machine's", minimum=0, maximum=LATEST_MS
+        ),
+    ]
+    rate: Annotated[float, About("speed", minimum=0, maximum=MAX_RATE)]
+    skip_rate: Annotated[float, About("speed while all clients wait", minimum=0, maximum=MAX_RATE)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +205,8 @@ class SavedEntry:
     text: Annotated[str, About("text")]
     facts: Annotated[dict[str, object], About("facts")]
     times: Annotated[int, About("number of events", minimum=1)]
-    first_ms: Annotated[int, About("first time")]
-    at_ms: Annotated[int, About("last time")]
+    first_ms: Annotated[int, About("first time", minimum=0, maximum=LATEST_MS)]
+    at_ms: Annotated[int, About("last time", minimum=0, maximum=LATEST_MS)]
     members: Annotated[tuple[SavedMember, ...], About("members")] = ()
 
 
@@ -399,7 +410,7 @@ def load_snapshot(path: str, memory: Memory | None = None) -> Snapshot:
     if memory is None:
         memory = Memory(machine_bytes() // 2 or None)
     try:
-        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:  # noqa: PTH123 - a text
+        with open(path, "rb", opener=_open_regular) as file, zipfile.ZipFile(file) as archive:
             return _Reader(path, archive, memory).snapshot()
     except SnapshotError:
         raise
@@ -411,6 +422,19 @@ def load_snapshot(path: str, memory: Memory | None = None) -> Snapshot:
         ) from error
 
 
+def _open_regular(path: str, flags: int) -> int:
+    """Return a descriptor of a regular file.
+
+    Raises SnapshotError for a pipe, which would block, and for a device, which may have no end.
+    """
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    mode = os.fstat(descriptor).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        os.close(descriptor)
+        raise SnapshotError(f"{path} is no regular file")
+    return descriptor
+
+
 class _Reader:
     """Reads one snapshot file."""
 
@@ -420,7 +444,7 @@ class _Reader:
         self._memory = memory
 
     def _error(self, text: str, name: str = MANIFEST) -> SnapshotError:
-        return SnapshotError(f"{self._path}: {name}: {text}")
+        return SnapshotError(f"{self._path}: {name}: {printable(text, _MAX_ERROR_CHARACTERS)}")
 
     def snapshot(self) -> Snapshot:
         members = self._members()
@@ -619,7 +643,21 @@ class _Reader:
         self._parse("random_state: ", lambda: Random(0).setstate(state))  # noqa: S311 - a check
         return state
 
+    def _check_ids(self, saved: Sequence[SavedFault | SavedLink], letter: str, last: int) -> None:
+        """Raise SnapshotError unless ids are different ones of `letter` and a number to `last`."""
+        earlier: set[str] = set()
+        for each in (one.id for one in saved):
+            number = each.removeprefix(letter)
+            is_number = number.isascii() and number.isdigit() and each == f"{letter}{number}"
+            if not is_number or not 0 < int(number[:_MAX_DIGITS]) <= last or each in earlier:
+                raise self._error(
+                    f"the ids must be different ones from {letter}1 to {letter}{last}, "
+                    f"not {quote(each)}"
+                )
+            earlier.add(each)
+
     def _faults_of(self, manifest: Manifest) -> FaultsState | None:
+        self._check_ids(manifest.faults, "f", manifest.last_fault)
         faults = tuple(
             (
                 each.id,
@@ -632,6 +670,7 @@ class _Reader:
         return FaultsState(faults, manifest.last_fault) if manifest.last_fault else None
 
     def _links_of(self, manifest: Manifest) -> LinksState | None:
+        self._check_ids(manifest.links, "l", manifest.last_link)
         rules = tuple(
             (each.id, self._parse(f"link {each.id}: ", lambda each=each: parse_link(each.rule)))  # type: ignore[misc]
             for each in manifest.links

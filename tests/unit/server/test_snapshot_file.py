@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
 import zipfile
 from typing import TYPE_CHECKING, Any
@@ -126,6 +127,14 @@ LOG = "data/orders-0/00000000000000000000.log"
         (with_manifest(version=2),
          "manifest.json: the snapshot has version 2, but this kafkalite reads version 1"),
         (with_manifest(release="9.9.9"), "manifest.json: the snapshot has release '9.9.9', but"),
+        (with_manifest(clock={"now_ms": 2**63, "rate": 0, "skip_rate": 0}),
+         "manifest.json: clock.now_ms must be a whole number from 0 to 253402300799999, not 9223"),
+        (with_manifest(clock={"now_ms": 0, "rate": 1e308, "skip_rate": 0}),
+         "manifest.json: clock.rate must be a number from 0 to 1000000, not 1e+308"),
+        (with_manifest(links=[{"id": "x", "rule": {"cut": True}}]),
+         "manifest.json: the ids must be different ones from l1 to l1, not 'x'"),
+        (with_manifest(last_fault=0),
+         "manifest.json: the ids must be different ones from f1 to f0, not 'f1'"),
         (with_manifest(cluster_id="x"),
          "data/meta.properties: cluster_id must be that in the file"),
         (with_manifest(metadata_offset=1),
@@ -206,3 +215,12 @@ def test_an_encrypted_file_is_refused(path: Path) -> None:
     with pytest.raises(SnapshotError, match="stored or deflated, and not encrypted"):
         load_snapshot(f"{path}")
     assert zipfile.is_zipfile(io.BytesIO(content))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no pipes with paths")
+def test_pipes_and_devices_are_refused_at_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.zip"
+    os.mkfifo(pipe)
+    for path in (f"{pipe}", "/dev/zero"):
+        with pytest.raises(SnapshotError, match=f"{path} is no regular file"):
+            load_snapshot(path)
