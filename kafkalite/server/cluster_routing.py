@@ -29,7 +29,8 @@ SEPARATOR: Final = "/"
 FIRST_REQUEST_TIMEOUT_S: Final = 30.0
 """The time for the first request, so that silent clients do not occupy connections."""
 MAX_UNROUTED: Final = 1_000
-"""Connections without a first request. Those of clients that are slow, or attack, are refused."""
+"""Connections without a first request. Beyond it, the oldest is closed, so that clients that are
+silent or attack do not keep others out."""
 
 _LENGTH_END: Final = 14
 """The end of the length of the client id, after the frame length and ten bytes of the header."""
@@ -50,7 +51,7 @@ class ClusterRouting:
     def __init__(self, clusters: VirtualClusters, kind: str) -> None:
         """`kind` is `client-id` or `sni`."""
         self._clusters = clusters
-        self._unrouted: set[UnroutedConnection] = set()
+        self._unrouted: dict[UnroutedConnection, None] = {}
         self.by_client_id = kind == CLIENT_ID
 
     @staticmethod
@@ -72,16 +73,16 @@ class ClusterRouting:
         """
         return UnroutedConnection(self, context, domain)
 
-    def add(self, connection: UnroutedConnection) -> bool:
-        """Add a connection; returns false if there are too many."""
+    def add(self, connection: UnroutedConnection) -> None:
+        """Add a connection; closes the oldest one if there are too many."""
         if len(self._unrouted) >= MAX_UNROUTED:
-            return False
-        self._unrouted.add(connection)
-        return True
+            oldest = next(iter(self._unrouted))
+            oldest.close(f"{MAX_UNROUTED} later connections have sent no complete request yet")
+        self._unrouted[connection] = None
 
     def remove(self, connection: UnroutedConnection) -> None:
         """Remove a connection; no effect for an unknown one."""
-        self._unrouted.discard(connection)
+        self._unrouted.pop(connection, None)
 
     def close(self) -> None:
         """Close the connections that belong to no cluster yet."""
@@ -135,9 +136,7 @@ class UnroutedConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first request."""
         self._transport = cast("asyncio.Transport", transport)
-        if not self._routing.add(self):
-            self.close(f"{MAX_UNROUTED} connections have sent no request yet")
-            return
+        self._routing.add(self)
         self._timer = asyncio.get_running_loop().call_later(
             FIRST_REQUEST_TIMEOUT_S, self.close, "the first request takes too long"
         )
