@@ -14,7 +14,7 @@ from kafkalite.server.settings import Routed
 from kafkalite.server.snapshot import clock_of, clock_state, fork_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Iterator
 
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.files import Files
@@ -153,13 +153,19 @@ class VirtualClusters:
         self._number += name is None
         cluster_id = f"c{self._number}" if name is None else name
         plan, memory = self.plan(name, snapshot, memory_limit)
-        self._starting[cluster_id] = task = asyncio.ensure_future(start(plan))
+        task = asyncio.ensure_future(self._started(cluster_id, start(plan), memory))
+        self._starting[cluster_id] = task
+        # Other clients may wait for it, so it starts also if this caller is cancelled.
+        await asyncio.shield(task)
+        return cluster_id
+
+    async def _started(self, cluster_id: str, start: Awaitable[Fork], memory: Memory) -> Fork:
         try:
-            self._by_id[cluster_id] = await task
+            self._by_id[cluster_id] = cluster = await start
         finally:
             del self._starting[cluster_id]
         self._memories[cluster_id] = memory
-        return cluster_id
+        return cluster
 
     async def open(self, name: str) -> Fork:
         """Return the cluster of a client, which is started if there is none with the name.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from typing import Any
 
@@ -122,3 +123,21 @@ def test_nodes_of_a_cluster_stop_alone_and_none_is_added() -> None:
 def test_an_unknown_way_to_name_clusters_is_refused() -> None:
     with pytest.raises(ValueError, match="clusters 'x' is not one of client-id, sni"):
         Broker(clusters="x")
+
+
+def test_a_cluster_starts_for_all_its_clients_also_if_the_first_one_leaves() -> None:
+    with Broker(storage="memory") as broker:
+        clusters = broker._running_broker().clusters
+
+        async def leave() -> str:
+            first = asyncio.ensure_future(clusters.open("w1"))
+            await asyncio.sleep(0)
+            second = asyncio.ensure_future(clusters.open("w1"))
+            await asyncio.sleep(0)
+            first.cancel()
+            opened = await asyncio.wait_for(second, 10)
+            assert opened is clusters.get("w1")
+            return "started"
+
+        assert broker._run_on_loop(leave()) == "started"
+        assert [each.id for each in broker._perform(ListClusters()).clusters] == ["w1"]
