@@ -17,6 +17,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kafkalite.control.time_travel.points import TimeTravelError
+from kafkalite.gateway.error_messages import printable
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.similar_names import similar_names_hint
 
@@ -27,7 +28,7 @@ Value: TypeAlias = int | str | None
 ReadValue: TypeAlias = "Callable[[Call], Value]"
 
 _TOKEN: Final = re.compile(
-    r"\s*(?:(?P<operator>==|!=|<=|>=|<|>)|(?P<mark>[(),])|(?P<number>-?[0-9]{1,18}(?![\w.-]))"
+    r"\s*(?:(?P<operator>==|!=|<=|>=|<|>)|(?P<mark>[(),])|(?P<number>-?[0-9]{1,19}(?![\w.-]))"
     r"|'(?P<single>[^']*)'|\"(?P<double>[^\"]*)\"|(?P<word>[\w.-]+))"
 )
 _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -64,9 +65,10 @@ class Call(NamedTuple):
     partition: int = -1
 
     def __str__(self) -> str:
-        """Return the call as in a condition."""
+        """Return the call as in a condition, with escaped control characters."""
         indexes = () if self.partition < 0 else (f"{self.partition}",)
-        return f"{self.function}({', '.join((*self.names, *indexes))})"
+        names = map(printable, self.names)
+        return f"{self.function}({', '.join((*names, *indexes))})"
 
 
 class Comparison(NamedTuple):
@@ -199,6 +201,8 @@ class _Parser:
             return int(token)
         if kind not in {"word", "single", "double"}:
             self.fail("expected a function, a number, a word or a text in quotation marks")
+        if kind == "word" and token.lstrip("-.")[:1].isdigit():
+            self.fail("expected an integer of at most 19 digits, or a text in quotation marks")
         self._advance()
         if kind == "word" and self._is("mark", "("):
             return self._call(token, position)

@@ -37,6 +37,7 @@ VALUES: dict[str, Value] = {
         ("epoch(shop) != 3", True),
         ("state('my shop') < 5", False),
         ("5 > -3 and members('shop') == 2", True),
+        ("committed(shop, orders, 0) < 9223372036854775807", True),
     ],
 )
 def test_conditions_compare_values(text: str, expected: bool) -> None:  # noqa: FBT001 - a row
@@ -75,8 +76,15 @@ def test_the_calls_of_a_condition_are_in_its_order_once() -> None:
         ("1 < 2", "the condition has no function; there are committed, members, epoch"),
         (f"{'(' * 60}members(x) < 3", "column 52 of the condition: at most 50 nested parts"),
         ("x" * 10_001, "the condition is longer than 10000 characters"),
+        (f"members(x) < {'9' * 30}", "column 14 of the condition: expected an integer of at most"),
+        ("members(x) < 5.5", "column 14 of the condition: expected an integer of at most 19"),
+        ("members(x) < -1e3", "column 14 of the condition: expected an integer of at most 19"),
     ],
 )
 def test_a_mistake_is_reported_with_its_position(text: str, error: str) -> None:
     with pytest.raises(TimeTravelError, match=re.escape(error)):
         parse_condition(text)
+
+
+def test_control_characters_of_names_are_escaped() -> None:
+    assert str(Call("members", ("a\x1b[31m\n",))) == r"members(a\x1b[31m\n)"
