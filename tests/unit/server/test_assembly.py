@@ -26,7 +26,7 @@ from kafkalite.security.sasl.users import User
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.broker import Broker
 from kafkalite.server.broker_directory import BrokerDirectoryError
-from kafkalite.server.generated_certificates import GeneratedCertificates
+from kafkalite.server.generated_certificates import GeneratedCertificates, config_of
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings, SettingsError
 from tests.unit.server.client import METADATA_VERSION, Client
@@ -273,7 +273,7 @@ async def test_a_node_has_its_own_certificate(tmp_path: Path) -> None:
     other = GeneratedCertificates(settings, settings.listeners)
     broker = Broker(
         settings._replace(
-            brokers=2, tls=f"auto:{tmp_path}/all", node_config={2: dict(other.config)}
+            brokers=2, tls=f"auto:{tmp_path}/all", node_config={2: config_of(other.files)}
         )
     )
     await broker.start()
