@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.config.releases import DEFAULT
 from kafkalite.testing.broker import Broker
+from tests.clients.ghosts import emulated_broker, proxied_kafka
 from tests.clients.tools import run_tool
 from tests.oracle.jars import compiled, java_command
 from tests.oracle.requirements import required
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.clients.ghosts import GhostBroker
 
 pytestmark = [pytest.mark.client, pytest.mark.endurance]
 
@@ -66,7 +70,7 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Steps]:
 class ShareScenario:
     """A broker with a topic, and share consumers."""
 
-    def __init__(self, broker: Broker, steps: Steps) -> None:
+    def __init__(self, broker: Broker | GhostBroker, steps: Steps) -> None:
         self._bootstrap = broker.bootstrap_servers
         self._steps = steps
 
@@ -181,6 +185,50 @@ def test_acknowledgements_survive_a_restart(steps: Steps, tmp_path: Path) -> Non
         steps.ask("say", "b", "ACCEPT", [2, 3, 5])
         assert steps.ask("commit", "b") == {f"{_TOPIC}-0": "ok"}
         steps.ask("close", "b")
+
+
+@pytest.mark.parametrize("target", ["kafkalite", "kafka"])
+def test_acknowledgement_is_in_flight_when_the_connection_is_lost(
+    steps: Steps, tmp_path: Path, target: str
+) -> None:
+    """Java has no error for a lost connection: it names that of an unknown exception."""
+    is_real = target == "kafka"
+    with (
+        required(),
+        proxied_kafka(DEFAULT, tmp_path) if is_real else emulated_broker(DEFAULT) as broker,
+    ):
+        scenario = ShareScenario(broker, steps)
+        scenario.produce(5)
+        scenario.add_consumer("a", _EXPLICIT)
+        assert len(steps.poll("a")) == 5
+        steps.ask("accept all", "a")
+        broker.hold("ShareAcknowledge", disconnects=True)
+        assert steps.ask("commit", "a") == {f"{_TOPIC}-0": "UnknownServerException"}
+        steps.ask("close", "a")
+
+
+def test_broker_restarts_between_a_poll_and_its_acknowledgement(steps: Steps) -> None:
+    """The client lost its session, as with Kafka; its error depends on when it notices that."""
+    with Broker(config=_FAST_CONFIG, log_level="error") as broker:
+        scenario = ShareScenario(broker, steps)
+        scenario.produce(5)
+        scenario.add_consumer("a", _EXPLICIT)
+        assert len(steps.poll("a")) == 5
+        broker.requests.start()
+        broker.nodes[1].stop()
+        broker.nodes[1].start()
+        steps.ask("accept all", "a")
+        (error,) = steps.ask("commit", "a").values()
+        acknowledged = broker.requests.list("ShareAcknowledge")
+        if error == "UnknownServerException":
+            assert not acknowledged
+        else:
+            assert error == "NetworkException"
+            assert [each.errors for each in acknowledged] == [("SHARE_SESSION_NOT_FOUND",)]
+        assert steps.poll("a") == [(offset, 1) for offset in range(5)]
+        steps.ask("accept all", "a")
+        assert steps.ask("commit", "a") == {f"{_TOPIC}-0": "ok"}
+        steps.ask("close", "a")
 
 
 def test_locks_expire_when_the_clock_advances(steps: Steps) -> None:
