@@ -20,6 +20,7 @@ from kafkalite.protocol._generated.messages.api_versions import ApiVersionsReque
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
 from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol._generated.messages.unregister_broker import UnregisterBrokerRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.server.addresses import Address, AddressError, ListenerSpec
@@ -245,6 +246,31 @@ async def test_a_node_that_returns_serves_clients_of_the_controller() -> None:
     again = await Client.to(address)
     assert (await again.ask(DescribeClusterRequest(endpoint_type=2), 2)).controller_id == 1
     await again.close()
+    await broker.stop(grace_s=0.1)
+
+
+async def test_an_unregistered_node_never_becomes_the_controller_of_stopped_nodes() -> None:
+    """As in Kafka, its process and its listeners continue, and its voter is another node."""
+    broker = Broker(Settings(listen=ANY_PORT, controller_listen="127.0.0.1:0", brokers=2))
+    await broker.start()
+    added = await broker.nodes.add()
+    addresses = broker.bootstrap_by_listener()["CONTROLLER"].split(",")
+    client = await Client.to(addresses[2])
+
+    async def controller() -> tuple[int, str]:
+        answer = await client.ask(DescribeClusterRequest(endpoint_type=2), 2)
+        (described,) = answer.brokers
+        assert described.broker_id == answer.controller_id
+        return answer.controller_id, f"{described.host}:{described.port}"
+
+    await client.ask(UnregisterBrokerRequest(broker_id=added), 0)
+    await broker.nodes.stop(1)
+    assert await controller() == (2, addresses[1])
+    await broker.nodes.stop(2)
+    assert await controller() == (1, addresses[0])
+    await broker.nodes.start(2)
+    assert await controller() == (2, addresses[1])
+    await client.close()
     await broker.stop(grace_s=0.1)
 
 
