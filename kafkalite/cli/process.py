@@ -101,6 +101,7 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
         max_clusters=arguments.max_clusters,
         cluster_memory_limit=arguments.cluster_memory_limit,
         keeps_history=arguments.keep_history,
+        pace=arguments.pace,
     )
     return settings if arguments.jaas is None else with_login_file(settings, arguments.jaas)
 

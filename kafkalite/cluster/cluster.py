@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafkalite.cluster.node import Deliver, Endpoint
+    from kafkalite.cluster.pace import Pace
     from kafkalite.cluster.state import ClusterState, LaggingReplica, UncommittedRecords
     from kafkalite.cluster.token_expiration import TokenExpiration
     from kafkalite.config.broker import BrokerConfig
@@ -86,11 +87,12 @@ class Cluster:
         node_ids: Sequence[int],
         on_truncation: Callable[[Truncation], None] | None = None,
         state: ClusterState | None = None,
+        pace: Pace | None = None,
     ) -> None:
         """Load everything from `directory`; `on_truncation` receives truncations by new leaders.
 
         `directory` has the files of `state`, if that is given: then nothing is written, and the
-        nodes are those of the state.
+        nodes are those of the state. `pace` has the delays of the cluster; None: there are none.
 
         The cluster has the nodes in `node_ids`, except those that were removed, and all nodes that
         were added before the last stop. Raises OSError, UnreadableLogError if the metadata log is
@@ -101,6 +103,7 @@ class Cluster:
         self.clock = clock
         self.entropy = entropy
         self.config = config
+        self.pace = pace
         self.deliver: Deliver | None = None
         self.commit_window = CommitWindow()
         self.unread_answers = UnreadAnswers()
@@ -286,7 +289,7 @@ class Cluster:
     def _write_markers(self, intent: WriteMarkers) -> None:
         from kafkalite.cluster.transaction_markers import TransactionMarkers  # noqa: PLC0415
 
-        TransactionMarkers(self.nodes, self.transactions, self.outbox).write(intent)
+        TransactionMarkers(self.nodes, self.transactions, self.outbox, self.pace).write(intent)
 
     def _new_partitions(self, directory: DataDirectory, metadata_log: Log) -> PartitionTable:
         return PartitionTable(
@@ -389,6 +392,8 @@ class Cluster:
         self.replication.close()
         self.node_control.close()
         self.outbox.close()
+        if self.pace is not None:
+            self.pace.close()
         for node in self.nodes.values():
             node.stop()
         self.coordinators.stop()

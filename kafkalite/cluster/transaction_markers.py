@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from kafkalite.cluster.node import Node
     from kafkalite.cluster.outbox import Outbox
+    from kafkalite.cluster.pace import Pace
     from kafkalite.coordinator.active_shard import ActiveShard
     from kafkalite.transactions.coordinator import TransactionCoordinator
     from kafkalite.transactions.shard import TransactionShard
@@ -76,14 +77,19 @@ class _PendingMarkers:
 class TransactionMarkers:
     """Carries out the WriteMarkers intents of transaction coordinators."""
 
-    __slots__ = ("_nodes", "_outbox", "_transactions")
+    __slots__ = ("_nodes", "_outbox", "_pace", "_transactions")
 
     def __init__(
-        self, nodes: Mapping[int, Node], transactions: TransactionCoordinator, outbox: Outbox
+        self,
+        nodes: Mapping[int, Node],
+        transactions: TransactionCoordinator,
+        outbox: Outbox,
+        pace: Pace | None = None,
     ) -> None:
         self._nodes = nodes
         self._transactions = transactions
         self._outbox = outbox
+        self._pace = pace
         outbox.assign(WriteMarkers, self.write)
         outbox.assign(_PendingMarkers, self._continue_writing)
 
@@ -96,11 +102,17 @@ class TransactionMarkers:
         producer may have begun another transaction with the same epoch, which these markers would
         end. It is also dropped if the coordinator has moved, because the next one requests all
         markers again. As in Kafka, a transaction remains incomplete if a partition has a marker of
-        a later epoch.
+        a later epoch. With the pace of a real Kafka, the markers are written after a delay.
         """
         shard = self._shard_of(intent)
-        if shard is not None:
-            self._continue_writing(_PendingMarkers(intent, shard))
+        if shard is None:
+            return
+        pending = _PendingMarkers(intent, shard)
+        if self._pace is None:
+            self._continue_writing(pending)
+        else:
+            delay_ms = self._pace.completion_ms(intent.transaction_version)
+            self._outbox.carry_out_later(pending, delay_ms)
 
     def _continue_writing(self, pending: _PendingMarkers) -> None:
         if not pending.is_awaited:

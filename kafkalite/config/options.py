@@ -412,6 +412,16 @@ DEFAULTS: Final = Option(
     keyword=Keyword("defaults", "kafkalite"),
     variable=Variable("KAFKALITE_DEFAULTS", "kafka"),
 )
+PACE: Final = Option(
+    _DATA_SECTION,
+    "--pace",
+    "complete transactions and create topics automatically as late as a real Kafka (kafka), so "
+    "that clients have to retry",
+    choices=("kafka",),
+    shown_default="at once",
+    keyword=Keyword("pace"),
+    variable=Variable("KAFKALITE_PACE", "kafka"),
+)
 USER: Final = Option(
     _SECURITY_SECTION,
     "--user",
@@ -634,6 +644,7 @@ OPTIONS: Final = (
     SCENARIO,
     AS_VERSION,
     DEFAULTS,
+    PACE,
     USER,
     JAAS,
     OIDC,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import ExitStack
 
+    from kafkalite.cluster.pace import Pace
     from kafkalite.cluster.state import ClusterState
     from kafkalite.config.definitions import Value
     from kafkalite.identity.provider import IdentityProvider
@@ -332,7 +333,15 @@ class ClusterAssembly:
                 node_ids=self.settings.node_ids,
                 on_truncation=self._reports.truncation,
                 state=state,
+                pace=self._new_pace(),
             )
+
+    def _new_pace(self) -> Pace | None:
+        if self.settings.pace is None:
+            return None
+        from kafkalite.cluster.pace import Pace  # noqa: PLC0415 - only with --pace
+
+        return Pace(self._environment.clock, self._environment.entropy)
 
     def populate(self, cluster: Cluster, directory: BrokerDirectory) -> None:
         """Create the topics and users of the settings that do not exist yet.

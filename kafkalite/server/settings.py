@@ -86,7 +86,8 @@ class Settings(NamedTuple):
     `clusters` is how clients name one of several clusters of the process, by "client-id" or "sni";
     None: each cluster has ports of its own. Clients start at most `max_clusters`, and each may have
     `cluster_memory_limit` bytes of its own. `routed` are the listeners of such a cluster.
-    `keeps_history` says whether internal topics are not compacted.
+    `keeps_history` says whether internal topics are not compacted. `pace` is "kafka" for the delays
+    of a real Kafka; None: there are none.
     """
 
     listen: Sequence[str] = ()
@@ -115,6 +116,7 @@ class Settings(NamedTuple):
     cluster_memory_limit: int | None = None
     routed: Routed | None = None
     keeps_history: bool = False
+    pace: str | None = None
 
     @property
     def node_ids(self) -> range:

@@ -23,6 +23,7 @@ from kafkalite.config.options import (
     IN_MEMORY,
     MAX_NODE_ID,
     MAX_SEED,
+    PACE,
     STORAGE,
     parse_memory_size,
 )
@@ -148,6 +149,8 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
       connect to. By default each has ports of its own.
     - `keep_history`: True does not compact internal topics, so that `at` and `bisect` know all
       earlier states of groups and transactional ids.
+    - `pace`: "kafka" completes transactions and creates topics automatically as late as a real
+      Kafka, by measured delays on the broker's clock; by default there is no delay.
 
     Raises ValueError for an unknown value, for `match` or `on_miss` without `replay`, and for
     `control_token` or `control_tls` without `control`.
@@ -200,11 +203,12 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         memory_limit: str | None = None,
         clusters: str | None = None,
         keep_history: bool = False,
+        pace: str | None = None,
     ) -> None:
         self._scenario = _scenario_of(scenario)
         given = Settings(
             **_listener_settings(_protocol_of(security, oidc), port, config or {}),
-            **_checked(brokers, controller_id, request_log, seed, clusters),
+            **_checked(brokers, controller_id, request_log, seed, (clusters, pace)),
             topics=partition_counts(topics or {}),
             **_configs(config or {}, node_config or {}),
             as_version=as_version,
@@ -216,8 +220,7 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         self._log, self._adjustable_clock = _log_of(log_level), new_clock(mode)
         self._capture, self._replay = _captures(capture, replay, match, on_miss)
         self._served = _served(self._log, (control, control_token, control_tls), oidc, oidc_clients)
-        self.clock = BrokerClock(self._perform)
-        self._pending_calls, self._forks = set(), set()
+        self.clock, self._pending_calls, self._forks = BrokerClock(self._perform), set(), set()
 
     # A start is faster without the imports of these.
 
@@ -577,8 +580,7 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         self._served = served
         assert isinstance(broker.clock, AdjustableClock)
         self._adjustable_clock = broker.clock
-        self.clock = BrokerClock(self._perform)
-        self._pending_calls, self._forks = set(), set()
+        self.clock, self._pending_calls, self._forks = BrokerClock(self._perform), set(), set()
         self._broker = broker
         self._siblings = siblings
         siblings.add(self)
@@ -816,15 +818,17 @@ def _checked(
     controller_id: int | None,
     request_log: int | None,
     seed: int | None,
-    clusters: str | None,
+    choices: tuple[str | None, str | None],
 ) -> dict[str, Any]:
     """Return these settings; raises ValueError for invalid ones."""
+    clusters, pace = choices
     return {
         "brokers": _checked_number("brokers", brokers),
         "controller_id": _checked_id(controller_id),
         "request_log": _checked_number("request_log", request_log),
         "seed": _checked_seed(seed),
-        "clusters": _checked_clusters(clusters),
+        "clusters": _checked_choice("clusters", CLUSTERS.choices, clusters),
+        "pace": _checked_choice("pace", PACE.choices, pace),
     }
 
 
@@ -908,11 +912,11 @@ def _log_of(level: str) -> Log:
     return Log(Level[level.upper()])
 
 
-def _checked_clusters(kind: str | None) -> str | None:
-    """Return how clients name clusters; raises ValueError for an unknown value."""
-    if kind not in (None, *CLUSTERS.choices):
-        raise ValueError(f"clusters {kind!r} is not one of {', '.join(CLUSTERS.choices)}")
-    return kind
+def _checked_choice(name: str, choices: Sequence[str], value: str | None) -> str | None:
+    """Return the value of an argument; raises ValueError for an unknown value."""
+    if value not in (None, *choices):
+        raise ValueError(f"{name} {value!r} is not one of {', '.join(choices)}")
+    return value
 
 
 def _storage_settings(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.apis.authorization.step import AuthorizationStep
 from kafkalite.apis.releases import api_finder
 from kafkalite.cluster.cluster import Cluster
+from kafkalite.cluster.pace import Pace
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.gateway.call import ConnectionContext
 from kafkalite.gateway.gateway import Gateway
@@ -94,6 +95,7 @@ class TestCluster(Clients):
         node_config: Mapping[int, Mapping[str, str]] | None = None,
         as_version: str | None = None,
         controller_id: int | None = None,
+        is_paced: bool = False,
     ) -> None:
         self._path, self._nodes = str(path), nodes
         self._files = new_files(self) if files is None else files
@@ -101,6 +103,7 @@ class TestCluster(Clients):
         self._node_settings = node_config or {}
         self._as_version = as_version
         self._controller_id = controller_id
+        self._is_paced = is_paced
         self.clock = ManualClock()
         self._start()
 
@@ -119,6 +122,7 @@ class TestCluster(Clients):
             entropy=SeededEntropy(),
             config=self.config,
             node_ids=range(1, nodes + 1),
+            pace=Pace(self.clock, SeededEntropy()) if self._is_paced else None,
         )
         self.controller = self.cluster.metadata
         for node in self.cluster.nodes.values():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PARTS = (
     "clock", "entropy", "config", "metadata", "partitions", "groups", "shares", "share_partitions",
-    "transactions",
+    "transactions", "pace",
 )  # fmt: skip
 
 

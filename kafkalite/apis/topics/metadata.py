@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.authorized_operations import NOT_REQUESTED, cluster_operations, topic_operations
@@ -175,8 +176,9 @@ def _topics_by_name(
 ) -> list[TopicImage | MetadataResponse.MetadataResponseTopic]:
     """Return the topics in an image; unknown topics are created, but not in the result.
 
-    A topic created here exists before the response is sent, but the response still says that it is
-    unknown. So does Kafka's response, because Kafka creates the topic later; clients retry.
+    A topic created here exists before the response is sent, unless the cluster has the pace of a
+    real Kafka, but the response still says that it is unknown. So does Kafka's response, because
+    Kafka creates the topic later; clients retry.
     """
     node = call.node
     all_names = dict.fromkeys(topic.name or "" for topic in requested)
@@ -188,13 +190,7 @@ def _topics_by_name(
         names = [name for name in in_steps(names) if name not in not_creatable]
     partitions = node.config.int("num.partitions")
     if unknown and may_create and len(unknown) * (1 + partitions) <= MAX_PARTITIONS_PER_REQUEST:
-        # Errors of the creation are not reported: the response has no field for them.
-        with suppress(KafkaError):
-            for batch in chunks(unknown, MAX_TOPICS_PER_CREATION):
-                node.cluster.metadata.create_topics(
-                    [auto_created_topic(name, node.config) for name in batch]
-                )
-                _report_created(call, batch)
+        _create_unknown(call, unknown)
     known = frozenset(names)
     return [
         image.topics.get(name)
@@ -212,6 +208,35 @@ def _topics_by_name(
         for name in (in_steps(all_names) if len(known) < len(all_names) else ())
         if name not in known
     ]
+
+
+def _create_unknown(call: Call, names: Sequence[str]) -> None:
+    """Create topics, at once or with the delay of a real Kafka.
+
+    Errors of the creation are not reported: the response has no field for them.
+    """
+    pace = call.node.cluster.pace
+    with suppress(KafkaError):
+        for batch in chunks(names, MAX_TOPICS_PER_CREATION):
+            if pace is None:
+                _create(call, batch)
+            else:
+                pace.create_later(batch, partial(_create_late, call))
+
+
+def _create(call: Call, names: Sequence[str]) -> None:
+    node = call.node
+    node.cluster.metadata.create_topics([auto_created_topic(name, node.config) for name in names])
+    _report_created(call, names)
+
+
+def _create_late(call: Call, names: Sequence[str]) -> None:
+    """Create those of the topics that were not created since the request."""
+    topics = call.node.cluster.metadata.image.topics
+    missing = [name for name in names if name not in topics]
+    if missing:
+        with suppress(KafkaError):
+            _create(call, missing)
 
 
 def _report_created(call: Call, names: Iterable[str]) -> None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from kafkalite.storage.batch import ControlMarker
 
 ID = "t"
+LONGEST_MS = 62
+"""The longest delay of markers with the pace of Kafka."""
 
 
 class MarkerCluster:
@@ -36,7 +38,7 @@ class MarkerCluster:
     def __init__(self, wire: TestCluster) -> None:
         self.wire = wire
         wire.cluster.transactions.ensure_topic()
-        wire.create("orders", 3)
+        wire.create("orders", 3, replication_factor=len(wire.cluster.nodes))
 
     def begin(self, *partitions: tuple[str, int]) -> ProducerIdAndEpoch:
         """Begin a transaction with a new producer."""
@@ -91,6 +93,61 @@ def cluster(tmp_path: Path) -> Iterator[MarkerCluster]:
     wire = TestCluster(tmp_path, config={"transaction.state.log.num.partitions": "4"})
     yield MarkerCluster(wire)
     wire.end()
+
+
+@pytest.fixture
+def paced(tmp_path: Path) -> Iterator[MarkerCluster]:
+    """Yield a cluster of two nodes with the pace of a real Kafka."""
+    config = {
+        "transaction.state.log.num.partitions": "4",
+        "transaction.state.log.replication.factor": "2",
+    }
+    wire = TestCluster(tmp_path, 2, config, is_paced=True)
+    yield MarkerCluster(wire)
+    wire.end()
+
+
+def assert_pending(cluster: MarkerCluster) -> None:
+    """Assert that the end is decided, that no marker is written, and that the producer waits."""
+    assert cluster.described_transaction().state is TransactionState.PREPARE_COMMIT
+    assert cluster.markers(0) == []
+    with pytest.raises(KafkaError) as refusal:
+        cluster.begin(("orders", 0))
+    assert refusal.value.code is ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+def assert_completed(cluster: MarkerCluster) -> None:
+    """Assert that the markers are written once after the longest delay."""
+    cluster.wire.clock.advance(LONGEST_MS)
+    assert cluster.described_transaction().state is TransactionState.COMPLETE_COMMIT
+    assert len(cluster.markers(0)) == 1
+    assert len(cluster.wire.cluster.outbox) == 0
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_markers_are_late_with_the_pace_of_kafka(paced: MarkerCluster, version: int) -> None:
+    paced.end(paced.begin(("orders", 0)), is_commit=True, version=version)
+    assert_pending(paced)
+    assert_completed(paced)
+    assert paced.begin(("orders", 0)).producer_epoch > 0
+
+
+def test_late_markers_are_written_after_a_restart(paced: MarkerCluster) -> None:
+    paced.end(paced.begin(("orders", 0)), is_commit=True)
+    paced.wire.restart()
+    assert_pending(paced)
+    assert_completed(paced)
+
+
+def test_late_markers_are_written_by_the_next_coordinator(paced: MarkerCluster) -> None:
+    """It requests them again; the delay of the stopped one ends without an effect."""
+    producer = paced.begin(("orders", 0))
+    leader = paced.wire.cluster.transactions.shard_for(ID).leader_id
+    paced.end(producer, is_commit=True)
+    paced.wire.cluster.node_control.stop(leader)
+    assert paced.wire.cluster.transactions.shard_for(ID).leader_id == 3 - leader
+    assert_pending(paced)
+    assert_completed(paced)
 
 
 @pytest.mark.parametrize("is_commit", [True, False])

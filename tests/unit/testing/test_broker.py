@@ -457,3 +457,8 @@ def test_metrics_are_not_pushed_by_default() -> None:
 def test_arguments_of_other_types_are_refused(arguments: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         Broker(**arguments)
+
+
+def test_an_unknown_pace_is_refused() -> None:
+    with pytest.raises(ValueError, match="pace 'fast' is not one of kafka"):
+        Broker(pace="fast")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,7 +11,11 @@ from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.leadership import ElectionType
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.error_codes import ErrorCode
+from tests.cluster.cluster import TestCluster
 from tests.cluster.metadata import MetadataCluster
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 (METADATA,) = APIS
 
@@ -83,6 +87,43 @@ def test_a_failed_topic_creation_does_not_affect_other_topics() -> None:
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
     assert list(cluster.image.topics) == ["a"]
+
+
+def test_topics_are_created_late_with_the_pace_of_kafka(tmp_path: Path) -> None:
+    """Several requests create a topic once, and its history says so."""
+    wire = TestCluster(tmp_path, is_paced=True)
+    request = request_by_name("new", "other", allow_auto_topic_creation=True)
+    for _ in range(3):
+        for topic in wire.ask(request, 12).topics:
+            assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    wire.clock.advance(23)
+    wire.create("other", 5)
+    assert [topic.error_code for topic in wire.ask(request, 12).topics] == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NONE,
+    ]
+    wire.clock.advance(52)
+    topics = {topic.name: topic for topic in wire.ask(request, 12).topics}
+    assert [topic.error_code for topic in topics.values()] == [ErrorCode.NONE] * 2
+    assert (len(topics["new"].partitions), len(topics["other"].partitions)) == (1, 5)
+    created = [
+        entry for entry in wire.cluster.history.after(-1) if "created automatically" in entry.text
+    ]
+    assert [entry.topic for entry in created] == ["new"]
+    wire.end()
+
+
+def test_a_stop_cancels_late_creations(tmp_path: Path) -> None:
+    wire = TestCluster(tmp_path, is_paced=True)
+    request = request_by_name("new", allow_auto_topic_creation=True)
+    wire.ask(request, 12)
+    wire.restart()
+    wire.clock.advance(75)
+    assert "new" not in wire.cluster.metadata.image.topics
+    wire.ask(request, 12)
+    wire.clock.advance(75)
+    assert "new" in wire.cluster.metadata.image.topics
+    wire.end()
 
 
 def test_the_offsets_topic_is_created_with_its_own_settings() -> None:

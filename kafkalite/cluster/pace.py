@@ -1,0 +1,80 @@
+"""Pace: the delays of a real Kafka after its answers, drawn from measured distributions.
+
+With `--pace kafka`, transactions are completed and topics are created automatically after these
+delays. The distributions are those of Kafka 4.4.0, as `tests/perf/kafka_pace.py` measured them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kafkalite.ports.clock import Clock, Timer
+    from kafkalite.ports.entropy import Entropy
+
+POSITIONS: Final = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+"""The shares of the samples that are at most the quantiles of each table."""
+AUTO_CREATION_MS: Final = (24.18, 28.47, 30.19, 32.31, 35.23, 41.25, 74.05)
+"""From a Metadata request that creates a topic until Metadata has it, as quantiles."""
+COMPLETION_MS: Final = (0.37, 0.54, 2.03, 2.91, 5.25, 12.51, 61.38)
+"""From the answer of EndTxn up to version 4 until the next transaction may begin, as quantiles."""
+EPOCH_COMPLETION_MS: Final = (0.41, 1.28, 1.70, 2.01, 3.11, 7.38, 42.05)
+"""The same from version 5 on, which increases the epoch (KIP-890)."""
+
+_RESOLUTION: Final = 1_000_000
+
+
+def quantile_ms(quantiles: Sequence[float], position: float) -> float:
+    """Return the quantile at a position in [0, 1), interpolated linearly, in milliseconds."""
+    index = bisect_right(POSITIONS, position) - 1
+    (low, high), (begin, end) = (list(pairwise(values))[index] for values in (quantiles, POSITIONS))
+    return low + (high - low) * (position - begin) / (end - begin)
+
+
+class Pace:
+    """The delays of one cluster, and the topics that it creates after a delay."""
+
+    __slots__ = ("_awaited", "_clock", "_entropy", "_timers")
+
+    def __init__(self, clock: Clock, entropy: Entropy) -> None:
+        self._clock = clock
+        self._entropy = entropy
+        self._timers: dict[tuple[str, ...], Timer] = {}
+        self._awaited: set[str] = set()
+        """The topics that timers create."""
+
+    def completion_ms(self, transaction_version: int) -> int:
+        """Return the delay of the markers of a transaction, in milliseconds."""
+        return self._draw_ms(EPOCH_COMPLETION_MS if transaction_version > 1 else COMPLETION_MS)
+
+    def create_later(self, names: Sequence[str], create: Callable[[Sequence[str]], None]) -> None:
+        """Call `create` after a delay, with those of these topics that are not awaited already.
+
+        `close` cancels it.
+        """
+        new = tuple(name for name in dict.fromkeys(names) if name not in self._awaited)
+        if not new:
+            return
+
+        def create_now() -> None:
+            del self._timers[new]
+            self._awaited.difference_update(new)
+            create(new)
+
+        deadline_ms = self._clock.now_ms() + self._draw_ms(AUTO_CREATION_MS)
+        self._awaited.update(new)
+        self._timers[new] = self._clock.call_at(deadline_ms, create_now)
+
+    def close(self) -> None:
+        """Cancel the creation of all awaited topics; clients ask for them again."""
+        timers, self._timers = self._timers, {}
+        self._awaited.clear()
+        for timer in timers.values():
+            timer.cancel()
+
+    def _draw_ms(self, quantiles: Sequence[float]) -> int:
+        return round(quantile_ms(quantiles, self._entropy.integer(_RESOLUTION) / _RESOLUTION))
