@@ -35,6 +35,15 @@ class ControlError(Exception):
     """The broker refused a command or did not answer; the text is one line."""
 
 
+def _query(given: Mapping[str, Any]) -> str:
+    """Return the query of a URL; a boolean is `true` or `false`, as in JSON."""
+    written = {
+        name: json.dumps(value) if isinstance(value, bool) else value
+        for name, value in given.items()
+    }
+    return f"?{urlencode(written)}" if written else ""
+
+
 class ControlClient:
     """Sends commands to a broker over HTTP; raises ControlError if that fails."""
 
@@ -73,7 +82,7 @@ class ControlClient:
         )
         sent = {name: value for name, value in given.items() if name not in row.path_fields}
         body = json.dumps(sent).encode() if row.has_body else None
-        query = "" if row.has_body or not sent else f"?{urlencode(sent)}"
+        query = "" if row.has_body else _query(sent)
         text = self._read(f"{path}{query}", body, row.method)
         if row.answer is str:
             return text
@@ -84,7 +93,7 @@ class ControlClient:
 
     def events(self, row: Row, given: Mapping[str, Any]) -> Iterator[str]:
         """Yield the data of the server-sent events that the command with these fields causes."""
-        query = f"?{urlencode(given)}" if given else ""
+        query = _query(given)
         with self._open(f"{row.path}{query}", None, row.method, _STREAM_TIMEOUT_S) as response:
             for line in response:
                 name, _, data = line.decode().rstrip("\n").partition(": ")

@@ -16,7 +16,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -48,6 +48,9 @@ _MAX_NODE_DIGITS = 12
 
 class UnknownIdError(Exception):
     """A path with an id that can be the id of nothing; the text is one sentence."""
+
+
+_BOOLEANS: Final = {"true": True, "false": False}
 
 
 def _ignore_refusal(client_host: str, reason: str) -> None:
@@ -153,13 +156,17 @@ async def _command(row: Row, request: Request) -> Any:  # noqa: ANN401 - a comma
             example = json.dumps(row.example or {})
             raise CommandError(f"the body must be a JSON object, such as {example}")
         return read(row.kind, body, "the body", fixed=fixed)
-    integers = {each.name for each in row.sent_fields if each.type is int}
-    query = {
-        name: number_of(text) if name in integers else text
-        for name, text in request.query_params.items()
-    }
+    types = {each.name: each.type for each in row.sent_fields}
+    query = {name: _parameter(types.get(name), text) for name, text in request.query_params.items()}
     title = row.path.removeprefix("/v1/") if row.sent_fields else row.path
     return read(row.kind, query, title, fixed=fixed, noun="parameter")
+
+
+def _parameter(kind: object, text: str) -> object:
+    """Return the value of a parameter in a query; text that is none remains, and is refused."""
+    if kind is bool:
+        return _BOOLEANS.get(text, text)
+    return number_of(text) if kind is int else text
 
 
 def _route(path: str, answer: Callable[..., Any], methods: list[str]) -> Route:

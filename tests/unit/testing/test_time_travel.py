@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -59,3 +62,44 @@ def test_a_test_reads_earlier_states_and_finds_records(
 def test_a_directory_without_logs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is no data directory: it has no __cluster_metadata-0"):
         StoppedBroker(tmp_path)
+
+
+def test_a_running_broker_is_searched_by_http_and_from_the_shell(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    condition = "committed(shop, orders, 0) < 5"
+    with Broker(topics={"orders": 1}, control="127.0.0.1:0", storage="memory") as broker:
+        commit(broker, 7, 3)
+        found = broker.bisect(condition)
+        query = urlencode({"until": condition, "last": "true"})
+        url = f"{broker.control_url}/v1/bisect?{query}"
+        with urlopen(url) as response:  # noqa: S310 - the broker of this test
+            answer = json.load(response)
+        assert (answer["offset"], answer["record"]) == (found.offset, found.record)
+        control = ["--control", broker.control_url]
+        main(["bisect", "--until", condition, *control])
+        assert capsys.readouterr().out.splitlines() == list(found.lines())
+        main(["bisect", "--until", condition, "--last", *control])
+        assert capsys.readouterr().out.splitlines() == list(found.lines())
+        with pytest.raises(SystemExit, match="1"):
+            main(["bisect", "--until", "committed(shop, orders, 0) > 50", *control])
+        assert "at the end, committed(shop, orders, 0) is 3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("position", "text"),
+    [
+        (16, "is damaged: the batch after offset 0 is none of format 2"),
+        (61, "is damaged: the batch at offset 0"),
+    ],
+)
+def test_damaged_files_are_an_error(tmp_path: Path, position: int, text: str) -> None:
+    config = {"offsets.topic.num.partitions": "1"}
+    with Broker(topics={"orders": 1}, config=config, data_directory=tmp_path) as broker:
+        commit(broker, 7, 3)
+    path = tmp_path / "__consumer_offsets-0" / f"{0:020}.log"
+    data = bytearray(path.read_bytes())
+    data[position] ^= 0x41
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=text):
+        StoppedBroker(tmp_path).bisect("committed(shop, orders, 0) < 5")
