@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated
 
 from kafkalite.config.typed_json import About
+from kafkalite.control.time_travel.commits import CommitReplay
 from kafkalite.control.time_travel.conditions import calls_of, parse_condition
 from kafkalite.control.time_travel.points import LATEST, TimeTravelError
 from kafkalite.control.time_travel.record_text import text_of
@@ -19,11 +21,13 @@ from kafkalite.control.time_travel.replay import new_replay, partition_of_key
 from kafkalite.control.time_travel.scan import Scan
 from kafkalite.control.time_travel.values import Value, log_of, read_value
 from kafkalite.control.time_travel.view import PastView
+from kafkalite.groups.pending_offsets import OffsetKey
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.times import iso_of
+from kafkalite.storage.file_names import partition_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kafkalite.control.time_travel.conditions import Call
     from kafkalite.control.time_travel.logs import LogSource
@@ -73,6 +77,11 @@ class FoundRecord:
             )
 
 
+def _offset_key(call: Call) -> OffsetKey:
+    group_id, topic = call.names
+    return OffsetKey(group_id, topic, call.partition)
+
+
 def _shown(value: object) -> str:
     return "none" if value is None else f"{value}"
 
@@ -114,8 +123,8 @@ class Bisection:
             raise TimeTravelError(
                 "the functions are in several logs: --after needs a time, not an offset"
             )
-        self._machines = {
-            call: each.replay.machine for each in self._followed for call in each.calls
+        self._readers = {
+            call: self._reader(call, each.replay) for each in self._followed for call in each.calls
         }
         self.found: FoundRecord | None = None
 
@@ -128,20 +137,29 @@ class Bisection:
         followed = []
         for (topic, partition), by_call in by_log.items():
             needles = {each for each in by_call.values() if each is not None} or None
-            replay = new_replay(source, topic, partition, needles, self._image)
+            replay: Replay
+            if all(each.function == "committed" for each in by_call):
+                name = partition_directory(topic, partition)
+                replay = CommitReplay(name, [_offset_key(each) for each in by_call])
+            else:
+                replay = new_replay(source, topic, partition, needles, self._image)
             scan = Scan(source.log(topic, partition), LATEST, replay.needles)
             followed.append(_Followed(scan, replay, list(by_call)))
         return followed
+
+    def _reader(self, call: Call, replay: Replay) -> Callable[[], Value]:
+        """Return what reads the value of a function."""
+        if isinstance(replay, CommitReplay):
+            return partial(replay.machine.offsets.get, _offset_key(call))
+        return partial(read_value, call, replay.machine, self._image)
 
     def steps(self) -> Iterator[None]:
         """Search until the record is found; yields after each chunk, so that others can work.
 
         Afterwards, `found` is the record, None if no record made the condition true.
         """
-        batches = heapq.merge(
-            *(each.batches(order) for order, each in enumerate(self._followed)),
-            key=itemgetter(0, 1),
-        )
+        logs = [each.batches(order) for order, each in enumerate(self._followed)]
+        batches = logs[0] if len(logs) == 1 else heapq.merge(*logs, key=itemgetter(0, 1))
         before = self._values()
         was_true = self._is_true(before)
         exact_again: set[int] = set()
@@ -199,8 +217,7 @@ class Bisection:
         return self._condition.is_true(values.__getitem__)
 
     def _values(self) -> dict[Call, Value]:
-        image = self._image
-        return {call: read_value(call, machine, image) for call, machine in self._machines.items()}
+        return {call: read() for call, read in self._readers.items()}
 
     def _found_in(
         self,
@@ -220,7 +237,7 @@ class Bisection:
             offset=record.offset,
             at_ms=record.timestamp_ms,
             at_iso=iso_of(max(record.timestamp_ms, 0)),
-            record=text_of(record.content),
+            record=text_of(followed.replay.decoded(record)),
             before={f"{call}": earlier[call] for call in self._calls},
             after={f"{call}": after[call] for call in self._calls},
             reasons=(),

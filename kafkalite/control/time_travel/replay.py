@@ -27,7 +27,7 @@ from kafkalite.protocol.codec import PARSE_ERRORS
 from kafkalite.shares import share_state_records
 from kafkalite.shares.shard import ShareShard
 from kafkalite.storage.batch import ControlKind
-from kafkalite.storage.record_format import MalformedRecordsError, scan_records
+from kafkalite.storage.record_format import MalformedRecordsError, ScannedRecord, scan_records
 from kafkalite.transactions.shard import TransactionShard
 from kafkalite.transactions.transaction_records import TransactionSerde
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from kafkalite.coordinator.contract import CoordinatorRecord, RecordSerde
     from kafkalite.metadata.image import MetadataImage
     from kafkalite.storage.batch import BatchView
-    from kafkalite.storage.record_format import ScannedRecord
 
 _VERSION_BYTES: Final = 2
 _NAME_LENGTH: Final = struct.Struct(">h")
@@ -53,15 +52,8 @@ class Applied(NamedTuple):
 
     offset: int
     timestamp_ms: int
-    content: CoordinatorRecord[object, object] | str
-    """The decoded record; text for one that has no content for the machine."""
-
-
-class Machine(Protocol):
-    """The part of a machine that the replay of a log needs."""
-
-    def replay(self, record: CoordinatorRecord[object, object]) -> None:
-        """Apply one record of the log to the state."""
+    content: CoordinatorRecord[object, object] | ScannedRecord | str
+    """The record, maybe not decoded; text for one that has no content for the machine."""
 
 
 class Replay(Protocol):
@@ -74,11 +66,14 @@ class Replay(Protocol):
     def apply(self, batch: BatchView, end_offset: int | None = None) -> Iterator[Applied]:
         """Apply the records of a batch before an offset, and yield each after it was applied."""
 
+    def decoded(self, applied: Applied) -> CoordinatorRecord[object, object] | str:
+        """Return the content of a record that was applied."""
+
 
 class MachineReplay:
     """Applies the records of a log whose keys contain a name to a machine."""
 
-    def __init__(self, log: str, needles: Needles, machine: Machine, serde: RecordSerde) -> None:
+    def __init__(self, log: str, needles: Needles, machine: Any, serde: RecordSerde) -> None:  # noqa: ANN401 - any machine
         self.needles = needles
         self.machine = machine
         self._log = log
@@ -95,6 +90,9 @@ class MachineReplay:
                 text = f"{marker.kind.name} of producer {batch.producer_id}"
                 yield Applied(batch.base_offset, batch.max_timestamp, text)
             return
+        yield from self._apply_data(batch, end_offset)
+
+    def _apply_data(self, batch: BatchView, end_offset: int | None) -> Iterator[Applied]:
         replay, needles = self._replay_of(batch), self.needles
         for record in self._records(batch):
             offset = batch.base_offset + record.offset_delta
@@ -103,15 +101,28 @@ class MachineReplay:
             key = record.key or b""
             if needles is not None and not any(each in key for each in needles):
                 continue
-            try:
-                decoded = self._serde.decode(record.key, record.value)
-            except PARSE_ERRORS as error:
-                raise TimeTravelError(
-                    f"the record at offset {offset} of {self._log} cannot be decoded"
-                ) from error
+            decoded = self._decode(offset, record)
             if decoded is not None:
                 replay(decoded)
                 yield Applied(offset, batch.base_timestamp + record.timestamp_delta, decoded)
+
+    def decoded(self, applied: Applied) -> CoordinatorRecord[object, object] | str:
+        """Return the content of a record that was applied."""
+        content = applied.content
+        if not isinstance(content, ScannedRecord):
+            return content
+        return self._decode(applied.offset, content) or ""
+
+    def _decode(
+        self, offset: int, record: ScannedRecord
+    ) -> CoordinatorRecord[object, object] | None:
+        try:
+            return self._serde.decode(record.key, record.value)
+        except PARSE_ERRORS as error:
+            raise self._undecodable(offset) from error
+
+    def _undecodable(self, offset: int) -> TimeTravelError:
+        return TimeTravelError(f"the record at offset {offset} of {self._log} cannot be decoded")
 
     def _records(self, batch: BatchView) -> list[ScannedRecord]:
         try:
@@ -121,9 +132,10 @@ class MachineReplay:
                 f"{self._log} is damaged: the batch at offset {batch.base_offset}: {error}"
             ) from error
 
-    def _replay_of(self, batch: BatchView) -> Callable[[CoordinatorRecord[object, object]], None]:
+    def _replay_of(self, batch: BatchView) -> Callable[..., None]:
         del batch
-        return self.machine.replay
+        replay: Callable[..., None] = self.machine.replay
+        return replay
 
     def _end(self, producer_id: int, kind: ControlKind) -> bool:
         """End a transaction; return whether the state has changed."""
@@ -134,9 +146,9 @@ class MachineReplay:
 class GroupReplay(MachineReplay):
     """Applies records of `__consumer_offsets`; those of transactions when these end."""
 
-    machine: GroupShard
+    machine: Any
 
-    def __init__(self, log: str, needles: Needles, machine: GroupShard) -> None:
+    def __init__(self, log: str, needles: Needles, machine: Any) -> None:  # noqa: ANN401 - of groups or of commits
         super().__init__(
             log, needles, machine, CoordinatorSerde(offsets_topic_records.written_version)
         )
@@ -149,10 +161,10 @@ class GroupReplay(MachineReplay):
                 self._open.add(batch.producer_id)
             yield applied
 
-    def _replay_of(self, batch: BatchView) -> Callable[[CoordinatorRecord[object, object]], None]:
+    def _replay_of(self, batch: BatchView) -> Callable[..., None]:
         if batch.is_transactional:
             return partial(self.machine.replay_transactional, batch.producer_id)
-        return self.machine.replay
+        return super()._replay_of(batch)
 
     def _end(self, producer_id: int, kind: ControlKind) -> bool:
         self.machine.end_transaction(producer_id, is_commit=kind is ControlKind.COMMIT)
@@ -183,6 +195,11 @@ class PartitionReplay:
         count = batch.record_count
         text = "a marker of a transaction" if batch.is_control else f"a batch of {count} records"
         yield Applied(batch.last_offset, batch.max_timestamp, text)
+
+    def decoded(self, applied: Applied) -> CoordinatorRecord[object, object] | str:
+        """Return the text of an entry."""
+        assert isinstance(applied.content, str)
+        return applied.content
 
 
 def _new_groups(log: str, needles: Needles, config: BrokerConfig, image: MetadataImage) -> Replay:
