@@ -14,6 +14,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from os.path import abspath
+from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from kafkalite import __version__
@@ -247,6 +248,9 @@ class Manifest:
 
 # Writing
 
+_SAVING: Final = Lock()
+"""Threads that save to the same path would write to the same temporary file."""
+
 
 def save_snapshot(snapshot: Snapshot, path: str, files: Files | None = None) -> None:
     """Write a snapshot to the file at `path`, which has the old or the new content after a crash.
@@ -257,16 +261,17 @@ def save_snapshot(snapshot: Snapshot, path: str, files: Files | None = None) -> 
     path = abspath(path)  # noqa: PTH100 - a text; links remain
     temporary_path = f"{path}.tmp"
     try:
-        _check_replaced(files, path)
-        file = files.open(temporary_path, create=True)
-        try:
-            file.truncate(0)
-            _write(snapshot, file)
-        finally:
-            file.close()
-        files.sync(temporary_path)
-        files.rename(temporary_path, path)
-        files.sync_directory(path.rpartition("/")[0] or "/")
+        with _SAVING:
+            _check_replaced(files, path)
+            file = files.open(temporary_path, create=True)
+            try:
+                file.truncate(0)
+                _write(snapshot, file)
+            finally:
+                file.close()
+            files.sync(temporary_path)
+            files.rename(temporary_path, path)
+            files.sync_directory(path.rpartition("/")[0] or "/")
     except OSError as error:
         raise SnapshotError(f"{path}: cannot write the snapshot: {error.strerror}") from error
 

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -224,3 +225,11 @@ def test_pipes_and_devices_are_refused_at_once(tmp_path: Path) -> None:
     for path in (f"{pipe}", "/dev/zero"):
         with pytest.raises(SnapshotError, match=f"{path} is no regular file"):
             load_snapshot(path)
+
+
+def test_threads_that_save_to_one_path_leave_a_whole_file(source: Broker, tmp_path: Path) -> None:
+    snapshot, path = source.snapshot(), tmp_path / "one.zip"
+    with ThreadPoolExecutor(4) as threads:
+        for each in [threads.submit(snapshot.save, path) for _ in range(20)]:
+            each.result()
+    assert Snapshot.load(path).cluster_id == snapshot.cluster_id
