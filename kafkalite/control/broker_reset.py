@@ -72,6 +72,11 @@ async def reset(
 
     Raises CommandError if a part cannot be reset, such as a node whose port is taken.
     """
+    async with broker.state_lock:
+        return await _reset(broker, topics, groups)
+
+
+async def _reset(broker: Broker, topics: str | None, groups: str | None) -> ResetResult:
     cluster = running_cluster(broker)
     with refusals_as_errors():
         if topics is None and groups is None:

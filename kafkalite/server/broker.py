@@ -130,6 +130,8 @@ class Broker:
         """The scenario with which the broker was started, if any; see `control.scenario`."""
         self.initial_image: MetadataImage | None = None
         """The metadata after the last start, with the topics and users of the settings."""
+        self.state_lock = asyncio.Lock()
+        """Held by resets and restores: each of them takes several turns of the event loop."""
 
     async def start(self) -> None:
         """Listen and serve. On failure, everything that was opened is closed again.
@@ -260,13 +262,14 @@ class Broker:
             raise SnapshotError(
                 f"the snapshot is of the cluster {snapshot.cluster_id}, not of {self.cluster_id}"
             )
-        nodes = self.nodes
-        for _ in range(_MAX_WAITS_FOR_WORKERS):
-            if not nodes.is_busy:
-                break
-            await asyncio.sleep(0)
-        stopped = frozenset(each.node_id for each in snapshot.cluster.stopped_nodes)
-        await nodes.restore(lambda: self._restore(snapshot), stopped)
+        async with self.state_lock:
+            nodes = self.nodes
+            for _ in range(_MAX_WAITS_FOR_WORKERS):
+                if not nodes.is_busy:
+                    break
+                await asyncio.sleep(0)
+            stopped = frozenset(each.node_id for each in snapshot.cluster.stopped_nodes)
+            await nodes.restore(lambda: self._restore(snapshot), stopped)
         if disconnects:
             for connection in nodes.connections():
                 connection.abort()

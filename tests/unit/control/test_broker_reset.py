@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite import testing
 from kafkalite.config.typed_json import read as read_command
 from kafkalite.control import broker_reset
 from kafkalite.control.broker_reset import reset
@@ -363,3 +364,17 @@ async def test_a_restart_does_not_restore_the_former_state(tmp_path: Path) -> No
         assert (await list_groups(again), await list_transactions(again)) == ([], [])
     finally:
         await again.stop(grace_s=0)
+
+
+def test_resets_and_restores_at_the_same_time_take_turns() -> None:
+    with testing.Broker(storage="memory", topics={"orders": 2}) as broker:
+        snapshot = broker.snapshot()
+        server = broker._running_broker()
+
+        async def race() -> None:
+            for _ in range(5):
+                await asyncio.gather(reset(server), server.restore(snapshot), reset(server))
+
+        broker._run_on_loop(race())
+        broker.produce("orders", "a")
+        assert len(broker.records("orders")) == 1
