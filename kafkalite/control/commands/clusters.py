@@ -99,6 +99,8 @@ class ForkCluster:
             raise CommandError(f"no cluster can be started: {error.strerror}") from error
         except ClusterError as error:
             raise CommandError(str(error)) from error
+        if broker.clusters.get(cluster_id) is None:
+            raise CommandError(f"the cluster {cluster_id} was stopped when it had started")
         return status_of(broker, cluster_id)
 
     def _snapshot(self, broker: Broker) -> Snapshot | None:

@@ -141,3 +141,19 @@ def test_a_cluster_starts_for_all_its_clients_also_if_the_first_one_leaves() -> 
 
         assert broker._run_on_loop(leave()) == "started"
         assert [each.id for each in broker._perform(ListClusters()).clusters] == ["w1"]
+
+
+def test_a_cluster_that_is_stopped_at_its_start_is_an_error() -> None:
+    with Broker(storage="memory") as broker:
+        server = broker._running_broker()
+
+        async def stop_at_start() -> None:
+            start = asyncio.ensure_future(ForkCluster(name="w1").perform(server))
+            while server.clusters.get("w1") is None:  # noqa: ASYNC110 - nothing announces it
+                await asyncio.sleep(0)
+            cluster = server.clusters.forget("w1")
+            with pytest.raises(ValueError, match="w1 was stopped when it had started"):
+                await start
+            await cluster.stop(0)
+
+        broker._run_on_loop(stop_at_start())
