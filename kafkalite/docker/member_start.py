@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from kafkalite.cli.streams import try_print
 from kafkalite.config.options import OPTIONS
@@ -43,7 +43,7 @@ def run_member(plan: Plan, membership: Membership, hostname: str, options: Seque
     try:
         if is_primary:
             return _run_primary(plan, membership)
-        return _run_relay(plan, membership, hostname)
+        _run_relay(plan, membership, hostname)
     except (AddressError, SettingsError) as error:
         print_line(with_own_variables(str(error), options))
         return USAGE_STATUS
@@ -93,7 +93,7 @@ def registration_of(plan: Plan, membership: Membership, hostname: str) -> Regist
     )
 
 
-def _run_relay(plan: Plan, membership: Membership, hostname: str) -> int:
+def _run_relay(plan: Plan, membership: Membership, hostname: str) -> NoReturn:
     from kafkalite.docker.ready_lines import ready_lines_of  # noqa: PLC0415 - not in the primary
     from kafkalite.docker.relay import Relay, RelayedListener, run_relay  # noqa: PLC0415 - as above
 
@@ -124,7 +124,7 @@ def _run_relay(plan: Plan, membership: Membership, hostname: str) -> int:
     addresses = [(spec.name, spec.listen_address) for spec in specs]
     addresses += [(each.listener or "", each) for each in plan.translation.controllers]
     listeners = [RelayedListener(name, address) for name, address in addresses]
-    return run_relay(Relay(membership, registration, listeners, print_line, report_ready))
+    run_relay(Relay(membership, registration, listeners, print_line, report_ready))
 
 
 def _run_primary(plan: Plan, membership: Membership) -> int:

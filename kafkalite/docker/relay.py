@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, cast
 
 from kafkalite import __version__
+from kafkalite.cli.output import exit_immediately
 from kafkalite.docker.cluster_messages import (
     MAX_LINE_BYTES,
     SIGN_INTERVAL_S,
@@ -393,8 +394,8 @@ class _Upstream(_Side):
             super().data_received(data)
 
 
-def run_relay(relay: Relay) -> int:
-    """Run a relay until a signal stops it; return the exit status."""
+def run_relay(relay: Relay) -> NoReturn:
+    """Run a relay until a signal stops it, and exit."""
     from kafkalite.cli.process import allow_many_descriptors  # noqa: PLC0415 - as the broker
 
     async def serve() -> int:
@@ -405,5 +406,7 @@ def run_relay(relay: Relay) -> int:
         return await relay.run(stop_requested)
 
     allow_many_descriptors()
-    with asyncio.Runner(loop_factory=lambda: new_event_loop(Log())) as runner:
-        return runner.run(serve())
+    status = asyncio.Runner(loop_factory=lambda: new_event_loop(Log())).run(serve())
+    # The loop would be closed after the thread that looks up the name of the primary has ended. It
+    # may take longer than a container engine waits, because a container that has ended has no name.
+    exit_immediately(status)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
@@ -198,3 +200,19 @@ class FakeTransport:
         self.written += b"".join(data)
         if len(self.written) > self._limit:
             self._protocol.pause_writing()
+
+
+def test_a_lookup_of_a_name_does_not_delay_the_end_of_the_process() -> None:
+    program = """
+import asyncio, threading
+from kafkalite.docker.relay import run_relay
+
+class Relay:
+    async def run(self, stop_requested):
+        asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)
+        return 3
+
+run_relay(Relay())
+"""
+    completed = subprocess.run([sys.executable, "-c", program], timeout=30, check=False)
+    assert completed.returncode == 3
