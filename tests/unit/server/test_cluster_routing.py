@@ -146,6 +146,14 @@ def test_clients_start_a_limited_number_of_clusters(
     assert "--max-clusters" in capfd.readouterr().err
 
 
+def is_closed(connection: socket.socket) -> bool:
+    """Return whether the broker closes a connection; it is reset if bytes were not read yet."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
 def test_silent_connections_are_limited(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_routing, "MAX_UNROUTED", 3)
     silent = [connect(broker) for _ in range(3)]
@@ -154,7 +162,7 @@ def test_silent_connections_are_limited(broker: Broker, monkeypatch: pytest.Monk
     with connect(broker) as served:
         served.sendall(request(b"w1/x"))
         assert served.recv(1)
-    assert silent[0].recv(1) == b""
+    assert is_closed(silent[0])
     for each in silent[1:]:
         each.sendall(request(b"w1/x")[9:])
         assert each.recv(1)
