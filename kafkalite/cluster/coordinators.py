@@ -17,7 +17,7 @@ from kafkalite.metadata.internal_topics import (
 from kafkalite.partitions.coordinator_log import open_coordinator_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.coordinator.contract import CoordinatorLog
@@ -36,10 +36,9 @@ TOPIC_BY_PART: Final = {
     "groups": OFFSETS_TOPIC,
     "transactions": TRANSACTION_STATE_TOPIC,
 }
-"""Part → the internal topic with its state, in the order in which the parts receive metadata."""
+"""Part → the internal topic with its state, in the order in which the parts receive metadata.
 
-
-_STOP_ORDER: Final = ("transactions", "groups", "share_partitions", "shares")
+They are stopped in the reverse order."""
 
 
 class Coordinators:
@@ -77,7 +76,7 @@ class Coordinators:
         if failure is not None:
             raise failure
 
-    def existing(self) -> Mapping[str, Any]:
+    def existing(self) -> dict[str, Any]:
         """Return the parts that were created, by name, in the order of TOPIC_BY_PART."""
         created = vars(self)
         return {name: created[name] for name in TOPIC_BY_PART if name in created}
@@ -97,9 +96,8 @@ class Coordinators:
     def stop(self) -> None:
         """Unload everything: timers stop, waiting requests are refused."""
         existing = self.existing()
-        for name in _STOP_ORDER:
-            if name in existing:
-                existing[name].stop()
+        for name in reversed(existing):
+            existing[name].stop()
 
     @cached_property
     def groups(self) -> GroupCoordinator:

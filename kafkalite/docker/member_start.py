@@ -35,7 +35,10 @@ _OF_EACH = frozenset(
 
 
 def run_member(plan: Plan, membership: Membership, hostname: str, options: Sequence[str]) -> int:
-    """Run a container of a cluster until it is stopped; return the exit status."""
+    """Run a container of a cluster until it is stopped.
+
+    Returns the exit status of a primary, or of a container that cannot start; a relay exits.
+    """
     plan = plan._replace(arguments=(*plan.arguments, *options))
     is_primary = membership.is_primary
     if is_primary is None:

@@ -395,8 +395,9 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
     def bisect(self, until: str, *, after: str | None = None, last: bool = False) -> FoundRecord:
         """Return the record that made a condition true, such as "committed(shop, orders, 0) < 5".
 
-        It is the first one, with `last` the last one, of those after the time `after`, or from this
-        offset on. Raises ValueError if there is none, or with the position of a mistake.
+        It is the first such record, or with `last` the last one. `after` is a time or an offset:
+        earlier records do not count. Raises ValueError if no record made the condition true, and
+        if the condition is invalid; the text has the position of the error.
         """
         from kafkalite.control.commands.bisect import Bisect  # noqa: PLC0415 - rarely used
 
