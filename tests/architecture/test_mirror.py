@@ -22,7 +22,7 @@ TESTED_ELSEWHERE = {
     },
     **{
         f"control/time_travel/{name}.py": "tests/unit/control/time_travel/test_bisection.py"
-        for name in ("record_text", "values")
+        for name in ("coordinator_record_text", "values")
     },
     # The steps from a capture's bytes to its tables. The tests compare the resulting tables with
     # those of the scalar reader.

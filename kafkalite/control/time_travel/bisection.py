@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 from kafkalite.config.typed_json import About
 from kafkalite.control.time_travel.commits import CommitReplay
 from kafkalite.control.time_travel.conditions import calls_of, parse_condition
+from kafkalite.control.time_travel.coordinator_record_text import text_of
 from kafkalite.control.time_travel.points import LATEST, TimeTravelError
-from kafkalite.control.time_travel.record_text import text_of
 from kafkalite.control.time_travel.replay import new_replay, partition_of_key
 from kafkalite.control.time_travel.scan import Scan
 from kafkalite.control.time_travel.values import Value, log_of, read_value
