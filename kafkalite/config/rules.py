@@ -1,6 +1,7 @@
 """Rules: decisions of coordinators, controllers and brokers that differ between releases of Kafka.
 
-Releases before Kafka 4.4 have the rules of Kafka 4.3, except those of UpdateFeatures.
+Releases before Kafka 4.4 have the rules of Kafka 4.3, except those of UpdateFeatures and
+OffsetFetch.
 """
 
 from __future__ import annotations
@@ -88,12 +89,22 @@ class Rules(NamedTuple):
     updates_kraft_version: bool = True
     """Whether UpdateFeatures changes `kraft.version`; if not, levels above 0 are upgrades, and no
     level has an effect."""
+    reports_group_errors_by_partition: bool = True
+    """Whether OffsetFetch v0 and v1, which have no error of the group, return the error for each
+    partition; if not, they return no topics."""
+    reads_old_offset_fetches: bool = True
+    """Whether OffsetFetch v0 returns offsets of the coordinator; if not, UNSUPPORTED_VERSION,
+    because this version reads offsets in ZooKeeper."""
 
 
 _RULES_OF_3_3: Final = Rules(*[False] * len(Rules._fields))
 _RULES_OF_3_7: Final = _RULES_OF_3_3._replace(omits_advice_for_refused_downgrade=True)
-_RULES_OF_4_0: Final = _RULES_OF_3_7._replace(updates_features_together=True)
-_RULES_OF_4_1: Final = _RULES_OF_4_0._replace(updates_kraft_version=True)
+_RULES_OF_4_0: Final = _RULES_OF_3_7._replace(
+    updates_features_together=True, reads_old_offset_fetches=True
+)
+_RULES_OF_4_1: Final = _RULES_OF_4_0._replace(
+    updates_kraft_version=True, reports_group_errors_by_partition=True
+)
 _RULES_OF_4_2: Final = _RULES_OF_4_1._replace(names_levels_of_refused_downgrade=True)
 
 _RULES: Final[Mapping[str, Rules]] = {

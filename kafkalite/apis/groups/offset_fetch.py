@@ -91,6 +91,8 @@ class OffsetFetchEra:
     """The error code of a partition without an offset; v0 has an error instead of offset -1."""
     reports_group_error_per_partition: bool = False
     """Whether there is no error field for the whole group."""
+    stores_in_zookeeper: bool = False
+    """Whether offsets were read from ZooKeeper, which a cluster with KRaft does not have."""
     uses_topic_ids: bool = False
     lift: Callable[[OffsetFetchRequest], OffsetFetchRequest] | None = None
     lower: Callable[[OffsetFetchResponse], OffsetFetchResponse] | None = None
@@ -102,6 +104,7 @@ OFFSET_FETCH_ERAS = Eras(
         OffsetFetchEra(
             no_offset_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             reports_group_error_per_partition=True,
+            stores_in_zookeeper=True,
             lift=lift_single_group,
             lower=lower_single_group,
         ),
@@ -122,7 +125,15 @@ GROUP_ERRORS = {ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_COORDINATOR}
 
 
 def handle_offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """Return the committed offsets of each group; an unknown group has none."""
+    """Return the committed offsets of each group; an unknown group has none.
+
+    Raises KafkaError UNSUPPORTED_VERSION for offsets that were stored in ZooKeeper, if the release
+    is one that had ZooKeeper.
+    """
+    era: OffsetFetchEra = call.era
+    rules = call.node.config.release.rules
+    if era.stores_in_zookeeper and not rules.reads_old_offset_fetches:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     duplicate_limit = DuplicateLimit()
     return OffsetFetchResponse(
         groups=[
@@ -170,7 +181,10 @@ def _fetch(
     except KafkaError as refusal:
         if is_reported:
             report_refusal(call, "OffsetFetch", group_id, refusal, group)
-        return group_error(group, GROUP_ERRORS.get(refusal.code, refusal.code), era)
+        code = GROUP_ERRORS.get(refusal.code, refusal.code)
+        if not call.node.config.release.rules.reports_group_errors_by_partition:
+            return ResponseGroup(group_id=group_id, error_code=code, topics=[])
+        return group_error(group, code, era)
     pending = offsets.pending.of_group(group_id) if requires_stable else {}
     image = call.node.image
     has_partition_epochs = call.node.config.uses_partition_epochs

@@ -12,13 +12,19 @@ from kafkalite.protocol._generated.messages.describe_log_dirs import DescribeLog
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsRequest
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol._generated.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
 )
 from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersRequest
 from tests.conformance.batches import BASE_TIMESTAMP, Batch
 from tests.conformance.message_sets import Message, described
-from tests.conformance.setup import create_topic, fill, produce
+from tests.conformance.setup import (
+    create_topic,
+    fill,
+    produce,
+    wait_for_group_coordinator,
+)
 from tests.conformance.transactional_producer import OLD, start_producer
 
 if TYPE_CHECKING:
@@ -253,6 +259,29 @@ def old_versions_of_other_apis_are_answered(cluster: ScenarioCluster) -> None:
     cluster.ask(DescribeLogDirsRequest(topics=[replica]), 0)
 
 
+def offsets_are_not_fetched_from_zookeeper(cluster: ScenarioCluster) -> None:
+    """Fetch a committed offset, missing ones and those of unknown groups, in versions 0 to 2.
+
+    The first round has no coordinator.
+    """
+    create_topic(cluster, cluster.name)
+    row = OffsetCommitRequest.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=1, committed_metadata="m"
+    )
+    topics = [OffsetCommitRequest.OffsetCommitRequestTopic(name=cluster.name, partitions=[row])]
+    rows = [
+        OffsetFetchRequest.OffsetFetchRequestTopic(name=name, partition_indexes=[0, 1])
+        for name in (cluster.name, "unknown")
+    ]
+    for has_coordinator in (False, True):
+        if has_coordinator:
+            wait_for_group_coordinator(cluster, cluster.name)
+        cluster.ask(OffsetCommitRequest(group_id=cluster.name, topics=topics), 2)
+        for version in (0, 1, 2):
+            for group in (cluster.name, f"{cluster.name}-unknown", ""):
+                cluster.ask(OffsetFetchRequest(group_id=group, topics=rows), version)
+
+
 SCENARIOS = (
     messages_are_produced,
     messages_obey_the_settings_of_topics,
@@ -261,4 +290,5 @@ SCENARIOS = (
     messages_may_be_refused,
     offsets_of_segments_are_listed,
     old_versions_of_other_apis_are_answered,
+    offsets_are_not_fetched_from_zookeeper,
 )

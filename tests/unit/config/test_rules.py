@@ -10,25 +10,25 @@ from kafkalite.config.keys import broker_keys, group_config_keys, topic_keys
 from kafkalite.config.releases import emulated_release, release_names
 from kafkalite.config.rules import ADDED_BY_4_4, Rules, absent_settings, rules_of
 
-OF_UPDATE_FEATURES = {
+SINCE = {
     "omits_advice_for_refused_downgrade": "3.7",
     "updates_features_together": "4.0",
+    "reads_old_offset_fetches": "4.0",
+    "reports_group_errors_by_partition": "4.1",
     "updates_kraft_version": "4.1",
     "names_levels_of_refused_downgrade": "4.2",
 }
 """Rule → the release that introduced it."""
 
 
-def test_kafka_4_4_has_all_rules_and_earlier_releases_those_of_update_features() -> None:
+def test_kafka_4_4_has_all_rules_and_earlier_releases_those_that_they_introduced() -> None:
     assert rules_of("4.4") == Rules()
     for index, name in enumerate(release_names()):
         rules = rules_of(name)
         assert emulated_release(name).rules == rules
         if name != "4.4":
             assert {rule for rule, applies in rules._asdict().items() if applies} == {
-                rule
-                for rule, since in OF_UPDATE_FEATURES.items()
-                if release_names().index(since) <= index
+                rule for rule, since in SINCE.items() if release_names().index(since) <= index
             }
     assert emulated_release(None).rules == Rules()
 
