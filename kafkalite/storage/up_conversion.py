@@ -68,7 +68,7 @@ class MessageSet:
             if not outer:
                 return None
             codec = _codec_of(outer)
-            inner = outer if codec == NO_COMPRESSION else _unwrap(outer)
+            inner = outer if codec == NO_COMPRESSION else unwrap(outer[0])
         except MalformedRecordsError as error:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
         records = [_record(message) for message in iterate_with_pauses(inner)]
@@ -114,9 +114,11 @@ def _check_formats(messages: Iterable[Message], magic: int) -> None:
             raise _invalid(f"messages of the formats {magic} and {message.magic}")
 
 
-def _unwrap(outer: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages in the value of the only message."""
-    wrapper = outer[0]
+def unwrap(wrapper: Message) -> Sequence[Message]:
+    """Return the messages in the value of a compressed message; in format 1, offsets are relative.
+
+    Raises KafkaError as `MessageSet.to_batch`, and MalformedRecordsError.
+    """
     codec, value = wrapper.compression, wrapper.value
     if codec == _ZSTD or value is None:
         raise _invalid("no message set that its format can have")

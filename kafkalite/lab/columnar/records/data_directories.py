@@ -1,7 +1,7 @@
 """Segments of data directories, of Kafka or kafkalite, and the rows in them.
 
 A segment gives rows to the table `records`. A segment of a coordinator's topic also gives rows to
-one table per record type. Torn, corrupt and old-format batches are rows of `problems`.
+one table per record type. Torn and corrupt batches are rows of `problems`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kafkalite.lab.columnar.arrays import Bytes
-    from kafkalite.lab.columnar.records.record_batches import BatchError, BatchHeaders
+    from kafkalite.lab.columnar.records.record_batches import BatchError, BatchHeaders, FoundBatches
     from kafkalite.ports.files import Files
 
 RECORDS: Final = "records"
@@ -141,12 +141,11 @@ def read_segment(
         partition if partition is not None else (segment.partition if segment else -1),
     )
     for window, position, is_last in _read_windows(source, options.chunk_bytes):
-        headers, errors, used = _find_complete_batches(window, is_last=is_last)
+        found, used = _find_complete_batches(window, is_last=is_last)
         window.used = used
-        headers = _skip_old_batches(headers, options)
+        found = found._replace(headers=_skip_earlier_batches(found.headers, options))
         problems = _Problems(log_name, position)
-        problems.add(errors)
-        for batch_records in read_batches(window.data, headers, with_control=True):
+        for batch_records in read_batches(window.data, found):
             problems.add(batch_records.errors)
             yield from _table_batches(batch_records, log_name, position, options, problems)
         if (problem_rows := problems.rows()).num_rows and options.includes(PROBLEMS):
@@ -188,25 +187,23 @@ def _read_windows(
         unused = data[window.used :]
 
 
-def _find_complete_batches(
-    window: _Window, *, is_last: bool
-) -> tuple[BatchHeaders, list[BatchError], int]:
+def _find_complete_batches(window: _Window, *, is_last: bool) -> tuple[FoundBatches, int]:
     """Find the complete batches of a window.
 
-    Returns their headers, the errors, and the number of used bytes, which is -1 if the rest of the
-    file is unreadable.
+    Returns them and the number of used bytes, which is -1 if the rest of the file is unreadable.
     """
     size = len(window.data)
-    headers, errors = find_batches(window.data, np.zeros(1, np.int64), np.array([size]))
+    found = find_batches(window.data, np.zeros(1, np.int64), np.array([size]))
+    errors = found.errors
     end = errors[-1] if errors and errors[-1].is_end else None
     if end is None:
-        return headers, errors, size
+        return found, size
     if end.kind is ProblemKind.TRUNCATED_BLOCK and not is_last:
-        return headers, errors[:-1], end.position
-    return headers, errors, -1
+        return found._replace(errors=errors[:-1]), end.position
+    return found, -1
 
 
-def _skip_old_batches(headers: BatchHeaders, options: LogOptions) -> BatchHeaders:
+def _skip_earlier_batches(headers: BatchHeaders, options: LogOptions) -> BatchHeaders:
     """Skip batches whose records are all before the requested time."""
     if options.from_ms is None:
         return headers

@@ -118,18 +118,40 @@ class BatchHeaders:
         )
 
 
-def find_batches(data: Bytes, starts: Ints, ends: Ints) -> tuple[BatchHeaders, list[BatchError]]:
-    """Find the batches in ascending ranges of data.
+class OldMessage(NamedTuple):
+    """A message of format 0 or 1, which may be the wrapper of compressed ones."""
 
-    A batch of an old format is reported as an error and skipped. After an invalid length, or one
-    that exceeds the range, the rest of the range is not read.
+    position: int
+    """Position in the data."""
+    size: int
+    range_index: int
+    """Index of the range of data."""
+
+
+class FoundBatches(NamedTuple):
+    """What was found in ranges of data, in the order of the data."""
+
+    headers: BatchHeaders
+    old_messages: list[OldMessage]
+    errors: list[BatchError]
+
+
+class _Others(NamedTuple):
+    old_messages: list[OldMessage]
+    errors: list[BatchError]
+
+
+def find_batches(data: Bytes, starts: Ints, ends: Ints) -> FoundBatches:
+    """Find the batches and the messages of old formats in ascending ranges of data.
+
+    After an invalid length, or one that exceeds the range, the rest of the range is not read.
     """
-    errors: list[BatchError] = []
+    others = _Others([], [])
     at, ranges = starts.copy(), np.arange(len(starts))
     positions: list[Ints] = []
     range_indexes: list[Ints] = []
     while len(ranges) > _MIN_COLUMNAR_ROWS:
-        ranges, at, ends, has_current_magic = _next_batches(data, ranges, at, ends, errors)
+        ranges, at, ends, has_current_magic = _next_batches(data, ranges, at, ends, others)
         positions.append(at[has_current_magic])
         range_indexes.append(ranges[has_current_magic])
         size = _sizes(data, at)
@@ -138,14 +160,14 @@ def find_batches(data: Bytes, starts: Ints, ends: Ints) -> tuple[BatchHeaders, l
         ranges, at, ends = ranges[is_unfinished], at[is_unfinished], ends[is_unfinished]
     view = data.data
     for range_index, first, end in zip(ranges.tolist(), at.tolist(), ends.tolist(), strict=True):
-        found = _find_in_range(view, range_index, first, end, errors)
+        found = _find_in_range(view, range_index, first, end, others)
         positions.append(np.array(found, dtype=np.int64))
         range_indexes.append(np.full(len(found), range_index))
     offset = np.concatenate(positions) if positions else np.zeros(0, dtype=np.int64)
     range_of = np.concatenate(range_indexes) if range_indexes else np.zeros(0, dtype=np.int64)
     order = np.argsort(offset, kind="stable")
-    errors.sort()
-    return _read_headers(data, offset[order], range_of[order]), errors
+    headers = _read_headers(data, offset[order], range_of[order])
+    return FoundBatches(headers, sorted(others.old_messages), sorted(others.errors))
 
 
 def _sizes(data: Bytes, at: Ints) -> Ints:
@@ -153,7 +175,7 @@ def _sizes(data: Bytes, at: Ints) -> Ints:
 
 
 def _next_batches(
-    data: Bytes, ranges: Ints, at: Ints, ends: Ints, errors: list[BatchError]
+    data: Bytes, ranges: Ints, at: Ints, ends: Ints, others: _Others
 ) -> tuple[Ints, Ints, Ints, NDArray[np.bool_]]:
     """Check the next batch of each range.
 
@@ -172,16 +194,17 @@ def _next_batches(
     has_current_magic = is_valid & (magic == _CURRENT_MAGIC)
     view = data.data
     for index in np.flatnonzero(~has_current_magic).tolist():
-        # `_find_in_range` adds the error.
+        # `_find_in_range` adds the old message or the error.
         end = int(at[index] + sizes[index]) if is_valid[index] else int(ends[index])
-        _find_in_range(view, int(ranges[index]), int(at[index]), end, errors)
+        _find_in_range(view, int(ranges[index]), int(at[index]), end, others)
     return ranges[is_valid], at[is_valid], ends[is_valid], has_current_magic[is_valid]
 
 
 def _find_in_range(
-    data: memoryview, range_index: int, at: int, end: int, errors: list[BatchError]
+    data: memoryview, range_index: int, at: int, end: int, others: _Others
 ) -> list[int]:
-    """Return the positions of the batches in one range; append errors to `errors`."""
+    """Return the positions of the batches in one range; append what else it has to `others`."""
+    old_messages, errors = others
     found = []
     while at < end:
         if end - at <= _MAGIC_OFFSET:
@@ -201,8 +224,7 @@ def _find_in_range(
         if magic == _CURRENT_MAGIC:
             found.append(at)
         else:
-            reason_text = f"batch format {magic} is not supported"
-            errors.append(BatchError(range_index, at, ProblemKind.UNKNOWN_VERSION, reason_text))
+            old_messages.append(OldMessage(at, size, range_index))
         at += size
     return found
 

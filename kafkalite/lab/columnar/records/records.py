@@ -1,21 +1,28 @@
 """Reading of record batches into one row per record. Batches that `storage` rejects are errors.
 
+Messages of formats 0 and 1 become rows as well; each of them is a batch of its own, as in Kafka.
+
 Batches are decompressed a few at a time, so that memory is bounded at any compression ratio. The
 lengths of records are read one after another, but each field is read for all records at once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from kafkalite.capture.model import ProblemKind
 from kafkalite.lab.columnar.decoding.arrow_assembly import binary_parts, slice_array
+from kafkalite.lab.columnar.records.old_messages import decode_messages
 from kafkalite.lab.columnar.records.record_batches import (
     BatchError,
     BatchHeaders,
+    FoundBatches,
+    OldMessage,
     find_batches,
     has_wrong_crcs,
 )
@@ -32,11 +39,12 @@ from kafkalite.storage import compression
 from kafkalite.storage.batch import HEADER_SIZE, MAX_DECOMPRESSED_RECORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from kafkalite.lab.columnar.arrays import Bytes, Ints
+    from kafkalite.storage.message_format import Message
 
 RECORD_FIELDS: Final = (
     pa.field("offset", pa.int64(), nullable=False),
@@ -62,6 +70,9 @@ _SEQUENCE_MASK: Final = 0x7FFF_FFFF
 _YEAR_1_MS: Final = -62_135_596_800_000
 _YEAR_10000_MS: Final = 253_402_300_800_000
 _NO_TIMESTAMP: Final = -1
+_NONE: Final = -1
+"""Leader epoch, producer and sequence of messages of old formats, which have none."""
+_MAX_OLD_MESSAGES_AT_ONCE: Final = 1 << 14
 _LENGTH_MISMATCH: Final = "the records do not fill the batch"
 
 
@@ -78,12 +89,40 @@ class BatchRecords(NamedTuple):
 
 
 def read_batches(
-    data: Bytes, batch_headers: BatchHeaders, *, with_control: bool = True
+    data: Bytes, found: FoundBatches, *, with_control: bool = True
 ) -> Iterator[BatchRecords]:
-    """Read the records of batches in order, a few batches at a time.
+    """Read the records of batches and of old messages in order, a few of them at a time.
 
-    A batch with a wrong CRC or malformed records gives an error and no records.
+    One with a wrong CRC or malformed records gives an error and no records. The errors of `found`
+    come with the first rows.
     """
+    errors = found.errors
+    for batch_records in _read_in_order(data, found, with_control=with_control):
+        yield batch_records._replace(errors=errors + batch_records.errors)
+        errors = []
+    if errors:
+        yield errors_without_records(errors)
+
+
+def _read_in_order(
+    data: Bytes, found: FoundBatches, *, with_control: bool
+) -> Iterator[BatchRecords]:
+    headers, old_messages = found.headers, found.old_messages
+    # Before how many batches each old message is: those with equal numbers are adjacent.
+    numbers = np.searchsorted(headers.position, [each.position for each in old_messages]).tolist()
+    first = 0
+    for number, group in groupby(zip(numbers, old_messages, strict=True), key=itemgetter(0)):
+        yield from _read_batches(data, headers.select(slice(first, number)), with_control)
+        yield from _read_old_messages(data, [old_message for _, old_message in group])
+        first = number
+    yield from _read_batches(data, headers.select(slice(first, None)), with_control)
+
+
+def _read_batches(
+    data: Bytes,
+    batch_headers: BatchHeaders,
+    with_control: bool,  # noqa: FBT001 - passed on
+) -> Iterator[BatchRecords]:
     has_wrong_crc = has_wrong_crcs(data, batch_headers)
     errors = _errors(batch_headers, has_wrong_crc, "the CRC of the batch is wrong")
     batch_headers = batch_headers.select(~has_wrong_crc)
@@ -121,6 +160,56 @@ def _errors(
     batch_headers: BatchHeaders, is_invalid: NDArray[np.bool_], reason: str
 ) -> list[BatchError]:
     return [_error(batch_headers, row, reason) for row in np.flatnonzero(is_invalid).tolist()]
+
+
+# -- old messages -------------------------------------------------------------------------
+
+
+def _read_old_messages(data: Bytes, old_messages: Sequence[OldMessage]) -> Iterator[BatchRecords]:
+    rows: list[tuple[Any, ...]] = []
+    errors: list[BatchError] = []
+    for old_message in old_messages:
+        decoded = decode_messages(data, old_message)
+        if isinstance(decoded, BatchError):
+            errors.append(decoded)
+            continue
+        place = (decoded.is_log_append_time, decoded.messages[0].offset, old_message)
+        rows += [(message, *place) for message in decoded.messages]
+        if len(rows) >= _MAX_OLD_MESSAGES_AT_ONCE:
+            yield _old_rows(rows, errors)
+            rows, errors = [], []
+    if rows or errors:
+        yield _old_rows(rows, errors)
+
+
+def _old_rows(
+    rows: Sequence[tuple[Message, bool, int, OldMessage]], errors: list[BatchError]
+) -> BatchRecords:
+    if not rows:
+        return errors_without_records(errors)
+    messages, is_log_append_time, base_offset, places = zip(*rows, strict=True)
+    count = len(rows)
+    columns = [
+        pa.array([message.offset for message in messages], pa.int64()),
+        _time_column(np.array([message.timestamp for message in messages], dtype=np.int64)),
+        pa.array(is_log_append_time, pa.bool_()),
+        pa.array([message.key for message in messages], pa.binary()),
+        pa.array([message.value for message in messages], pa.binary()),
+        pa.array([()] * count, HEADERS),
+        pa.repeat(pa.scalar(_NONE, pa.int32()), count),
+        pa.repeat(pa.scalar(_NONE, pa.int64()), count),
+        pa.repeat(pa.scalar(_NONE, pa.int16()), count),
+        pa.repeat(pa.scalar(_NONE, pa.int32()), count),
+        pa.repeat(pa.scalar(value=False), count),
+        pa.repeat(pa.scalar(value=False), count),
+        pa.array(base_offset, pa.int64()),
+    ]
+    return BatchRecords(
+        pa.RecordBatch.from_arrays(columns, schema=pa.schema(RECORD_FIELDS)),
+        np.array([place.range_index for place in places], dtype=np.int64),
+        np.array([place.position for place in places], dtype=np.int64),
+        errors,
+    )
 
 
 # -- bodies -------------------------------------------------------------------------------
@@ -246,13 +335,9 @@ def read_column(column: pa.Array, *, with_control: bool = True) -> Iterator[Batc
     error.
     """
     data, offsets = binary_parts(column)
-    batch_headers, errors = find_batches(data, offsets[:-1], offsets[1:])
-    errors = [each for each in errors if each.kind is not ProblemKind.TRUNCATED_BLOCK]
-    for batch_records in read_batches(data, batch_headers, with_control=with_control):
-        yield batch_records._replace(errors=errors + batch_records.errors)
-        errors = []
-    if errors:
-        yield errors_without_records(errors)
+    found = find_batches(data, offsets[:-1], offsets[1:])
+    errors = [each for each in found.errors if each.kind is not ProblemKind.TRUNCATED_BLOCK]
+    yield from read_batches(data, found._replace(errors=errors), with_control=with_control)
 
 
 def errors_without_records(errors: list[BatchError]) -> BatchRecords:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -23,6 +24,7 @@ from kafkalite.ports.files import OsFiles
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkalite.storage.batch import build_batch
+from kafkalite.storage.message_format import Message, encode_message
 from kafkalite.storage.record_format import NewRecord
 
 if TYPE_CHECKING:
@@ -168,3 +170,18 @@ def test_corrupt_bytes_do_not_raise(cut: int) -> None:
 
     for _ in read_segment(bytes(data), NAME):
         pass
+
+
+@pytest.mark.parametrize("chunk_bytes", [10, 1 << 20])
+def test_a_log_that_an_upgraded_broker_continued_is_read(chunk_bytes: int) -> None:
+    old = [encode_message(Message(n, n % 2, 0, START + n, b"k", b"v")) for n in range(70, 75)]
+    data = b"".join(old) + batch(75)
+
+    made = tables(read_segment(data, NAME, LogOptions(chunk_bytes=chunk_bytes)))
+
+    assert made.keys() == {RECORDS}
+    assert offsets(made) == list(range(70, 77))
+    ends = np.cumsum([len(each) for each in old]).tolist()
+    assert [row["position"] for row in made[RECORDS]] == [0, *ends, ends[-1]]
+    limited = LogOptions(chunk_bytes=chunk_bytes, from_ms=START + 73, until_ms=START + 76)
+    assert offsets(tables(read_segment(data, NAME, limited))) == [73, 75]

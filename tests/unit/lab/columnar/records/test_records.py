@@ -20,6 +20,7 @@ from kafkalite.storage.batch import (
     build_control_batch,
     split_batches,
 )
+from kafkalite.storage.message_format import Message, encode_message
 from kafkalite.storage.record_format import MalformedRecordsError, NewRecord, Record
 
 if TYPE_CHECKING:
@@ -174,11 +175,11 @@ def test_batches_are_decompressed_a_few_at_a_time(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(records, "MAX_DECOMPRESSED_BYTES", 100_000)
     zeros = build_batch([NewRecord(None, bytes(90_000), START)], attributes=4)
     data = np.frombuffer(zeros * 9, np.uint8)
-    heads, errors = find_batches(data, np.array([0]), np.array([len(data)]))
+    found = find_batches(data, np.array([0]), np.array([len(data)]))
 
-    pieces = list(read_batches(data, heads))
+    pieces = list(read_batches(data, found))
 
-    assert errors == []
+    assert found.errors == []
     assert [piece.records.num_rows for piece in pieces] == [2, 2, 2, 2, 1]
 
 
@@ -190,3 +191,49 @@ def test_huge_record_count_allocates_no_memory() -> None:
 
     assert opened.records.num_rows == 0
     assert [each.reason for each in opened.errors] == ["the records do not fill the batch"]
+
+
+def test_rows_of_old_messages_and_of_batches_are_in_the_order_of_the_data() -> None:
+    old = [encode_message(Message(n, 1, 0, START + n, b"k", b"%d" % n)) for n in (0, 1, 3)]
+    new = build_batch([NewRecord(b"k", b"2", START + 2)], base_offset=2)
+    damaged = bytearray(old[0])
+    damaged[-1] ^= 1
+    values = [b"".join((old[0], old[1], damaged, new, old[2], old[0][:20])), new, b"", old[2]]
+
+    pieces = list(read_column(pa.array(values, pa.binary())))
+
+    rows = [row for piece in pieces for row in piece.records.to_pylist()]
+    assert [(row["offset"], row["value"]) for row in rows] == [
+        (n, b"%d" % n) for n in (0, 1, 2, 3, 2, 3)
+    ]
+    assert [n for piece in pieces for n in piece.range_indexes.tolist()] == [0, 0, 0, 0, 1, 3]
+    positions = [n for piece in pieces for n in piece.batch_positions.tolist()]
+    assert positions == sorted(positions)
+    assert [(each.range_index, each.reason) for piece in pieces for each in piece.errors] == [
+        (0, "a message fails its CRC")
+    ]
+    assert rows[0] == rows[5] | {"offset": 0, "base_offset": 0, "value": b"0"} | {
+        "timestamp": rows[0]["timestamp"]
+    }
+    assert {
+        name: rows[1][name]
+        for name in ("headers", "leader_epoch", "producer_id", "producer_epoch", "sequence")
+    } == {
+        "headers": [],
+        "leader_epoch": -1,
+        "producer_id": -1,
+        "producer_epoch": -1,
+        "sequence": -1,
+    }
+    assert rows[1]["base_offset"] == 1
+    assert rows[1]["timestamp"].timestamp() * 1000 == START + 1
+
+
+def test_old_messages_are_read_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "_MAX_OLD_MESSAGES_AT_ONCE", 4)
+    data = encode_message(Message(0, 0, 0, -1, None, b"v")) * 9
+
+    pieces = list(read_column(pa.array([data], pa.binary())))
+
+    assert [piece.records.num_rows for piece in pieces] == [4, 4, 1]
+    assert pieces[0].records.column("timestamp").to_pylist() == [None] * 4
