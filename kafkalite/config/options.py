@@ -33,7 +33,7 @@ CONTROL_TOKEN_AUTO: Final = "auto"  # noqa: S105 - not a token
 CONTROL_TLS_ON: Final = "on"
 CONTROL_TLS_OFF: Final = "off"
 
-_MAX_BROKERS: Final = 1000
+MAX_BROKERS: Final = 1000
 MAX_NODE_ID: Final = 2**31 - 1
 _MAX_LOGGED_REQUESTS: Final = 1_000_000
 MAX_SEED: Final = 2**63 - 1
@@ -247,7 +247,7 @@ BROKERS: Final = Option(
     "--brokers",
     "number of nodes; each node listens on the port after that of the previous node",
     "NUMBER",
-    partial(_parse_number, 1, _MAX_BROKERS),
+    partial(_parse_number, 1, MAX_BROKERS),
     default=1,
     keyword=Keyword("brokers", 1),
     variable=Variable("KAFKALITE_BROKERS", "3"),

@@ -50,6 +50,8 @@ class About(NamedTuple):
     above: float | None = None
     """The number must be larger than this one."""
     max_length: int | None = None
+    max_items: int | None = None
+    """The maximum length of a list."""
     choices: tuple[str, ...] = ()
     """The only valid texts."""
     names: Callable[[], Mapping[str, Any]] | None = None
@@ -224,6 +226,11 @@ def _read_field(field: Field, where: str, value: object, *, is_strict: bool) -> 
     about = field.about
     if value is None and field.is_optional:
         return None
+    if type(value) is field.type and about.names is None and about.read is None:
+        # The common case: a text, number or truth value.
+        if not _is_valid(field.type, about, value):
+            raise _invalid(field.type, about, where, value)
+        return value
     if about.read is not None:
         return about.read(where, value)
     if about.names is not None:
@@ -236,6 +243,8 @@ def _read_value(kind: Any, about: About, where: str, value: object, *, is_strict
         return _read_object(kind, value, where, f"{where}.", is_strict=is_strict)  # type: ignore[arg-type]  # a class
     origin, members = get_origin(kind), get_args(kind)
     if origin is tuple and isinstance(value, list):
+        if about.max_items is not None and len(value) > about.max_items:
+            raise JsonError(f"{where} has {len(value)} items; {about.max_items} are possible")
         return tuple(
             _read_value(members[0], about, where, each, is_strict=is_strict) for each in value
         )
@@ -263,7 +272,7 @@ def _is_valid(kind: Any, about: About, value: Any) -> bool:  # noqa: ANN401 - an
         return isinstance(value, str) and (
             (not about.choices or value in about.choices)
             and (about.max_length is None or len(value) <= about.max_length)
-            and _is_unicode(value)
+            and (value.isascii() or _is_unicode(value))
         )
     if kind is bool:
         return isinstance(value, bool)

@@ -239,7 +239,7 @@ class NodeServers:
             server.admission.apply_settings()
 
     async def accept_clients(self) -> None:
-        """Start all listeners."""
+        """Start the listeners of all nodes that run."""
         loop = asyncio.get_running_loop()
         config, gateway = self._assembly.config, self._gateways.of_nodes
         queued_bytes = config.int("queued.max.request.bytes")
@@ -257,7 +257,11 @@ class NodeServers:
             flush=gateway.flush,
         )
         for server in self._servers:
-            await self._serve(server)
+            # A cluster that begins with a snapshot may have stopped nodes.
+            if server.node.state is NodeState.STOPPED:
+                server.kill()
+            else:
+                await self._serve(server)
 
     async def _serve(self, server: NodeServer) -> None:
         """Accept the clients of one node."""

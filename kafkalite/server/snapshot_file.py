@@ -12,9 +12,9 @@ import stat
 import struct
 import zipfile
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from os.path import abspath
-from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from kafkalite import __version__
@@ -28,24 +28,32 @@ from kafkalite.cluster.state import (
 )
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.definitions import ConfigError
+from kafkalite.config.options import MAX_BROKERS, MAX_NODE_ID, MAX_SEED
 from kafkalite.config.typed_json import About, JsonError, quote, read, to_json
 from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.coordinator.event_history import Entry, EventHistory
 from kafkalite.coordinator.member_clients import MemberClient
 from kafkalite.gateway.error_messages import printable
 from kafkalite.gateway.fault_rules import FaultError, parse_rule
-from kafkalite.gateway.faults import FaultsState
-from kafkalite.metadata.topic_names import METADATA_TOPIC
+from kafkalite.gateway.faults import MAX_FAULTS, FaultsState
 from kafkalite.partitions.partition import Uncommitted
 from kafkalite.ports.clock import LATEST_MS, MAX_RATE, ClockState
+from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.files import OsFiles, join
 from kafkalite.ports.memory_files import InMemoryFiles, Memory
 from kafkalite.ports.system import machine_bytes
 from kafkalite.server.broker_directory import MEMORY_PATH
 from kafkalite.server.link_rules import LinkError, parse_link
-from kafkalite.server.links import LinksState
+from kafkalite.server.links import MAX_LINKS, LinksState
 from kafkalite.server.settings import Settings, shareable_config
 from kafkalite.server.snapshot import Snapshot, SnapshotError
+from kafkalite.server.snapshot_checks import (
+    ManifestError,
+    check_cluster,
+    check_history,
+    end_of_metadata,
+    settings_of,
+)
 from kafkalite.storage.data_directory import (
     BOOT_FILE,
     CLEAN_SHUTDOWN_FILE,
@@ -66,7 +74,13 @@ T = TypeVar("T")
 FORMAT_VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
 _DATA: Final = "data/"
-_MAX_MANIFEST_BYTES: Final = 64 << 20
+_MAX_MANIFEST_BYTES: Final = 16 << 20
+"""The size of a manifest without the names of its files; entries of `explain` have up to 8 MiB."""
+_MAX_BYTES_PER_FILE: Final = 512
+_MAX_MANIFEST_VALUES: Final = 500_000
+"""The values in the objects of a manifest, without those for its files."""
+_RANDOM_WORDS: Final = 625
+_LATEST_OFFSET: Final = 2**63 - 1
 _MAX_FILES: Final = 1_000_000
 _COMPRESSION_LEVEL: Final = 1
 _LOCAL_FILE: Final = b"PK\x03\x04"
@@ -91,13 +105,16 @@ _ZIP_ERRORS: Final = (
 class SavedSettings:
     """Settings of a broker, without secrets, addresses and files."""
 
-    brokers: Annotated[int, About("number of nodes", minimum=1)]
+    brokers: Annotated[int, About("number of nodes", minimum=1, maximum=MAX_BROKERS)]
     config: Annotated[dict[str, str], About("settings by Kafka's names")]
     node_config: Annotated[dict[str, dict[str, str]], About("settings of nodes, by node id")]
     as_version: Annotated[str | None, About("release of Kafka, or service, that is emulated")]
     defaults: Annotated[str, About("default values of settings")]
-    seed: Annotated[int | None, About("seed of the random values")]
-    controller_id: Annotated[int | None, About("id of a controller that is no broker")]
+    seed: Annotated[int | None, About("seed of the random values", minimum=0, maximum=MAX_SEED)]
+    controller_id: Annotated[
+        int | None,
+        About("id of a controller that is no broker", minimum=0, maximum=MAX_NODE_ID),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +137,8 @@ class SavedFault:
 
     id: Annotated[str, About("id")]
     rule: Annotated[object, About("the rule")]
-    matches: Annotated[int, About("number of selected requests", minimum=0)]
-    firings: Annotated[int, About("number of firings", minimum=0)]
+    matches: Annotated[int, About("number of selected requests", minimum=0, maximum=_LATEST_OFFSET)]
+    firings: Annotated[int, About("number of firings", minimum=0, maximum=_LATEST_OFFSET)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +168,9 @@ class SavedImpairedNode:
     has_stale_metadata: Annotated[bool, About("whether the metadata changed afterwards")]
     is_metadata_frozen: Annotated[bool, About("whether it received no metadata")]
     is_replication_paused: Annotated[bool, About("whether it received no records")]
-    metadata_fetched_ms: Annotated[int | None, About("when it last received the metadata")]
+    metadata_fetched_ms: Annotated[
+        int | None, About("when it last received the metadata", minimum=0, maximum=LATEST_MS)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +180,11 @@ class SavedReplica:
     topic_id: Annotated[str, About("id of the topic, in hex")]
     partition: Annotated[int, About("index of the partition", minimum=0)]
     node_id: Annotated[int, About("id of the node")]
-    replica_end: Annotated[int | None, About("end offset of the replica")]
-    replica_start: Annotated[int, About("start offset of the replica")]
-    caught_up_ms: Annotated[int, About("when it last had all records")]
+    replica_end: Annotated[int | None, About("end offset of the replica", minimum=0)]
+    replica_start: Annotated[int, About("start offset of the replica", minimum=0)]
+    caught_up_ms: Annotated[
+        int, About("when it last had all records", minimum=0, maximum=LATEST_MS)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +218,7 @@ class SavedMember:
 class SavedEntry:
     """An entry of `explain`; one of the first four fields is set."""
 
-    number: Annotated[int, About("number", minimum=0)]
+    number: Annotated[int, About("number", minimum=0, maximum=_LATEST_OFFSET)]
     group: Annotated[str | None, About("group")]
     transactional_id: Annotated[str | None, About("transactional id")]
     topic: Annotated[str | None, About("topic")]
@@ -205,7 +226,7 @@ class SavedEntry:
     kind: Annotated[str, About("kind")]
     text: Annotated[str, About("text")]
     facts: Annotated[dict[str, object], About("facts")]
-    times: Annotated[int, About("number of events", minimum=1)]
+    times: Annotated[int, About("number of events", minimum=1, maximum=_LATEST_OFFSET)]
     first_ms: Annotated[int, About("first time", minimum=0, maximum=LATEST_MS)]
     at_ms: Annotated[int, About("last time", minimum=0, maximum=LATEST_MS)]
     members: Annotated[tuple[SavedMember, ...], About("members")] = ()
@@ -226,15 +247,19 @@ class Manifest:
     ]
     clock: Annotated[SavedClock | None, About("clock; null for one that cannot be set")]
     random_state: Annotated[
-        tuple[int, ...] | None, About("state of Python's random.Random; null without a seed")
+        tuple[int, ...] | None,
+        About("state of Python's random.Random; null without a seed", max_items=_RANDOM_WORDS),
     ]
-    last_fault: Annotated[int, About("number of the last fault", minimum=0)]
-    faults: Annotated[tuple[SavedFault, ...], About("faults")]
-    last_link: Annotated[int, About("number of the last link", minimum=0)]
-    links: Annotated[tuple[SavedLink, ...], About("disturbed links")]
-    stopped_nodes: Annotated[tuple[SavedNode, ...], About("nodes that did not run")]
+    last_fault: Annotated[int, About("number of the last fault", minimum=0, maximum=_LATEST_OFFSET)]
+    faults: Annotated[tuple[SavedFault, ...], About("faults", max_items=MAX_FAULTS)]
+    last_link: Annotated[int, About("number of the last link", minimum=0, maximum=_LATEST_OFFSET)]
+    links: Annotated[tuple[SavedLink, ...], About("disturbed links", max_items=MAX_LINKS)]
+    stopped_nodes: Annotated[
+        tuple[SavedNode, ...], About("nodes that did not run", max_items=MAX_BROKERS)
+    ]
     impaired_nodes: Annotated[
-        tuple[SavedImpairedNode, ...], About("nodes that did not receive metadata or records")
+        tuple[SavedImpairedNode, ...],
+        About("nodes that did not receive metadata or records", max_items=MAX_BROKERS),
     ]
     lagging_replicas: Annotated[
         tuple[SavedReplica, ...], About("replicas that did not follow their leaders")
@@ -248,9 +273,6 @@ class Manifest:
 
 # Writing
 
-_SAVING: Final = Lock()
-"""Threads that save to the same path would write to the same temporary file."""
-
 
 def save_snapshot(snapshot: Snapshot, path: str, files: Files | None = None) -> None:
     """Write a snapshot to the file at `path`, which has the old or the new content after a crash.
@@ -259,21 +281,30 @@ def save_snapshot(snapshot: Snapshot, path: str, files: Files | None = None) -> 
     """
     files = OsFiles() if files is None else files
     path = abspath(path)  # noqa: PTH100 - a text; links remain
-    temporary_path = f"{path}.tmp"
+    # Other threads and processes may save to the same path.
+    temporary_path = f"{path}.{SystemEntropy().uuid().hex()}.tmp"
     try:
-        with _SAVING:
-            _check_replaced(files, path)
-            file = files.open(temporary_path, create=True)
-            try:
-                file.truncate(0)
-                _write(snapshot, file)
-            finally:
-                file.close()
-            files.sync(temporary_path)
+        _check_replaced(files, path)
+        try:
+            _write_new(snapshot, files, temporary_path)
             files.rename(temporary_path, path)
-            files.sync_directory(path.rpartition("/")[0] or "/")
+        except BaseException:
+            with suppress(OSError):
+                files.remove(temporary_path)
+            raise
+        files.sync_directory(path.rpartition("/")[0] or "/")
     except OSError as error:
         raise SnapshotError(f"{path}: cannot write the snapshot: {error.strerror}") from error
+
+
+def _write_new(snapshot: Snapshot, files: Files, path: str) -> None:
+    """Write a snapshot to a new file, so that it survives a loss of power."""
+    file = files.open(path, create=True)
+    try:
+        _write(snapshot, file)
+    finally:
+        file.close()
+    files.sync(path)
 
 
 def _check_replaced(files: Files, path: str) -> None:
@@ -456,7 +487,10 @@ class _Reader:
         info = members.pop(MANIFEST, None)
         if info is None:
             raise self._error("the file is missing, so this is no snapshot of kafkalite")
-        manifest = self._manifest(self._read_member(info))
+        limit = _MAX_MANIFEST_BYTES + _MAX_BYTES_PER_FILE * len(members)
+        if info.file_size > limit:
+            raise self._error(f"it has {info.file_size} bytes; {limit} are possible")
+        manifest = self._manifest(self._read_member(info), len(members))
         self._check_files(manifest, members)
         files = InMemoryFiles(self._memory)
         for name, member in members.items():
@@ -486,11 +520,13 @@ class _Reader:
         return members
 
     def _read_member(self, info: ZipInfo) -> bytes:
-        """Return the content of a member; zipfile reads no more than its size, and checks it."""
-        if info.filename == MANIFEST and info.file_size > _MAX_MANIFEST_BYTES:
-            raise self._error(f"it has {info.file_size} bytes; {_MAX_MANIFEST_BYTES} are possible")
+        """Return the content of a member, whose size the caller has checked.
+
+        No more is inflated, although the content may be larger. `ZipFile.read` inflates all of it.
+        """
         try:
-            content = self._archive.read(info)
+            with self._archive.open(info) as file:
+                content = file.read(max(1, info.file_size))
         except (OSError, *_ZIP_ERRORS) as error:
             raise self._error(
                 f"its content is damaged ({error or type(error).__name__})",
@@ -500,11 +536,17 @@ class _Reader:
             raise self._error(f"it has {len(content)} bytes, not {info.file_size}", info.filename)
         return content
 
-    def _manifest(self, content: bytes) -> Manifest:
+    def _manifest(self, content: bytes, files: int) -> Manifest:
+        """Return the manifest of a snapshot with this number of data files."""
+        limit = _MAX_MANIFEST_VALUES + 2 * files
+        if content.count(b":") > limit:
+            raise self._error(f"it has more than {limit} values")
         try:
-            value = json.loads(content)
+            value = json.loads(content, parse_constant=_refuse_constant)
         except json.JSONDecodeError as error:
             raise self._error(f"line {error.lineno} column {error.colno}: {error.msg}") from error
+        except ManifestError as error:
+            raise self._error(str(error)) from error
         except (ValueError, RecursionError) as error:
             raise self._error("it is no JSON in UTF-8") from error
         if isinstance(value, dict):
@@ -549,7 +591,7 @@ class _Reader:
             )
 
     def _snapshot_of(self, manifest: Manifest, files: InMemoryFiles) -> Snapshot:
-        settings = self._settings_of(manifest)
+        settings = self._parse("settings: ", lambda: settings_of(manifest.settings))
         state, initial_image = self._state_of(manifest, files, settings)
         clock = manifest.clock
         return Snapshot(
@@ -579,7 +621,9 @@ class _Reader:
             raise self._error(f"the files cannot be read: {text}", _DATA.rstrip("/")) from error
         if directory.properties.get("cluster.id") != manifest.cluster_id:
             raise self._error("cluster_id must be that in the file", f"{_DATA}{META_FILE}")
-        self._check_offsets(manifest, images, logs[METADATA_TOPIC, 0].end_offset)
+        self._check_offsets(manifest, images, end_of_metadata(logs))
+        self._parse("", lambda: check_cluster(manifest, images[manifest.metadata_offset], logs))
+        self._parse("", lambda: check_history(manifest.history))
         copy = files.copy()
         DataDirectory.mark_clean_shutdown(copy, MEMORY_PATH)
         state = ClusterState(
@@ -588,11 +632,9 @@ class _Reader:
             directory.copy_logs(logs, copy),
             images[manifest.metadata_offset],
             [_stopped_node_of(each, images) for each in manifest.stopped_nodes],
-            self._parse(
-                "lagging_replicas: ", lambda: list(map(_replica_of, manifest.lagging_replicas))
-            ),
+            list(map(_replica_of, manifest.lagging_replicas)),
             EventHistory.of(map(_entry_of, manifest.history)),
-            self._parse("uncommitted: ", lambda: list(map(_uncommitted_of, manifest.uncommitted))),
+            list(map(_uncommitted_of, manifest.uncommitted)),
             [_impaired_node_of(each, images) for each in manifest.impaired_nodes],
         )
         return state, images[manifest.initial_metadata_offset]
@@ -611,32 +653,6 @@ class _Reader:
                 raise self._error(
                     f"there is no metadata at offset {version}: the last one is {end}"
                 )
-        nodes = images[end].brokers
-        node_ids = [each.node_id for each in manifest.stopped_nodes]
-        node_ids += [each.node_id for each in manifest.impaired_nodes]
-        for node_id in node_ids:
-            if node_id not in nodes:
-                raise self._error(
-                    f"there is no node {node_id}; the nodes are "
-                    f"{', '.join(map(str, sorted(nodes)))}"
-                )
-
-    def _settings_of(self, manifest: Manifest) -> Settings:
-        saved = manifest.settings
-        node_config = self._parse(
-            "settings.node_config: ",
-            lambda: {int(each): config for each, config in saved.node_config.items()},
-        )
-        return Settings(
-            brokers=saved.brokers,
-            config=saved.config,
-            node_config=node_config,
-            as_version=saved.as_version,
-            defaults=saved.defaults,
-            seed=saved.seed,
-            controller_id=saved.controller_id,
-            is_in_memory=True,
-        )
 
     def _random_state_of(self, manifest: Manifest) -> object:
         words = manifest.random_state
@@ -681,6 +697,11 @@ class _Reader:
             for each in manifest.links
         )
         return LinksState(rules, manifest.last_link) if manifest.last_link else None
+
+
+def _refuse_constant(name: str) -> object:
+    """Raise ManifestError for a number that Python reads, but JSON does not have."""
+    raise ManifestError(f"{name} is no number in JSON")
 
 
 def _versions_of(manifest: Manifest) -> set[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
@@ -28,6 +29,17 @@ def test_a_restored_broker_has_the_same_files_topics_and_groups() -> None:
             assert [each.value for each in broker.records("orders", partition=1)] == [
                 b"1", b"3", b"5", b"7", b"9"
             ]  # fmt: skip
+
+
+def test_a_node_that_was_stopped_can_be_started_in_a_fork() -> None:
+    with Broker(2, {"orders": 1}, storage="memory") as broker:
+        broker.nodes[2].stop()
+        with broker.fork() as fork:
+            host, port = fork.bootstrap_servers.split(",")[1].split(":")
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((host, int(port)))
+            fork.nodes[2].start()
+            socket.create_connection((host, int(port))).close()
 
 
 def rules_of(broker: Broker) -> list[tuple[str, object]]:

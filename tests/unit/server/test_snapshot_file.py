@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import tracemalloc
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -101,12 +102,14 @@ def test_another_file_is_not_replaced(source: Broker, tmp_path: Path) -> None:
         source.snapshot().save(tmp_path / "missing" / "s.zip")
 
 
-def changed(path: Path, change: Callable[[dict[str, bytes]], object]) -> None:
+def changed(
+    path: Path, change: Callable[[dict[str, bytes]], object], compression: int = zipfile.ZIP_STORED
+) -> None:
     """Change the members of a zip file, by name."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     change(members)
-    with zipfile.ZipFile(path, "w") as archive:
+    with zipfile.ZipFile(path, "w", compression) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
 
@@ -227,9 +230,58 @@ def test_pipes_and_devices_are_refused_at_once(tmp_path: Path) -> None:
             load_snapshot(path)
 
 
+def test_a_member_that_is_larger_than_it_says_is_not_inflated(path: Path) -> None:
+    actual, stated = 1 << 24, 100
+
+    def enlarge(members: dict[str, bytes]) -> None:
+        manifest: dict[str, Any] = json.loads(members["manifest.json"])
+        with_manifest(files={**manifest["files"], LOG.removeprefix("data/"): stated})(members)
+        members[LOG] = bytes(actual)
+
+    changed(path, enlarge, zipfile.ZIP_DEFLATED)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(actual.to_bytes(4, "little"), stated.to_bytes(4, "little")))
+    tracemalloc.start()
+    with pytest.raises(SnapshotError, match=f"{LOG} at byte .*: its content is damaged"):
+        load_snapshot(f"{path}")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < actual // 2
+
+
+@pytest.mark.parametrize(
+    ("manifest", "text"),
+    [
+        (b" " * (17 << 20), r"it has 17825792 bytes; 167\d+ are possible"),
+        (b'{"a":[' + b'{"":0},' * 500_100 + b"0]}", r"it has more than 5000\d\d values"),
+    ],
+)
+def test_a_manifest_that_is_too_large_is_refused_before_it_is_read(
+    path: Path, manifest: bytes, text: str
+) -> None:
+    changed(path, lambda members: members.update({"manifest.json": manifest}))
+    with pytest.raises(SnapshotError, match=text):
+        load_snapshot(f"{path}")
+
+
+def test_a_failed_save_leaves_no_file(source: Broker) -> None:
+    snapshot = source.snapshot()
+    disk = MemoryFiles()
+    disk.makedirs("/backup")
+    counting = FaultyFiles(disk)
+    save_snapshot(snapshot, "/backup/s.zip", counting)
+    old, steps = disk.read("/backup/s.zip"), counting.steps
+    for step in (0, 1, steps // 2, *range(steps - 4, steps)):
+        with pytest.raises(SnapshotError, match="no space left on device"):
+            save_snapshot(snapshot, "/backup/s.zip", FaultyFiles(disk, fail_at=step, crash=False))
+        assert disk.list("/backup") == ["s.zip"]
+        assert disk.read("/backup/s.zip") == old
+
+
 def test_threads_that_save_to_one_path_leave_a_whole_file(source: Broker, tmp_path: Path) -> None:
     snapshot, path = source.snapshot(), tmp_path / "one.zip"
     with ThreadPoolExecutor(4) as threads:
         for each in [threads.submit(snapshot.save, path) for _ in range(20)]:
             each.result()
     assert Snapshot.load(path).cluster_id == snapshot.cluster_id
+    assert [each.name for each in tmp_path.iterdir()] == ["one.zip"]
