@@ -113,6 +113,7 @@ class Node:
         "history",
         "id",
         "image",
+        "is_metadata_delayed",
         "is_metadata_frozen",
         "is_replication_paused",
         "metadata_fetched_ms",
@@ -173,6 +174,8 @@ class Node:
         self.image = image
         self.is_metadata_frozen = False
         """Whether the node keeps its present image although the metadata changes."""
+        self.is_metadata_delayed = False
+        """Whether the node receives the present changes of the metadata as late as a real Kafka."""
         self.has_stale_metadata = False
         """Whether the metadata has changed since the node received its image."""
         self.metadata_fetched_ms: int | None = None
@@ -211,7 +214,7 @@ class Node:
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Replace the node's image of the metadata, unless the node does not receive it."""
         del delta
-        if self.is_metadata_frozen or self.state in _WITHOUT_METADATA:
+        if self.is_metadata_frozen or self.is_metadata_delayed or self.state in _WITHOUT_METADATA:
             self.has_stale_metadata = True
             return
         self.has_stale_metadata = False

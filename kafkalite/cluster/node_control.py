@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -11,9 +13,10 @@ from kafkalite.ports.texts import count_text
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kafkalite.cluster.cluster import Cluster
+    from kafkalite.cluster.pace import Pace
     from kafkalite.metadata.image import AddedNode
     from kafkalite.ports.clock import Timer
 
@@ -223,6 +226,27 @@ class NodeControl:
             self._update_metadata(node)
             self._cluster.replication.update_node(node_id)
 
+    @contextmanager
+    def metadata_delayed(self, pace: Pace) -> Iterator[None]:
+        """Let all nodes receive what changes in this block as late as a real Kafka.
+
+        A node whose changes are delayed already receives these with them.
+        """
+        nodes = [node for node in self._cluster.nodes.values() if not node.is_metadata_delayed]
+        for node in nodes:
+            node.is_metadata_delayed = True
+        try:
+            yield
+        finally:
+            for node in nodes:
+                pace.publish_later(partial(self._end_delay, node))
+
+    def _end_delay(self, node: Node) -> None:
+        node.is_metadata_delayed = False
+        if node.is_reachable and node.has_stale_metadata:
+            self._update_metadata(node)
+            self._cluster.replication.update_node(node.id)
+
     def pause_replication(self, node_id: int) -> None:
         """Let the replicas of a node stay where they are until `resume_replication`."""
         self.node(node_id).is_replication_paused = True
@@ -291,7 +315,7 @@ class NodeControl:
             node.metadata_fetched_ms = self._cluster.clock.now_ms()
 
     def _update_metadata(self, node: Node) -> None:
-        if node.is_metadata_frozen:
+        if node.is_metadata_frozen or node.is_metadata_delayed:
             return
         node.metadata_fetched_ms = None
         if node.has_stale_metadata:

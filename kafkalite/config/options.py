@@ -415,8 +415,8 @@ DEFAULTS: Final = Option(
 PACE: Final = Option(
     _DATA_SECTION,
     "--pace",
-    "complete transactions and create topics automatically as late as a real Kafka (kafka), so "
-    "that clients have to retry",
+    "complete transactions, create topics and find coordinators as late as a real Kafka (kafka), "
+    "so that clients have to retry",
     choices=("kafka",),
     shown_default="at once",
     keyword=Keyword("pace"),

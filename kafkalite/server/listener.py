@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalite.cluster.node import Node, WarnAboutClient
+    from kafkalite.cluster.pace import Pace
     from kafkalite.security.tls import TlsServer
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.admission import Admission
@@ -126,7 +127,9 @@ class Listener:
             return connection, context.protocol_of(connection)
 
         if context.tls_server is not None:
-            return _tls_protocol_factory(context.tls_server, new_connection)
+            return _tls_protocol_factory(
+                context.tls_server, new_connection, context.node.cluster.pace
+            )
         return lambda: new_connection()[1]
 
     def bind_again(self) -> None:
@@ -169,6 +172,7 @@ def bind_listener(
 def _tls_protocol_factory(
     tls_server: TlsServer,
     new_connection: Callable[[], tuple[TlsClient, asyncio.BufferedProtocol]],
+    pace: Pace | None,
 ) -> Callable[[], asyncio.BufferedProtocol]:
     """Return a function that creates the protocol of an encrypted connection."""
     from kafkalite.server.tls_transport import (  # noqa: PLC0415 - only with TLS
@@ -182,7 +186,20 @@ def _tls_protocol_factory(
         connection, protocol = new_connection()
         return TlsTransport(tls_server, receive_buffer, connection, protocol)
 
-    return new_protocol
+    if pace is None:
+        return new_protocol
+
+    from kafkalite.server.delayed_handshakes import (  # noqa: PLC0415 - only with --pace
+        DelayedTlsTransport,
+    )
+
+    def new_delayed_protocol() -> asyncio.BufferedProtocol:
+        connection, protocol = new_connection()
+        return DelayedTlsTransport(
+            tls_server, receive_buffer, connection, protocol, pace.tls_answer_s
+        )
+
+    return new_delayed_protocol
 
 
 def bind(address: Address) -> list[socket.socket]:

@@ -149,8 +149,8 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
       connect to. By default each has ports of its own.
     - `keep_history`: True does not compact internal topics, so that `at` and `bisect` know all
       earlier states of groups and transactional ids.
-    - `pace`: "kafka" completes transactions and creates topics automatically as late as a real
-      Kafka, by measured delays on the broker's clock; by default there is no delay.
+    - `pace`: "kafka" completes transactions, creates topics and finds coordinators as late as a
+      real Kafka, by measured delays on the broker's clock; by default there is no delay.
 
     Raises ValueError for an unknown value, for `match` or `on_miss` without `replay`, and for
     `control_token` or `control_tls` without `control`.

@@ -146,6 +146,7 @@ OWN_TIME = {
     "server/connection.py": "limits how long a closing socket waits for its last bytes",
     "server/cluster_routing.py": "limits how long a client may take for its first request",
     "server/tls_transport.py": "limits how long a client may take for its TLS handshake",
+    "server/delayed_handshakes.py": "delays real handshakes, also with a manual clock",
     "server/node_servers.py": "limits how long the process waits for connections at its end",
     "control/commands/records.py": "limits how long a command waits for records of real clients",
     "testing/data.py": "limits how long a test waits for records of real clients",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.client
 
-_LONGEST_MS = 100
+_LONGEST_MS = 600
 
 
 @pytest.fixture
@@ -30,7 +31,11 @@ def broker() -> Iterator[Broker]:
 def test_librdkafka_waits_for_the_end_of_its_previous_transaction(broker: Broker) -> None:
     servers = broker.bootstrap_servers
     producer = Producer({"bootstrap.servers": servers, "transactional.id": "shop"})
-    producer.init_transactions(10)
+    with ThreadPoolExecutor(1) as pool:
+        initialized = pool.submit(producer.init_transactions, 10)
+        broker.requests.wait("FindCoordinator", error="COORDINATOR_NOT_AVAILABLE", timeout=10)
+        broker.clock.advance(milliseconds=_LONGEST_MS)
+        initialized.result(10)
     for value in ("apples", "pears"):
         producer.begin_transaction()
         producer.produce("orders", value)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.blank_fields import trim
@@ -22,10 +24,11 @@ from kafkalite.protocol.uuids import uuid_from_text
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from kafkalite.cluster.node import Endpoint
+    from kafkalite.cluster.node import Endpoint, Node
     from kafkalite.gateway.call import Call
+    from kafkalite.metadata.controller import MetadataController
     from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 
 Coordinator = FindCoordinatorResponse.Coordinator
@@ -85,7 +88,8 @@ FIND_COORDINATOR_ERAS = Eras(
 def handle_find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     """Return the coordinator of each key; the first request creates the internal topic.
 
-    Kafka answers COORDINATOR_NOT_AVAILABLE while it creates that topic. Here it exists at once.
+    Kafka answers COORDINATOR_NOT_AVAILABLE while it creates that topic. Here it exists at once,
+    unless the cluster has the pace of a real Kafka.
     """
     coordinators = []
     for key in request.coordinator_keys:
@@ -103,7 +107,7 @@ def _coordinator_of(call: Call, key_type: int, key: str) -> Coordinator:
     node = call.node
     if key_type == CoordinatorType.GROUP:
         topic, partition = OFFSETS_TOPIC, node.groups.partition_for(key)
-        node.cluster.metadata.ensure_internal_topic(OFFSETS_TOPIC)
+        _ensure(node, OFFSETS_TOPIC)
     elif key_type == CoordinatorType.SHARE and call.era.knows_share_partitions:
         group_id, topic_id, index = _parse_share_partition_key(key)
         topic = SHARE_STATE_TOPIC
@@ -111,7 +115,7 @@ def _coordinator_of(call: Call, key_type: int, key: str) -> Coordinator:
         node.shares.ensure_topic()
     elif key_type == CoordinatorType.TRANSACTION:
         topic, partition = TRANSACTION_STATE_TOPIC, node.transactions.partition_for(key)
-        node.transactions.ensure_topic()
+        _ensure(node, TRANSACTION_STATE_TOPIC)
     else:
         raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message)
     partition_image = node.image.partition(topic, partition)
@@ -126,6 +130,26 @@ def _coordinator_of(call: Call, key_type: int, key: str) -> Coordinator:
         error_code=ErrorCode.NONE,
         error_message="",
     )
+
+
+def _ensure(node: Node, topic: str) -> None:
+    """Create an internal topic, at once or with the delay of a real Kafka.
+
+    Raises KafkaError COORDINATOR_NOT_AVAILABLE if that fails, and while it is awaited.
+    """
+    metadata, pace = node.cluster.metadata, node.cluster.pace
+    if pace is not None and topic not in metadata.image.topics:
+        from kafkalite.cluster.pace import DISCOVERY_MS  # noqa: PLC0415 - only with --pace
+
+        pace.create_later((topic,), partial(_ensure_late, metadata), DISCOVERY_MS[topic])
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    metadata.ensure_internal_topic(topic)
+
+
+def _ensure_late(metadata: MetadataController, names: Sequence[str]) -> None:
+    for name in names:
+        with suppress(KafkaError):  # The next request tries it again.
+            metadata.ensure_internal_topic(name)
 
 
 def _parse_share_partition_key(key: str) -> tuple[str, bytes, int]:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkalite.cluster.node import Node
+    from kafkalite.cluster.pace import Pace
     from kafkalite.gateway.call import Call
     from kafkalite.groups.streams.heartbeat import StreamsHeartbeatResult
     from kafkalite.groups.streams.topology import InternalTopic
@@ -203,20 +204,53 @@ def _create_missing_topics(
 ) -> StreamsGroupHeartbeatResponse:
     """Create the missing internal topics of a heartbeat, and add failures to its response.
 
-    Kafka creates them after the response and reports failures in a later response.
+    Kafka creates them after the response and reports failures in a later response. With its pace,
+    topics that can be created are created late.
     """
     if forbidden := _forbidden_topics(permissions, result.missing_topics):
         _report_forbidden_topics(result.response, forbidden)
         return result.response
     if result.missing_topics:
-        failed = _create_topics(node, result.missing_topics)
-        node.history.add(
-            _internal_topics_event(group_id, result.missing_topics, failed), node.clock.now_ms()
-        )
+        failed = _create_all(node, group_id, result.missing_topics)
         for status in result.response.status or ():
             if failed and status.status_code == StatusCode.MISSING_INTERNAL_TOPICS:
                 status.status_detail += f" They could not be created: {format_topic_names(failed)}."
     return result.response
+
+
+def _create_all(node: Node, group_id: str, topics: Sequence[InternalTopic]) -> list[str]:
+    """Create topics, at once or with the delay of a real Kafka; return the failed ones."""
+    pace = node.cluster.pace
+    if pace is not None:
+        failed = _create_topics(node, topics, validate_only=True)
+        if not failed:
+            _create_all_late(node, pace, group_id, topics)
+            return []
+    else:
+        failed = _create_topics(node, topics)
+    _report_creation(node, group_id, topics, failed)
+    return failed
+
+
+def _create_all_late(
+    node: Node, pace: Pace, group_id: str, topics: Sequence[InternalTopic]
+) -> None:
+    by_name = {topic.name: topic for topic in topics}
+
+    def create(names: Sequence[str]) -> None:
+        existing = node.cluster.metadata.image.topics
+        missing = [by_name[name] for name in names if name not in existing]
+        if missing:
+            _report_creation(node, group_id, missing, _create_topics(node, missing))
+
+    pace.create_later(tuple(by_name), create)
+
+
+def _report_creation(
+    node: Node, group_id: str, topics: Sequence[InternalTopic], failed: list[str]
+) -> None:
+    event = _internal_topics_event(group_id, topics, failed)
+    node.history.add(event, node.clock.now_ms())
 
 
 def _forbidden_topics(
@@ -258,10 +292,13 @@ def _internal_topics_event(
     return Event(group_id, "topics", text, {**facts, "failed_topics": failed})
 
 
-def _create_topics(node: Node, topics: Sequence[InternalTopic]) -> list[str]:
+def _create_topics(
+    node: Node, topics: Sequence[InternalTopic], *, validate_only: bool = False
+) -> list[str]:
     """Create topics; return the failed ones with the reasons.
 
-    If the topics exceed a limit of one request, it creates none of them.
+    If the topics exceed a limit of one request, it creates none of them. With `validate_only`, it
+    only checks whether they can be created.
     """
     if sum(max(topic.partitions, 1) for topic in topics) > MAX_PARTITIONS_PER_REQUEST:
         return [f"{topic.name} ({ErrorText.TOO_MANY_PARTITIONS.template})" for topic in topics]
@@ -275,7 +312,7 @@ def _create_topics(node: Node, topics: Sequence[InternalTopic]) -> list[str]:
         for topic in topics
     ]
     try:
-        creations = node.cluster.metadata.create_topics(requested)
+        creations = node.cluster.metadata.create_topics(requested, validate_only=validate_only)
     except KafkaError as error:
         return [f"{new.name} ({error.message or error.code.message})" for new in requested]
     return [

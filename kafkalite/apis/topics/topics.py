@@ -7,6 +7,7 @@ here the order is that of the request.
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.configs.describe import layers_of
@@ -76,7 +77,10 @@ def _duplicates(names: Iterable[str]) -> frozenset[str]:
 
 
 def handle_create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Create topics; with `validate_only`, only check whether that is possible."""
+    """Create topics; with `validate_only`, only check whether that is possible.
+
+    With the pace of a real Kafka, brokers know the topics later than the client has its response.
+    """
     node = call.node
     duplicates = _duplicates(topic.name for topic in request.topics)
     results: dict[str, TopicCreation] = {}
@@ -91,8 +95,15 @@ def handle_create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopi
         new_topics.append(_new_topic(topic))
     if new_topics:
         check_timeout(request.timeout_ms)
-    for creation in _create(call, new_topics, validate_only=request.validate_only):
-        results[creation.name] = creation
+    pace = node.cluster.pace
+    delayed = (
+        nullcontext()
+        if pace is None or request.validate_only
+        else node.cluster.node_control.metadata_delayed(pace)
+    )
+    with delayed:
+        creations = _create(call, new_topics, validate_only=request.validate_only)
+    results.update((creation.name, creation) for creation in creations)
     return CreateTopicsResponse(
         topics=[_creation_result(creation, node) for creation in in_steps(results.values())]
     )

@@ -8,11 +8,14 @@ import pytest
 
 from kafkalite.cluster.node import NodeState
 from kafkalite.cluster.node_control import NodeError, UnknownNodeError
+from kafkalite.cluster.pace import Pace
 from kafkalite.config.definitions import ConfigError
 from kafkalite.metadata.brokers import UsedControllerIdError
+from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import NO_LEADER, AddedNode
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.metadata.reassignment import RequestedReassignment
+from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
@@ -488,3 +491,33 @@ def test_the_last_running_node_is_not_removed(tmp_path: Path) -> None:
     cluster.control.remove(1)
     assert list(cluster.cluster.nodes) == [2, 3]
     cluster.end()
+
+
+def test_all_nodes_receive_delayed_metadata_late(cluster: ReplicatedCluster) -> None:
+    """A second change in the meantime is received with the first."""
+    pace = Pace(cluster.clock, SeededEntropy(2))
+    nodes = [cluster.control.node(node_id) for node_id in cluster.cluster.nodes]
+    before = cluster.cluster.metadata.image
+    for name in ("a", "b"):
+        with cluster.control.metadata_delayed(pace):
+            cluster.cluster.metadata.create_topics([NewTopic(name=name, partitions=1)])
+    assert any(node.image is before for node in nodes)
+    cluster.control.freeze_metadata(1)
+    cluster.clock.advance(100)
+    images = {node.id: node.image for node in nodes}
+    latest = cluster.cluster.metadata.image
+    assert [images[node_id] is latest for node_id in images if node_id != 1] == [True, True]
+    cluster.control.thaw_metadata(1)
+    assert cluster.control.node(1).image is latest
+
+
+def test_a_change_without_a_delay_is_received_at_once(cluster: ReplicatedCluster) -> None:
+    pace = Pace(cluster.clock, SeededEntropy(2))
+    node = cluster.control.node(1)
+    known = []
+    for number in range(20):
+        with cluster.control.metadata_delayed(pace):
+            cluster.cluster.metadata.create_topics([NewTopic(name=f"t{number}", partitions=1)])
+        known.append(f"t{number}" in node.image.topics)
+        cluster.clock.advance(100)
+    assert 1 <= sum(known) < 15

@@ -10,8 +10,11 @@ import pytest
 from kafkalite.cluster.pace import (
     AUTO_CREATION_MS,
     COMPLETION_MS,
+    DISCOVERY_MS,
     EPOCH_COMPLETION_MS,
     POSITIONS,
+    PUBLICATION_MS,
+    TLS_ANSWER_MS,
     Pace,
     quantile_ms,
 )
@@ -22,7 +25,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@pytest.mark.parametrize("table", [AUTO_CREATION_MS, COMPLETION_MS, EPOCH_COMPLETION_MS])
+@pytest.mark.parametrize(
+    "table",
+    [
+        AUTO_CREATION_MS,
+        COMPLETION_MS,
+        EPOCH_COMPLETION_MS,
+        PUBLICATION_MS,
+        TLS_ANSWER_MS,
+        *DISCOVERY_MS.values(),
+    ],
+)
 def test_the_quantiles_of_a_table_are_interpolated(table: Sequence[float]) -> None:
     assert [quantile_ms(table, position) for position in POSITIONS[:-1]] == pytest.approx(
         table[:-1]
@@ -73,3 +86,39 @@ def test_close_cancels_creations_that_may_be_requested_again() -> None:
     pace.create_later(["a"], lambda names: created.append(tuple(names)))
     clock.advance(75)
     assert created == [("a",)]
+
+
+def test_topics_are_created_after_the_delay_of_their_table() -> None:
+    clock = ManualClock()
+    pace = Pace(clock, SeededEntropy())
+    created: list[tuple[str, ...]] = []
+    quantiles = [500.0] * len(POSITIONS)
+    pace.create_later(["a"], lambda names: created.append(tuple(names)), quantiles)
+    clock.advance(499)
+    assert created == []
+    clock.advance(1)
+    assert created == [("a",)]
+
+
+def test_publications_have_the_distribution_of_their_table() -> None:
+    """Those without a delay are made at once, and `close` cancels the others."""
+    clock = ManualClock()
+    pace = Pace(clock, SeededEntropy(1))
+    published_ms: list[int] = []
+    began_ms = clock.now_ms()
+    for _ in range(4_000):
+        pace.publish_later(lambda: published_ms.append(clock.now_ms() - began_ms))
+    at_once = len(published_ms)
+    assert published_ms == [0] * at_once
+    assert 0.15 < at_once / 4_000 < 0.25
+    clock.advance(10)
+    assert 0.95 < len(published_ms) / 4_000 < 0.97
+    pace.close()
+    clock.advance(100)
+    assert max(published_ms) <= 10
+
+
+def test_answers_to_handshakes_have_the_distribution_of_their_table() -> None:
+    pace = Pace(ManualClock(), SeededEntropy(1))
+    delays_ms = quantiles((pace.tls_answer_s() * 1_000 for _ in range(4_000)), n=20)
+    assert [delays_ms[4], delays_ms[9], delays_ms[14]] == pytest.approx(TLS_ANSWER_MS[2:5], abs=1)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.cluster.pace import DISCOVERY_MS
 from kafkalite.coordinator.runtime import partition_of
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
@@ -16,6 +17,7 @@ from kafkalite.protocol._generated.messages.find_coordinator import FindCoordina
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.uuids import uuid_to_text
+from tests.cluster.cluster import TestCluster
 from tests.cluster.groups import GroupCluster
 from tests.cluster.share_groups import ShareGroupCluster
 
@@ -161,3 +163,32 @@ def test_earlier_versions_refuse_share_partitions(version: int) -> None:
     found = GroupCluster().ask(asked, version)
     codes = [row.error_code for row in found.coordinators] or [found.error_code]
     assert codes == [ErrorCode.INVALID_REQUEST]
+
+
+@pytest.mark.parametrize(("kind", "topic"), [(0, OFFSETS_TOPIC), (1, TRANSACTION_STATE_TOPIC)])
+def test_coordinators_are_found_late_with_the_pace_of_kafka(
+    tmp_path: Path, kind: int, topic: str
+) -> None:
+    """As in Kafka, they are not available while the internal topic is being created."""
+    wire = TestCluster(tmp_path, is_paced=True)
+    request = FindCoordinatorRequest(coordinator_keys=["g", "h"], key_type=kind)
+    for _ in range(2):
+        found = wire.ask(request, 6).coordinators
+        assert [each.error_code for each in found] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+    wire.clock.advance(int(DISCOVERY_MS[topic][0]) - 1)
+    assert topic not in wire.cluster.metadata.image.topics
+    wire.clock.advance(int(DISCOVERY_MS[topic][-1]) + 2)
+    found = wire.ask(request, 6).coordinators
+    assert [(each.error_code, each.node_id) for each in found] == [(ErrorCode.NONE, 1)] * 2
+    wire.end()
+
+
+def test_a_topic_that_cannot_be_created_late_is_tried_again(tmp_path: Path) -> None:
+    wire = TestCluster(tmp_path, config={"offsets.topic.replication.factor": "3"}, is_paced=True)
+    request = FindCoordinatorRequest(coordinator_keys=["g"])
+    for _ in range(2):
+        (found,) = wire.ask(request, 6).coordinators
+        assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        wire.clock.advance(int(DISCOVERY_MS[OFFSETS_TOPIC][-1]) + 2)
+        assert OFFSETS_TOPIC not in wire.cluster.metadata.image.topics
+    wire.end()

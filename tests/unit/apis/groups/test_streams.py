@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkalite.apis.groups.streams import APIS
+from kafkalite.cluster.pace import AUTO_CREATION_MS
 from kafkalite.groups.streams.status import StatusCode
-from kafkalite.metadata.creation import MAX_PARTITIONS_PER_REQUEST
+from kafkalite.metadata.creation import MAX_PARTITIONS_PER_REQUEST, NewTopic
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC, auto_created_topic
 from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
 from kafkalite.protocol._generated.messages.streams_group_describe import (
     StreamsGroupDescribeRequest,
@@ -22,11 +24,13 @@ from kafkalite.protocol._generated.messages.streams_group_topology_description_u
     StreamsGroupTopologyDescriptionUpdateRequest,
 )
 from kafkalite.protocol.error_codes import ErrorCode
+from tests.cluster.cluster import TestCluster
 from tests.cluster.groups import GroupCluster
 from tests.scenarios.streams_coordinator import Request, internal, reading, tasks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 HEARTBEAT, DESCRIBE, UPDATE_DESCRIPTION = APIS
 
@@ -178,6 +182,48 @@ def test_failed_creation_of_internal_topics_is_reported_with_the_reason() -> Non
     (event,) = [each for each in broker.history.about("g") if each.kind == "topics"]
     assert event.text.startswith("internal topics could not be created: store (")
     assert "store" not in broker.metadata.image.topics
+
+
+def test_internal_topics_are_created_late_with_the_pace_of_kafka(tmp_path: Path) -> None:
+    broker = TestCluster(tmp_path, is_paced=True)
+    broker.cluster.metadata.create_topics(
+        [auto_created_topic(OFFSETS_TOPIC, broker.config), NewTopic(name="in", partitions=3)]
+    )
+
+    def beat(**named: Any) -> StreamsGroupHeartbeatResponse:  # noqa: ANN401 - any field
+        response = broker.ask(request(**named), 0)
+        assert isinstance(response, StreamsGroupHeartbeatResponse)
+        return response
+
+    stores = [internal("store"), internal("other")]
+    joined = beat(topology=topology(reading("in", state_changelog_topics=stores)))
+    assert joined.status is not None
+    assert [status.status_code for status in joined.status] == [StatusCode.MISSING_INTERNAL_TOPICS]
+    assert "could not be created" not in joined.status[0].status_detail
+    image = broker.cluster.metadata.image
+    assert "store" not in image.topics
+    broker.create("other", 3)
+    broker.clock.advance(int(AUTO_CREATION_MS[-1]) + 1)
+    assert len(broker.cluster.metadata.image.topics["store"].partitions) == 3
+    events = [each for each in broker.cluster.history.about("g") if each.kind == "topics"]
+    assert [event.text for event in events] == ["internal topics created: store"]
+    broker.clock.advance(1_000)
+    assert beat(member_epoch=2, topology=None).status == []
+    broker.end()
+
+
+def test_topics_that_cannot_be_created_late_are_reported_at_once(tmp_path: Path) -> None:
+    broker = TestCluster(tmp_path, is_paced=True)
+    broker.cluster.metadata.create_topics(
+        [auto_created_topic(OFFSETS_TOPIC, broker.config), NewTopic(name="in", partitions=3)]
+    )
+    store = internal("store", configs={"nonsense": "x"})
+    joined = broker.ask(
+        request(topology=topology(reading("in", state_changelog_topics=[store]))), 0
+    )
+    (status,) = joined.status
+    assert "could not be created: store (" in status.status_detail
+    broker.end()
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kafkalite.apis.topics.topics import APIS, MAX_TOPICS_PER_DECISION
+from kafkalite.cluster.pace import PUBLICATION_MS
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.ports.workers import Worker
 from kafkalite.protocol._generated.messages.create_partitions import CreatePartitionsRequest
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
 from kafkalite.protocol.error_codes import ErrorCode
+from tests.cluster.cluster import TestCluster
 from tests.cluster.metadata import MetadataCluster
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CREATE, DELETE, GROW = APIS
 Topic = CreateTopicsRequest.CreatableTopic
@@ -168,3 +173,24 @@ def test_a_topic_deleted_during_a_long_deletion_is_not_deleted_twice() -> None:
     assert worker.take_turn(inf) is None
     codes = [each.error_code for each in answers[0].responses]
     assert codes == [ErrorCode.NONE] * 999 + [ErrorCode.UNKNOWN_TOPIC_ID]
+
+
+def test_brokers_know_topics_late_with_the_pace_of_kafka(tmp_path: Path) -> None:
+    """The controller and the response of CreateTopics have them at once."""
+    wire = TestCluster(tmp_path, is_paced=True)
+    node = wire.cluster.nodes[1]
+    late = 0
+    for number in range(20):
+        name = f"t{number}"
+        request = CreateTopicsRequest(topics=[topic(name)], timeout_ms=1_000)
+        assert wire.ask(request, 7).topics[0].error_code == ErrorCode.NONE
+        assert name in wire.cluster.metadata.image.topics
+        late += name not in node.image.topics
+        wire.clock.advance(int(PUBLICATION_MS[-1]) + 1)
+        assert name in node.image.topics
+    assert 10 <= late <= 19
+    request.validate_only = True
+    request.topics[0].name = "not created"
+    wire.ask(request, 7)
+    assert not node.is_metadata_delayed
+    wire.end()
