@@ -80,7 +80,7 @@ def run_suite(names: Sequence[str], directory: Path, timeout_s: float) -> Run:
     path = f"{compiled(_DIRECTORY / 'java')}:{jars}"
     reports = directory / "reports"
     command = [program("java"), f"-Xmx{_HEAP}", *SHORT_LIVED]
-    command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    command += ["-Dlog4j2.level=warn"]
     command += [f"-Dkafkalite.python={sys.executable}", f"-Dkafkalite.directory={directory}"]
     command += [f"-Djava.io.tmpdir={directory}"]
     command += ["-cp", path, _LAUNCHER, "execute", "--disable-banner", "--details=none"]
