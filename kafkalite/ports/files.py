@@ -138,26 +138,26 @@ def join(*parts: str) -> str:
 class OsFile:
     """A file of the operating system, opened when it is used."""
 
-    __slots__ = ("_fd", "_files", "_size", "path", "was_used")
+    __slots__ = ("_fd", "_files", "path", "size", "was_used")
 
     def __init__(self, files: OsFiles, path: str, size: int) -> None:
         self.path = path
         self.was_used = False
         self._files = files
         self._fd = -1
-        self._size = size
-
-    @property
-    def size(self) -> int:
+        self.size = size
         """Length in bytes."""
-        return self._size
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         """Write all the buffers at the end; on OSError some bytes may have been written."""
-        fd = self._descriptor()
+        fd = self._fd
+        if fd >= 0:
+            self.was_used = True
+        else:
+            fd = self._descriptor()
         total = sum(map(len, buffers))
         written = _writev(fd, buffers) if len(buffers) <= _MAX_VECTORS else 0
-        self._size += written
+        self.size += written
         if written != total:
             self._append_remaining(fd, buffers, written)
 
@@ -170,7 +170,7 @@ class OsFile:
                 count = os.write(fd, view)
                 if count == 0:
                     raise OSError(errno.EIO, "a write made no progress", self.path)
-                self._size += count
+                self.size += count
                 view = view[count:]
 
     def pread(self, size: int, position: int) -> bytes:
@@ -195,7 +195,7 @@ class OsFile:
         """Truncate the file to `size` bytes."""
         fd = self._descriptor()
         os.ftruncate(fd, size)
-        self._size = size
+        self.size = size
 
     def close(self) -> None:
         """Close the descriptor; the next use opens it again."""

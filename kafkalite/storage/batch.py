@@ -198,7 +198,8 @@ class BatchView:
         Raises OversizedDataError if there are too many to iterate over.
         """
         self._check_record_count()
-        return compression.decompress(self.compression, memoryview(self.data)[HEADER_SIZE:])
+        codec, records = self.attributes & COMPRESSION_MASK, memoryview(self.data)[HEADER_SIZE:]
+        return compression.decompress(codec, records) if codec else bytes(records)
 
     def decompressed_body(self) -> AbstractContextManager[DecompressedBuffer]:
         """Return a context manager of the decompressed records; raises the errors of `body`."""
@@ -283,6 +284,12 @@ def _decode_marker(body: bytes, count: int) -> ControlMarker | None:
     if kind not in (ControlKind.ABORT, ControlKind.COMMIT):
         return None
     return ControlMarker(ControlKind(kind), coordinator_epoch)
+
+
+@lru_cache(maxsize=64)  # as above
+def _encode_marker(marker: ControlMarker) -> bytes:
+    key = CONTROL_KEY.pack(0, marker.kind)
+    return encode_record(0, 0, key, END_MARKER.pack(0, marker.coordinator_epoch))
 
 
 class BatchProducer(NamedTuple):
@@ -372,10 +379,8 @@ def build_control_batch(
     marker: ControlMarker, *, producer_id: int, producer_epoch: int, now_ms: int
 ) -> bytes:
     """Return the batch that ends a transaction of this producer."""
-    key = CONTROL_KEY.pack(0, marker.kind)
-    value = END_MARKER.pack(0, marker.coordinator_epoch)
     return assemble(
-        encode_record(0, 0, key, value),
+        _encode_marker(marker),
         base_offset=0,
         leader_epoch=-1,
         attributes=CONTROL | TRANSACTIONAL,

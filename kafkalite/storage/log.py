@@ -17,7 +17,7 @@ from zlib import crc32
 
 from kafkalite.ports.files import join
 from kafkalite.ports.named_tuples import NamedTuple
-from kafkalite.storage.batch import LOG_APPEND_TIME, PREFIX_SIZE
+from kafkalite.storage.batch import LOG_APPEND_TIME, PREFIX, PREFIX_SIZE
 from kafkalite.storage.checkpoint import write_partition_metadata
 from kafkalite.storage.disk_health import DamagedFileError, DiskHealth, FileUse, MissingFileError
 from kafkalite.storage.file_names import deleted_directory, remove_directory_and_files
@@ -281,15 +281,14 @@ class Log:
         if self._flush_failure is not None or self._append_failure is not None:
             return self._append_after_failure(batches, leader_epoch, now_ms, are_offsets_assigned)
         base_offset = offset = self.end_offset
-        max_timestamp = -1
-        size = 0
+        size, max_timestamp = 0, -1
         buffers: list[Buffer] = []
         for batch in batches:
             if are_offsets_assigned:
                 buffers.append(batch.data)
             else:
                 buffers += (
-                    batch.prefix(offset, leader_epoch),
+                    PREFIX.pack(offset, batch.length, leader_epoch),
                     memoryview(batch.data)[PREFIX_SIZE:],
                 )
                 batch.base_offset = offset
@@ -308,8 +307,9 @@ class Log:
             raise
         self.end_offset = offset
         for batch in batches:
-            if batch.producer_id >= 0:
-                self._update_producers(batch, segment)
+            ended = self.producers.update(batch) if batch.producer_id >= 0 else None
+            if ended is not None and ended.is_aborted:
+                segment.aborted.append(ended)
         if offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
         append_time_ms = max_timestamp if batches[-1].attributes & LOG_APPEND_TIME else -1
@@ -382,11 +382,6 @@ class Log:
         problem = "an earlier write to this log failed"
         failure = self._flush_failure or self._append_failure
         raise OSError(errno.EIO, problem, self.directory) from failure
-
-    def _update_producers(self, batch: BatchView, segment: Segment) -> None:
-        completed = self.producers.update(batch)
-        if completed is not None and completed.is_aborted:
-            segment.aborted.append(completed)
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> Segment:
         """Return the segment for an append; a new one when the last is full."""
@@ -806,14 +801,14 @@ def must_roll(  # noqa: PLR0917 - called for every append
 def is_overdue(active: Segment, config: LogConfig, max_timestamp: int, now_ms: int) -> bool:
     """Whether the segment is too old, by its records' timestamps or, without them, by the clock."""
     first_timestamp = active.first_timestamp()
-    if first_timestamp is not None and first_timestamp >= 0 and max_timestamp >= 0:
+    if first_timestamp is not None and first_timestamp >= 0 <= max_timestamp:
         age_ms = max_timestamp - first_timestamp
     else:
         age_ms = now_ms - active.created_ms
     limit_ms = config.segment_ms
-    if "compact" in config.cleanup_policy and config.max_compaction_lag_ms > 0:
+    if 0 < config.max_compaction_lag_ms < limit_ms and "compact" in config.cleanup_policy:
         # Records in the active segment cannot be compacted.
-        limit_ms = min(limit_ms, config.max_compaction_lag_ms)
+        limit_ms = config.max_compaction_lag_ms
     jitter_ms = config.segment_jitter_ms
     if jitter_ms <= 0 or age_ms <= limit_ms - jitter_ms:
         return age_ms > limit_ms

@@ -170,11 +170,13 @@ class ProducerStateTable:
         the transaction. An unknown producer may start at any sequence.
         """
         entry = self._entries.get(batch.producer_id)
-        if entry is not None:
+        known_epoch = NO_EPOCH if entry is None else entry.producer_epoch
+        if batch.producer_epoch != known_epoch:
+            _check_epoch(batch, known_epoch)
+        elif entry is not None:
             duplicate = _find_duplicate(entry, batch)
             if duplicate is not None:
                 return duplicate
-        _check_epoch(batch, NO_EPOCH if entry is None else entry.producer_epoch)
         is_transactional = batch.attributes & TRANSACTIONAL
         if is_transactional and not is_verified and not _is_in_transaction(entry, batch):
             raise KafkaError(
@@ -209,8 +211,10 @@ class ProducerStateTable:
         entry = self._entries.get(producer.producer_id)
         if entry is None:
             return False
+        if entry.producer_epoch == producer.producer_epoch:
+            return entry.transaction_first_offset is not None
         _check_epoch(producer, entry.producer_epoch)
-        return _is_in_transaction(entry, producer)
+        return False
 
     def check_marker(self, marker: TransactionMarker) -> None:
         """Raise KafkaError if a marker is stale.
@@ -258,19 +262,20 @@ class ProducerStateTable:
         entry.last_timestamp = batch.max_timestamp
         if is_transactional and attributes & CONTROL:
             return self._end_transaction(entry, batch)
+        base_offset = batch.base_offset
         entry.batches.append(
             AppendedBatch(
                 batch.base_sequence,
                 batch.last_sequence,
-                batch.base_offset,
-                batch.last_offset,
+                base_offset,
+                base_offset + batch.last_offset_delta,
                 batch.max_timestamp,
             )
         )
         del entry.batches[:-_MAX_BATCHES]
         if is_transactional and entry.transaction_first_offset is None:
-            entry.transaction_first_offset = batch.base_offset
-            self._open_transactions[batch.base_offset] = entry.producer_id
+            entry.transaction_first_offset = base_offset
+            self._open_transactions[base_offset] = entry.producer_id
         return None
 
     def _end_transaction(
@@ -285,12 +290,13 @@ class ProducerStateTable:
             return None
         entry.transaction_first_offset = None
         del self._open_transactions[first_offset]
+        last_offset = batch.base_offset + batch.last_offset_delta
         return CompletedTransaction(
             entry.producer_id,
             first_offset,
-            batch.last_offset,
-            is_aborted=marker.kind is ControlKind.ABORT,
-            last_stable_offset=next(iter(self._open_transactions), batch.last_offset + 1),
+            last_offset,
+            marker.kind is ControlKind.ABORT,
+            next(iter(self._open_transactions), last_offset + 1),
         )
 
     @property
@@ -329,8 +335,7 @@ def _is_in_transaction(entry: ProducerEntry | None, producer: HasProducer) -> bo
 
 
 def _find_duplicate(entry: ProducerEntry, batch: BatchView) -> AppendedBatch | None:
-    if batch.producer_epoch != entry.producer_epoch:
-        return None
+    """Return the batch of the same epoch with the sequences of `batch`, or None."""
     first, last = batch.base_sequence, batch.last_sequence
     for appended in entry.batches:
         if appended.first_sequence == first and appended.last_sequence == last:

@@ -196,7 +196,7 @@ class Segment:
         """Add a batch at `position` to the indexes."""
         if batch.max_timestamp > self._max_timestamp:
             self._max_timestamp = batch.max_timestamp
-            self._max_timestamp_offset = batch.last_offset
+            self._max_timestamp_offset = batch.base_offset + batch.last_offset_delta
         if position == 0:
             self._first_timestamp = batch.max_timestamp
         if self._bytes_since_index > self._index_interval_bytes and self._indexes:

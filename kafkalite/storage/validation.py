@@ -17,7 +17,7 @@ from kafkalite.ports.turns import iterate_with_pauses, run_in_thread
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.batch import CONTROL, NO_TIMESTAMP
+from kafkalite.storage.batch import COMPRESSION_MASK, CONTROL, LOG_APPEND_TIME, NO_TIMESTAMP
 from kafkalite.storage.compression import CODEC_NUMBERS, CODECS, NO_COMPRESSION, OversizedDataError
 from kafkalite.storage.record_format import MalformedRecordsError, read_varint, scan_records
 
@@ -57,8 +57,12 @@ def validate_and_convert(
     `partition` is the topic's name, a dash and the index, for messages. Raises KafkaError if a
     batch is invalid. As in Kafka, clients get the message of InvalidRecordsError only.
     """
-    converted = [_validate_and_convert_batch(batch, config, now_ms, partition) for batch in batches]
-    if sum(batch.size for batch in converted) > config.segment_bytes:
+    converted, size = [], 0
+    for batch in batches:
+        checked = _validate_and_convert_batch(batch, config, now_ms, partition)
+        converted.append(checked)
+        size += checked.size
+    if size > config.segment_bytes:
         raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, "the batches exceed segment.bytes")
     return converted
 
@@ -75,14 +79,13 @@ def _validate_and_convert_batch(
     if not batch.has_valid_crc():
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch for {partition} fails its CRC")
     _check_header(batch, partition)
-    is_log_append_time = config.message_timestamp_type == "LogAppendTime"
     if _must_check_records(batch, config, now_ms):
         _check_records(batch, config, now_ms, partition)
     if config.compression_type != "producer":
         batch = _recompress(batch, config, partition)
-    if is_log_append_time:
+    if config.message_timestamp_type == "LogAppendTime":
         return batch.with_log_append_time(now_ms)
-    return batch.with_create_time() if batch.is_log_append_time else batch
+    return batch.with_create_time() if batch.attributes & LOG_APPEND_TIME else batch
 
 
 def needs_decompression(batch: BatchView, config: LogConfig, now_ms: int) -> bool:
@@ -93,9 +96,12 @@ def needs_decompression(batch: BatchView, config: LogConfig, now_ms: int) -> boo
 def _must_check_records(batch: BatchView, config: LogConfig, now_ms: int) -> bool:
     return (
         "compact" in config.cleanup_policy
-        or batch.is_log_append_time
+        or bool(batch.attributes & LOG_APPEND_TIME)
         or _may_have_invalid_timestamps(batch, config, now_ms)
-        or _may_have_oversized_records(batch, config)
+        or (
+            config.max_decompressed_message_bytes < UNLIMITED_RECORD_BYTES
+            and _may_have_oversized_records(batch, config)
+        )
     )
 
 
@@ -125,7 +131,7 @@ def _check_header(batch: BatchView, partition: str) -> None:
         reason = "a control batch from a client"
     elif batch.producer_id >= 0 and batch.base_sequence < 0:
         reason = f"sequence {batch.base_sequence} of producer {batch.producer_id}"
-    elif batch.compression not in CODECS:
+    elif batch.attributes & COMPRESSION_MASK not in CODECS:
         reason = f"compression {batch.compression}"
     else:
         return
