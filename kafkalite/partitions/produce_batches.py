@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.batch import HEADER_SIZE, split_batches
+from kafkalite.storage.batch import COMPRESSION_MASK, HEADER_SIZE, split_batches
 from kafkalite.storage.compression import CODEC_NUMBERS
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def parse_single_batch(records: Buffer | None, *, allows_zstd: bool) -> BatchVie
     if not batches:
         raise KafkaError(ErrorCode.INVALID_RECORD)
     batch = batches[0]
-    if batch.compression == _ZSTD and not allows_zstd:
+    if not allows_zstd and batch.compression == _ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if len(batches) > 1:
         raise KafkaError(ErrorCode.INVALID_RECORD)
@@ -77,7 +77,7 @@ def check_codec(batch: BatchView) -> None:
     The code is UNKNOWN_SERVER_ERROR, because decompression fails in Kafka with an unexpected
     exception. The first bytes are enough to detect a wrong codec without decompression.
     """
-    first_bytes = _FIRST_BYTES.get(batch.compression)
+    first_bytes = _FIRST_BYTES.get(batch.attributes & COMPRESSION_MASK)
     if first_bytes is None:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     if first_bytes and batch.data[HEADER_SIZE : HEADER_SIZE + len(first_bytes)] != first_bytes:

@@ -7,7 +7,6 @@ asks the transaction coordinator.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -27,11 +26,18 @@ from kafkalite.protocol._generated.messages.produce import ProduceResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import ZERO_UUID
-from kafkalite.storage.batch import COMPRESSION_MASK, HEADER_SIZE, NO_TIMESTAMP, BatchView
+from kafkalite.storage.batch import (
+    COMPRESSION_MASK,
+    HEADER_SIZE,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    BatchView,
+)
 from kafkalite.storage.validation import InvalidRecordsError, needs_decompression
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kafkalite.partitions.partition import Partition
     from kafkalite.partitions.replicas import ReplicaView
@@ -466,7 +472,7 @@ class _TransactionalAppender(_Appender):
         super().__init__(context, request)
         self._transaction = transaction
         self._reported_codes: set[ErrorCode] = set()
-        self._verified = self._verify(_transactional_batches(self._partitions, batches))
+        self._verified = transaction.verify(_transactional_batches(self._partitions, batches))
         self._pauses = turns.pause_count
         """The value of `turns.pause_count` when all partitions were verified."""
 
@@ -475,9 +481,9 @@ class _TransactionalAppender(_Appender):
         """Whether the previous transaction of the producer is being completed."""
         return self._verified.is_concurrent
 
-    def _verify(self, batches: Iterable[tuple[Partition, BatchView]]) -> VerificationResult:
+    def _verify(self, partition: Partition, batch: BatchView) -> VerificationResult:
         return self._transaction.verify(
-            [each for each in batches if _belongs_to_transaction(each[1])]
+            [(partition, batch)] if _belongs_to_transaction(batch) else []
         )
 
     def _append_batch(
@@ -485,7 +491,7 @@ class _TransactionalAppender(_Appender):
     ) -> ProduceResponse.PartitionProduceResponse:
         if turns.pause_count != self._pauses:
             # During the pause, the transaction may have ended.
-            self._verified = self._verify(((partition, batch),))
+            self._verified = self._verify(partition, batch)
         refusal = self._verified.refusals.get(partition)
         if refusal is not None:
             answer = _partition_error(partition.index, refusal.code)
@@ -497,7 +503,7 @@ class _TransactionalAppender(_Appender):
     def verify_again(self, partition: Partition, batch: BatchView) -> bool:
         """Ask the coordinator again too: the transaction may have ended during the pause."""
         super().verify_again(partition, batch)
-        verified = self._verify(((partition, batch),))
+        verified = self._verify(partition, batch)
         refusal = verified.refusals.get(partition)
         if refusal is not None:
             raise refusal
@@ -516,21 +522,25 @@ class _TransactionalAppender(_Appender):
 
 
 def _belongs_to_transaction(batch: BatchView) -> bool:
-    return batch.is_transactional and batch.has_producer_id
+    return bool(batch.attributes & TRANSACTIONAL) and batch.producer_id > NO_PRODUCER_ID
 
 
 def _transactional_batches(
     table: PartitionTable, batches: ParsedBatches
-) -> Iterator[tuple[Partition, BatchView]]:
-    """Yield the transactional batches of existing partitions."""
+) -> list[tuple[Partition, BatchView]]:
+    """Return the transactional batches of existing partitions."""
+    found = []
     for (key, index), batch in batches.items():
         if not isinstance(batch, BatchView) or not _belongs_to_transaction(batch):
             continue
         topic = table.topic_by_id(key[1]) if key[1] != ZERO_UUID else table.topic(key[0])
-        with suppress(KafkaError):
+        try:
             partition = None if topic is None else topic.partition(index)
-            if partition is not None:
-                yield partition, batch
+        except KafkaError:  # it is offline
+            continue
+        if partition is not None:
+            found.append((partition, batch))
+    return found
 
 
 def _partition_error(index: int, code: ErrorCode) -> ProduceResponse.PartitionProduceResponse:

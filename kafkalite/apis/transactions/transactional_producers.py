@@ -47,7 +47,8 @@ def fencing_eras(*, knows_fenced_from: int) -> Eras[FencingEra]:
 
 def lower_fencing_error(response: R, era: FencingEra) -> R:
     """Replace the error of a response by one that this version knows."""
-    response.error_code = era.error_for(ErrorCode(response.error_code))
+    if response.error_code:
+        response.error_code = era.error_for(ErrorCode(response.error_code))
     return response
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.groups.offset_commit import report_unknown_partitions
+from kafkalite.apis.transactions.verification import VERIFICATION_KEY
 from kafkalite.coordinator.active_shard import APPEND_ERRORS
 from kafkalite.gateway.api import MAX_ELEMENTS_WITH_PARTITIONS, Api, Eras
 from kafkalite.gateway.refusals import report_refusal, report_refusal_of_request
@@ -234,8 +235,7 @@ def _verify_or_add_partition(
     """
     era: TxnOffsetCommitEra = call.era
     node = call.node
-    is_verified = node.config.bool("transaction.partition.verification.enable")
-    if not (era.adds_partitions or is_verified):
+    if not (era.adds_partitions or node.config.bool(VERIFICATION_KEY)):
         return
     try:
         if shard.is_in_transaction(producer):

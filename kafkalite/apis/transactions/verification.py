@@ -7,7 +7,7 @@ a second, so that the client does not have to retry.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from kafkalite.cluster.node import NodeState
 from kafkalite.gateway.deferred_request import DeferredRequest
@@ -57,6 +57,10 @@ _MESSAGES = {
 }
 
 
+VERIFICATION_KEY: Final = "transaction.partition.verification.enable"
+"""The setting that lets leaders ask about partitions that clients add themselves."""
+
+
 class VerificationEra(NamedTuple):
     """Traits of a range of Produce versions: how partitions are added, and the known errors."""
 
@@ -86,22 +90,19 @@ def verify(
 
     Raises KafkaError INVALID_PRODUCER_ID_MAPPING if they have more than one producer.
     """
-    producers = {
-        ProducerIdAndEpoch(batch.producer_id, batch.producer_epoch) for _, batch in batches
-    }
+    producers = {(batch.producer_id, batch.producer_epoch) for _, batch in batches}
     if len(producers) > 1:
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING,
             "Transactional records contained more than one producer ID",
         )
     node = call.node
-    is_enabled = node.config.bool("transaction.partition.verification.enable")
-    if not (era.adds_partitions or is_enabled):
+    if not (era.adds_partitions or node.config.bool(VERIFICATION_KEY)):
         return VerificationResult(frozenset(partition for partition, _ in batches), {})
     unverified, refusals = _start_verification(call, transactional_id, batches, era)
     is_concurrent = False
     if unverified:
-        (producer,) = producers
+        producer = ProducerIdAndEpoch(*producers.pop())
         codes: Mapping[TopicPartition, ErrorCode]
         if node.state is NodeState.ISOLATED:
             codes = dict.fromkeys(unverified, ErrorCode.NETWORK_EXCEPTION)
