@@ -280,11 +280,12 @@ class Node:
         deliver = self.cluster.deliver
         if deliver is None or receiver is None or not (self.is_reachable and receiver.is_reachable):
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"Node {receiver_id} cannot be reached.")
-        answer: Any = Waiting()  # never arrives
-        if (self.id, receiver_id) not in self.cluster.cut_links:
-            delivered = deliver(self, receiver, key, request)
-            if (receiver_id, self.id) not in self.cluster.cut_links:
-                answer = delivered
+        cut, answer = self.cluster.cut_links, None
+        is_delivered = (self.id, receiver_id) not in cut
+        if is_delivered:
+            answer = deliver(self, receiver, key, request)
+        if not is_delivered or (receiver_id, self.id) in cut:
+            answer = Waiting()  # never arrives
         if not isinstance(answer, Waiting):
             return answer
         response: Waiting[Any] = Waiting(on_abandon=answer.abandon)

@@ -6,7 +6,6 @@ range of versions; `lift` and `lower` convert between the structures of versions
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafkalite.ports.named_tuples import NamedTuple
@@ -47,15 +46,19 @@ A share session may have 250,000 partitions, and a heartbeat of a streams group 
 class Eras(Generic[T]):
     """Traits by version: `Eras((0, a), (9, b))` has `a` for versions 0 to 8 and `b` from 9 on."""
 
-    __slots__ = ("_first_versions", "_traits")
+    __slots__ = ("_latest", "_traits")
 
     def __init__(self, *ranges: tuple[int, T]) -> None:
-        self._first_versions = [version for version, _ in ranges]
-        self._traits = [traits for _, traits in ranges]
+        self._traits: list[T] = []
+        """By version, for the versions before those of `_latest`."""
+        self._latest = ranges[0][1]
+        for first_version, traits in ranges:
+            self._traits += [self._latest] * (first_version - len(self._traits))
+            self._latest = traits
 
     def at(self, version: int) -> T:
         """Return the traits of `version`."""
-        return self._traits[max(0, bisect_right(self._first_versions, version) - 1)]
+        return self._traits[version] if version < len(self._traits) else self._latest
 
 
 class Api(NamedTuple):

@@ -69,8 +69,9 @@ class Gateway:
     """
 
     __slots__ = (
-        "_deferred", "_find_api", "_inline_routes", "_installed", "_observers", "_own_steps",
-        "_report_bug", "_responder", "_routes", "_window", "reason_not_served",
+        "_deferred", "_find_api", "_inline_routes", "_installed", "_internal_routes",
+        "_observers", "_own_steps", "_report_bug", "_responder", "_routes", "_window",
+        "reason_not_served",
     )  # fmt: skip
 
     def __init__(
@@ -87,6 +88,8 @@ class Gateway:
         self._routes: dict[int, Route] = {}
         self._inline_routes = self._routes
         """The routes that `serve` uses; empty while a responder is installed."""
+        self._internal_routes: dict[int, Route] = {}
+        """By API key, the routes that `handle` uses."""
         self._responder: Responder | None = None
         self._installed: list[tuple[StepOrder, Step]] = []
         self._own_steps: dict[StepOrder, Step | None] = {}
@@ -424,11 +427,7 @@ class Gateway:
         if a step closes the connection. If the handler returns no answer, the Waiting is never
         resolved.
         """
-        api = self._find_api(key)
-        if api is None:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        key_and_version = key << 16 | api.versions.highest
-        route = self._routes.get(key_and_version) or self._create_route(key_and_version)
+        route = self._internal_routes.get(key) or self._create_internal_route(key)
         call = context.call(route.version, route.era, 0)
 
         def refuse(error: Exception) -> Any:  # noqa: ANN401 - as above
@@ -443,7 +442,19 @@ class Gateway:
             return refuse(error.with_traceback(None))
         if answer is None:
             return Waiting()
+        if answer.__class__ is not Waiting:
+            return answer
         return chain(answer, lambda response: response, refuse)
+
+    def _create_internal_route(self, key: int) -> Route:
+        """Return the route of an API that `handle` uses for the first time; see its errors."""
+        api = self._find_api(key)
+        if api is None:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        key_and_version = key << 16 | api.versions.highest
+        route = self._routes.get(key_and_version) or self._create_route(key_and_version)
+        self._internal_routes[key] = route
+        return route
 
     def flush(self, out: Pieces) -> int:
         """Append the changes of batched requests, and add their answers.
