@@ -20,6 +20,7 @@ from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog
 from kafkalite.partitions.replicas import ReplicaView
 from kafkalite.ports.clock import SteppedClock
 from kafkalite.ports.entropy import SystemEntropy
+from kafkalite.ports.memory_files import InMemoryFiles
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.uuids import uuid_to_text
 from kafkalite.storage.data_directory import DataDirectory
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.metadata.image import MetadataImage
     from kafkalite.partitions.partition import Partition, Uncommitted
-    from kafkalite.ports.memory_files import InMemoryFiles
+    from kafkalite.ports.memory_files import Memory
     from kafkalite.storage.data_directory import TopicPartition
     from kafkalite.storage.log import Log
 
@@ -179,9 +180,50 @@ def read_state(
     metadata_log = open_metadata_log(directory, SteppedClock(0), 0)
     log = PartitionCoordinatorLog(metadata_log)
     images = images_at(log, config, SystemEntropy(), versions)
-    logs = {(METADATA_TOPIC, 0): metadata_log.log}
-    last = images.get(metadata_log.end_offset)
-    for topic in () if last is None else last.topics.values():
+    logs = _open_logs(directory, metadata_log.log, images.get(metadata_log.end_offset))
+    return directory, logs, images
+
+
+def copy_to_memory(
+    directory: DataDirectory,
+    logs: Mapping[TopicPartition, Log],
+    image: MetadataImage,
+    memory: Memory,
+    path: str,
+) -> tuple[InMemoryFiles, Mapping[TopicPartition, Log]]:
+    """Return a copy in memory of a directory on disk, as after a clean shutdown, and its logs.
+
+    Raises OSError if the files cannot be read or the memory is not sufficient, and UnfitStateError
+    if a background task has changed the files meanwhile.
+    """
+    directory.write_all(logs, syncs=True)
+    files = InMemoryFiles(memory)
+    directory.copy_files(files, path, logs.keys())
+    DataDirectory.mark_clean_shutdown(files, path)
+    copy = DataDirectory(files, path)
+    copied = _open_logs(copy, open_metadata_log(copy, SteppedClock(0), 0).log, image)
+    for partition, log in logs.items():
+        other = copied.get(partition)
+        if other is None or (log.start_offset, log.end_offset) != (
+            other.start_offset,
+            other.end_offset,
+        ):
+            raise UnfitStateError(
+                f"the files of {partition[0]}-{partition[1]} have changed while they were read: "
+                "make the snapshot again"
+            )
+    copy.write_all(copied)
+    shared = files.copy()
+    DataDirectory.mark_clean_shutdown(shared, path)
+    return shared, copy.copy_logs(copied, shared)
+
+
+def _open_logs(
+    directory: DataDirectory, metadata_log: Log, image: MetadataImage | None
+) -> dict[TopicPartition, Log]:
+    """Return the log of the metadata, and the logs of all partitions in an image."""
+    logs = {(METADATA_TOPIC, 0): metadata_log}
+    for topic in () if image is None else image.topics.values():
         for partition in topic.partitions:
             logs[topic.name, partition.index] = directory.open_log(
                 topic.name,
@@ -191,7 +233,7 @@ def read_state(
                 topic_id=uuid_to_text(topic.topic_id),
                 is_internal=topic.is_internal,
             )
-    return directory, logs, images
+    return logs
 
 
 def _lagging_replicas(cluster: Cluster) -> Iterator[LaggingReplica]:

@@ -16,6 +16,7 @@ from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.executors import ThreadExecutor
+from kafkalite.ports.system import machine_bytes
 from kafkalite.ports.temporary import remove_abandoned
 from kafkalite.server.assembly import ClusterAssembly, Environment
 from kafkalite.server.gateways import Gateways
@@ -83,6 +84,7 @@ class Broker:
 
     start_fork: Callable[[ClusterPlan], Awaitable[Fork]] | None = None
     """Starts another cluster in this process; None if nothing can serve it."""
+    _memory: Memory | None = None
     _clusters: VirtualClusters | None = None
     _snapshots: Snapshots | None = None
 
@@ -227,15 +229,16 @@ class Broker:
     def snapshot(self) -> Snapshot:
         """Return the state of now, which shares its data with this broker.
 
-        Raises SnapshotError if the data is on disk, UnfitStateError while nodes are isolated or
-        lead what others lead, and OSError if a log has failed or the memory is not sufficient.
+        Data on disk is copied to memory after a flush. Raises UnfitStateError while nodes are
+        isolated or lead what others lead, SnapshotError if the data on disk is too large, and
+        OSError if a log has failed or the memory is not sufficient.
         """
         from kafkalite.server import snapshot  # noqa: PLC0415 - rarely used
 
         assert self.initial_image is not None
         return snapshot.Snapshot(
             self.cluster_id,
-            snapshot.cluster_state(_running(self.cluster), _running(self._directory)),
+            snapshot.cluster_state(_running(self.cluster), _running(self._directory), self.memory),
             self.initial_image,
             snapshot.clock_state(self.clock),
             snapshot.random_state(self._entropy),
@@ -245,22 +248,34 @@ class Broker:
         )
 
     @property
-    def memory(self) -> Memory | None:
-        """The memory of the data; None for data on disk."""
-        return _running(self._directory).memory
+    def memory(self) -> Memory:
+        """The memory of the data; if that is on disk, of snapshots and of other clusters."""
+        own = _running(self._directory).memory
+        if own is None and self._memory is None:
+            from kafkalite.ports.memory_files import Memory  # noqa: PLC0415 - not for data on disk
+
+            self._memory = Memory(machine_bytes() // 2 or None)
+        memory = self._memory if own is None else own
+        assert memory is not None
+        return memory
 
     async def restore(self, snapshot: Snapshot, *, disconnects: bool = False) -> None:
         """Continue from a snapshot of this broker, or of one that began with such a snapshot.
 
         Clients stay connected, unless `disconnects`. Requests that wait are answered first, as at
-        a stop. Raises SnapshotError for a snapshot of another cluster, and AddressError if the port
-        of a node that must run was taken; then nothing has changed.
+        a stop. Raises SnapshotError for a snapshot of another cluster and if the data is on disk,
+        and AddressError if the port of a node that must run was taken; then nothing has changed.
         """
         from kafkalite.server.snapshot import SnapshotError  # noqa: PLC0415 - rarely used
 
         if snapshot.cluster_id != self.cluster_id:
             raise SnapshotError(
                 f"the snapshot is of the cluster {snapshot.cluster_id}, not of {self.cluster_id}"
+            )
+        if not self.is_in_memory:
+            raise SnapshotError(
+                f"the data of this broker is in the directory {self.data_directory}, which is not "
+                "replaced: begin another cluster with the snapshot (fork)"
             )
         async with self.state_lock:
             nodes = self.nodes

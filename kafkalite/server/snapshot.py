@@ -9,15 +9,16 @@ from __future__ import annotations
 from os import fspath
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.cluster.state import ClusterState, state_of
+from kafkalite.cluster.state import ClusterState, copy_to_memory, state_of
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.ports.memory_files import InMemoryFiles
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.seeded_entropy import SeededEntropy
+from kafkalite.server.broker_directory import MEMORY_PATH
 from kafkalite.storage.data_directory import DataDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from os import PathLike
 
     from kafkalite.cluster.cluster import Cluster
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from kafkalite.server.broker_directory import BrokerDirectory
     from kafkalite.server.links import LinksState
     from kafkalite.server.settings import Settings
+    from kafkalite.storage.data_directory import TopicPartition
+    from kafkalite.storage.log import Log
 
 
 class SnapshotError(ValueError):
@@ -129,23 +132,36 @@ class Snapshots:
         del self._by_id[snapshot_id]
 
 
-def cluster_state(cluster: Cluster, directory: BrokerDirectory) -> ClusterState:
-    """Return the state of a cluster whose data is in memory.
+def cluster_state(cluster: Cluster, directory: BrokerDirectory, memory: Memory) -> ClusterState:
+    """Return the state of a cluster; data on disk is copied to `memory`.
 
-    Raises SnapshotError for data on disk, for a cluster whose state has parts that cannot be in a
-    snapshot, and OSError if the memory is not sufficient or a log has failed.
+    Raises UnfitStateError for a cluster whose state has parts that cannot be in a snapshot,
+    SnapshotError for data on disk that is larger than the memory, and OSError if the memory is not
+    sufficient or a log has failed.
     """
     files = directory.directory.files
-    if not isinstance(files, InMemoryFiles):
-        raise SnapshotError(
-            "a snapshot needs data in memory: start the broker with --memory, or "
-            "Broker(storage='memory')"
-        )
     logs = cluster.partitions.logs()
+    if not isinstance(files, InMemoryFiles):
+        _check_size(logs, memory)
+        copied = copy_to_memory(
+            directory.directory, logs, cluster.metadata.image, memory, MEMORY_PATH
+        )
+        return state_of(cluster, copied[0], MEMORY_PATH, copied[1])
     directory.directory.write_all(logs)
     copy = files.copy()
     DataDirectory.mark_clean_shutdown(copy, directory.path)
     return state_of(cluster, copy, directory.path, directory.directory.copy_logs(logs, copy))
+
+
+def _check_size(logs: Mapping[TopicPartition, Log], memory: Memory) -> None:
+    """Raise SnapshotError if logs on disk do not fit into the memory."""
+    size, limit = sum(log.size_bytes for log in logs.values()), memory.limit_bytes
+    if limit is not None and memory.used_bytes + size > limit:
+        raise SnapshotError(
+            f"the data on disk has {size >> 20} MiB, but a snapshot is in memory, where snapshots "
+            f"and other clusters may have {limit >> 20} MiB, of which {memory.used_bytes >> 20} "
+            "are used"
+        )
 
 
 def clock_state(clock: Clock) -> ClockState | None:

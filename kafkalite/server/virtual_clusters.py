@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.ports.memory_files import InMemoryFiles, Memory
 from kafkalite.ports.named_tuples import NamedTuple
-from kafkalite.ports.system import machine_bytes
 from kafkalite.server.settings import Routed
 from kafkalite.server.snapshot import clock_of, clock_state, fork_settings
 
@@ -54,7 +53,7 @@ class ClusterPlan(NamedTuple):
 class VirtualClusters:
     """The clusters that commands, tests and clients have started; they end with the broker."""
 
-    __slots__ = ("_broker", "_by_id", "_memories", "_number", "_starting", "_whole")
+    __slots__ = ("_broker", "_by_id", "_memories", "_number", "_starting")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -62,7 +61,6 @@ class VirtualClusters:
         self._memories: dict[str, Memory] = {}
         self._starting: dict[str, asyncio.Task[Fork]] = {}
         self._number = 0
-        self._whole: Memory | None = None
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -89,7 +87,7 @@ class VirtualClusters:
         broker = self._broker
         settings = broker.settings
         limit = settings.cluster_memory_limit if memory_limit is None else memory_limit
-        memory = Memory(limit, self._memory_of_all())
+        memory = Memory(limit, broker.memory)
         routed = None if name is None or settings.clusters is None else self._routed(name)
         own = fork_settings(settings, broker.listeners)._replace(routed=routed)
         if snapshot is not None:
@@ -103,15 +101,6 @@ class VirtualClusters:
         return ClusterPlan(
             own._replace(cluster_id=None), clock, None, InMemoryFiles(memory)
         ), memory
-
-    def _memory_of_all(self) -> Memory:
-        """Return the memory of the broker, or that of all other clusters if its data is on disk."""
-        files = self._broker.files
-        if isinstance(files, InMemoryFiles):
-            return files.memory
-        if self._whole is None:
-            self._whole = Memory(machine_bytes() // 2 or None)
-        return self._whole
 
     def _routed(self, name: str) -> Routed:
         by_host = self._broker.settings.clusters == SERVER_NAME

@@ -38,7 +38,7 @@ from kafkalite.storage.log import PARTITION_METADATA_FILE, Log
 from kafkalite.storage.segment import LOG_SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from kafkalite.config.log_config import LogConfig
     from kafkalite.ports.background import Steps
@@ -56,6 +56,7 @@ START_OFFSETS_FILE = "log-start-offset-checkpoint"
 CLEANER_OFFSETS_FILE = "cleaner-offset-checkpoint"
 
 _LOGS_PER_STEP = 100
+_COPIED_BYTES = 1 << 20
 
 TopicPartition = tuple[str, int]
 """Topic name and partition index."""
@@ -156,6 +157,22 @@ class DataDirectory:
     def disk_space(self) -> DiskSpace:
         """The size of the file system with the directory."""
         return self._files.disk_space(self._path)
+
+    def copy_files(self, files: Files, path: str, logs: Collection[TopicPartition]) -> None:
+        """Copy the files of these logs to another file system, and all that belongs to them.
+
+        Called after `write_all`. Other files in the directory are not copied. Raises OSError.
+        """
+        files.makedirs(path)
+        for name in (META_FILE, *self._checkpoints):
+            if name in self._files.list(self._path):
+                files.write(join(path, name), self._files.read(join(self._path, name)))
+        for partition in logs:
+            name = partition_directory(*partition)
+            source, target = join(self._path, name), join(path, name)
+            for each in self._files.list(source):
+                files.makedirs(target)
+                _copy_file(self._files, join(source, each), files, join(target, each))
 
     def read_files(self, path: str = "") -> Iterator[tuple[str, bytes]]:
         """Yield the path of each file in a directory of this one, and its content."""
@@ -437,15 +454,19 @@ class DataDirectory:
         self._copies = copies
         return {**known, **{partition: copied.copy for partition, copied in copies.items()}}
 
-    def write_all(self, logs: Mapping[TopicPartition, Log]) -> None:
+    def write_all(self, logs: Mapping[TopicPartition, Log], *, syncs: bool = False) -> None:
         """Write everything that a clean start needs, but the marker; the logs remain open.
 
-        Raises OSError when that fails, and for a log that has failed before.
+        Files in memory need no sync. Raises OSError when that fails, and for a log that has failed
+        before.
         """
         for partition, log in logs.items():
             if not log.is_unchanged:
                 self._copies.pop(partition, None)
-        for log, flush in self._begin_close(logs):
+        flushes = self._begin_close(logs)
+        if syncs:
+            self._sync(flushes)
+        for log, flush in flushes:
             log.end_flush(flush, None)
             log.is_unchanged = True
         self.checkpoint(logs)
@@ -472,8 +493,7 @@ class DataDirectory:
         """
         try:
             flushes = self._begin_close(logs)
-            paths = {path for _, flush in flushes for path in (*flush.files, *flush.directories)}
-            self._files.sync_all(self._path, paths)
+            self._sync(flushes)
             for log, flush in flushes:
                 log.end_flush(flush, None)
             self.checkpoint(logs)
@@ -482,6 +502,10 @@ class DataDirectory:
             for log in logs.values():
                 log.close_files()
             self._lock.release()
+
+    def _sync(self, flushes: Iterable[tuple[Log, Flush]]) -> None:
+        paths = {path for _, flush in flushes for path in (*flush.files, *flush.directories)}
+        self._files.sync_all(self._path, paths)
 
     @staticmethod
     def _begin_close(logs: Mapping[TopicPartition, Log]) -> list[tuple[Log, Flush]]:
@@ -513,6 +537,17 @@ class DataDirectory:
     def release_lock(self) -> None:
         """Unlock the directory without writing; it will be removed or recovered."""
         self._lock.release()
+
+
+def _copy_file(source: Files, source_path: str, target: Files, target_path: str) -> None:
+    """Copy a file in parts: a large part in memory could not be shared when the file grows."""
+    read, written = source.open(source_path), target.open(target_path, create=True)
+    try:
+        for position in range(0, read.size, _COPIED_BYTES):
+            written.append([read.pread(_COPIED_BYTES, position)])
+    finally:
+        read.close()
+        written.close()
 
 
 def _remove_deleted_directories(files: Files, path: str, names: Collection[str]) -> None:

@@ -494,8 +494,9 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         """Return the state of now, for `restore` and `fork`; it shares its data with the cluster.
 
         It has topics with records, groups, transactions, configurations, ACLs, quotas, users, the
-        clock, faults, rules for links, and the random values of a seed. Raises ValueError, with one
-        sentence, if the data is on disk, or a node is isolated.
+        clock, faults, rules for links, and the random values of a seed. Data on disk is copied to
+        memory. Raises ValueError, with one sentence, if a node is isolated, or if data on disk is
+        too large for the memory.
         """
         broker = self._running_broker()
 
@@ -519,7 +520,7 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
 
         Clients stay connected, unless `disconnect`: members and producers get the answers that a
         Kafka with this state gives. Requests that wait are answered first, as at a stop. Raises
-        ValueError for a snapshot of another cluster.
+        ValueError for a snapshot of another cluster, and if the data of this broker is on disk.
         """
         broker = self._running_broker()
         self._run_on_loop(broker.restore(snapshot, disconnects=disconnect))

@@ -55,7 +55,7 @@ class SnapshotList:
 
 @dataclass(frozen=True, slots=True)
 class CreateSnapshot:
-    """Make a snapshot of the whole broker, whose data must be in memory.
+    """Make a snapshot of the whole broker; data on disk is copied to memory.
 
     It has topics with records, groups, transactions, configurations, ACLs, quotas, users, clock,
     faults, links and random values. It shares its data with the broker.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import socket
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from kafkalite.testing import Broker
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NOW = "manual@2026-03-01T12:00:00Z"
 
@@ -79,13 +82,53 @@ def test_timers_keep_their_distance_when_the_clock_goes_back() -> None:
         assert record.timestamp_ms - start_ms == 600_000
 
 
-@pytest.mark.parametrize("arguments", [{}, {"storage": "disk"}])
-def test_data_on_disk_has_no_snapshot(arguments: dict[str, Any]) -> None:
-    with (
-        Broker(**arguments) as broker,
-        pytest.raises(ValueError, match="a snapshot needs data in memory"),
-    ):
-        broker.snapshot()
+def content_of(broker: Broker) -> list[tuple[str, int, int, bytes | None]]:
+    return [
+        (topic, each.partition, each.offset, each.value)
+        for topic in broker.topics()
+        for each in broker.records(topic)
+    ]
+
+
+def test_data_on_disk_is_copied_to_memory(tmp_path: Path) -> None:
+    config = {"log.segment.bytes": 1 << 20}
+    with Broker(2, {"orders": 2}, config, data_directory=tmp_path, seed=7) as broker:
+        for number in range(6):
+            broker.produce("orders", f"{number}" * 400_000, partition=number % 2)
+        broker.create_topic("empty")
+        (tmp_path / "notes.txt").write_text("not of the cluster")
+        content, topics = content_of(broker), broker.topics()
+        snapshot = broker.snapshot()
+        broker.produce("orders", "later")
+        with broker.fork(snapshot) as fork:
+            assert fork._running_broker().is_in_memory
+            assert (content_of(fork), fork.topics()) == (content, topics)
+            assert "notes.txt" not in fork.data_files()
+            fork.produce("orders", "in the fork")
+            with fork.fork() as second:
+                assert content_of(second) == content_of(fork) != content
+        assert len(content_of(broker)) == len(content) + 1
+        content = content_of(broker)
+    with Broker(2, data_directory=tmp_path) as broker:
+        assert content_of(broker) == content
+
+
+def test_a_broker_with_data_on_disk_is_not_restored(tmp_path: Path) -> None:
+    with Broker(data_directory=tmp_path) as broker:
+        snapshot = broker.snapshot()
+        with pytest.raises(ValueError, match=f"is in the directory {tmp_path}, which is not repl"):
+            broker.restore(snapshot)
+        broker.create_topic("orders")
+
+
+def test_data_on_disk_that_is_larger_than_the_memory_is_refused() -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        broker.produce("orders", "x" * 1_000_000)
+        memory = broker._running_broker().memory
+        memory.limit_bytes = 1 << 19
+        with pytest.raises(ValueError, match=r"the data on disk has 0 MiB, but a snapshot is in m"):
+            broker.snapshot()
+        assert memory.used_bytes == 0
 
 
 def test_a_snapshot_of_another_cluster_is_refused() -> None:

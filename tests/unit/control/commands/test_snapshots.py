@@ -76,13 +76,17 @@ async def test_snapshots_are_saved_and_loaded(tmp_path: Path) -> None:
         await broker.stop(grace_s=0)
 
 
-async def test_data_on_disk_has_no_snapshot() -> None:
+async def test_a_snapshot_of_data_on_disk_cannot_be_restored() -> None:
     broker = Broker(Settings(listen=ANY_PORT))
     await broker.start()
     try:
         app = ControlApp(broker, Log(Level.ERROR, "json", io.StringIO()), None).app
         answer = await ask(app, "/v1/snapshots", method="POST", headers=HEADERS, body=b"{}")
+        assert answer.status == 201
+        answer = await ask(
+            app, "/v1/snapshots/s1/restore", method="POST", headers=HEADERS, body=b"{}"
+        )
         assert answer.status == 400
-        assert "a snapshot needs data in memory" in answer.body["error"]
+        assert "the data of this broker is in the directory" in answer.body["error"]
     finally:
         await broker.stop(grace_s=0)
