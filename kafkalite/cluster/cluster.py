@@ -269,6 +269,9 @@ class Cluster:
             node.was_shut_down = stopped.was_shut_down
         for impaired in state.impaired_nodes:
             impaired.apply_to(self.nodes[impaired.node_id])
+        self.node_control.continue_isolation(
+            [each.node_id for each in state.impaired_nodes if each.is_isolated]
+        )
         parts: Iterable[LaggingReplica | UncommittedRecords] = (
             *state.lagging_replicas, *state.uncommitted
         )  # fmt: skip

@@ -13,7 +13,7 @@ from kafkalite.ports.texts import count_text
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.cluster.pace import Pace
@@ -182,6 +182,21 @@ class NodeControl:
         self._check_remaining(node, "isolated")
         self._leave(node, NodeState.ISOLATED)
         self._start_session_timer(node_id)
+
+    def continue_isolation(self, node_ids: Sequence[int]) -> None:
+        """Let nodes be isolated from the start on, as in a state of the cluster.
+
+        The sessions of those that are not fenced begin again.
+        """
+        if not node_ids:
+            return
+        brokers = self._cluster.metadata.image.brokers
+        for node_id in node_ids:
+            self._cluster.nodes[node_id].state = NodeState.ISOLATED
+            broker = brokers.get(node_id)
+            if broker is not None and not broker.is_fenced:
+                self._start_session_timer(node_id)
+        self._update_coordinators()
 
     def start(self, node_id: int) -> None:
         """Let a stopped or isolated node take part again; its replicas follow at once.

@@ -17,6 +17,7 @@ from kafkalite.config.log_config import LogConfig
 from kafkalite.metadata.controller import images_at
 from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog
+from kafkalite.partitions.former_leader import FormerLeader
 from kafkalite.partitions.replicas import ReplicaView
 from kafkalite.ports.clock import SteppedClock
 from kafkalite.ports.entropy import SystemEntropy
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.metadata.image import MetadataImage
+    from kafkalite.partitions.former_leader import FormerLeaderState
     from kafkalite.partitions.partition import Partition, Uncommitted
     from kafkalite.ports.memory_files import Memory
     from kafkalite.storage.data_directory import TopicPartition
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class UnfitStateError(ValueError):
-    """A cluster whose present state cannot be continued from; the text is one sentence."""
+    """A cluster whose files have changed while they were copied; the text is one sentence."""
 
 
 class StoppedNode(NamedTuple):
@@ -54,7 +56,7 @@ class StoppedNode(NamedTuple):
 
 
 class ImpairedNode(NamedTuple):
-    """A node that did not receive metadata or records."""
+    """A node that did not receive metadata or records, or that no other node reached."""
 
     node_id: int
     image: MetadataImage
@@ -63,6 +65,7 @@ class ImpairedNode(NamedTuple):
     is_metadata_frozen: bool
     is_replication_paused: bool
     metadata_fetched_ms: int | None
+    is_isolated: bool = False
 
     def apply_to(self, node: Node) -> None:
         """Let the node have this state."""
@@ -81,10 +84,19 @@ class LaggingReplica(NamedTuple):
     replica_end: int | None
     replica_start: int
     caught_up_ms: int
+    led_isr: tuple[int, ...] | None = None
+    former_leader: FormerLeaderState | None = None
+    """What a node knows that still leads, although another one does; None for other nodes."""
 
     def apply_to(self, partition: Partition) -> None:
         """Let the partition have this replica."""
-        view = partition.views[self.node_id] = ReplicaView(partition, self.replica_end)
+        if self.former_leader is None:
+            view = ReplicaView(partition, self.replica_end)
+        else:
+            view = FormerLeader.of(partition, self.former_leader)
+            view.replica_end = self.replica_end
+        partition.views[self.node_id] = view
+        view.led_isr = self.led_isr
         view.replica_start = self.replica_start
         view.caught_up_ms = self.caught_up_ms
 
@@ -124,9 +136,6 @@ def state_of(
     """Return the state of a cluster; `files` are a copy of its files, as after a clean shutdown.
 
     `logs` have the state of the logs in these files.
-
-    Raises UnfitStateError while a node is isolated, or still leads a partition that has another
-    leader: it then has a state that no file and no image has.
     """
     stopped, impaired = [], []
     for node in cluster.nodes.values():
@@ -134,9 +143,8 @@ def state_of(
             stopped.append(
                 StoppedNode(node.id, node.image, node.has_stale_metadata, node.was_shut_down)
             )
-        elif node.state is not NodeState.RUNNING:
-            raise UnfitStateError(f"node {node.id} is {node.state.value}: connect it first")
-        if node.is_metadata_frozen or node.is_replication_paused:
+        is_isolated = node.state is NodeState.ISOLATED
+        if node.is_metadata_frozen or node.is_replication_paused or is_isolated:
             impaired.append(
                 ImpairedNode(
                     node.id,
@@ -145,6 +153,7 @@ def state_of(
                     node.is_metadata_frozen,
                     node.is_replication_paused,
                     node.metadata_fetched_ms,
+                    is_isolated,
                 )
             )
     return ClusterState(
@@ -240,11 +249,6 @@ def _lagging_replicas(cluster: Cluster) -> Iterator[LaggingReplica]:
     for topic in cluster.partitions.topics():
         for partition in topic.opened_partitions:
             for node_id, view in partition.views.items():
-                if type(view) is not ReplicaView or view.led_isr is not None:
-                    raise UnfitStateError(
-                        f"node {node_id} still leads {partition.name}, because it does not know "
-                        "the present metadata"
-                    )
                 yield LaggingReplica(
                     topic.topic_id,
                     partition.index,
@@ -252,4 +256,6 @@ def _lagging_replicas(cluster: Cluster) -> Iterator[LaggingReplica]:
                     view.replica_end,
                     view.replica_start,
                     view.caught_up_ms,
+                    view.led_isr,
+                    view.state() if isinstance(view, FormerLeader) else None,
                 )

@@ -17,6 +17,7 @@ from kafkalite.partitions.partition import (
 )
 from kafkalite.partitions.replicas import ReplicaView
 from kafkalite.ports import turns
+from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import LOG_APPEND_TIME, NO_PRODUCER_ID, NO_TIMESTAMP
@@ -29,8 +30,25 @@ if TYPE_CHECKING:
     from kafkalite.metadata.image import BrokerImage
     from kafkalite.partitions.partition import Partition
     from kafkalite.storage.batch import BatchView
+    from kafkalite.storage.producer_state import ProducerStateTable
 
 NO_OFFSET = -1
+
+
+class FormerLeaderState(NamedTuple):
+    """What a former leader knows, apart from what every view has."""
+
+    leader: int
+    """The node itself."""
+    first_lost_offset: int
+    end_offset: int
+    start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    low_watermark: int
+    has_enough_replicas: bool
+    producers: ProducerStateTable
+    """The producers; nothing changes it."""
 
 
 class FormerLeader(ReplicaView):
@@ -61,6 +79,34 @@ class FormerLeader(ReplicaView):
         self._low_watermark = partition.low_watermark(brokers)
         self._has_enough_replicas = partition.has_enough_replicas
         self._producers = partition.log.producers.copy()
+
+    def state(self) -> FormerLeaderState:
+        """Return what it knows, for `of`."""
+        return FormerLeaderState(
+            self._node_id,
+            self._first_lost_offset,
+            self._end_offset,
+            self._start_offset,
+            self._high_watermark,
+            self._last_stable_offset,
+            self._low_watermark,
+            self._has_enough_replicas,
+            self._producers.copy(),
+        )
+
+    @classmethod
+    def of(cls, partition: Partition, state: FormerLeaderState) -> FormerLeader:
+        """Return a former leader of a partition that continues from a state."""
+        view = cls(partition, {})
+        view._node_id = state.leader
+        view._first_lost_offset, view._end_offset = state.first_lost_offset, state.end_offset
+        view._start_offset = state.start_offset
+        view._high_watermark = state.high_watermark
+        view._last_stable_offset = state.last_stable_offset
+        view._low_watermark = state.low_watermark
+        view._has_enough_replicas = state.has_enough_replicas
+        view._producers = state.producers.copy()
+        return view
 
     @property
     def accepts_records(self) -> bool:

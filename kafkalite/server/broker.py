@@ -224,14 +224,16 @@ class Broker:
         self.initial_image = snapshot.initial_image
         restore_random_state(self._entropy, snapshot.random_state)
         gateways.restore_faults(snapshot.faults)
+        if any(each.is_isolated for each in snapshot.cluster.impaired_nodes):
+            gateways.isolated_node()
         nodes.restore_links(snapshot.links)
 
     def snapshot(self) -> Snapshot:
         """Return the state of now, which shares its data with this broker.
 
-        Data on disk is copied to memory after a flush. Raises UnfitStateError while nodes are
-        isolated or lead what others lead, SnapshotError if the data on disk is too large, and
-        OSError if a log has failed or the memory is not sufficient.
+        Data on disk is copied to memory after a flush. Raises SnapshotError if it is too large,
+        UnfitStateError if its files change meanwhile, and OSError if a log has failed or the memory
+        is not sufficient.
         """
         from kafkalite.server import snapshot  # noqa: PLC0415 - rarely used
 

@@ -135,9 +135,8 @@ class Snapshots:
 def cluster_state(cluster: Cluster, directory: BrokerDirectory, memory: Memory) -> ClusterState:
     """Return the state of a cluster; data on disk is copied to `memory`.
 
-    Raises UnfitStateError for a cluster whose state has parts that cannot be in a snapshot,
-    SnapshotError for data on disk that is larger than the memory, and OSError if the memory is not
-    sufficient or a log has failed.
+    Raises SnapshotError for data on disk that is larger than the memory, UnfitStateError if its
+    files have changed meanwhile, and OSError if the memory is not sufficient or a log has failed.
     """
     files = directory.directory.files
     logs = cluster.partitions.logs()

@@ -12,6 +12,7 @@ from kafkalite.config.typed_json import number_of, quote
 from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.server.settings import Settings, shareable_config
+from kafkalite.storage.producer_snapshot import decode_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kafkalite.server.snapshot_file import (
         Manifest,
         SavedEntry,
+        SavedFormerLeader,
         SavedImpairedNode,
         SavedNode,
         SavedReplica,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     )
     from kafkalite.storage.data_directory import TopicPartition
     from kafkalite.storage.log import Log
+    from kafkalite.storage.producer_state import ProducerStateTable
 
 _UUID_BYTES: Final = 16
 _MAX_LISTED: Final = 5
@@ -194,6 +197,35 @@ def _check_replicas(replicas: Iterable[SavedReplica], partitions: _Partitions) -
         if each.replica_end is not None:
             _check_offset(f"{where}.replica_end", each.replica_end, 0, end, found)
         _check_offset(f"{where}.replica_start", each.replica_start, 0, end, found)
+        for node_id in each.led_isr or ():
+            _check_node(f"{where}.led_isr", node_id, partitions.image)
+        if each.former_leader is not None:
+            _check_former_leader(f"{where}.former_leader", each, each.former_leader)
+
+
+def _check_former_leader(where: str, replica: SavedReplica, saved: SavedFormerLeader) -> None:
+    if saved.leader != replica.node_id or replica.led_isr is not None:
+        raise ManifestError(
+            f"{where}.leader must be node {replica.node_id}, without led_isr, not {saved.leader}"
+        )
+    if not saved.first_lost_offset <= saved.end_offset:
+        raise ManifestError(
+            f"{where}.end_offset must not be before first_lost_offset, {saved.first_lost_offset}, "
+            f"but is {saved.end_offset}"
+        )
+    if producers_of(saved) is None:
+        raise ManifestError(
+            f"{where}.producers must be a snapshot file of Kafka in hex, not "
+            f"{quote(saved.producers)}"
+        )
+
+
+def producers_of(saved: SavedFormerLeader) -> ProducerStateTable | None:
+    """Return the producers of a former leader; None if they are damaged."""
+    try:
+        return decode_snapshot(bytes.fromhex(saved.producers))
+    except ValueError:
+        return None
 
 
 def _check_uncommitted(saved: Iterable[SavedUncommitted], partitions: _Partitions) -> None:

@@ -36,6 +36,7 @@ from kafkalite.coordinator.member_clients import MemberClient
 from kafkalite.gateway.error_messages import printable
 from kafkalite.gateway.fault_rules import FaultError, parse_rule
 from kafkalite.gateway.faults import MAX_FAULTS, FaultsState
+from kafkalite.partitions.former_leader import FormerLeaderState
 from kafkalite.partitions.partition import Uncommitted
 from kafkalite.ports.clock import LATEST_MS, MAX_RATE, ClockState
 from kafkalite.ports.entropy import SystemEntropy
@@ -52,6 +53,7 @@ from kafkalite.server.snapshot_checks import (
     check_cluster,
     check_history,
     end_of_metadata,
+    producers_of,
     settings_of,
 )
 from kafkalite.storage.data_directory import (
@@ -61,6 +63,7 @@ from kafkalite.storage.data_directory import (
     META_FILE,
     DataDirectory,
 )
+from kafkalite.storage.producer_snapshot import encode_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -171,6 +174,25 @@ class SavedImpairedNode:
     metadata_fetched_ms: Annotated[
         int | None, About("when it last received the metadata", minimum=0, maximum=LATEST_MS)
     ]
+    is_isolated: Annotated[bool, About("whether no other node reached it")] = False
+
+
+_OFFSET: Final = About("an offset", minimum=0, maximum=_LATEST_OFFSET)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedFormerLeader:
+    """What a node knows that still leads a partition, although another one does."""
+
+    leader: Annotated[int, About("id of the node")]
+    first_lost_offset: Annotated[int, _OFFSET]
+    end_offset: Annotated[int, _OFFSET]
+    start_offset: Annotated[int, _OFFSET]
+    high_watermark: Annotated[int, _OFFSET]
+    last_stable_offset: Annotated[int, _OFFSET]
+    low_watermark: Annotated[int, _OFFSET]
+    has_enough_replicas: Annotated[bool, About("whether enough replicas are in sync")]
+    producers: Annotated[str, About("its producers, as a snapshot file of Kafka, in hex")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +207,13 @@ class SavedReplica:
     caught_up_ms: Annotated[
         int, About("when it last had all records", minimum=0, maximum=LATEST_MS)
     ]
+    led_isr: Annotated[
+        tuple[int, ...] | None,
+        About("the ISR of a node that leads without another leader", max_items=MAX_BROKERS),
+    ] = None
+    former_leader: Annotated[
+        SavedFormerLeader | None, About("what a node knows that has led the partition")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,7 +417,8 @@ def _manifest(snapshot: Snapshot, sizes: dict[str, int]) -> Manifest:
             for each in state.impaired_nodes
         ),
         lagging_replicas=tuple(
-            SavedReplica(each.topic_id.hex(), *each[1:]) for each in state.lagging_replicas
+            SavedReplica(each.topic_id.hex(), *each[1:7], _saved_former_leader(each.former_leader))
+            for each in state.lagging_replicas
         ),
         uncommitted=tuple(map(_saved_uncommitted, state.uncommitted)),
         history=tuple(map(_saved_entry, state.history.after(-1))),
@@ -413,6 +443,12 @@ def _saved_settings(settings: Settings) -> SavedSettings:
 
 def _saved_node(node: StoppedNode) -> SavedNode:
     return SavedNode(node.node_id, node.image.version, node.has_stale_metadata, node.was_shut_down)
+
+
+def _saved_former_leader(state: FormerLeaderState | None) -> SavedFormerLeader | None:
+    if state is None:
+        return None
+    return SavedFormerLeader(*state[:8], encode_snapshot(state.producers).hex())
 
 
 def _saved_uncommitted(records: UncommittedRecords) -> SavedUncommitted:
@@ -740,6 +776,7 @@ def _impaired_node_of(
         saved.is_metadata_frozen,
         saved.is_replication_paused,
         saved.metadata_fetched_ms,
+        saved.is_isolated,
     )
 
 
@@ -751,6 +788,26 @@ def _replica_of(saved: SavedReplica) -> LaggingReplica:
         saved.replica_end,
         saved.replica_start,
         saved.caught_up_ms,
+        saved.led_isr,
+        _former_leader_of(saved.former_leader),
+    )
+
+
+def _former_leader_of(saved: SavedFormerLeader | None) -> FormerLeaderState | None:
+    if saved is None:
+        return None
+    producers = producers_of(saved)
+    assert producers is not None  # as `check_cluster` has found
+    return FormerLeaderState(
+        saved.leader,
+        saved.first_lost_offset,
+        saved.end_offset,
+        saved.start_offset,
+        saved.high_watermark,
+        saved.last_stable_offset,
+        saved.low_watermark,
+        saved.has_enough_replicas,
+        producers,
     )
 
 

@@ -495,8 +495,7 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
 
         It has topics with records, groups, transactions, configurations, ACLs, quotas, users, the
         clock, faults, rules for links, and the random values of a seed. Data on disk is copied to
-        memory. Raises ValueError, with one sentence, if a node is isolated, or if data on disk is
-        too large for the memory.
+        memory. Raises ValueError, with one sentence, if data on disk is too large for the memory.
         """
         broker = self._running_broker()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from confluent_kafka import Producer
 
 from kafkalite.cluster.node import NodeState
@@ -12,6 +11,9 @@ from kafkalite.testing import Broker
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+NOW = "manual@2026-03-01T12:00:00Z"
+NOW_MS = 1_772_366_400_000
 
 
 def test_a_stopped_node_and_its_lagging_replica_are_restored() -> None:
@@ -106,6 +108,21 @@ def produce(broker: Broker, topic: str, value: bytes) -> None:
     assert producer.flush(10) == 0
 
 
+def produce_to(broker: Broker, node_id: int, value: bytes) -> object:
+    """Append a record at a node that leads as far as it knows; return the offset, or the error."""
+    address = broker.bootstrap_servers.split(",")[node_id - 1]
+    producer = Producer({"bootstrap.servers": address, "acks": 1})
+    offsets: list[object] = []
+    producer.produce(
+        "orders",
+        value,
+        timestamp=NOW_MS,
+        on_delivery=lambda error, each: offsets.append(error or each.offset()),
+    )
+    assert producer.flush(10) == 0
+    return offsets[0]
+
+
 def test_nodes_that_run_in_the_snapshot_run_again() -> None:
     with Broker(brokers=2, storage="memory", topics={"orders": 2}) as broker:
         snapshot = broker.snapshot()
@@ -119,8 +136,41 @@ def test_nodes_that_run_in_the_snapshot_run_again() -> None:
         assert len(broker.records("orders")) == 0
 
 
-def test_a_node_with_a_state_of_its_own_prevents_a_snapshot() -> None:
-    with Broker(brokers=2, storage="memory") as broker:
+def test_an_isolated_node_that_leads_on_is_restored(tmp_path: Path) -> None:
+    config: dict[str, str | float] = {"default.replication.factor": 3}
+    with Broker(3, {"orders": 1}, config, storage="memory", clock=NOW) as broker:
+        broker.produce("orders", "common")
+        (partition,) = broker.topic("orders").partitions
+        leader = partition.leader
+        broker.nodes[leader].isolate()
+        broker.clock.advance(seconds=60)
+        assert broker.topic("orders").partitions[0].leader != leader
+        assert produce_to(broker, leader, b"lost") == 1
+        assert produce_to(broker, broker.topic("orders").partitions[0].leader, b"new") == 1
+        snapshot = broker.snapshot()
+        snapshot.save(tmp_path / "s.zip")
+        for each in (snapshot, broker.load_snapshot(tmp_path / "s.zip")):
+            broker.nodes[leader].start()
+            broker.restore(each)
+            assert broker.nodes[leader].state == NodeState.ISOLATED.value
+            assert [view.former_leader for view in each.cluster.lagging_replicas] != [None]
+            assert produce_to(broker, leader, b"lost, too") == 2
+            with broker.fork(each) as fork:
+                assert produce_to(fork, leader, b"lost, too") == 2
+                fork.nodes[leader].start()
+                assert [each.value for each in fork.records("orders")] == [b"common", b"new"]
+        broker.nodes[leader].start()
+        assert [each.value for each in broker.records("orders")] == [b"common", b"new"]
+
+
+def test_the_session_of_an_isolated_node_ends_after_a_restore() -> None:
+    with Broker(2, {"orders": 1}, storage="memory", clock=NOW) as broker:
         broker.nodes[2].isolate()
-        with pytest.raises(ValueError, match=r"^node 2 is isolated: connect it first$"):
-            broker.snapshot()
+        snapshot = broker.snapshot()
+        broker.nodes[2].start()
+        broker.restore(snapshot)
+        image = snapshot.cluster.image
+        assert not image.brokers[2].is_fenced
+        broker.clock.advance(seconds=60)
+        broker.nodes[2].start()
+        assert broker.snapshot().cluster.image.version > image.version

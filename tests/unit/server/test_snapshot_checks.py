@@ -62,6 +62,19 @@ ENTRY: dict[str, object] = {
 }
 
 
+FORMER = {
+    "leader": 2,
+    "first_lost_offset": 1,
+    "end_offset": 1,
+    "start_offset": 0,
+    "high_watermark": 1,
+    "last_stable_offset": 1,
+    "low_watermark": 0,
+    "has_enough_replicas": True,
+    "producers": "",
+}
+
+
 @pytest.mark.parametrize(
     ("keys", "new", "text"),
     [
@@ -96,6 +109,14 @@ ENTRY: dict[str, object] = {
          "lagging_replicas[0].replica_start must be an offset of orders-0 from 0 to 1, not 2"),
         (["lagging_replicas", 0, "caught_up_ms"], -1,
          "lagging_replicas.caught_up_ms must be a whole number from 0 to "),
+        (["lagging_replicas", 0, "led_isr"], [9],
+         "lagging_replicas[0].led_isr: there is no node 9; the nodes are 1, 2"),
+        (["lagging_replicas", 0, "former_leader"], {**FORMER, "leader": 1},
+         "lagging_replicas[0].former_leader.leader must be node 2, without led_isr, not 1"),
+        (["lagging_replicas", 0, "former_leader"], {**FORMER, "end_offset": 0},
+         "lagging_replicas[0].former_leader.end_offset must not be before first_lost_offset, 1"),
+        (["lagging_replicas", 0, "former_leader"], {**FORMER, "producers": "00"},
+         "former_leader.producers must be a snapshot file of Kafka in hex, not '00'"),
         (["uncommitted", 0, "high_watermark"], 2,
          "uncommitted[0].high_watermark must be an offset of orders-0 from 0 to 1, not 2"),
         (["uncommitted", 0, "transaction_ends"], [{"first_offset": 0, "end_offset": 9}],
