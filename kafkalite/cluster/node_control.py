@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.cluster.node import Node, NodeState
+from kafkalite.config.definitions import ConfigError
 from kafkalite.config.options import MAX_NODE_ID
 from kafkalite.ports.texts import count_text
 from kafkalite.protocol.errors import KafkaError
@@ -27,6 +28,9 @@ class NodeError(ValueError):
 
 class UnknownNodeError(NodeError):
     """A node id that the cluster does not have."""
+
+
+_ADDRESSES: Final = ("listeners", "advertised.listeners")
 
 
 class NodeControl:
@@ -79,6 +83,12 @@ class NodeControl:
         """
         cluster = self._cluster
         self.check_new(node_id)
+        for key in _ADDRESSES:
+            if key in added.settings:
+                raise ConfigError(
+                    key,
+                    f"node {node_id}: {key} of an added node cannot be set: it has free ports",
+                )
         cluster.config.configure_node(node_id, added.settings)
         rack = cluster.config.node_str_or_none(node_id, "broker.rack")
         node = Node(node_id, cluster, cluster.metadata.image, rack, added)

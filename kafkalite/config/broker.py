@@ -53,6 +53,7 @@ NODE_KEYS: Final = (
     "auto.create.topics.enable",
     "broker.rack",
     "connections.max.idle.ms",
+    "default.replication.factor",
     "fetch.max.bytes",
     "group.coordinator.rebalance.protocols",
     "group.max.session.timeout.ms",
@@ -62,6 +63,7 @@ NODE_KEYS: Final = (
     "max.connections.per.ip",
     "max.connections.per.ip.overrides",
     "max.request.partition.size.limit",
+    "num.partitions",
     "replica.fetch.max.bytes",
     "replica.lag.time.max.ms",
     "replica.selector.class",
@@ -70,11 +72,11 @@ NODE_KEYS: Final = (
     "telemetry.max.bytes",
     "transaction.partition.verification.enable",
 )
-"""The keys whose values can differ between the nodes of a cluster, in addition to `ssl.*` and the
-keys without effect: each node behaves as its own values say."""
+"""The keys whose values can differ between the nodes of a cluster: each node behaves as its own
+values say. `node_keys` has others: those of coordinators, TLS, SASL and listeners, and those
+without effect."""
 
-_OF_ALL_NODES: Final = ("cordoned.log.dirs", "process.roles")
-"""Keys without effect whose values are the same on every node."""
+_OTHERS_OF_SASL: Final = ("connection.failed.authentication.delay.ms", "connections.max.reauth.ms")
 
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """Value of `replica.selector.class` that lets consumers fetch from followers in their rack."""
@@ -136,13 +138,11 @@ def _check_feature_levels(values: Mapping[str, Value], release: Release) -> None
 
 
 def _check_node_keys(keys: Iterable[str]) -> None:
+    from kafkalite.config.node_keys import can_differ, refusal  # noqa: PLC0415 - rarely used
+
     for key in keys:
-        if not _can_differ(strip_listener_prefix(key)):
-            raise ConfigError(
-                key,
-                f"{key} cannot differ between nodes: set it for all nodes; keys that can differ "
-                f"are ssl.*, {', '.join(NODE_KEYS)}, and those without effect",
-            )
+        if not can_differ(key):
+            raise ConfigError(key, refusal(key))
 
 
 def is_of_tls(key: str) -> bool:
@@ -150,13 +150,10 @@ def is_of_tls(key: str) -> bool:
     return strip_listener_prefix(key).startswith("ssl.")
 
 
-def _can_differ(key: str) -> bool:
-    """Return whether the nodes of a cluster can have different values of a key."""
-    if key in NODE_KEYS or key.startswith("ssl."):
-        return True
-    from kafkalite.config.unused_keys import reason_without_effect  # noqa: PLC0415 - rarely used
-
-    return key not in _OF_ALL_NODES and reason_without_effect(key) is not None
+def is_of_sasl(key: str) -> bool:
+    """Return whether a key configures authentication by SASL, of all listeners or of one."""
+    name = strip_listener_prefix(key)
+    return name in _OTHERS_OF_SASL or name.startswith("sasl.") or ".sasl." in name
 
 
 def unknown_key_message(name: str) -> str:
@@ -300,7 +297,7 @@ class BrokerConfig:
         """Set values of one node that have precedence over those of all nodes.
 
         Raises ConfigError for an invalid value, and for a key whose values cannot differ: see
-        NODE_KEYS.
+        `node_keys`.
         """
         try:
             values = parse_broker_text(text, strict=True)
@@ -313,6 +310,10 @@ class BrokerConfig:
         self.set_node_text(node_id, text)
         if node_id in self._views:
             self._update_view(node_id)
+
+    def has_own_sasl(self, node_id: builtins.int) -> builtins.bool:
+        """Return whether a node has a static value of its own for a key of SASL."""
+        return any(map(is_of_sasl, self._node_values.get(node_id, ())))
 
     def of_node(self, node_id: builtins.int) -> BrokerConfig:
         """Return the configuration of one node, which changes as its values change.

@@ -59,7 +59,7 @@ class CoordinatorRuntime(Generic[M]):
         serde: RecordSerde,
         partition_count: Callable[[], int],
         open_log: Callable[[int], CoordinatorLog],
-        make_machine: Callable[[], M],
+        make_machine: Callable[[int], M],
         history: EventHistory | None = None,
         carry_out: Callable[[object], None] | None = None,
         replay_all: Callable[[CoordinatorLog, RecordSerde, M], object] = replay_latest,
@@ -68,7 +68,8 @@ class CoordinatorRuntime(Generic[M]):
     ) -> None:
         """Create a coordinator without shards. Events of its machines are added to `history`.
 
-        With `is_log_empty`, a partition whose log is empty is loaded by its first use.
+        `make_machine` returns a machine without state for the node that leads its partition. With
+        `is_log_empty`, a partition whose log is empty is loaded by its first use.
 
         `carry_out` gets each intent of a decision once its records are in the log. `replay_all` is
         `replay_log` where the state depends on more than the last record of a key, and
@@ -240,7 +241,7 @@ class CoordinatorRuntime(Generic[M]):
         shard = ActiveShard(
             partition=partition,
             leader_id=leader_id,
-            machine=self._make_machine(),
+            machine=self._make_machine(leader_id),
             log=self._open_log(partition),
             serde=self._serde,
             clock=self._clock,

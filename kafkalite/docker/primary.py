@@ -14,6 +14,7 @@ from kafkalite import __version__
 from kafkalite.cluster.node_control import NodeError
 from kafkalite.config.broker import NODE_KEYS, is_of_tls
 from kafkalite.config.definitions import ConfigError
+from kafkalite.config.node_keys import is_of_coordinators
 from kafkalite.config.typed_json import JsonError
 from kafkalite.docker.cluster_messages import (
     MAX_LINE_BYTES,
@@ -69,6 +70,11 @@ _OF_CONTAINER: Final = frozenset(
     )
 )  # fmt: skip
 """Settings that each container of a cluster may have of its own."""
+
+
+def _is_of_node(key: str) -> bool:
+    """Return whether a setting applies to the node of its container."""
+    return key in NODE_KEYS or is_of_coordinators(key)
 
 
 class RefusedError(Exception):
@@ -237,7 +243,7 @@ class Primary:
         config = registration.config
         try:
             specs = listeners_of(registration)
-            own = {key: value for key, value in config.items() if key in NODE_KEYS}
+            own = {key: value for key, value in config.items() if _is_of_node(key)}
             tls = {key: value for key, value in config.items() if is_of_tls(key)}
             await self._broker.nodes.join(registration.node_id, own, specs, tls)
         except (NodeError, ConfigError, AddressError, KafkaError, ProtocolViolation) as error:
@@ -249,7 +255,8 @@ class Primary:
         return tuple(
             key
             for key, value in sorted(config.items())
-            if not (key in _OF_CONTAINER or is_of_tls(key)) and known.get(key) != value
+            if not (key in _OF_CONTAINER or _is_of_node(key) or is_of_tls(key))
+            and known.get(key) != value
         )
 
     def sign(self, member: Member, sign: Sign) -> None:

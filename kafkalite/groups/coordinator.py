@@ -50,7 +50,9 @@ class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
             serde=CoordinatorSerde(written_version),
             partition_count=lambda: config.int("offsets.topic.num.partitions"),
             open_log=open_log,
-            make_machine=lambda: _new_shard(config, entropy, self._image),
+            make_machine=lambda leader_id: _new_shard(
+                config.of_node(leader_id), entropy, self._image
+            ),
             history=history,
             carry_out=carry_out,
             replay_all=replay_transactions,

@@ -168,9 +168,9 @@ class TopicPlanner:
             )
         partitions, replication_factor = new_topic.partitions, new_topic.replication_factor
         if partitions == BROKER_DEFAULT:
-            partitions = self._config.int("num.partitions")
+            partitions = self._controller_config().int("num.partitions")
         if replication_factor == BROKER_DEFAULT:
-            replication_factor = self._config.int("default.replication.factor")
+            replication_factor = self._controller_config().int("default.replication.factor")
         if partitions > MAX_PARTITIONS_PER_REQUEST:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, ErrorText.TOO_MANY_PARTITIONS.template)
         return plan_replicas(
@@ -179,6 +179,12 @@ class TopicPlanner:
             replication_factor=replication_factor,
             start=self._entropy.integer(max(1, len(self._brokers.active))),
         )
+
+    def _controller_config(self) -> BrokerConfig:
+        """Return the settings of the node that acts as controller."""
+        active = self._brokers.active
+        is_separate = self._config.controller_id is not None or not active
+        return self._config if is_separate else self._config.of_node(min(active))
 
     def _manual_assignments(self, new_topic: NewTopic) -> Sequence[tuple[int, ...]]:
         if new_topic.replication_factor != BROKER_DEFAULT:

@@ -70,6 +70,12 @@ _FACTORIES = {
 
 
 def auto_created_topic(name: str, config: BrokerConfig) -> NewTopic:
-    """Return the topic that is created automatically when a client names it."""
+    """Return the topic that a node with these settings creates when a client names it."""
     factory = _FACTORIES.get(name)
-    return NewTopic(name=name) if factory is None else factory(config)
+    if factory is not None:
+        return factory(config)
+    return NewTopic(
+        name=name,
+        partitions=config.int("num.partitions"),
+        replication_factor=config.int("default.replication.factor"),
+    )

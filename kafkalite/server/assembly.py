@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.cluster.cluster import Cluster
@@ -115,6 +116,9 @@ class ClusterAssembly:
         """The TLS side of listeners of nodes with settings of their own, by node and name."""
         self.sasl_settings: Mapping[str, SaslSettings] = self._read_sasl_settings()
         """The settings of listeners whose clients authenticate by SASL, by name."""
+        self._node_sasl_settings: dict[tuple[int, str], SaslSettings] = {}
+        for node_id, listener in product(settings.node_config, self.sasl_settings):
+            self.sasl_settings_of(node_id, listener)
         self.authorizer = self._read_authorizer_settings()
         """None if requests are not authorized."""
 
@@ -234,23 +238,42 @@ class ClusterAssembly:
         authenticating = [each for each in self.listeners if each.protocol.uses_sasl]
         if not authenticating:
             return {}
-        from kafkalite.server.sasl_listener import SaslSettings  # noqa: PLC0415 - rarely used
-
         entropy = self._environment.entropy
         # The same for all listeners: otherwise only unknown users had different salts on them.
         scram_secret = entropy.uuid() + entropy.uuid()
-        by_name = {}
-        for listener in authenticating:
-            by_name[listener.name] = settings = SaslSettings(
-                self.security_of(listener),
-                self.settings.users,
-                scram_secret,
-                self._reports.failed_reload_of_sasl_settings,
-                self._new_token_validator,
-            )
-            self._resources.callback(settings.close)
-            self.config.dynamic_checks.append(settings.check_change)
-        return by_name
+        return {
+            listener.name: self._new_sasl_settings(self.security_of(listener), scram_secret)
+            for listener in authenticating
+        }
+
+    def sasl_settings_of(self, node_id: int, listener: str) -> SaslSettings | None:
+        """Return the settings of a listener of a node; None if its clients do not authenticate.
+
+        Raises ConfigError for invalid settings of the node.
+        """
+        shared = self.sasl_settings.get(listener)
+        if shared is None or not self.config.has_own_sasl(node_id):
+            return shared
+        own = self._node_sasl_settings.get((node_id, listener))
+        if own is None:
+            security = shared.security._replace(config=self.config.of_node(node_id))
+            own = self._new_sasl_settings(security, shared.scram_secret)
+            self._node_sasl_settings[node_id, listener] = own
+        return own
+
+    def _new_sasl_settings(self, security: ListenerSecurity, scram_secret: bytes) -> SaslSettings:
+        from kafkalite.server.sasl_listener import SaslSettings  # noqa: PLC0415 - rarely used
+
+        settings = SaslSettings(
+            security,
+            self.settings.users,
+            scram_secret,
+            self._reports.failed_reload_of_sasl_settings,
+            self._new_token_validator,
+        )
+        self._resources.callback(settings.close)
+        self.config.dynamic_checks.append(settings.check_change)
+        return settings
 
     def _new_token_validator(
         self, security: ListenerSecurity, options: Mapping[str, str]

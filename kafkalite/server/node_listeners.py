@@ -64,10 +64,12 @@ class NodeListeners:
         specs: Sequence[ListenerSpec],
         node_ids: Sequence[int],
         routed: Mapping[int, Sequence[ListenerSpec]] = MappingProxyType({}),
+        own: Mapping[int, Sequence[ListenerSpec]] = MappingProxyType({}),
     ) -> None:
         """Bind the ports of the nodes of the settings; raises AddressError.
 
-        Nodes in `routed` have these listeners, without ports of their own. After an error, `stop`
+        Nodes in `routed` have these listeners, without ports of their own. Nodes in `own` have
+        these listeners, whose ports do not depend on those of other nodes. After an error, `stop`
         releases the ports that were bound before.
         """
         self._specs = specs
@@ -77,10 +79,11 @@ class NodeListeners:
             if node_id in routed:
                 self.add_relayed(node_id, routed[node_id])
                 continue
-            for spec in specs:
+            distance = 0 if node_id in own else index
+            for spec in own.get(node_id, specs):
                 # One by one: if a port is taken, `stop` closes those bound before.
                 try:
-                    listeners.append(Listener(spec, index))
+                    listeners.append(Listener(spec, distance))
                 except AddressError as error:
                     if len(node_ids) == 1:
                         raise

@@ -135,7 +135,9 @@ class NodeServers:
         """Bind the ports of the nodes of the settings; raises AddressError."""
         settings = self._assembly.settings
         routed = {} if settings.routed is None else settings.routed.specs
-        self._listeners.bind(self._assembly.listeners, settings.node_ids, routed)
+        self._listeners.bind(
+            self._assembly.listeners, settings.node_ids, routed, settings.listeners_of_nodes
+        )
 
     def open(self, cluster: Cluster, gateways: Gateways, data_path: str) -> None:
         """Release the ports of removed nodes, and bind those of added nodes.
@@ -330,7 +332,7 @@ class NodeServers:
 
     def _sasl_listener(self, node: Node, listener: Listener) -> SaslListener | None:
         """Return the authentication of a listener, if its clients authenticate by SASL."""
-        settings = self._assembly.sasl_settings.get(listener.name)
+        settings = self._assembly.sasl_settings_of(node.id, listener.name)
         if settings is None:
             return None
         from kafkalite.server.sasl_listener import SaslListener  # noqa: PLC0415 - rarely used

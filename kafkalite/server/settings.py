@@ -192,6 +192,58 @@ class Settings(NamedTuple):
         self._check_controller_is_secured(specs)
         return specs
 
+    @property
+    def listeners_of_nodes(self) -> Mapping[int, Sequence[ListenerSpec]]:
+        """The listeners of nodes that have addresses of their own, by node id.
+
+        Raises AddressError or SettingsError.
+        """
+        specs = self.listeners if self.node_config else ()
+        return {
+            node_id: self._own_listeners(node_id, specs, index)
+            for index, node_id in enumerate(self.node_ids)
+            if specs and self.routed is None and _has_addresses(self.node_config.get(node_id, {}))
+        }
+
+    def _own_listeners(
+        self, node_id: int, specs: Sequence[ListenerSpec], index: int
+    ) -> Sequence[ListenerSpec]:
+        listen, advertised = (
+            self._own_addresses(node_id, key, specs)
+            for key in ("listeners", "advertised.listeners")
+        )
+        own = []
+        for spec in specs:
+            if listen and spec.name not in listen and not spec.is_for_controllers:
+                raise SettingsError(
+                    f"node {node_id}: listeners lacks {spec.name}, but all nodes have the same "
+                    "listeners"
+                )
+            address = listen.get(spec.name) or spec.listen_address.with_port_offset(index)
+            of_all = None if listen else spec.advertised
+            if of_all is not None:
+                of_all = of_all.with_port_offset(index)
+            advertised_address = advertised.get(spec.name, of_all)
+            own.append(spec._replace(listen_address=address, advertised=advertised_address))
+        return own
+
+    def _own_addresses(
+        self, node_id: int, key: str, specs: Sequence[ListenerSpec]
+    ) -> Mapping[str, Address]:
+        """Return the addresses by the names of listeners that a node has under a key."""
+        names = [each.name for each in specs]
+        addresses: dict[str, Address] = {}
+        for text in self.node_config[node_id].get(key, "").split(","):
+            if text.strip():
+                address = Address.parse(text.strip())
+                if address.listener not in names or address.listener in addresses:
+                    raise SettingsError(
+                        f"node {node_id}: {key} has {text.strip()}: write each listener once, "
+                        f"with its name, such as {names[0]}://{address.host}:{address.port}"
+                    )
+                addresses[address.listener] = address
+        return addresses
+
     def _controller_listener(self, text: str, others: Iterable[ListenerSpec]) -> ListenerSpec:
         """Return the listener for clients of the controller; raises AddressError."""
         address = Address.parse(text)
@@ -380,6 +432,10 @@ def parse_config(texts: Iterable[str]) -> dict[str, str]:
             raise SettingsError(f"--config {without_secret(text)!r}: write KEY=VALUE")
         config[key.strip()] = value.strip()
     return config
+
+
+def _has_addresses(config: Mapping[str, str]) -> bool:
+    return not config.keys().isdisjoint(("listeners", "advertised.listeners"))
 
 
 def parse_node_config(texts: Iterable[str]) -> dict[int, dict[str, str]]:

@@ -73,7 +73,7 @@ class ShareCoordinator(CoordinatorRuntime["ShareShard"]):
             serde=CoordinatorSerde(written_version, "share"),
             partition_count=lambda: config.int("share.coordinator.state.topic.num.partitions"),
             open_log=open_log,
-            make_machine=lambda: _new_shard(config, self._image),
+            make_machine=lambda leader_id: _new_shard(config.of_node(leader_id), self._image),
             history=history,
             # Each update must be replayed on the snapshot before it, so the topic is not compacted.
             replay_all=replay_log,

@@ -56,7 +56,9 @@ class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
             serde=TransactionSerde(lambda: written_version(self._transaction_version())),
             partition_count=lambda: config.int("transaction.state.log.num.partitions"),
             open_log=open_log,
-            make_machine=lambda: _new_shard(config, self._image, generate_producer_id),
+            make_machine=lambda leader_id: _new_shard(
+                config.of_node(leader_id), self._image, generate_producer_id
+            ),
             history=history,
             carry_out=self._carry_out_when_loaded,
         )

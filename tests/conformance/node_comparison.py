@@ -39,7 +39,7 @@ _CONFIG: Final = {
 _NODE_CONFIG: Final = {
     # A follower of this node that does nothing leaves the ISR before its session ends.
     1: {"broker.rack": "a", "replica.lag.time.max.ms": "1000"},
-    2: {"broker.rack": "b"},
+    2: {"broker.rack": "b", "num.partitions": "2", "offset.metadata.max.bytes": "10"},
     3: {"broker.rack": "c"},
 }
 

@@ -23,6 +23,7 @@ from tests.conformance.node_scenarios import (
     failures,
     followers,
     lag,
+    own_settings,
     placement,
     quorum,
     reassignments,
@@ -66,6 +67,7 @@ SCENARIOS = [
     *placement.SCENARIOS,
     *timeouts.SCENARIOS,
     *quorum.SCENARIOS,
+    *own_settings.SCENARIOS,
 ]
 
 

@@ -140,7 +140,7 @@ class Cluster:
             serde=None,  # type: ignore[arg-type]  # nothing is appended
             partition_count=lambda: len(NODES),
             open_log=lambda _: MemoryCoordinatorLog(),
-            make_machine=lambda: Recorder(self),
+            make_machine=lambda _: Recorder(self),
         )
         self.runtime.set_leaders(NODES)
 

@@ -143,8 +143,8 @@ def test_node_value_of_another_type_is_not_returned() -> None:
     ("text", "message"),
     [
         (
-            {"num.partitions": "3"},
-            "num.partitions cannot differ between nodes: set it for all nodes",
+            {"log.retention.ms": "3"},
+            "log.retention.ms cannot differ between nodes, because the replicas of a partition",
         ),
         (
             {"broker.rak": "a"},

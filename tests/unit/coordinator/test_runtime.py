@@ -102,7 +102,7 @@ class Stage:
             serde=TextSerde(),
             partition_count=lambda: 50,
             open_log=self.open_log,
-            make_machine=Register,
+            make_machine=lambda _: Register(),
             history=self.history,
             carry_out=lambda intent: self.carried_out_intents.append(
                 (intent, len(self.log.entries))
@@ -220,7 +220,7 @@ def test_intents_are_ignored_without_carry_out() -> None:
         serde=TextSerde(),
         partition_count=lambda: 1,
         open_log=lambda _: MemoryCoordinatorLog(),
-        make_machine=Register,
+        make_machine=lambda _: Register(),
     )
     runtime.set_leaders([7])
     answer = runtime.write(0, lambda *_: CoordinatorResult(response="done", intents=["undone"]))
@@ -332,7 +332,7 @@ def test_ticks_are_skipped_when_time_jumps() -> None:
         serde=TextSerde(),
         partition_count=lambda: 50,
         open_log=stage.open_log,
-        make_machine=Ticking,
+        make_machine=lambda _: Ticking(),
     )
     stage.runtime.set_leaders([7])
     stage.runtime.write(0, lambda *_: set_timer("tick", 1_010))
@@ -518,7 +518,7 @@ def test_a_partition_with_an_empty_log_is_loaded_by_its_first_use() -> None:
         serde=TextSerde(),
         partition_count=lambda: 2,
         open_log=open_log,
-        make_machine=Register,
+        make_machine=lambda _: Register(),
         is_log_empty=lambda partition: not logs[partition].entries,
     )
     runtime.set_leaders([7, 7])

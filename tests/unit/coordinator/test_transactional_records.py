@@ -60,7 +60,7 @@ class Stage:
             serde=TextSerde(),
             partition_count=lambda: 1,
             open_log=lambda _: self.log,
-            make_machine=Ledger,
+            make_machine=lambda _: Ledger(),
             history=self.history,
             replay_all=replay_transactions,
         )

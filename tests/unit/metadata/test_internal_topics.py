@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.metadata.creation import BROKER_DEFAULT
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
@@ -66,5 +65,6 @@ def test_the_topic_of_transactions_follows_its_own_settings() -> None:
 
 
 def test_other_topics_have_the_brokers_defaults() -> None:
-    topic = auto_created_topic("mine", BrokerConfig.from_text())
-    assert (topic.partitions, topic.configs) == (BROKER_DEFAULT, {})
+    config = BrokerConfig.from_text({"num.partitions": "3", "default.replication.factor": "2"})
+    topic = auto_created_topic("mine", config)
+    assert (topic.partitions, topic.replication_factor, topic.configs) == (3, 2, {})

@@ -285,3 +285,34 @@ async def test_a_node_has_its_own_certificate(tmp_path: Path) -> None:
     chains = [(tmp_path / name / "server.pem").read_text() for name in ("all", "other")]
     assert [first.strip() in chains[0], second.strip() in chains[1]] == [True, True]
     assert first != second
+
+
+async def test_a_node_has_its_own_settings_of_sasl() -> None:
+    settings = settings_with(
+        listen=("SASL_PLAINTEXT://127.0.0.1:0",),
+        brokers=3,
+        node_config={
+            2: {"sasl.enabled.mechanisms": "SCRAM-SHA-512"},
+            3: {"listener.name.sasl_plaintext.sasl.enabled.mechanisms": "PLAIN"},
+        },
+    )
+    broker = Broker(settings)
+    await broker.start()
+    mechanisms = []
+    for address in broker.bootstrap_servers.split(","):
+        client = await Client.to(address)
+        answer = await client.ask(SaslHandshakeRequest(mechanism="none"), 1)
+        mechanisms.append(list(answer.mechanisms))
+        await client.close()
+    assert len(mechanisms[0]) > 1
+    assert mechanisms[1:] == [["SCRAM-SHA-512"], ["PLAIN"]]
+    await broker.stop(grace_s=0)
+
+
+async def test_invalid_settings_of_sasl_of_a_node_stop_the_start() -> None:
+    settings = settings_with(
+        listen=("SASL_PLAINTEXT://127.0.0.1:0",),
+        node_config={1: {"listener.name.sasl_plaintext.plain.sasl.jaas.config": "nonsense"}},
+    )
+    with pytest.raises((ConfigError, SettingsError), match=r"jaas\.config"):
+        await Broker(settings).start()

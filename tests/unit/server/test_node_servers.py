@@ -213,6 +213,24 @@ async def test_each_listener_has_its_own_addresses() -> None:
     await broker.stop(grace_s=0.1)
 
 
+async def test_a_node_has_its_own_address_also_after_its_restart() -> None:
+    port = free_port()
+    own = {"listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    own |= {"advertised.listeners": "PLAINTEXT://two.test:7"}
+    broker = Broker(Settings(listen=("127.0.0.1:0",), brokers=2, node_config={2: own}))
+    await broker.start()
+    for _ in range(2):
+        client = await Client.to(f"127.0.0.1:{port}")
+        metadata = await client.ask(MetadataRequest(topics=None), METADATA_VERSION)
+        assert [(each.host, each.port) for each in metadata.brokers if each.node_id == 2] == [
+            ("two.test", 7)
+        ]
+        await client.close()
+        await broker.nodes.stop(2)
+        await broker.nodes.start(2)
+    await broker.stop(grace_s=0.1)
+
+
 async def test_clients_of_the_controller_have_limits_of_their_own() -> None:
     config = {"max.connections.per.ip": "1"}
     broker = Broker(Settings(listen=ANY_PORT, controller_listen="127.0.0.1:0", config=config))

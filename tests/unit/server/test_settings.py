@@ -354,3 +354,56 @@ def test_the_id_of_the_controller_is_not_that_of_a_broker(brokers: int, known: s
 def test_a_controller_may_have_any_other_id() -> None:
     Settings(brokers=3, controller_id=3000).check_controller_id()
     Settings(brokers=3, controller_id=0).check_controller_id()
+
+
+def _addresses(settings: Settings, node_id: int) -> list[tuple[str, str, str | None]]:
+    return [
+        (each.name, str(each.listen_address), each.advertised and str(each.advertised))
+        for each in settings.listeners_of_nodes[node_id]
+    ]
+
+
+def test_a_node_has_its_own_addresses() -> None:
+    settings = Settings(
+        listen=("INSIDE://0.0.0.0:9092", "OUTSIDE://0.0.0.0:9192"),
+        advertise=("OUTSIDE://all.test:9192",),
+        controller_listen="127.0.0.1:9292",
+        brokers=3,
+        config={"listener.security.protocol.map": "OUTSIDE:SSL,CONTROLLER:PLAINTEXT"},
+        node_config={
+            1: {"broker.rack": "a"},
+            2: {"advertised.listeners": "INSIDE://two.test:1"},
+            3: {
+                "listeners": "INSIDE://127.0.0.1:7, OUTSIDE://127.0.0.1:8",
+                "advertised.listeners": "outside://three.test:3",
+            },
+        },
+    )
+    assert settings.listeners_of_nodes.keys() == {2, 3}
+    assert _addresses(settings, 2) == [
+        ("INSIDE", "0.0.0.0:9093", "two.test:1"),
+        ("OUTSIDE", "0.0.0.0:9193", "all.test:9193"),
+        ("CONTROLLER", "127.0.0.1:9293", None),
+    ]
+    assert _addresses(settings, 3) == [
+        ("INSIDE", "127.0.0.1:7", None),
+        ("OUTSIDE", "127.0.0.1:8", "three.test:3"),
+        ("CONTROLLER", "127.0.0.1:9294", None),
+    ]
+    protocols = [each.protocol for each in settings.listeners_of_nodes[3]]
+    assert protocols[1] is SecurityProtocol.SSL
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"listeners": "A://h:1"}, "node 1: listeners lacks B, but all nodes have the same"),
+        ({"listeners": "A://h:1,C://h:2"}, "node 1: listeners has C://h:2: write each listener"),
+        ({"listeners": "h:1"}, r"with its name, such as A://h:1"),
+        ({"advertised.listeners": "A://h:1,A://h:2"}, "advertised.listeners has A://h:2"),
+    ],
+)
+def test_other_listeners_of_a_node_are_refused(config: dict[str, str], message: str) -> None:
+    settings = Settings(listen=("A://h:5", "B://h:6"), node_config={1: config})
+    with pytest.raises(SettingsError, match=message):
+        _ = settings.listeners_of_nodes

@@ -1,0 +1,84 @@
+"""Settings of single nodes: each node creates topics and coordinates groups by its own ones.
+
+`tests.conformance.node_comparison` has the settings of node 2.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.conformance.scenarios.commits import commit
+
+if TYPE_CHECKING:
+    from tests.conformance.scenario_nodes import ScenarioNode, ScenarioNodes
+
+_NODES: Final = (1, 2)
+_BY_DEFAULT: Final = -1
+_METADATA: Final = 9
+_TIMEOUT_MS: Final = 10_000
+
+
+def each_node_has_its_own_settings(nodes: ScenarioNodes) -> None:
+    """Create topics at two nodes, and commit to the groups of both."""
+    nodes.begin("topics")
+    for node_id in _NODES:
+        node = nodes.node(node_id)
+        name = nodes.full_name(f"automatic-{node_id}")
+        node.record("partitions", _partitions_of_created(node, name))
+        rows = CreateTopicsRequest
+        topic = rows.CreatableTopic(
+            name=nodes.full_name(f"requested-{node_id}"),
+            num_partitions=_BY_DEFAULT,
+            replication_factor=_BY_DEFAULT,
+        )
+        created = node.probe(rows(topics=[topic], timeout_ms=_TIMEOUT_MS), 7).topics[0]
+        node.record("requested", [created.num_partitions, created.replication_factor])
+
+    nodes.begin("groups")
+    nodes.create("committed", (1, 2))
+    for node_id in _NODES:
+        node = nodes.node(node_id)
+        group = _group_of(node, node_id, nodes.full_name("group"))
+        committed = nodes.full_name("committed")
+        # A coordinator may still load its partition.
+        node.call_until(commit(group, committed, 0), 8, _is_committed, is_recorded=False)
+        for size in (10, 11):
+            node.ask(commit(group, committed, 0, metadata="m" * size), 8)
+
+
+def _is_committed(response: Any) -> bool:  # noqa: ANN401 - any response class
+    return bool(response.topics[0].partitions[0].error_code == ErrorCode.NONE)
+
+
+def _partitions_of_created(node: ScenarioNode, name: str) -> int:
+    """Let a node create a topic, and return the number of its partitions."""
+    row = MetadataRequest.MetadataRequestTopic(name=name)
+    request = MetadataRequest(topics=[row], allow_auto_topic_creation=True)
+
+    def is_created(response: Any) -> bool:  # noqa: ANN401 - any response class
+        return bool(response.topics[0].partitions)
+
+    response = node.call_until(request, _METADATA, is_created, is_recorded=False)
+    return len(response.topics[0].partitions)
+
+
+def _group_of(node: ScenarioNode, node_id: int, prefix: str) -> str:
+    """Return the name of a group that a node coordinates."""
+
+    def is_found(response: Any) -> bool:  # noqa: ANN401 - any response class
+        return bool(response.error_code == ErrorCode.NONE)
+
+    for number in count():
+        name = f"{prefix}-{number}"
+        request = FindCoordinatorRequest(key=name, key_type=0)
+        if node.call_until(request, 3, is_found, is_recorded=False).node_id == node_id:
+            return name
+    raise AssertionError(prefix)
+
+
+SCENARIOS = (each_node_has_its_own_settings,)
