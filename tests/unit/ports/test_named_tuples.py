@@ -92,6 +92,18 @@ def test_wrong_arguments_have_the_errors_of_typing(of: Callable[[Any], object]) 
         Point(1)._replace(z=1)  # type: ignore[call-arg]
 
 
+def test_calls_are_equal_before_and_after_there_is_a_compiled_constructor() -> None:
+    class Pair(named_tuples.NamedTuple):
+        """A pair."""
+
+        left: int
+        right: int = 2
+
+    results = {(Pair(1), Pair(left=1), Pair(1, right=2), Pair(right=2, left=1)) for _ in range(40)}
+    assert results == {((1, 2),) * 4}
+    assert "__new__" in vars(Pair)
+
+
 def test_methods_and_properties_are_those_of_the_class() -> None:
     assert (Point(1).total(), Point(4).double) == (3, 8)
     assert get_type_hints(Point)["x"] is int
