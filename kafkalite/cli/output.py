@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import sys
 from contextlib import suppress
@@ -54,6 +53,8 @@ def print_to_stderr(text: str) -> None:
 
 def as_json(shape: object) -> str:
     """Return JSON text that ends with a newline."""
+    import json  # noqa: PLC0415 - a start prints no JSON
+
     return f"{json.dumps(shape, indent=2)}\n"
 
 

@@ -69,6 +69,9 @@ _FULL_COLLECTION_INTERVAL_S = 2.0
 
 It runs only between requests, and not if all new objects are young."""
 
+_KEEP_MEMORY_AFTER_S = 0.2
+"""The time after which a process keeps freed memory: first clients should be answered."""
+
 
 def settings_from(arguments: Namespace, log: Log) -> Settings:
     """Return the settings that the arguments of `serve` define.
@@ -214,9 +217,10 @@ def run_until_signalled(serve: Callable[[asyncio.Event], Coroutine[None, None, T
     A signal sets the event that is the argument of `serve`. Errors in callbacks of the loop are
     logged. The process keeps freed memory and raises its limit of open files.
     """
-    keep_freed_memory()
     allow_many_descriptors()
     loop = new_event_loop(log)
+    # It takes 3 ms to call the C library. Only long messages need this.
+    loop.call_later(_KEEP_MEMORY_AFTER_S, keep_freed_memory)
     try:
         asyncio.set_event_loop(loop)
         return loop.run_until_complete(_until_signalled(serve))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     """Whether a whole text matches an expression."""
 
 _SELECTOR_PARTS = 2
-_REPETITION_COUNT = re.compile(r"([1-9][0-9]{0,9})\}")
+_REPETITION_COUNT = r"([1-9][0-9]{0,9})\}"
 _MAX_BACKTRACKING_LENGTH = 10_000
 _MAX_MATCHING_S = 0.01
 _MAX_PROGRAM_BYTES = 1 << 18
@@ -146,7 +146,7 @@ def _compile_backtracking(expression: str) -> Matches | None:
     A text that takes longer does not match. The expression must be short, and so must be the one
     without counted repetitions: otherwise it takes long to compile.
     """
-    counts = (int(count) for count in _REPETITION_COUNT.findall(expression))
+    counts = (int(count) for count in re.findall(_REPETITION_COUNT, expression))
     if len(expression) * prod(counts) > _MAX_BACKTRACKING_LENGTH:
         return None
     import regex  # noqa: PLC0415 - rarely used

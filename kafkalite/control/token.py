@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import urlsafe_b64encode
 from hashlib import sha256
 from hmac import compare_digest
@@ -47,7 +48,7 @@ def _digest(text: str) -> bytes:
 def given_token(text: str) -> ControlToken:
     """Return the token that `text` defines: the token itself, or @FILE. Raises TokenError."""
     if not text.startswith("@"):
-        if not CONTROL_TOKEN_FORMAT.fullmatch(text):
+        if not re.fullmatch(CONTROL_TOKEN_FORMAT, text):
             raise TokenError("the control token has an invalid length or characters")
         return ControlToken(text)
     path = text[1:]
@@ -80,6 +81,6 @@ def _read(path: str) -> str:
     """Return the token in the first line of a file; raises OSError or TokenError."""
     line = read_key_file(path)[:_MAX_FILE_BYTES].partition(b"\n")[0]
     text = line.decode("ascii", errors="replace").strip()
-    if not CONTROL_TOKEN_FORMAT.fullmatch(text):
+    if not re.fullmatch(CONTROL_TOKEN_FORMAT, text):
         raise TokenError(f"the first line of {path} is not a control token")
     return text

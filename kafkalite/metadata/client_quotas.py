@@ -7,7 +7,6 @@ applies the quotas to requests.
 from __future__ import annotations
 
 from collections import Counter
-from ipaddress import ip_address
 from math import isfinite
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -163,6 +162,8 @@ def _is_address(text: str) -> bool:
     """Whether a text is an IP address; other host names are not resolved, except `localhost`."""
     if text == "localhost":
         return True
+    from ipaddress import ip_address  # noqa: PLC0415 - a start needs no addresses
+
     try:
         ip_address(text)
     except ValueError:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kafkalite.ports.locks import Lock
 
 LOCK_FILE = ".temporary"
-_NAME = re.compile("kafkalite-[0-9a-f]{32}")
+_NAME = "kafkalite-[0-9a-f]{32}"
 _FILES_PER_STEP = 100
 _REMOVAL_S = 1.0
 _MIN_AGE_S = 10.0
@@ -117,7 +117,7 @@ def remove_abandoned() -> Iterator[str | None]:
     """
     root = temporary_root()
     try:
-        names = sorted(filter(_NAME.fullmatch, os.listdir(root)))
+        names = sorted(name for name in os.listdir(root) if re.fullmatch(_NAME, name))
     except OSError:
         return
     for name in names:

@@ -43,7 +43,10 @@ def encode_varint(value: int) -> bytes:
 SHORT: Final = 1024
 """Number of entries of VARINTS: numbers below this are encoded by a table lookup."""
 
-VARINTS: Final = tuple(encode_varint(value) for value in range(SHORT))
+VARINTS: Final = (
+    *(bytes((value,)) for value in range(0x80)),
+    *(bytes((value & 0x7F | 0x80, value >> 7)) for value in range(0x80, SHORT)),
+)
 """Encoded varints by value."""
 
 

@@ -18,7 +18,7 @@ ONE_UUID: Final[Uuid] = bytes(15) + b"\x01"
 _TEXT_LENGTH: Final = 22
 _PADDING: Final = "=="
 _HEX_LENGTH: Final = 36
-_HEX: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_HEX: Final = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _URL_SAFE: Final = str.maketrans("+/", "-_")
 _RESERVED: Final = frozenset((ZERO_UUID, ONE_UUID))
 
@@ -58,7 +58,7 @@ def parse_uuid(text: str) -> bytes:
     These are base64, URL-safe or standard, with or without padding, and the 36 characters of
     RFC 9562.
     """
-    if len(text) == _HEX_LENGTH and _HEX.fullmatch(text):
+    if len(text) == _HEX_LENGTH and re.fullmatch(_HEX, text):
         return bytes.fromhex(text.replace("-", ""))
     url_safe = text.translate(_URL_SAFE)
     if url_safe != text and ("-" in text or "_" in text):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import AddressValueError, IPv6Address, ip_address
+from socket import AF_INET, inet_pton
 
 
 def java_address(host: str) -> str:
@@ -13,6 +13,8 @@ def java_address(host: str) -> str:
     """
     if ":" not in host:
         return host
+    from ipaddress import AddressValueError, IPv6Address  # noqa: PLC0415 - not needed for IPv4
+
     text, percent, zone = host.partition("%")
     try:
         address = IPv6Address(text)
@@ -31,6 +33,10 @@ def canonical_address(text: str) -> str:
     """
     if text == "localhost":
         return "127.0.0.1"
+    if _is_ipv4(text):
+        return text
+    from ipaddress import ip_address  # noqa: PLC0415 - as above
+
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:
@@ -40,8 +46,20 @@ def canonical_address(text: str) -> str:
 
 def is_address(host: str) -> bool:
     """Return whether a host is an IP address, and not a name."""
+    if _is_ipv4(host):
+        return True
+    from ipaddress import ip_address  # noqa: PLC0415 - as above
+
     try:
         ip_address(host.partition("%")[0])
     except ValueError:
+        return False
+    return True
+
+
+def _is_ipv4(text: str) -> bool:
+    try:
+        inet_pton(AF_INET, text)
+    except (OSError, ValueError):  # ValueError: the text contains a null character
         return False
     return True

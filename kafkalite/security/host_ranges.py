@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from ipaddress import AddressValueError, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-HostRange = IPv4Network | IPv6Network
+if TYPE_CHECKING:
+    from ipaddress import IPv4Network, IPv6Network
 
-_IPV4_RANGE: Final = re.compile(
-    r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})/([0-9]{1,2})"
-)
+HostRange: TypeAlias = "IPv4Network | IPv6Network"
+
+_IPV4_RANGE: Final = r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})/([0-9]{1,2})"
 _MAX_OCTET: Final = 255
 _IPV4_BITS: Final = 32
 _IPV6_BITS: Final = 128
@@ -28,13 +28,15 @@ def parse_range(host: str) -> HostRange:
     """
     if ":" in host:
         return _parse_ipv6_range(host)
-    match = _IPV4_RANGE.fullmatch(host)
+    match = re.fullmatch(_IPV4_RANGE, host)
     if match is None:
         raise ValueError(f"{host} is not an address, a slash and the length of a prefix")
     *octets, prefix = map(int, match.groups())
     if max(octets) > _MAX_OCTET:
         raise ValueError(f"{max(octets)} is greater than {_MAX_OCTET}")
     _check_prefix(prefix, _IPV4_BITS)
+    from ipaddress import IPv4Network  # noqa: PLC0415 - a start needs no ranges
+
     return IPv4Network((bytes(octets), prefix), strict=False)
 
 
@@ -44,6 +46,8 @@ def _parse_ipv6_range(host: str) -> HostRange:
         raise ValueError(f"{prefix_text} is not the length of a prefix")
     prefix = int(prefix_text)
     _check_prefix(prefix, _IPV6_BITS)
+    from ipaddress import AddressValueError, IPv6Address, IPv6Network  # noqa: PLC0415 - as above
+
     try:
         address = IPv6Address(text)
     except AddressValueError as error:
@@ -61,6 +65,8 @@ def contains(host_range: HostRange, host: str) -> bool:
 
     As in Kafka, 0.0.0.0 is in no range.
     """
+    from ipaddress import ip_address  # noqa: PLC0415 - as above
+
     try:
         address = ip_address(host)
     except ValueError:

@@ -25,7 +25,7 @@ _PLAIN_WORDS = frozenset((
     "LAN", "PUBLIC", "PRIVATE", "DEFAULT", "LISTENER", "KAFKA", "TC", "OTHER",
 ))  # fmt: skip
 """Words of names that say where clients are, or that the listener is plaintext."""
-_DIVIDER = re.compile(r"[^A-Z]+")
+_DIVIDER = r"[^A-Z]+"
 _WILDCARD_HOSTS = frozenset(("", "0.0.0.0", "::", "*"))  # noqa: S104 - recognised, not bound to
 
 
@@ -100,7 +100,7 @@ class ListenerSpec(NamedTuple):
         """
         if self.protocol is not SecurityProtocol.PLAINTEXT:
             return False
-        return not _PLAIN_WORDS.issuperset(filter(None, _DIVIDER.split(self.name)))
+        return not _PLAIN_WORDS.issuperset(filter(None, re.split(_DIVIDER, self.name)))
 
     @property
     def advertises_localhost_to_others(self) -> bool:

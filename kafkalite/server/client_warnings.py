@@ -22,13 +22,13 @@ MAX_KINDS: Final = 32
 """The maximum number of kinds of one address; all further ones are counted together."""
 
 _OTHERS: Final = "others"
-_NUMBER: Final = re.compile(r"\d+")
+_NUMBER: Final = r"\d+"
 _KIND_LENGTH: Final = 200
 
 
 def kind_of(reason: str) -> str:
     """Return the kind of a warning: the start of its reason, with # in place of each number."""
-    return _NUMBER.sub("#", reason[:_KIND_LENGTH])
+    return re.sub(_NUMBER, "#", reason[:_KIND_LENGTH])
 
 
 class _Repetition:
