@@ -92,7 +92,7 @@ def run_broker(
             scenario.install(broker)
 
     settings, clock = process.settings_from(arguments, log), arguments.clock
-    settings = settings if adapt is None else adapt(settings)
+    settings = with_state_file(settings if adapt is None else adapt(settings), arguments.state)
     if scenario is not None:
         settings, clock = scenario.settings(settings), scenario.clock_mode(clock)
     is_clean = process.run(
@@ -115,6 +115,15 @@ def scenario_from(arguments: Namespace) -> Scenario | None:
     from kafkalite.control.scenario import read_scenario  # noqa: PLC0415 - rarely used
 
     return read_scenario(arguments.scenario)
+
+
+def with_state_file(settings: Settings, path: str | None) -> Settings:
+    """Return settings with the state of `--state`, if any; raises SettingsError."""
+    if path is None:
+        return settings
+    from kafkalite.control.declared_state.source import read_state, with_state  # noqa: PLC0415 - rarely used
+
+    return with_state(settings, read_state(path))
 
 
 def _recording_starter(

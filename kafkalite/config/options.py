@@ -393,6 +393,15 @@ SCENARIO: Final = Option(
     keyword=Keyword("scenario", is_for_fixtures=False),
     variable=Variable("KAFKALITE_SCENARIO", "/etc/scenario.yaml"),
 )
+STATE: Final = Option(
+    _DATA_SECTION,
+    "--state",
+    "begin with the topics, records, groups, ACLs, users and quotas of this YAML or JSON file; the "
+    "data directory must be empty, or have this state from an earlier start",
+    "FILE",
+    keyword=Keyword("state", is_for_fixtures=False),
+    variable=Variable("KAFKALITE_STATE", "/etc/state.yaml"),
+)
 AS_VERSION: Final = Option(
     _DATA_SECTION,
     "--as-version",
@@ -642,6 +651,7 @@ OPTIONS: Final = (
     NODE_CONFIG,
     PROPERTIES,
     SCENARIO,
+    STATE,
     AS_VERSION,
     DEFAULTS,
     PACE,

@@ -27,6 +27,7 @@ from kafkalite.protocol.acl_operations import Entity
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.server.addresses import AddressError
+from kafkalite.server.settings import SettingsError
 from kafkalite.transactions.state import PREPARED_STATES
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class ResetResult(NamedTuple):
 
     deleted_topics: tuple[str, ...]
     created_topics: tuple[str, ...]
-    """Topics of the settings, which are created again."""
+    """Topics of the settings and of the declared state, which are created again."""
     deleted_groups: tuple[str, ...]
     deleted_transactional_ids: tuple[str, ...]
 
@@ -86,8 +87,9 @@ async def _reset(broker: Broker, topics: str | None, groups: str | None) -> Rese
         deleted_groups = () if groups is None else await _delete_groups(cluster, groups)
         deleted = () if topics is None else await _delete_topics(cluster, topics)
         created = () if topics is None else await _create_topics(broker, cluster, topics)
+        created += await _load_state(broker, cluster, topics, groups)
     await write_answers()
-    return ResetResult(deleted, created, deleted_groups, ())
+    return ResetResult(deleted, tuple(sorted(created)), deleted_groups, ())
 
 
 async def _reset_all(broker: Broker, cluster: Cluster) -> ResetResult:
@@ -104,10 +106,12 @@ async def _reset_all(broker: Broker, cluster: Cluster) -> ResetResult:
     deleted_ids = await _delete_transactional_ids(cluster)
     await _restore_metadata(broker, cluster.metadata)
     created_topics = await _create_topics(broker, cluster, _ALL)
+    created_topics += await _load_state(broker, cluster, None, None)
     broker.clear_request_log()
     cluster.forget_pushed_metrics()
     await write_answers()
-    return ResetResult(deleted_topics, created_topics, deleted_groups, deleted_ids)
+    created = tuple(sorted(created_topics))
+    return ResetResult(deleted_topics, created, deleted_groups, deleted_ids)
 
 
 async def _start_nodes(broker: Broker, cluster: Cluster) -> None:
@@ -178,6 +182,25 @@ async def _create_topics(broker: Broker, cluster: Cluster, pattern: str) -> tupl
     except TopicError as error:
         raise CommandError(str(error)) from error
     return tuple(sorted(required))
+
+
+async def _load_state(
+    broker: Broker, cluster: Cluster, topics: str | None, groups: str | None
+) -> tuple[str, ...]:
+    """Create the declared state, or what matches the patterns; return the names of its topics."""
+    state = broker.settings.state
+    if state is None:
+        return ()
+    is_whole = topics is None and groups is None
+    pattern = _ALL if is_whole else topics or ""
+    names = tuple(name for name in state.topics if fnmatchcase(name, pattern))
+    existing = cluster.metadata.image.topics
+    await _delete(cluster, [existing[name] for name in names if name in existing])
+    try:
+        await state.load(broker, topics, groups)
+    except SettingsError as error:
+        raise CommandError(str(error)) from error
+    return names
 
 
 # Groups and transactions

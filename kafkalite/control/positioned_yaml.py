@@ -42,7 +42,8 @@ class PositionedYaml:
     """A mapping, a list or a scalar of a YAML text."""
 
     def __init__(self, source: str, node: yaml.Node) -> None:
-        self._source = source
+        self.source = source
+        """The name of the text in errors."""
         self.node = node
         """The node, with its position."""
 
@@ -69,8 +70,8 @@ class PositionedYaml:
             found: dict[str, Any] = {}
             for key, each in self.pairs():
                 if key.value in found:
-                    raise YamlError(self._source, key.start_mark, f"{key.value!r} is given twice")
-                found[key.value] = PositionedYaml(self._source, each).value
+                    raise YamlError(self.source, key.start_mark, f"{key.value!r} is given twice")
+                found[key.value] = PositionedYaml(self.source, each).value
             return found
         if isinstance(node, yaml.SequenceNode):
             return [each.value for each in self.elements]
@@ -81,13 +82,13 @@ class PositionedYaml:
         """The elements of a list; empty for another value."""
         node = self.node
         inner = node.value if isinstance(node, yaml.SequenceNode) else []
-        return [PositionedYaml(self._source, each) for each in inner]
+        return [PositionedYaml(self.source, each) for each in inner]
 
     def get(self, name: str) -> PositionedYaml | None:
         """Return the value of a key, None if there is none."""
         for key, each in self.pairs():
             if key.value == name:
-                return PositionedYaml(self._source, each)
+                return PositionedYaml(self.source, each)
         return None
 
     def error(self, text: str) -> YamlError:
@@ -105,20 +106,20 @@ class PositionedYaml:
         if unknown := re.search(r"has no \w+ '([^']*)'", text):
             keys = (key for key, _ in found.pairs() if key.value[:40] == unknown[1])
             mark = next((key.start_mark for key in keys), mark)
-        return YamlError(self._source, mark, text)
+        return YamlError(self.source, mark, text)
 
     def error_at(self, path: Sequence[str], text: str) -> YamlError:
         """Return the error with a text about the value at a path, or the last part of it."""
         found = self
         for name in path:
             found = found.get(name) or found
-        return YamlError(self._source, found.node.start_mark, text)
+        return YamlError(self.source, found.node.start_mark, text)
 
     def pairs(self) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
         """Yield the keys and values of a mapping; raises YamlError for a key that is no text."""
         for key, each in self.node.value if isinstance(self.node, yaml.MappingNode) else ():
             if not isinstance(key, yaml.ScalarNode):
-                raise YamlError(self._source, key.start_mark, "a key must be a text")
+                raise YamlError(self.source, key.start_mark, "a key must be a text")
             yield key, each
 
 

@@ -22,6 +22,13 @@ from kafkalite.config.typed_json import About, JsonError, field_names, quote, re
 from kafkalite.control.command_table import CommandError
 from kafkalite.control.commands.clock import new_clock
 from kafkalite.control.commands.requests import ExpectRequests
+from kafkalite.control.declared_state.shape import State  # noqa: TC001 - typed_json resolves it
+from kafkalite.control.declared_state.source import (
+    LocatedState,
+    StateError,
+    state_at,
+    with_state,
+)
 from kafkalite.control.positioned_yaml import MAX_BYTES, PositionedYaml, YamlError
 from kafkalite.gateway.fault_rules import FaultError, Rule, parse_rule
 from kafkalite.metadata.topic_names import invalid_name_reason
@@ -91,6 +98,7 @@ class Scenario:
     OMITS_DEFAULTS: ClassVar = True
 
     start: Annotated[ScenarioStart, About("how the cluster begins")] = ScenarioStart()
+    state: Annotated[State | None, About("what the cluster contains at its start")] = None
     seed: Annotated[
         int | None,
         About("number from which all random values follow", minimum=0, maximum=MAX_SEED),
@@ -128,6 +136,10 @@ class Scenario:
             for name, value in values.items()
             if getattr(given, name) == getattr(default, name)
         }
+        located = self.located_state
+        if located is not None and given.state is None:
+            given = with_state(given._replace(**changed), located)  # type: ignore[arg-type]  # fields of Settings
+            changed = {}
         of_nodes = {int(each): _texts(config) for each, config in start.node_config.items()}
         return given._replace(
             **changed,  # type: ignore[arg-type]  # fields of Settings
@@ -141,6 +153,11 @@ class Scenario:
                 )
             },
         )
+
+    @property
+    def located_state(self) -> LocatedState | None:
+        """The state with its records and its positions, None without a text that has one."""
+        return None
 
     def install(self, broker: Broker) -> None:
         """Add the faults and the disturbed links to a broker; raises ScenarioError."""
@@ -168,14 +185,23 @@ class Scenario:
 class PositionedScenario(Scenario):
     """A scenario from a text; errors name the line and the column of a rule."""
 
-    __slots__ = ("_document",)
+    __slots__ = ("_document", "_located_state")
 
     @classmethod
-    def of(cls, scenario: Scenario, document: PositionedYaml) -> PositionedScenario:
-        """Return a scenario with the text from which it was read."""
+    def of(
+        cls, scenario: Scenario, document: PositionedYaml, located: LocatedState | None
+    ) -> PositionedScenario:
+        """Return a scenario with the text from which it was read, and its state."""
         positioned = cls(**{each.name: getattr(scenario, each.name) for each in fields(Scenario)})
         object.__setattr__(positioned, "_document", document)
+        object.__setattr__(positioned, "_located_state", located)
         return positioned
+
+    @property
+    def located_state(self) -> LocatedState | None:
+        """The state with its records and its positions, if the scenario has one."""
+        located: LocatedState | None = self._located_state  # type: ignore[attr-defined]
+        return located
 
     def misfit(self, part: str, index: int, error: Exception) -> ScenarioError:
         """Return the error of a rule, with its position."""
@@ -193,21 +219,28 @@ def read_scenario(path: str | PathLike[str]) -> Scenario:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise ScenarioError(f"{path}: a scenario has at most {MAX_BYTES} bytes")
-        return parse_scenario(content.decode(), str(path))
+        return parse_scenario(content.decode(), str(path), str(Path(path).parent))
     except OSError as error:
         raise ScenarioError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ScenarioError(f"{path}: no UTF-8 at byte {error.start}") from error
 
 
-def parse_scenario(text: str, source: str = "scenario") -> Scenario:
-    """Return the scenario of a text; raises ScenarioError with its line and column."""
+def parse_scenario(text: str, source: str = "scenario", directory: str = ".") -> Scenario:
+    """Return the scenario of a text, whose files are relative to `directory`.
+
+    Raises ScenarioError with the line and the column.
+    """
     try:
         document = PositionedYaml.parse(source, text)
         scenario = _scenario_of(document)
         _check_values(scenario, document)
-        return PositionedScenario.of(scenario, document)
-    except YamlError as error:
+        part = document.get("state")
+        located = None if part is None else state_at(part, part.value, directory)
+        if located is not None:
+            scenario = replace(scenario, state=located.state)
+        return PositionedScenario.of(scenario, document, located)
+    except (YamlError, StateError) as error:
         raise ScenarioError(str(error)) from error
 
 
@@ -221,7 +254,8 @@ def _scenario_of(document: PositionedYaml) -> Scenario:
     }
     plain = value
     if isinstance(value, dict):
-        plain = {name: each for name, each in value.items() if name not in parts}
+        others = {*parts, "state"}  # the state has a reader of its own
+        plain = {name: each for name, each in value.items() if name not in others}
         unknown = next((name for name in plain if name not in field_names(Scenario)), None)
         if unknown is not None:
             known = ", ".join(field_names(Scenario))
@@ -329,6 +363,7 @@ def present_scenario(broker: Broker) -> Scenario:
     settings = broker.settings
     return replace(
         scenario,
+        state=None,  # `kafkalite export` prints it
         start=ScenarioStart(
             brokers=settings.brokers,
             topics=dict(broker.initial_topics),

@@ -89,6 +89,21 @@ def supported_features(release: Release) -> dict[str, Feature]:
     return {name: feature for name, feature in release.features.items() if feature.highest}
 
 
+def with_formatted_levels(release: Release, levels: Mapping[str, int]) -> Release:
+    """Return the release if it formats new clusters with these levels of features.
+
+    Other features have the level that new clusters of this metadata.version have.
+    """
+    version = levels.get(METADATA_VERSION)
+    known = release.features if version is None else features_with(METADATA_VERSION, version)
+    features = {}
+    for name, feature in release.features.items():
+        default = known[name].formatted if name in known else 0
+        level = levels.get(name, min(default, feature.highest))
+        features[name] = feature._replace(formatted=level)
+    return release._replace(features=features)
+
+
 def is_disabled(name: str, release: Release, finalized: Mapping[str, int]) -> bool:
     """Return whether a feature that the release has is at level 0."""
     return not finalized.get(name) and name in release.features
@@ -201,7 +216,7 @@ class Features:
             _type_problem(update)
             or _range_problem(update, levels, controller_id)
             or _direction_problem(update, current)
-            or _dependency_problem(update, proposed)
+            or dependency_problem(update, proposed)
         )
         if problem is not None:
             raise KafkaError(
@@ -247,7 +262,7 @@ def _direction_problem(update: FeatureUpdate, current: int) -> str | None:
     return None
 
 
-def _dependency_problem(update: FeatureUpdate, proposed: Mapping[str, int]) -> str | None:
+def dependency_problem(update: FeatureUpdate, proposed: Mapping[str, int]) -> str | None:
     """Return why the proposed level of metadata.version does not allow an update."""
     if update.name in {METADATA_VERSION, KRAFT_VERSION} or not update.level:
         return None

@@ -15,7 +15,12 @@ from kafkalite.config.broker import BrokerConfig, is_of_tls, parse_broker_text
 from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.metadata.brokers import NoNodesError, UsedControllerIdError
-from kafkalite.metadata.features import UnsupportedLevelError
+from kafkalite.metadata.features import (
+    FeatureUpdate,
+    UnsupportedLevelError,
+    dependency_problem,
+    with_formatted_levels,
+)
 from kafkalite.ports.files import OsFiles
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.system import machine_bytes
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
     from kafkalite.cluster.pace import Pace
     from kafkalite.cluster.state import ClusterState
     from kafkalite.config.definitions import Value
+    from kafkalite.config.releases import Release
     from kafkalite.identity.provider import IdentityProvider
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
@@ -44,6 +50,7 @@ if TYPE_CHECKING:
     from kafkalite.security.certificates import CertificateFiles
     from kafkalite.security.tls import TlsServer
     from kafkalite.server.addresses import ListenerSpec
+    from kafkalite.server.declared_data import DeclaredState
     from kafkalite.server.reports import Reports
     from kafkalite.server.sasl_listener import SaslSettings
     from kafkalite.server.settings import Settings
@@ -152,6 +159,8 @@ class ClusterAssembly:
         )
         for node_id, text in settings.node_config.items():
             config.configure_node(node_id, text)
+        if settings.state is not None and settings.state.features:
+            config.release = _formatting_release(settings.state, config.release)
         return config
 
     def security_of(self, listener: ListenerSpec) -> ListenerSecurity:
@@ -336,6 +345,7 @@ class ClusterAssembly:
             cluster_id=settings.cluster_id,
             is_in_memory=settings.is_in_memory,
             logs=None if state is None else state.logs,
+            loads_state=settings.state is not None,
         )
 
     def open_cluster(
@@ -382,6 +392,20 @@ class ClusterAssembly:
             from kafkalite.server.scram_users import store_users  # noqa: PLC0415 - rarely used
 
             store_users(cluster.metadata, users, self._environment.entropy)
+
+
+def _formatting_release(state: DeclaredState, release: Release) -> Release:
+    """Return the release if it formats clusters with a state's levels; raises SettingsError."""
+    formatted = with_formatted_levels(release, state.features)
+    levels = {name: feature.formatted for name, feature in formatted.features.items()}
+    for name, level in state.features.items():
+        reason = dependency_problem(FeatureUpdate(name, level), levels)
+        problem = release.level_problem(name, level)
+        if problem is not None:
+            reason = f"{name} cannot be at level {level}: Kafka {release.name} {problem}"
+        if reason is not None:
+            raise state.error(("features", name), reason)
+    return formatted
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.executors import ThreadExecutor
+from kafkalite.ports.files import OsFiles
 from kafkalite.ports.system import machine_bytes
 from kafkalite.ports.temporary import remove_abandoned
 from kafkalite.server.assembly import ClusterAssembly, Environment
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from kafkalite.security.tls import TlsServer
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.broker_directory import BrokerDirectory
+    from kafkalite.server.declared_data import DeclaredData, DeclaredState
     from kafkalite.server.request_log import RequestLog
     from kafkalite.server.settings import Settings
     from kafkalite.server.snapshot import Snapshot, Snapshots
@@ -120,6 +122,7 @@ class Broker:
         self._prepare = prepare
         self._executor = executor
         self._resources = ExitStack()
+        self._declared_data: DeclaredData | None = None
         self._assembly: ClusterAssembly | None = None
         self._directory: BrokerDirectory | None = None
         self._nodes: NodeServers | None = None
@@ -131,7 +134,10 @@ class Broker:
         self.scenario: object = None
         """The scenario with which the broker was started, if any; see `control.scenario`."""
         self.initial_image: MetadataImage | None = None
-        """The metadata after the last start, with the topics and users of the settings."""
+        """The metadata after the last start, with the topics and users of the settings.
+
+        It does not have the declared state, which a reset creates again.
+        """
         self.state_lock = asyncio.Lock()
         """Held by resets and restores: each of them takes several turns of the event loop."""
 
@@ -144,7 +150,10 @@ class Broker:
             self.clock.subscribe(self._reports)
         try:
             loop = asyncio.get_running_loop()
+            self._declared_data = self._prepare_load()
             cluster, nodes = self._open(loop)
+            if self._settings.state is not None and self._snapshot is None:
+                await self._load_state(self._settings.state)
             await nodes.accept_clients()
             executor = self._executor = self._executor or ThreadExecutor(loop)
             self._start_maintenance(cluster)
@@ -155,7 +164,36 @@ class Broker:
             self._snapshot = None  # so that its data can be freed
         except BaseException:
             await self.stop(grace_s=0)
+            if self._declared_data is not None:
+                self._declared_data.undo()
             raise
+
+    def _prepare_load(self) -> DeclaredData | None:
+        """Prepare a data directory for the load of a state; None if nothing remains of it."""
+        settings = self._settings
+        path = settings.log_directory
+        if settings.state is None or self._snapshot is not None or path is None:
+            return None
+        from kafkalite.server.declared_data import DeclaredData  # noqa: PLC0415 - rarely used
+
+        files = self._files or OsFiles(is_durable=True)
+        return DeclaredData(files, path, settings.state.digest)
+
+    async def _load_state(self, state: DeclaredState) -> None:
+        """Create what a state declares, unless the data directory has it from an earlier start."""
+        data, cluster = self._declared_data, _running(self.cluster)
+        assert self.initial_image is not None
+        if data is not None and data.is_loaded:
+            # A reset removes what clients have added, and creates what is declared.
+            self.initial_image = self.initial_image._replace(
+                acls={}, client_quotas={}, scram_credentials={}
+            )
+            return
+        await state.load(self)
+        if data is not None:
+            for log in cluster.partitions.logs().values():
+                log.flush()
+            data.finish()
 
     def _start_maintenance(self, cluster: Cluster) -> None:
         executor = _running(self._executor)

@@ -10,7 +10,7 @@ from kafkalite.protocol.uuids import is_cluster_id, uuid_to_text
 from kafkalite.storage.data_directory import META_FILE, DataDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kafkalite.ports.entropy import Entropy
     from kafkalite.ports.files import Files
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 MEMORY_PATH: Final = "/kafkalite-memory"
 """The path of a data directory in memory, as clients see it in `log.dirs`."""
+
+
+STATE_LOADING_FILE: Final = ".kafkalite_state_loading"
+"""A file that exists while a declared state is loaded; see `server.declared_data`."""
 
 
 class BrokerDirectoryError(Exception):
@@ -46,12 +50,13 @@ class BrokerDirectory:
         cluster_id: str | None = None,
         is_in_memory: bool = False,
         logs: Mapping[TopicPartition, Log] | None = None,
+        loads_state: bool = False,
     ) -> None:
         """Open, lock and if needed create the directory; raises BrokerDirectoryError.
 
         `cluster_id` is the id of the cluster; None: a new cluster has a random id. A
         directory that `is_in_memory` is not opened again, so its close writes nothing. `logs` are
-        those of `DataDirectory`.
+        those of `DataDirectory`. `loads_state` says whether a declared state will be loaded.
         """
         self.is_in_memory = is_in_memory
         self._temporary: TemporaryDirectory | None = None
@@ -63,7 +68,7 @@ class BrokerDirectory:
             else:
                 self.path = path
             self.directory = DataDirectory(files, self.path, logs)
-            is_new = META_FILE not in files.list(self.path)
+            names = files.list(self.path)
         except BlockingIOError as error:
             raise BrokerDirectoryError(
                 f"data directory {path} is in use by another broker"
@@ -74,9 +79,10 @@ class BrokerDirectory:
                 f"cannot use data directory {failed_path}: {error.strerror}"
             ) from error
         try:
+            self._check_load(names, loads_state=loads_state)
             self.cluster_id = (
                 self._create_cluster(node_id, entropy, cluster_id)
-                if is_new
+                if META_FILE not in names
                 else self._read_cluster_id()
             )
             self._check_cluster(cluster_id)
@@ -132,6 +138,13 @@ class BrokerDirectory:
             cluster_id=cluster_id, node_id=node_id, directory_id=directory_id
         )
         return cluster_id
+
+    def _check_load(self, names: Sequence[str], *, loads_state: bool) -> None:
+        if STATE_LOADING_FILE in names and not loads_state:
+            raise BrokerDirectoryError(
+                f"data directory {self.path} has a part of a state, because its load was "
+                "interrupted: start with --state, which loads it again, or remove the directory"
+            )
 
     def _check_cluster(self, requested_id: str | None) -> None:
         if requested_id not in (None, self.cluster_id):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from kafkalite.security.certificates import CertificateFiles
     from kafkalite.security.sasl.users import User
+    from kafkalite.server.declared_data import DeclaredState
 
 _UNSUPPORTED = {
     "remote.log.storage.system.enable": (
@@ -87,7 +88,7 @@ class Settings(NamedTuple):
     None: each cluster has ports of its own. Clients start at most `max_clusters`, and each may have
     `cluster_memory_limit` bytes of its own. `routed` are the listeners of such a cluster.
     `keeps_history` says whether internal topics are not compacted. `pace` is "kafka" for the delays
-    of a real Kafka; None: there are none.
+    of a real Kafka; None: there are none. `state` is what a new cluster contains.
     """
 
     listen: Sequence[str] = ()
@@ -117,6 +118,7 @@ class Settings(NamedTuple):
     routed: Routed | None = None
     keeps_history: bool = False
     pace: str | None = None
+    state: DeclaredState | None = None
 
     @property
     def node_ids(self) -> range:

@@ -140,6 +140,8 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
       "live" lets the live broker answer.
     - `scenario`: YAML file with topics, settings, clock, seed, faults, links and expectations.
       Other arguments have precedence. The end of the block checks the expectations.
+    - `state`: YAML or JSON file with topics, records, groups, ACLs, users and quotas, or a mapping
+      with them. The data directory must be empty, or have this state from an earlier start.
     - `storage`: "disk", the default, or "memory": then the data is in no file, and a stop takes
       less than a millisecond. The fixtures of the pytest plugin use memory.
     - `memory_limit`: size such as "512m" that the data in memory may have; by default half of the
@@ -199,6 +201,7 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         match: str = "strict",
         on_miss: str = "fail",
         scenario: str | PathLike[str] | None = None,
+        state: str | PathLike[str] | Mapping[str, object] | None = None,
         storage: str | None = None,
         memory_limit: str | None = None,
         clusters: str | None = None,
@@ -209,14 +212,13 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         given = Settings(
             **_listener_settings(_protocol_of(security, oidc), port, config or {}),
             **_checked(brokers, controller_id, request_log, seed, (clusters, pace)),
-            topics=partition_counts(topics or {}),
-            **_configs(config or {}, node_config or {}),
+            **_contents(topics or {}, config or {}, node_config or {}),
             as_version=as_version,
             defaults=defaults,
             users=_users(users),
             **_storage_settings(data_directory, storage, memory_limit, keep_history),
         )
-        self._settings, mode = _with_scenario(self._scenario, given, clock)
+        self._settings, mode = _with_scenario(self._scenario, _with_state(given, state), clock)
         self._log, self._adjustable_clock = _log_of(log_level), new_clock(mode)
         self._capture, self._replay = _captures(capture, replay, match, on_miss)
         self._served = _served(self._log, (control, control_token, control_tls), oidc, oidc_clients)
@@ -857,6 +859,23 @@ def _scenario_of(path: str | PathLike[str] | None) -> Scenario | None:
     return read_scenario(path)
 
 
+def _with_state(
+    settings: Settings, state: str | PathLike[str] | Mapping[str, object] | None
+) -> Settings:
+    """Return settings with a declared state; raises ValueError for an invalid one."""
+    if state is None:
+        return settings
+    from kafkalite.control.declared_state.source import (  # noqa: PLC0415 - rarely used
+        read_state,
+        state_of_mapping,
+        with_state,
+    )
+
+    is_path = isinstance(state, str) or hasattr(state, "__fspath__")
+    located = read_state(state) if is_path else state_of_mapping(state)  # type: ignore[arg-type]
+    return with_state(settings, located)
+
+
 def _with_scenario(
     scenario: Scenario | None, settings: Settings, clock: str
 ) -> tuple[Settings, str]:
@@ -975,11 +994,17 @@ def _config_texts(config: Mapping[str, str | float]) -> dict[str, str]:
     return {key: _config_text(value) for key, value in config.items()}
 
 
-def _configs(
-    config: Mapping[str, str | float], node_config: Mapping[int, Mapping[str, str | float]]
+def _contents(
+    topics: Mapping[str, int],
+    config: Mapping[str, str | float],
+    node_config: Mapping[int, Mapping[str, str | float]],
 ) -> dict[str, Any]:
-    """Return the settings of all nodes and of single nodes; raises ValueError for invalid ones."""
-    return {"config": _config_texts(config), "node_config": _texts_by_node(node_config)}
+    """Return topics and the settings of all nodes and of single ones; raises ValueError."""
+    return {
+        "topics": partition_counts(topics),
+        "config": _config_texts(config),
+        "node_config": _texts_by_node(node_config),
+    }
 
 
 def _texts_by_node(

@@ -95,7 +95,10 @@ def test_options_have_precedence_and_topics_and_settings_are_merged() -> None:
     ("text", "message"),
     [
         ("- a", "1:1: a scenario must be a JSON object"),
-        ("fault: []", "1:1: a scenario has no field 'fault'; its fields are start, seed, clock"),
+        (
+            "fault: []",
+            "1:1: a scenario has no field 'fault'; its fields are start, state, seed, clock",
+        ),
         ("start:\n  topic: {a: 1}", "2:3: start has no field 'topic'; its fields are brokers"),
         ("start: {topics: {a: 0}}", "1:8: a must be a whole number from 1, not 0"),
         ("start: {node_config: {a: {}}}", "1:22: node_config 'a' must be the id of a node"),

@@ -1,0 +1,1 @@
+"""Declared state: what a cluster contains at its start, as a file or a mapping."""
