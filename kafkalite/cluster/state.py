@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kafkalite.partitions.former_leader import FormerLeaderState
     from kafkalite.partitions.partition import Partition, Uncommitted
     from kafkalite.ports.memory_files import Memory
+    from kafkalite.storage.append_times import AppendTimes
     from kafkalite.storage.data_directory import TopicPartition
     from kafkalite.storage.log import Log
 
@@ -122,6 +123,8 @@ class ClusterState(NamedTuple):
     """The path of the data directory in the files."""
     logs: Mapping[TopicPartition, Log]
     """The state of each log in the files."""
+    append_times: AppendTimes | None
+    """When the logs have grown, which does not change; None if that is not known."""
     image: MetadataImage
     stopped_nodes: Sequence[StoppedNode]
     lagging_replicas: Sequence[LaggingReplica]
@@ -131,11 +134,15 @@ class ClusterState(NamedTuple):
 
 
 def state_of(
-    cluster: Cluster, files: InMemoryFiles, path: str, logs: Mapping[TopicPartition, Log]
+    cluster: Cluster,
+    files: InMemoryFiles,
+    path: str,
+    logs: Mapping[TopicPartition, Log],
+    append_times: AppendTimes | None,
 ) -> ClusterState:
     """Return the state of a cluster; `files` are a copy of its files, as after a clean shutdown.
 
-    `logs` have the state of the logs in these files.
+    `logs` have the state of the logs in these files, and `append_times` when they have grown.
     """
     stopped, impaired = [], []
     for node in cluster.nodes.values():
@@ -160,6 +167,7 @@ def state_of(
         files,
         path,
         logs,
+        append_times,
         cluster.metadata.image,
         stopped,
         list(_lagging_replicas(cluster)),
@@ -213,6 +221,8 @@ def copy_to_memory(
     copied = _open_logs(copy, open_metadata_log(copy, SteppedClock(0), 0).log, image)
     for partition, log in logs.items():
         other = copied.get(partition)
+        if other is not None and log.appends is not None:
+            other.appends = log.appends.copy(log.appends.times)
         if other is None or (log.start_offset, log.end_offset) != (
             other.start_offset,
             other.end_offset,

@@ -163,6 +163,20 @@ class EventHistory:
         self._number = max(self._number, other._number)
         self._bytes = other._bytes
 
+    def until(self, time_ms: int) -> EventHistory:
+        """Return a history as it was at a time, as far as entries remain; see `entry_at`."""
+        past = EventHistory(
+            max_subjects=self._max_subjects,
+            max_entries=self._max_entries,
+            max_bytes=self._max_bytes,
+        )
+        for entry in self.after(-1):
+            earlier = entry_at(entry, time_ms)
+            if earlier is not None:
+                past._add_entry(earlier)
+        past._number = self._number
+        return past
+
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> EventHistory:
         """Return a history with these entries, which are in the order of numbers."""
@@ -330,6 +344,19 @@ class EventHistory:
     def _subtract_size(self, entries: _SubjectEntries, size: int) -> None:
         entries.size -= size
         self._bytes -= size
+
+
+def entry_at(entry: Entry, time_ms: int) -> Entry | None:
+    """Return an entry as it was at a time; None if the event happened later.
+
+    One that was repeated later is the first event, because only its time and that of the last
+    event are known.
+    """
+    if entry.at_ms <= time_ms:
+        return entry
+    if entry.first_ms > time_ms:
+        return None
+    return entry._replace(times=1, at_ms=entry.first_ms)
 
 
 def _last_entries(entries: list[Entry], limit: int) -> Sequence[Entry]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
     from kafkalite.ports.files import DiskSpace
+    from kafkalite.storage.append_times import AppendTimes
     from kafkalite.storage.data_directory import DataDirectory, TopicPartition
     from kafkalite.storage.disk_health import DiskHealth
     from kafkalite.storage.log import Log
@@ -240,6 +241,11 @@ class PartitionTable:
             for partition in topic.opened_partitions:
                 logs[topic.name, partition.index] = partition.log
         return logs
+
+    @property
+    def append_times(self) -> AppendTimes | None:
+        """When the logs have grown; None if that is not noted."""
+        return self._directory.append_times
 
     def close_files(self) -> None:
         """Close the files of all logs, without writing."""

@@ -344,7 +344,7 @@ class ClusterAssembly:
             environment.entropy,
             cluster_id=settings.cluster_id,
             is_in_memory=settings.is_in_memory,
-            logs=None if state is None else state.logs,
+            state=state,
             loads_state=settings.state is not None,
         )
 

@@ -344,7 +344,7 @@ class Broker:
         partitions, replaced = cluster.partitions, directory.directory
         used = replaced.files
         files = state.files.copy(used.memory if isinstance(used, type(state.files)) else None)
-        opened = directory.replace_files(files, state.logs)
+        opened = directory.replace_files(files, state)
         cluster.restore(opened, snapshot.cluster)
         partitions.close_files()
         directory.free(replaced)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.temporary import new_temporary_directory
 from kafkalite.protocol.uuids import is_cluster_id, uuid_to_text
+from kafkalite.storage.append_times import AppendTimes
 from kafkalite.storage.data_directory import META_FILE, DataDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kafkalite.cluster.state import ClusterState
     from kafkalite.ports.entropy import Entropy
     from kafkalite.ports.files import Files
     from kafkalite.ports.memory_files import Memory
@@ -49,14 +51,14 @@ class BrokerDirectory:
         *,
         cluster_id: str | None = None,
         is_in_memory: bool = False,
-        logs: Mapping[TopicPartition, Log] | None = None,
+        state: ClusterState | None = None,
         loads_state: bool = False,
     ) -> None:
         """Open, lock and if needed create the directory; raises BrokerDirectoryError.
 
         `cluster_id` is the id of the cluster; None: a new cluster has a random id. A
-        directory that `is_in_memory` is not opened again, so its close writes nothing. `logs` are
-        those of `DataDirectory`. `loads_state` says whether a declared state will be loaded.
+        directory that `is_in_memory` is not opened again, so its close writes nothing. `state` has
+        the logs in the files. `loads_state` says whether a declared state will be loaded.
         """
         self.is_in_memory = is_in_memory
         self._temporary: TemporaryDirectory | None = None
@@ -67,7 +69,7 @@ class BrokerDirectory:
                 self.path = self._temporary.path
             else:
                 self.path = path
-            self.directory = DataDirectory(files, self.path, logs)
+            self.directory = self._open(files, state)
             names = files.list(self.path)
         except BlockingIOError as error:
             raise BrokerDirectoryError(
@@ -90,6 +92,11 @@ class BrokerDirectory:
             self.directory.release_lock()
             raise
 
+    def _open(self, files: Files, state: ClusterState | None) -> DataDirectory:
+        times = None if state is None else state.append_times
+        times = AppendTimes() if times is None else times.copy()
+        return DataDirectory(files, self.path, None if state is None else state.logs, times)
+
     @property
     def is_temporary(self) -> bool:
         """Whether the directory is removed when it is closed."""
@@ -100,9 +107,9 @@ class BrokerDirectory:
         """The memory of the files; None for files on disk."""
         return getattr(self.directory.files, "memory", None)
 
-    def replace_files(self, files: Files, logs: Mapping[TopicPartition, Log]) -> DataDirectory:
-        """Use other files, whose logs have a known state; return the directory."""
-        self.directory = DataDirectory(files, self.path, logs)
+    def replace_files(self, files: Files, state: ClusterState) -> DataDirectory:
+        """Use other files, whose logs have the state that is given; return the directory."""
+        self.directory = self._open(files, state)
         return self.directory
 
     @staticmethod

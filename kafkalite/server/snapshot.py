@@ -138,18 +138,18 @@ def cluster_state(cluster: Cluster, directory: BrokerDirectory, memory: Memory) 
     Raises SnapshotError for data on disk that is larger than the memory, UnfitStateError if its
     files have changed meanwhile, and OSError if the memory is not sufficient or a log has failed.
     """
-    files = directory.directory.files
-    logs = cluster.partitions.logs()
+    opened = directory.directory
+    files, logs = opened.files, cluster.partitions.logs()
+    times = opened.append_times
+    times = None if times is None else times.copy()
     if not isinstance(files, InMemoryFiles):
         _check_size(logs, memory)
-        copied = copy_to_memory(
-            directory.directory, logs, cluster.metadata.image, memory, MEMORY_PATH
-        )
-        return state_of(cluster, copied[0], MEMORY_PATH, copied[1])
-    directory.directory.write_all(logs)
+        copied = copy_to_memory(opened, logs, cluster.metadata.image, memory, MEMORY_PATH)
+        return state_of(cluster, copied[0], MEMORY_PATH, copied[1], times)
+    opened.write_all(logs)
     copy = files.copy()
     DataDirectory.mark_clean_shutdown(copy, directory.path)
-    return state_of(cluster, copy, directory.path, directory.directory.copy_logs(logs, copy))
+    return state_of(cluster, copy, directory.path, opened.copy_logs(logs, copy), times)
 
 
 def _check_size(logs: Mapping[TopicPartition, Log], memory: Memory) -> None:

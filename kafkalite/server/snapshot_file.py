@@ -666,6 +666,7 @@ class _Reader:
             copy,
             MEMORY_PATH,
             directory.copy_logs(logs, copy),
+            None,
             images[manifest.metadata_offset],
             [_stopped_node_of(each, images) for each in manifest.stopped_nodes],
             list(map(_replica_of, manifest.lagging_replicas)),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from kafkalite.ports.background import run_steps
 from kafkalite.ports.files import join
 from kafkalite.ports.named_tuples import NamedTuple
+from kafkalite.storage.append_times import LogAppends
 from kafkalite.storage.checkpoint import (
     CheckpointError,
     read_offsets,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from kafkalite.ports.background import Steps
     from kafkalite.ports.files import DiskSpace, Files
     from kafkalite.ports.locks import Lock
+    from kafkalite.storage.append_times import AppendTimes
     from kafkalite.storage.flushing import Flush
 
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
@@ -87,6 +89,7 @@ class DataDirectory:
         "_uncertain_checkpoints",
         "_write_lock",
         "_written_versions",
+        "append_times",
         "health",
         "ignores_case",
         "known_logs",
@@ -99,11 +102,16 @@ class DataDirectory:
     )
 
     def __init__(
-        self, files: Files, path: str, logs: Mapping[TopicPartition, Log] | None = None
+        self,
+        files: Files,
+        path: str,
+        logs: Mapping[TopicPartition, Log] | None = None,
+        append_times: AppendTimes | None = None,
     ) -> None:
         """Open the directory at `path`, created if needed; raises OSError when it cannot be used.
 
         `logs` have the state of logs in files of which `files` are a copy; these are not read.
+        With `append_times`, which are those of the logs, it is noted when logs grow.
 
         Raises BlockingIOError when another process has locked it.
         """
@@ -112,6 +120,8 @@ class DataDirectory:
         self.known_logs = {} if logs is None else dict(logs)
         """The state of logs that were not opened yet."""
         self._copies: dict[TopicPartition, _CopiedLog] = {}
+        self.append_times = append_times
+        """When the logs have grown; None if that is not noted."""
         self.health = DiskHealth()
         files.makedirs(path)
         self._lock: Lock = files.lock(join(path, LOCK_FILE))
@@ -136,6 +146,9 @@ class DataDirectory:
         self._deleted_paths: list[str] = []
         self.logs_to_flush: set[Log] = set()
         """Logs that began a segment before the previous one was flushed."""
+        self._open_checkpoints()
+
+    def _open_checkpoints(self) -> None:
         # Checkpoints that belong together have one version; a thread may write them.
         self._checkpoint_versions = count()
         self._written_versions: dict[str, int] = {}
@@ -260,13 +273,13 @@ class DataDirectory:
         """
         partition, name = (topic, index), partition_directory(topic, index)
         if partition in self.known_logs:
-            return self._copy_known_log(partition, config)
+            return self._copy_known_log(partition, config, is_internal=is_internal)
         path = join(self._path, name)
         is_new = (names is not None and name not in names) or not self._files.list(path)
         if is_new and partition in self._checkpoints[RECOVERY_POINTS_FILE]:
             self._forget_directory(partition)
         if is_new or (topic_id is not None and self._rename_other_topic(name, topic_id)):
-            return self._new_log(path, config, topic_id)
+            return self._new_log(path, config, topic_id, is_internal=is_internal)
         recovery_point, start_offset, first_dirty_offset = self._stored_offsets(partition, path)
         try:
             log = Log.open(
@@ -288,8 +301,19 @@ class DataDirectory:
         if all(damage.path != path for damage in log.damage_errors):
             self.health.report_success(path, FileUse.READING)
         log.first_dirty_offset = first_dirty_offset
+        self._note_appends(log, is_ordered=is_internal)
         self._flush_later(log)
         return log
+
+    def _note_appends(self, log: Log, *, is_ordered: bool) -> None:
+        """Let a log note when it grows, after what it knows already."""
+        times, appends = self.append_times, log.appends
+        if times is None:
+            log.appends = None
+        elif appends is None:
+            log.appends = LogAppends(times, is_ordered=is_ordered)
+        else:
+            appends.times = times
 
     def _flush_later(self, log: Log) -> None:
         """Let a log request its flushes, and request those of segments that it has begun."""
@@ -297,10 +321,13 @@ class DataDirectory:
         if log.has_unflushed_segments:
             self.logs_to_flush.add(log)
 
-    def _copy_known_log(self, partition: TopicPartition, config: LogConfig) -> Log:
+    def _copy_known_log(
+        self, partition: TopicPartition, config: LogConfig, *, is_internal: bool
+    ) -> Log:
         """Return a copy of a log whose state in these files is known."""
         log = self.known_logs.pop(partition).copy_to(self._files, self.health)
         log.config = config
+        self._note_appends(log, is_ordered=is_internal)
         self._flush_later(log)
         return log
 
@@ -315,10 +342,13 @@ class DataDirectory:
             return [0] * len(self._checkpoints)
         return [offsets.get(partition, 0) for offsets in self._checkpoints.values()]
 
-    def _new_log(self, path: str, config: LogConfig, topic_id: str | None) -> Log:
+    def _new_log(
+        self, path: str, config: LogConfig, topic_id: str | None, *, is_internal: bool
+    ) -> Log:
         """Return an empty log; entries of checkpoints belong to an earlier one."""
         self.health.report_success(path, FileUse.READING)
         log = Log.without_files(self._files, path, config, topic_id, self.health)
+        self._note_appends(log, is_ordered=is_internal)
         log.logs_to_flush = self.logs_to_flush
         return log
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from kafkalite.config.log_config import LogConfig
     from kafkalite.ports.files import Buffer, Files
     from kafkalite.storage.aborted_transactions import AbortedTransaction
+    from kafkalite.storage.append_times import LogAppends
     from kafkalite.storage.batch import BatchView
     from kafkalite.storage.flushing import Flush
     from kafkalite.storage.latest_by_key import LatestByKey
@@ -83,6 +84,7 @@ class Log:
         "_segments",
         "_topic_id",
         "_unflushed_offsets",
+        "appends",
         "config",
         "damage_errors",
         "directory",
@@ -125,6 +127,8 @@ class Log:
         self.end_offset = loaded.end_offset
         self.recovery_point = recovery_point
         self.first_dirty_offset = 0
+        self.appends: LogAppends | None = None
+        """When batches were appended; None if that is not noted."""
         self.files = files
         self._topic_id = topic_id
         self._segments = loaded.segments
@@ -245,6 +249,8 @@ class Log:
         )
         copy._are_checkpoints_synced = self._are_checkpoints_synced
         copy.first_dirty_offset = self.first_dirty_offset
+        if self.appends is not None:
+            copy.appends = self.appends.copy(self.appends.times)
         return copy
 
     @property
@@ -287,10 +293,8 @@ class Log:
             if are_offsets_assigned:
                 buffers.append(batch.data)
             else:
-                buffers += (
-                    PREFIX.pack(offset, batch.length, leader_epoch),
-                    memoryview(batch.data)[PREFIX_SIZE:],
-                )
+                prefix = PREFIX.pack(offset, batch.length, leader_epoch)
+                buffers += prefix, memoryview(batch.data)[PREFIX_SIZE:]
                 batch.base_offset = offset
                 batch.leader_epoch = leader_epoch
             offset += batch.last_offset_delta + 1
@@ -306,6 +310,8 @@ class Log:
             self._append_failed(error, size)
             raise
         self.end_offset = offset
+        if (own := self.appends) and (own.number != own.times.number or now_ms > own.times.last_ms):
+            own.add(now_ms, base_offset)
         for batch in batches:
             ended = self.producers.update(batch) if batch.producer_id >= 0 else None
             if ended is not None and ended.is_aborted:
@@ -580,6 +586,8 @@ class Log:
         del self._segments[count:], self._base_offsets[count:]
         self.epochs.truncate_from_end(end_offset)
         self.end_offset = end_offset
+        if self.appends is not None:
+            self.appends.truncate(end_offset)
         return removed
 
     def _truncate_files(self, removed: Sequence[Segment]) -> None:

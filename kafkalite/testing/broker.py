@@ -492,8 +492,10 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
             raise RuntimeError(f"cannot fence {', '.join(failed)}")
         return results
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, *, at: int | str | datetime | None = None) -> Snapshot:
         """Return the state of now, for `restore` and `fork`; it shares its data with the cluster.
+
+        With `at`, it is the state of an earlier point; see `fork`.
 
         It has topics with records, groups, transactions, configurations, ACLs, quotas, users, the
         clock, faults, rules for links, and the random values of a seed. Data on disk is copied to
@@ -502,7 +504,7 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         broker = self._running_broker()
 
         async def take() -> Snapshot:
-            return broker.snapshot()
+            return broker.snapshot() if at is None else _snapshot_at(broker, at)
 
         return self._run_on_loop(take())
 
@@ -526,17 +528,27 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         broker = self._running_broker()
         self._run_on_loop(broker.restore(snapshot, disconnects=disconnect))
 
-    def fork(self, snapshot: Snapshot | None = None) -> Broker:
+    def fork(
+        self, snapshot: Snapshot | None = None, *, at: int | str | datetime | None = None
+    ) -> Broker:
         """Return another running cluster with the state of now, or that of a snapshot.
+
+        With `at`, it is the state of an earlier point: a time, as datetime or in ISO 8601, a
+        duration before now, such as "5m", or an offset of a log, such as "__consumer_offsets-7:42",
+        whose record and all later ones are absent.
 
         It has own ports and is independent from then on; both share the data that neither changes.
         Use it in a `with` block, or stop it. It uses the thread of this broker and ends with it.
-        Raises ValueError as `snapshot` does.
+        Raises ValueError as `snapshot` does, and for a point whose state is not known.
         """
+        if snapshot is not None and at is not None:
+            raise TypeError("fork takes a snapshot or a point, not both")
         parent = self._running_broker()
 
         async def begin() -> Broker:
-            own = parent.snapshot() if snapshot is None else snapshot
+            own = snapshot
+            if own is None:
+                own = parent.snapshot() if at is None else _snapshot_at(parent, at)
             plan, _ = parent.clusters.plan(None, own)
             served = await self._served.start_fork(plan)
             return self._forked(served)
@@ -804,6 +816,12 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         if loop is not None:
             for future in tuple(self._pending_calls):
                 future.cancel()
+
+
+def _snapshot_at(broker: ServerBroker, at: int | str | datetime) -> Snapshot:
+    from kafkalite.control.time_travel.past_snapshot import snapshot_at  # noqa: PLC0415 - rarely used
+
+    return snapshot_at(broker, at)
 
 
 def _served(

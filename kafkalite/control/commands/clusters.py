@@ -85,6 +85,16 @@ class ForkCluster:
             metavar="SIZE",
         ),
     ] = None
+    at: Annotated[
+        str | None,
+        About(
+            "begin with the state of an earlier point: a time, such as 2026-03-01T12:00:00Z, a "
+            "duration before now, such as 5m, or an offset of a log, such as "
+            "__consumer_offsets-7:42, whose record and all later ones are absent",
+            parse=str,
+            metavar="POINT",
+        ),
+    ] = None
 
     async def perform(self, broker: Broker) -> ClusterStatus:
         """Start the cluster; raises ValueError if that is impossible."""
@@ -105,6 +115,12 @@ class ForkCluster:
 
     def _snapshot(self, broker: Broker) -> Snapshot | None:
         source = self.snapshot_id
+        if self.at is not None:
+            if source not in {None, NOW}:
+                raise CommandError("at: a point in the past of the broker, so omit the snapshot")
+            from kafkalite.control.time_travel.past_snapshot import snapshot_at  # noqa: PLC0415 - rarely used
+
+            return snapshot_at(broker, self.at)
         if source is None:
             source = NOW if self.name is None else START
         if source == START:
@@ -188,13 +204,13 @@ COMMANDS = Family(
                 Words(
                     "cluster fork",
                     "Start another cluster with the state of a snapshot.",
-                    offers=("snapshot_id", "memory_limit"),
+                    offers=("snapshot_id", "at", "memory_limit"),
                 ),
                 Words(
                     "cluster create",
                     "Start another cluster with a name.",
                     ("name",),
-                    offers=("snapshot_id", "memory_limit"),
+                    offers=("snapshot_id", "at", "memory_limit"),
                 ),
             ),
             one_line(line_of),
