@@ -14,7 +14,6 @@ from kafkalite.cli.output import (
     exit_with_error,
     print_to_stderr,
 )
-from kafkalite.cli.recording import recorder_from
 from kafkalite.cli.streams import open_closed_streams, try_print
 from kafkalite.config.options import MATCH, ON_MISS, OPTIONS, RECORDING_OPTIONS
 from kafkalite.ports.clock import AdjustableClock
@@ -144,6 +143,7 @@ def _recording_starter(
 
     def start(now_ns: Callable[[], int]) -> Recorder:
         from kafkalite.capture.recording.file_rotation import CaptureError  # noqa: PLC0415 - rarely used
+        from kafkalite.cli.recording import recorder_from  # noqa: PLC0415 - as above
 
         try:
             return recorder_from(arguments, arguments.capture, now_ns, report)
