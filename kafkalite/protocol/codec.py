@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from functools import cache, lru_cache
 from importlib import import_module
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kafkalite.protocol._generated.codecs.index import ALIASES, APIS, METADATA_RECORDS, RECORD_TYPES
@@ -164,10 +165,34 @@ def _record_function(name: str, function: str) -> Any:
 
 def encode_key(key: Any) -> bytes:
     """Encode a coordinator record's key: its type number, then the body in its only version."""
-    prefix, build = _key_encoder(key.__class__)
-    out: Out = [prefix]
-    build(key, out)
-    return b"".join(out)
+    kind = key.__class__
+    identity = kind, _fields_of(kind)(key)
+    encoded = _encoded_keys.get(identity)
+    if encoded is None:
+        prefix, build = _key_encoder(kind)
+        out: Out = [prefix]
+        build(key, out)
+        encoded = b"".join(out)
+        if len(_encoded_keys) >= _MAX_ENCODED_KEYS:
+            _encoded_keys.clear()
+        if len(encoded) <= _MAX_ENCODED_KEY_BYTES:
+            _encoded_keys[identity] = encoded
+    return encoded
+
+
+_MAX_ENCODED_KEYS, _MAX_ENCODED_KEY_BYTES = 4096, 256
+
+_encoded_keys: dict[object, bytes] = {}
+"""Encoded keys of coordinator records, by class and values: most keys are written again and again.
+
+They are remembered up to the maximum number, and up to the maximum size of a key.
+"""
+
+
+@cache
+def _fields_of(kind: type[Any]) -> Callable[[Any], object]:
+    """Return a function that returns the values of a key, which are numbers and short texts."""
+    return attrgetter(*(name for name in kind.__slots__ if name != "unknown_tags"))
 
 
 @cache

@@ -123,6 +123,20 @@ def encode_tag_section(
     return b"".join(out)
 
 
+def add_unknown_tags(known: bytes, unknown: dict[int, bytes]) -> bytes:
+    """Encode a tag section: encoded known tags with sizes below 128, and unknown ones."""
+    sections = []
+    position = 0
+    while position < len(known):
+        tag, position = known[position], position + 1
+        if tag > 0x7F:  # noqa: PLR2004 - the continuation bit
+            tag, position = rest_of_varint(known, position, tag)
+        end = position + 1 + known[position]
+        sections.append((tag, known[position + 1 : end]))
+        position = end
+    return encode_tag_section(sections, unknown)
+
+
 def encode_unknown_tags(message: Message) -> bytes:
     """Encode the tag section of a struct that has only unknown tags."""
     return encode_tag_section((), message.unknown_tags)

@@ -11,7 +11,7 @@ from kafkalite.gateway.overdue_calls import sees_ended_sessions
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.groups.group import CommitClaim
 from kafkalite.groups.offsets import OffsetToCommit
-from kafkalite.ports.waiting import when
+from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitResponse
 from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteResponse
 from kafkalite.protocol.api_keys import ApiKey
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.call import Call
     from kafkalite.metadata.image import TopicImage
-    from kafkalite.ports.waiting import Waiting
     from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
     from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteRequest
     from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -201,7 +200,18 @@ def _commit(
     except KafkaError as refusal:
         report_refusal(call, "OffsetCommit", request.group_id, refusal, request)
         return _with_codes(response, answers, [refusal.code] * len(answers))
-    return when(result, partial(_with_codes, response, answers))
+    return _answer(result, response, answers)
+
+
+def _answer(
+    codes: Sequence[ErrorCode] | Waiting[Sequence[ErrorCode]],
+    response: R,
+    answers: Sequence[_Coded],
+) -> R | Waiting[R]:
+    """Return the response with the error codes of a decision, which may have to be waited for."""
+    if isinstance(codes, Waiting):
+        return codes.map(partial(_with_codes, response, answers))
+    return _with_codes(response, answers, codes)
 
 
 def _with_codes(response: R, answers: Sequence[_Coded], codes: Sequence[ErrorCode]) -> R:
@@ -243,7 +253,7 @@ def handle_offset_delete(
     node = call.node
     shard = node.groups.locate(request.group_id, node.id)
     result = shard.write(lambda machine, _: machine.offsets.delete(request.group_id, requested))
-    return when(result, partial(_with_codes, response, answers))
+    return _answer(result, response, answers)
 
 
 APIS = (

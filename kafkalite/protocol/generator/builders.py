@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.protocol.codec_helpers import encode_varint
 from kafkalite.protocol.generator.parsers import length_code
-from kafkalite.protocol.generator.source import Block, SourceModule, fixed_code
+from kafkalite.protocol.generator.source import Block, SourceModule, fixed_code, size_of
 from kafkalite.protocol.primitives import (
     KafkaArray,
     KafkaBytes,
@@ -315,6 +316,8 @@ class BuildCompiler:
         """Return the name of the function that writes a non-empty tag section."""
         if not shape.tagged:
             return self._module.helper("encode_unknown_tags")
+        if None not in (fixed_code(tagged.subcon) for tagged in shape.tagged.values()):
+            return self._fixed_tag_function(shape)
         inner = BuildCompiler(self._module, out="b")
         block = inner._block
         join = self._module.helper("encode_tag_section")
@@ -327,4 +330,24 @@ class BuildCompiler:
             block.add(f"t.append(({tag}, b''.join(b)))")
             block.dedent()
         block.add(f"return {join}(t, o.unknown_tags)")
+        return self._module.shared_function("tags", "o", block)
+
+    def _fixed_tag_function(self, shape: StructShape) -> str:
+        """Return the name of the same function for tagged fields of fixed sizes."""
+        block = Block()
+        block.add("n = 0")
+        block.add("t = b''")
+        for tag, tagged in sorted(shape.tagged.items(), key=lambda each: each[0]):
+            code = fixed_code(tagged.subcon)
+            assert code is not None, "the caller has checked the fields"
+            header = encode_varint(tag) + encode_varint(size_of([code]))
+            packer = self._module.packer([code])
+            block.indent(f"if not ({self._is_default('o', tagged)}):")
+            block.add("n += 1")
+            block.add(f"t += {header!r} + {packer}(o.{tagged.attribute})")
+            block.dedent()
+        block.indent("if o.unknown_tags:")
+        block.add(f"return {self._module.helper('add_unknown_tags')}(t, o.unknown_tags)")
+        block.dedent()
+        block.add(f"return {self._module.helper('VARINTS')}[n] + t")
         return self._module.shared_function("tags", "o", block)

@@ -8,6 +8,7 @@ from kafkalite.protocol.codec_helpers import (
     MAX_STRING_BYTES,
     SHORT,
     VARINTS,
+    add_unknown_tags,
     encode_string_length,
     encode_tag_section,
     encode_unknown_tags,
@@ -67,6 +68,13 @@ def test_tags_are_joined_in_order() -> None:
         == b"\x03\x01\x01a\x02\x01b\x80\x01\x00"
     )
     assert encode_unknown_tags(HeartbeatResponse()) == b"\x00"
+
+
+def test_unknown_tags_are_inserted_between_known_ones() -> None:
+    known = b"\x00\x01a\x03\x02bb" + encode_varint(10_000) + b"\x01d"
+    assert add_unknown_tags(known, {2: b"ccc", 128: b""}) == encode_tag_section(
+        [(0, b"a"), (3, b"bb"), (10_000, b"d")], {2: b"ccc", 128: b""}
+    )
 
 
 def test_unknown_tags_are_preserved() -> None:

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
-from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import NO_HOOKS, SHORT, VARINTS, add_unknown_tags, encode_string_length, encode_unknown_tags, encode_varint, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = OffsetFetchRequest
 C1 = OffsetFetchRequest.OffsetFetchRequestGroup
@@ -113,12 +113,14 @@ def create_codec(new_list, rows, tags, each, read_unknown_tags, read_numbers, re
         return o0, pos
 
     def tags_1(o):
-        t = []
+        n = 0
+        t = b''
         if not (o.incarnation_epoch == -1):
-            b = []
-            b.append(P_i(o.incarnation_epoch))
-            t.append((10000, b''.join(b)))
-        return encode_tag_section(t, o.unknown_tags)
+            n += 1
+            t += b'\x90N\x04' + P_i(o.incarnation_epoch)
+        if o.unknown_tags:
+            return add_unknown_tags(t, o.unknown_tags)
+        return VARINTS[n] + t
 
     def build_response(o, out):
         l1 = o.groups

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.fetch import FetchResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint, row_packer
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, add_unknown_tags, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint, row_packer
 
 C0 = FetchResponse
 C1 = FetchResponse.FetchableTopicResponse
@@ -1078,12 +1078,14 @@ def build_request_v11(o, out):
 
 
 def tags_3(o):
-    t = []
+    n = 0
+    t = b''
     if not (o.incarnation_epoch == -1):
-        b = []
-        b.append(P_i(o.incarnation_epoch))
-        t.append((10000, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
+        n += 1
+        t += b'\x90N\x04' + P_i(o.incarnation_epoch)
+    if o.unknown_tags:
+        return add_unknown_tags(t, o.unknown_tags)
+    return VARINTS[n] + t
 
 
 def tags_4(o):
@@ -1222,16 +1224,17 @@ build_request_v16 = build_request_v15
 
 
 def tags_6(o):
-    t = []
+    n = 0
+    t = b''
     if not (o.replica_directory_id == b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'):
-        b = []
-        b.append(P_u(o.replica_directory_id))
-        t.append((0, b''.join(b)))
+        n += 1
+        t += b'\x00\x10' + P_u(o.replica_directory_id)
     if not (o.incarnation_epoch == -1):
-        b = []
-        b.append(P_i(o.incarnation_epoch))
-        t.append((10000, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
+        n += 1
+        t += b'\x90N\x04' + P_i(o.incarnation_epoch)
+    if o.unknown_tags:
+        return add_unknown_tags(t, o.unknown_tags)
+    return VARINTS[n] + t
 
 
 def build_request_v17(o, out):
@@ -1266,20 +1269,20 @@ def build_request_v17(o, out):
 
 
 def tags_7(o):
-    t = []
+    n = 0
+    t = b''
     if not (o.replica_directory_id == b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'):
-        b = []
-        b.append(P_u(o.replica_directory_id))
-        t.append((0, b''.join(b)))
+        n += 1
+        t += b'\x00\x10' + P_u(o.replica_directory_id)
     if not (o.high_watermark == 9223372036854775807):
-        b = []
-        b.append(P_q(o.high_watermark))
-        t.append((1, b''.join(b)))
+        n += 1
+        t += b'\x01\x08' + P_q(o.high_watermark)
     if not (o.incarnation_epoch == -1):
-        b = []
-        b.append(P_i(o.incarnation_epoch))
-        t.append((10000, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
+        n += 1
+        t += b'\x90N\x04' + P_i(o.incarnation_epoch)
+    if o.unknown_tags:
+        return add_unknown_tags(t, o.unknown_tags)
+    return VARINTS[n] + t
 
 
 def build_request_v18(o, out):

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, add_unknown_tags, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint
 
 C0 = ListOffsetsResponse
 C1 = ListOffsetsResponse.ListOffsetsTopicResponse
@@ -415,12 +415,14 @@ build_request_v5 = build_request_v4
 
 
 def tags_2(o):
-    t = []
+    n = 0
+    t = b''
     if not (o.incarnation_epoch == -1):
-        b = []
-        b.append(P_i(o.incarnation_epoch))
-        t.append((10000, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
+        n += 1
+        t += b'\x90N\x04' + P_i(o.incarnation_epoch)
+    if o.unknown_tags:
+        return add_unknown_tags(t, o.unknown_tags)
+    return VARINTS[n] + t
 
 
 def build_request_v6(o, out):

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.broker_registration_change import BrokerRegistrationChangeRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_tag_section, encode_varint, read_uuids, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_tag_count, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, add_unknown_tags, encode_tag_section, encode_varint, read_uuids, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_tag_count, rest_of_varint
 
 C0 = BrokerRegistrationChangeRecord
 P_b = Struct(">b").pack
@@ -251,12 +251,14 @@ def parse_v3(buf, pos, end):
 
 
 def tags_5(o):
-    t = []
+    n = 0
+    t = b''
     if not (o.fenced == 0):
-        b = []
-        b.append(P_b(o.fenced))
-        t.append((0, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
+        n += 1
+        t += b'\x00\x01' + P_b(o.fenced)
+    if o.unknown_tags:
+        return add_unknown_tags(t, o.unknown_tags)
+    return VARINTS[n] + t
 
 
 def build_v0(o, out):
@@ -267,16 +269,17 @@ def build_v0(o, out):
 
 
 def tags_6(o):
-    t = []
+    n = 0
+    t = b''
     if not (o.fenced == 0):
-        b = []
-        b.append(P_b(o.fenced))
-        t.append((0, b''.join(b)))
+        n += 1
+        t += b'\x00\x01' + P_b(o.fenced)
     if not (o.in_controlled_shutdown == 0):
-        b = []
-        b.append(P_b(o.in_controlled_shutdown))
-        t.append((1, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
+        n += 1
+        t += b'\x01\x01' + P_b(o.in_controlled_shutdown)
+    if o.unknown_tags:
+        return add_unknown_tags(t, o.unknown_tags)
+    return VARINTS[n] + t
 
 
 def build_v1(o, out):

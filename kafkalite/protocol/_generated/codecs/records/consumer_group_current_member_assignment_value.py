@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.consumer_group_current_member_assignment import ConsumerGroupCurrentMemberAssignmentValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_tag_section, encode_varint, pack_numbers, read_numbers, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_tag_count, rest_of_varint, row_packer
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, add_unknown_tags, encode_tag_section, encode_varint, pack_numbers, read_numbers, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_tag_count, rest_of_varint, row_packer
 
 C0 = ConsumerGroupCurrentMemberAssignmentValue
 C1 = ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions
@@ -178,20 +178,20 @@ def tags_3(o):
 
 
 def tags_4(o):
-    t = []
+    n = 0
+    t = b''
     if not (o.revocation_epoch == 0):
-        b = []
-        b.append(P_i(o.revocation_epoch))
-        t.append((10000, b''.join(b)))
+        n += 1
+        t += b'\x90N\x04' + P_i(o.revocation_epoch)
     if not (o.is_revocation_under_way == False):
-        b = []
-        b.append(P_t(o.is_revocation_under_way))
-        t.append((10001, b''.join(b)))
+        n += 1
+        t += b'\x91N\x01' + P_t(o.is_revocation_under_way)
     if not (o.is_join_confirmed == False):
-        b = []
-        b.append(P_t(o.is_join_confirmed))
-        t.append((10002, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
+        n += 1
+        t += b'\x92N\x01' + P_t(o.is_join_confirmed)
+    if o.unknown_tags:
+        return add_unknown_tags(t, o.unknown_tags)
+    return VARINTS[n] + t
 
 
 def build_v0(o, out):

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.consumer_group_metadata import ConsumerGroupMetadataValue
-from kafkalite.protocol.codec_helpers import encode_tag_section, refuse_length, refuse_tag_size, refuse_truncation, rest_of_tag_count, rest_of_varint
+from kafkalite.protocol.codec_helpers import VARINTS, add_unknown_tags, refuse_length, refuse_tag_size, refuse_truncation, rest_of_tag_count, rest_of_varint
 
 C0 = ConsumerGroupMetadataValue
 P_i = Struct(">i").pack
@@ -56,12 +56,14 @@ def parse_v0(buf, pos, end):
 
 
 def tags_2(o):
-    t = []
+    n = 0
+    t = b''
     if not (o.metadata_hash == 0):
-        b = []
-        b.append(P_q(o.metadata_hash))
-        t.append((0, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
+        n += 1
+        t += b'\x00\x08' + P_q(o.metadata_hash)
+    if o.unknown_tags:
+        return add_unknown_tags(t, o.unknown_tags)
+    return VARINTS[n] + t
 
 
 def build_v0(o, out):

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.offset_commit import OffsetCommitValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, add_unknown_tags, encode_string_length, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint
 
 C0 = OffsetCommitValue
 P_i = Struct(">i").pack
@@ -169,16 +169,17 @@ def build_v3(o, out):
 
 
 def tags_2(o):
-    t = []
+    n = 0
+    t = b''
     if not (o.topic_id == b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'):
-        b = []
-        b.append(P_u(o.topic_id))
-        t.append((0, b''.join(b)))
+        n += 1
+        t += b'\x00\x10' + P_u(o.topic_id)
     if not (o.incarnation_epoch == -1):
-        b = []
-        b.append(P_i(o.incarnation_epoch))
-        t.append((10000, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
+        n += 1
+        t += b'\x90N\x04' + P_i(o.incarnation_epoch)
+    if o.unknown_tags:
+        return add_unknown_tags(t, o.unknown_tags)
+    return VARINTS[n] + t
 
 
 def build_v4(o, out):

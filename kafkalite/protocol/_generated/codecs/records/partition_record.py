@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.partition import PartitionRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_tag_section, encode_varint, pack_numbers, read_numbers, read_uuids, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_tag_count, rest_of_varint, row_packer
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, add_unknown_tags, encode_tag_section, encode_varint, pack_numbers, read_numbers, read_uuids, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_tag_count, rest_of_varint, row_packer
 
 C0 = PartitionRecord
 P_b = Struct(">b").pack
@@ -327,16 +327,17 @@ def parse_v2(buf, pos, end):
 
 
 def tags_3(o):
-    t = []
+    n = 0
+    t = b''
     if not (o.leader_recovery_state == 0):
-        b = []
-        b.append(P_b(o.leader_recovery_state))
-        t.append((0, b''.join(b)))
+        n += 1
+        t += b'\x00\x01' + P_b(o.leader_recovery_state)
     if not (o.incarnation_epoch == -1):
-        b = []
-        b.append(P_i(o.incarnation_epoch))
-        t.append((10000, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
+        n += 1
+        t += b'\x90N\x04' + P_i(o.incarnation_epoch)
+    if o.unknown_tags:
+        return add_unknown_tags(t, o.unknown_tags)
+    return VARINTS[n] + t
 
 
 def build_v0(o, out):

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_unknown_tags, read_uuids, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, add_unknown_tags, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_unknown_tags, read_uuids, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint
 
 C0 = RegisterBrokerRecord
 C1 = RegisterBrokerRecord.BrokerEndpoint
@@ -900,12 +900,14 @@ def parse_v4(buf, pos, end):
 
 
 def tags_5(o):
-    t = []
+    n = 0
+    t = b''
     if not (o.port_offset == -1):
-        b = []
-        b.append(P_i(o.port_offset))
-        t.append((10000, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
+        n += 1
+        t += b'\x90N\x04' + P_i(o.port_offset)
+    if o.unknown_tags:
+        return add_unknown_tags(t, o.unknown_tags)
+    return VARINTS[n] + t
 
 
 def tags_6(o):

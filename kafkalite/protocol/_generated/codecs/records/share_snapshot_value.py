@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.share_snapshot import ShareSnapshotValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_tag_section, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_tag_count, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, add_unknown_tags, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_tag_count, rest_of_varint
 
 C0 = ShareSnapshotValue
 C1 = ShareSnapshotValue.StateBatch
@@ -92,12 +92,14 @@ def parse_v0(buf, pos, end):
 
 
 def tags_2(o):
-    t = []
+    n = 0
+    t = b''
     if not (o.delivery_complete_count == -1):
-        b = []
-        b.append(P_i(o.delivery_complete_count))
-        t.append((0, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
+        n += 1
+        t += b'\x00\x04' + P_i(o.delivery_complete_count)
+    if o.unknown_tags:
+        return add_unknown_tags(t, o.unknown_tags)
+    return VARINTS[n] + t
 
 
 def build_v0(o, out):

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.transaction_log import TransactionLogValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, pack_numbers, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, add_unknown_tags, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_tag_count, rest_of_varint
 
 C0 = TransactionLogValue
 C1 = TransactionLogValue.PartitionsSchema
@@ -183,24 +183,23 @@ def build_v0(o, out):
 
 
 def tags_2(o):
-    t = []
+    n = 0
+    t = b''
     if not (o.previous_producer_id == -1):
-        b = []
-        b.append(P_q(o.previous_producer_id))
-        t.append((0, b''.join(b)))
+        n += 1
+        t += b'\x00\x08' + P_q(o.previous_producer_id)
     if not (o.next_producer_id == -1):
-        b = []
-        b.append(P_q(o.next_producer_id))
-        t.append((1, b''.join(b)))
-    if not (o.next_producer_epoch == -1):
-        b = []
-        b.append(P_h(o.next_producer_epoch))
-        t.append((3, b''.join(b)))
+        n += 1
+        t += b'\x01\x08' + P_q(o.next_producer_id)
     if not (o.client_transaction_version == 0):
-        b = []
-        b.append(P_h(o.client_transaction_version))
-        t.append((2, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
+        n += 1
+        t += b'\x02\x02' + P_h(o.client_transaction_version)
+    if not (o.next_producer_epoch == -1):
+        n += 1
+        t += b'\x03\x02' + P_h(o.next_producer_epoch)
+    if o.unknown_tags:
+        return add_unknown_tags(t, o.unknown_tags)
+    return VARINTS[n] + t
 
 
 def build_v1(o, out):

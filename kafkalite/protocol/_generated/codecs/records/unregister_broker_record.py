@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.unregister_broker import UnregisterBrokerRecord
-from kafkalite.protocol.codec_helpers import encode_tag_section, refuse_length, refuse_truncation, rest_of_tag_count, rest_of_varint
+from kafkalite.protocol.codec_helpers import VARINTS, add_unknown_tags, refuse_length, refuse_truncation, rest_of_tag_count, rest_of_varint
 
 C0 = UnregisterBrokerRecord
 P_iq = Struct(">iq").pack
@@ -53,12 +53,14 @@ def parse_v0(buf, pos, end):
 
 
 def tags_2(o):
-    t = []
+    n = 0
+    t = b''
     if not (o.is_removed == False):
-        b = []
-        b.append(P_t(o.is_removed))
-        t.append((10000, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
+        n += 1
+        t += b'\x90N\x01' + P_t(o.is_removed)
+    if o.unknown_tags:
+        return add_unknown_tags(t, o.unknown_tags)
+    return VARINTS[n] + t
 
 
 def build_v0(o, out):
