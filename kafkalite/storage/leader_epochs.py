@@ -23,25 +23,23 @@ NO_OFFSET = -1
 class LeaderEpochs:
     """Epoch → first offset; both increase."""
 
-    __slots__ = ("_epochs", "_has_file", "_starts", "is_saved")
+    __slots__ = ("_epochs", "_has_file", "_starts", "is_saved", "latest")
 
     def __init__(self, entries: list[tuple[int, int]] | None = None) -> None:
         self._epochs = [epoch for epoch, _ in entries] if entries else []
         self._starts = [start for _, start in entries] if entries else []
         self._has_file = bool(entries)
         self.is_saved = True
+        self.latest = self._epochs[-1] if self._epochs else NO_EPOCH
+        """The newest epoch, or -1."""
 
     def copy(self) -> LeaderEpochs:
         """Return the same epochs, which change on their own."""
         copy = LeaderEpochs()
         copy._epochs, copy._starts = self._epochs[:], self._starts[:]
         copy._has_file, copy.is_saved = self._has_file, self.is_saved
+        copy.latest = self.latest
         return copy
-
-    @property
-    def latest(self) -> int:
-        """The newest epoch, or -1."""
-        return self._epochs[-1] if self._epochs else NO_EPOCH
 
     @property
     def entries(self) -> list[tuple[int, int]]:
@@ -57,6 +55,7 @@ class LeaderEpochs:
             self._starts.pop()
         self._epochs.append(epoch)
         self._starts.append(start_offset)
+        self.latest = epoch
         self.is_saved = False
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
@@ -90,6 +89,7 @@ class LeaderEpochs:
             self._epochs.pop()
             self._starts.pop()
             self.is_saved = False
+        self.latest = self._epochs[-1] if self._epochs else NO_EPOCH
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Remove epochs that end at or before `start_offset`; the next one starts there."""

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 PARTITION_METADATA_FILE = "partition.metadata"
 
+_new = tuple.__new__  # the constructor of a NamedTuple is a function in Python
 _LAST_OFFSET = attrgetter("last_offset")
 _PERMANENT_FAILURES = (DamagedFileError, MissingFileError)
 """Failures that remain even if a later append would succeed."""
@@ -319,7 +320,7 @@ class Log:
         if offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
         append_time_ms = max_timestamp if batches[-1].attributes & LOG_APPEND_TIME else -1
-        return AppendInfo(base_offset, offset - 1, max_timestamp, append_time_ms)
+        return _new(AppendInfo, (base_offset, offset - 1, max_timestamp, append_time_ms))
 
     def _append_after_failure(
         self,
