@@ -44,11 +44,5 @@ class CoordinatorSerde:
         """Return the record, or None if its type is unknown."""
         if key is None:
             return None
-        decoded_key = codec.decode_key(key, self._record_log)
-        if decoded_key is None:
-            return None
-        if value is None:
-            return CoordinatorRecord(decoded_key, None)
-        return CoordinatorRecord(
-            decoded_key, codec.decode_value(decoded_key.RECORD_TYPE, value, self._record_log)
-        )
+        decoded_key, decoded_value = codec.decode_record(key, value, self._record_log)
+        return None if decoded_key is None else CoordinatorRecord(decoded_key, decoded_value)

@@ -311,7 +311,8 @@ class Offsets:
         if value is None:
             self._remove(key)
             return
-        self._create_group_if_missing(key.group)
+        if key.group not in self._directory.groups:
+            self._create_group(key.group)
         offset = self._decode_offset(key, value)
         self._committed.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = offset
 
@@ -325,7 +326,8 @@ class Offsets:
         if value is None:
             self.replay_offset_commit(key, value)
         else:
-            self._create_group_if_missing(key.group)
+            if key.group not in self._directory.groups:
+                self._create_group(key.group)
             offset = self._decode_offset(key, value)
             self.pending.add(producer_id, OffsetKey(key.group, key.topic, key.partition), offset)
 
@@ -342,11 +344,9 @@ class Offsets:
         else:
             self.pending.supersede(offset_key)
 
-    def _create_group_if_missing(self, group_id: GroupId) -> None:
-        groups = self._directory.groups
-        if group_id not in groups:
-            # Offsets committed without membership form a simple group, which has no record.
-            groups[group_id] = ClassicGroup(group_id)
+    def _create_group(self, group_id: GroupId) -> None:
+        # Offsets committed without membership form a simple group, which has no record.
+        self._directory.groups[group_id] = ClassicGroup(group_id)
 
     def _decode_offset(self, key: OffsetCommitKey, value: OffsetCommitValue) -> OffsetAndMetadata:
         """Return the offset in a record; the topic name in `key` is replaced by a shared object."""

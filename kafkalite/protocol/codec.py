@@ -226,6 +226,28 @@ def _key_parser(log: RecordLog, prefix: bytes) -> Parser | None:
     return None if known is None else parser(known[1], known[3])
 
 
+def decode_record(key: bytes, value: bytes | None, log: RecordLog) -> tuple[Any | None, Any]:
+    """Decode a coordinator's record: its key, None if the type is unknown, and its value.
+
+    Raises `ProtocolViolation` if the version of the value is unknown.
+    """
+    parse = _key_parser(log, key[:2])
+    if parse is None:
+        return None, None
+    decoded_key, _ = parse(key, _INT16.size, len(key))
+    if value is None:
+        return decoded_key, None
+    parse = _message_parser(_value_name(log, key[:2]), value[:2])
+    decoded_value, _ = parse(value, _INT16.size, len(value))
+    return decoded_key, decoded_value
+
+
+@lru_cache(_MAX_CACHED_PARSERS)
+def _value_name(log: RecordLog, prefix: bytes) -> str:
+    """Return the `CODEC` of the values of a known type of keys."""
+    return RECORD_TYPES[log][_INT16.unpack(prefix)[0]][2]
+
+
 def decode_value(key_type: int, data: bytes, log: RecordLog = "group") -> Any:
     """Decode the value of a key with this type."""
     return decode_message(RECORD_TYPES[log][key_type][2], data)
