@@ -56,6 +56,9 @@ _VERSIONS: Final = {
     "TLSv1.2": ssl.TLSVersion.TLSv1_2,
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
 }
+_CERTIFICATE: Final = re.compile(
+    "-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL
+)
 _OLD_VERSIONS: Final = ("SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")
 """Versions that Java knows but disables, as OpenSSL does."""
 _PARTIAL_CHAIN: Final = 0x80000
@@ -73,6 +76,8 @@ class _State(NamedTuple):
     modification_times_ns: Sequence[int | None]
     key: KeyMaterial
     context: ssl.SSLContext
+    trusted: frozenset[bytes]
+    """The certificates in the trust store, in DER."""
 
 
 class ServerSide(ssl.SSLObject):
@@ -115,7 +120,9 @@ class TlsServer:
             raise TlsError(f"ssl.principal.mapping.rules: {error}") from error
         values, times = self._values(), self._modification_times_ns()
         key = _read_key(security)
-        self._state = _State(values, times, key, _new_context(security, key, warn))
+        trusted = _read_trusted(security)
+        context = _new_context(security, key, trusted, warn)
+        self._state = _State(values, times, key, context, _certificates_of(trusted))
 
     def context(self) -> ssl.SSLContext:
         """Return the context for a new connection."""
@@ -125,12 +132,14 @@ class TlsServer:
             # Also after an error, which is reported once for each change.
             self._state = state._replace(values=values, modification_times_ns=times)
             try:
-                key = _read_key(self._security)
-                context = _new_context(self._security, key)
+                key, trusted = _read_key(self._security), _read_trusted(self._security)
+                context = _new_context(self._security, key, trusted)
             except TlsError as error:
                 self._report(str(error))
             else:
-                self._state = self._state._replace(key=key, context=context)
+                self._state = self._state._replace(
+                    key=key, context=context, trusted=_certificates_of(trusted)
+                )
         context = self._state.context
         if self.notes_server_names and context.sni_callback is None:
             context.sslobject_class = ServerSide
@@ -146,12 +155,27 @@ class TlsServer:
         candidate = self._security._replace(config=ProposedValues(get))
         try:
             key = _read_key(candidate)
-            _new_context(candidate, key)
+            _new_context(candidate, key, _read_trusted(candidate))
             _check_identity(self._state.key, key, candidate)
         except TlsError as error:
             raise ConfigError(
                 changed[0], f"Validation of dynamic config update of SSLFactory failed: {error}"
             ) from error
+
+    def check_client(self, certificate: bytes | None) -> None:
+        """Check a client's certificate in DER, which has a trusted authority, as Java 17 does.
+
+        Raises ValueError for a weak one, unless it is in the trust store itself.
+        """
+        if certificate is None or certificate in self._state.trusted:
+            return
+        try:
+            from kafkalite.security.weak_certificates import weakness_of  # noqa: PLC0415 - heavy
+        except ImportError:  # SASL_SSL does not need to read certificates
+            return
+        weakness = weakness_of(certificate)
+        if weakness is not None:
+            raise ValueError(f"the certificate of the client is not accepted: {weakness}")
 
     def principal_of(self, certificate: bytes | None) -> str:
         """Return the principal of a client by its certificate in DER.
@@ -209,14 +233,27 @@ def _read_key(security: ListenerSecurity) -> KeyMaterial:
     return key
 
 
-def _new_context(
-    security: ListenerSecurity, key: KeyMaterial, warn: Callable[[str], None] = lambda _: None
-) -> ssl.SSLContext:
-    """Return a context with the current settings of a listener; raises TlsError."""
+def _read_trusted(security: ListenerSecurity) -> str | None:
+    """Return the trust store of a listener as PEM, None if it has none; raises TlsError."""
     try:
-        trusted = read_trust_store(security, read_key_file)
+        return read_trust_store(security, read_key_file)
     except KeyStoreError as error:
         raise TlsError(f"listener {security.name}: {error}") from error
+
+
+def _certificates_of(pem: str | None) -> frozenset[bytes]:
+    """Return the certificates of a PEM text in DER."""
+    found = _CERTIFICATE.findall(pem or "")
+    return frozenset(ssl.PEM_cert_to_DER_cert(each) for each in found)
+
+
+def _new_context(
+    security: ListenerSecurity,
+    key: KeyMaterial,
+    trusted: str | None,
+    warn: Callable[[str], None] = lambda _: None,
+) -> ssl.SSLContext:
+    """Return a context with the current settings of a listener; raises TlsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     try:
@@ -413,6 +450,14 @@ def with_alert_of_java(content: bytes) -> bytes:
     if content.endswith(_ALERTS_OF_OPENSSL):
         return content[: -len(_CERTIFICATE_UNKNOWN_ALERT)] + _CERTIFICATE_UNKNOWN_ALERT
     return content
+
+
+def alert_for_weak_certificate(version: str | None) -> bytes:
+    """Return what a client with a weak certificate receives in place of the end of its handshake.
+
+    With TLS 1.2 it is the alert that Java sends. OpenSSL cannot encrypt an alert for TLS 1.3.
+    """
+    return _CERTIFICATE_UNKNOWN_ALERT if version == "TLSv1.2" else b""
 
 
 def plain_text_reason(content: bytes) -> str:

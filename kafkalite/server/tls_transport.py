@@ -16,6 +16,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from kafkalite.security.tls import (
+    alert_for_weak_certificate,
     handshake_failure_reason,
     plain_text_answer,
     plain_text_reason,
@@ -187,10 +188,18 @@ class TlsTransport(asyncio.BufferedProtocol):
                 self._socket.write(alert)
             self._fail(handshake_failure_reason(error))
             return
+        certificate = self._tls.getpeercert(binary_form=True)
+        try:
+            self._tls_server.check_client(certificate)
+        except ValueError as error:
+            self._outgoing.read()
+            self._socket.write(alert_for_weak_certificate(self._tls.version()))
+            self._fail(str(error))
+            return
         self._send_encrypted()
         self._stop_timer()
         try:
-            principal = self._tls_server.principal_of(self._tls.getpeercert(binary_form=True))
+            principal = self._tls_server.principal_of(certificate)
         except ValueError as error:
             self._fail(str(error))
             return

@@ -176,6 +176,38 @@ def test_handshakes_end_as_in_kafka(targets: Targets, certificates: Certificates
     assert results >= {_ANSWERED, "TLSV1_ALERT_PROTOCOL_VERSION"}
 
 
+_WEAK: Final = {
+    ("rsa-1024-sha1", 2): _ANSWERED,
+    ("rsa-1024-sha1", 3): _ANSWERED,
+    ("trusted-768", 2): _ANSWERED,
+    ("trusted-768", 3): _ANSWERED,
+    ("rsa-1023", 2): "SSLV3_ALERT_CERTIFICATE_UNKNOWN",
+    ("md5", 2): "SSLV3_ALERT_CERTIFICATE_UNKNOWN",
+    ("rsa-1023", 3): "SSLV3_ALERT_CERTIFICATE_UNKNOWN",
+    ("md5", 3): "SSLV3_ALERT_BAD_CERTIFICATE",
+}
+"""Client certificate, minor version of TLS 1 → the result at Kafka on Java 17."""
+
+
+@pytest.mark.parametrize("listener", ["REQUIRED", SASL_WITH_CERTIFICATE])
+def test_weak_certificates_of_clients_end_as_in_java(
+    targets: Targets, certificates: Certificates, listener: str
+) -> None:
+    """With TLS 1.3, a client of kafkalite sees the end of the connection instead of an alert."""
+    for (name, minor), expected in _WEAK.items():
+        version = ssl.TLSVersion.TLSv1_2 if minor == 2 else ssl.TLSVersion.TLSv1_3
+        context = of_version(certificates.weak_client(name), version)
+        real, emulated = (
+            result_of(("127.0.0.1", target.ports[listener]), context) for target in targets
+        )
+        without_alert = minor == 3 and expected != _ANSWERED
+        assert real == expected, (name, minor)
+        assert emulated == ("the end of the connection" if without_alert else expected), (
+            name,
+            minor,
+        )
+
+
 def test_a_client_certificate_without_a_subject(
     targets: Targets, certificates: Certificates
 ) -> None:

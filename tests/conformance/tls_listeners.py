@@ -15,6 +15,7 @@ from tests.conformance import sasl_cases
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.served_kafkalite import ServedKafkalite
 from tests.oracle.target import COMMON_CONFIG, free_port
+from tests.unit.security.issued_files import WEAK_CLIENTS, trusted_part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -121,6 +122,8 @@ class Certificates:
         self._authority = CertificateAuthority.create("authority")
         self._foreign = CertificateAuthority.create("foreign authority")
         self.trusted = self._write("ca.pem", self._authority.pem)
+        weak = [WEAK_CLIENTS["authority"], trusted_part(WEAK_CLIENTS["trusted-768"])]
+        self.trusted_by_brokers = self._write("trusted.pem", b"".join((self._authority.pem, *weak)))
         self.server = self._issue("server.pem")
         self.renewed = self._issue("renewed.pem")
 
@@ -141,6 +144,13 @@ class Certificates:
             name = SUBJECTS[subject] if isinstance(subject, str) else subject
             issued = authority.issue(name, lifetime=lifetime)
             context.load_cert_chain(self._write("client.pem", authority.chain_pem(issued)))
+        return context
+
+    def weak_client(self, name: str) -> ssl.SSLContext:
+        """Return the context of a client with a certificate of `WEAK_CLIENTS`."""
+        context = ssl.create_default_context(cafile=self.trusted)
+        context.set_ciphers("DEFAULT:@SECLEVEL=0")
+        context.load_cert_chain(self._write("weak.pem", WEAK_CLIENTS[name]))
         return context
 
     def renew(self) -> None:
@@ -180,7 +190,7 @@ def common_config(certificates: Certificates) -> dict[str, str]:
         "ssl.keystore.location": certificates.server,
         f"listener.name.{RENEWED.lower()}.ssl.keystore.location": certificates.renewed,
         "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": certificates.trusted,
+        "ssl.truststore.location": certificates.trusted_by_brokers,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
         **sasl_cases.settings(SASL),

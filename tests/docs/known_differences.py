@@ -53,6 +53,8 @@ DIFFERENCES = (
         (f"{_KNOWN}test_a_listener_with_tls_and_without_a_key_store",)),
     Difference("A client certificate that is missing",
         ("tests/conformance/test_tls.py::test_handshakes_end_as_in_kafka",)),
+    Difference("A weak client certificate",
+        ("tests/conformance/test_tls.py::test_weak_certificates_of_clients_end_as_in_java",)),
     Difference("A client certificate without a subject",
         ("tests/conformance/test_tls.py::test_a_client_certificate_without_a_subject",)),
     Difference("Changed key stores are loaded",

@@ -41,6 +41,20 @@ WEAK_STORE = Path(__file__).with_name("weak.pem")
 """A key of 1024 bits, its certificate and the authority, both signed with SHA-1 by OpenSSL."""
 
 
+WEAK_CLIENTS = {
+    path.stem: path.read_bytes() for path in Path(__file__).with_name("weak_clients").glob("*.pem")
+}
+"""Keys and certificates of clients made by OpenSSL, which are weak as their names say.
+
+`authority` has issued them, and `trusted-768` itself.
+"""
+
+
+def trusted_part(pem: bytes) -> bytes:
+    """Return the certificate of a key store in PEM."""
+    return pem[pem.index(b"-----BEGIN CERTIFICATE") :]
+
+
 class Files:
     """The files of a server and of its clients in a directory."""
 

@@ -26,7 +26,7 @@ from kafkalite.server.settings import Settings, SettingsError
 from kafkalite.server.tls_transport import TlsTransport
 from kafkalite.wire.session import Session
 from tests.unit.frames import request_frame
-from tests.unit.security.issued_files import Files, authority, client
+from tests.unit.security.issued_files import WEAK_CLIENTS, Files, authority, client, trusted_part
 from tests.unit.server.client import METADATA_VERSION, Client
 
 if TYPE_CHECKING:
@@ -256,6 +256,35 @@ async def test_client_certificates_are_checked(
         writer.close()
     (logged,) = broker.reasons
     assert reason in logged
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_weak_certificates_of_clients_are_refused_as_in_java(
+    tmp_path: Path, version: ssl.TLSVersion
+) -> None:
+    store = tmp_path / "trusted.pem"
+    store.write_bytes(WEAK_CLIENTS["authority"] + trusted_part(WEAK_CLIENTS["trusted-768"]))
+    config = {"ssl_client_auth": "required", "ssl_truststore_location": str(store)}
+    accepted = []
+    async with secured_broker(tmp_path, **config) as broker:
+        host, port = broker.address()
+        for name in ("rsa-1024-sha1", "trusted-768", "rsa-1023", "md5"):
+            context = broker.files.client_context(None)
+            context.minimum_version = context.maximum_version = version
+            context.set_ciphers("DEFAULT:@SECLEVEL=0")
+            (tmp_path / "weak.pem").write_bytes(WEAK_CLIENTS[name])
+            context.load_cert_chain(tmp_path / "weak.pem")
+            with suppress(ssl.SSLError):
+                reader, writer = await asyncio.open_connection(host, port, ssl=context)
+                writer.write(request_frame(ApiVersionsRequest(), 0))
+                if await reader.read(1):
+                    accepted.append(name)
+                writer.close()
+    assert accepted == ["rsa-1024-sha1", "trusted-768"]
+    assert broker.reasons == [
+        "the certificate of the client is not accepted: its RSA key has 1023 bits, less than 1024",
+        "the certificate of the client is not accepted: it is signed with MD5",
+    ]
 
 
 async def test_a_principal_without_a_rule_is_refused(tmp_path: Path) -> None:
