@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from kafkalite.ports.clock import Clock
     from kafkalite.security.sasl.users import User
     from kafkalite.server.broker import Broker
+    from kafkalite.server.snapshot import Snapshot
 
 T = TypeVar("T")
 
@@ -172,20 +173,34 @@ def run(
     oidc: IdentityOptions | None = None,
     start_recording: Callable[[Callable[[], int]], Recorder] | None = None,
     prepare: Callable[[Broker], None] | None = None,
+    snapshot: Snapshot | None = None,
 ) -> bool:
     """Serve until a signal arrives; return whether the data was closed cleanly.
 
     `control` has the options of the control API. `clock` is the mode of the clock at startup.
     `oidc` has the settings of the identity provider, if any. `start_recording` starts a recording
     of all traffic; its argument returns the time. `prepare` is called before clients can connect.
+    The broker begins with `snapshot`, whose clock it has unless `clock` has another mode.
+
     Raises one of START_ERRORS if the broker cannot start.
     """
     served = ServedBroker(log, control, oidc)
-    initial_clock = _clock_from(clock)
+
+    def prepare_broker(broker: Broker) -> None:
+        if snapshot is not None:
+            broker.populate()
+        if prepare is not None:
+            prepare(broker)
+
+    initial_clock = _clock_from(clock) if snapshot is None else _clock_of(snapshot, clock)
 
     async def serve(stop_requested: asyncio.Event) -> bool:
         broker = await served.start(
-            settings, initial_clock, start_recording=start_recording, prepare=prepare
+            settings,
+            initial_clock,
+            start_recording=start_recording,
+            prepare=prepare_broker,
+            snapshot=snapshot,
         )
         try:
             _collect_rarely(broker)
@@ -209,6 +224,32 @@ def _clock_from(text: str) -> Clock:
         return new_clock(text)
     except CommandError as error:
         raise SettingsError(f"--clock: {error}") from error
+
+
+def _clock_of(snapshot: Snapshot, text: str) -> Clock:
+    """Return the clock of a snapshot, or the one with the value of `--clock` if that is given."""
+    from kafkalite.server.snapshot import clock_of  # noqa: PLC0415 - rarely used
+
+    return clock_of(snapshot) if text == REAL_CLOCK else _clock_from(text)
+
+
+def snapshot_from(arguments: Namespace, settings: Settings) -> tuple[Snapshot | None, Settings]:
+    """Return the snapshot of `--snapshot`, and the settings of a broker that begins with it.
+
+    Without the option, the settings are those that are given. Raises SettingsError for a file that
+    cannot be read, and for settings that it contradicts.
+    """
+    if arguments.snapshot is None:
+        return None, settings
+    if arguments.replay:
+        raise SettingsError("--snapshot and --replay cannot be combined")
+    from kafkalite.server import snapshot as snapshots  # noqa: PLC0415 - rarely used
+
+    try:
+        snapshot = snapshots.with_memory(arguments.snapshot, settings.memory_limit)
+    except snapshots.SnapshotError as error:
+        raise SettingsError(f"--snapshot {error}") from error
+    return snapshot, snapshots.start_settings(settings, snapshot)
 
 
 def run_until_signalled(serve: Callable[[asyncio.Event], Coroutine[None, None, T]], log: Log) -> T:

@@ -82,18 +82,17 @@ def run_broker(
         print_ready(broker, control, stand_in=stand_in)
         try_print("" if more_ready_lines is None else more_ready_lines(broker))
 
-    steps = (prepare, None if prepared is None else prepared.prepare)
+    steps = [each.prepare for each in (prepared,) if each is not None]
+    steps += [each.install for each in (scenario,) if each is not None]
 
     def prepare_broker(broker: Broker) -> None:
-        for step in filter(None, steps):
+        for step in (*filter(None, (prepare,)), *steps):
             step(broker)
-        if scenario is not None:
-            scenario.install(broker)
 
-    settings, clock = process.settings_from(arguments, log), arguments.clock
+    settings = process.settings_from(arguments, log)
     settings = with_state_file(settings if adapt is None else adapt(settings), arguments.state)
-    if scenario is not None:
-        settings, clock = scenario.settings(settings), scenario.clock_mode(clock)
+    settings, clock = _with_scenario(scenario, settings, arguments.clock)
+    snapshot, settings = process.snapshot_from(arguments, settings)
     is_clean = process.run(
         settings,
         log,
@@ -103,6 +102,7 @@ def run_broker(
         oidc=process.oidc_from(arguments),
         start_recording=_recording_starter(arguments, log),
         prepare=prepare_broker,
+        snapshot=snapshot,
     )
     exit_immediately(0 if is_clean else FAILED_STATUS)
 
@@ -114,6 +114,15 @@ def scenario_from(arguments: Namespace) -> Scenario | None:
     from kafkalite.control.scenario import read_scenario  # noqa: PLC0415 - rarely used
 
     return read_scenario(arguments.scenario)
+
+
+def _with_scenario(
+    scenario: Scenario | None, settings: Settings, clock: str
+) -> tuple[Settings, str]:
+    """Return settings and clock with those of a scenario where they have the default."""
+    if scenario is None:
+        return settings, clock
+    return scenario.settings(settings), scenario.clock_mode(clock)
 
 
 def with_state_file(settings: Settings, path: str | None) -> Settings:

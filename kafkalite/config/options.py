@@ -337,6 +337,15 @@ KEEP_HISTORY: Final = Option(
     keyword=Keyword("keep_history", default=False),
     variable=Variable("KAFKALITE_KEEP_HISTORY", "true"),
 )
+SNAPSHOT: Final = Option(
+    _DATA_SECTION,
+    "--snapshot",
+    "begin with the snapshot in this file, with its settings, and keep all data in memory",
+    "FILE",
+    shown_default="a new cluster",
+    keyword=Keyword("snapshot", is_for_fixtures=False),
+    variable=Variable("KAFKALITE_SNAPSHOT", "/data/orders.zip"),
+)
 CLUSTER_ID: Final = Option(
     _DATA_SECTION,
     "--cluster-id",
@@ -645,6 +654,7 @@ OPTIONS: Final = (
     MEMORY_LIMIT,
     CLUSTER_MEMORY_LIMIT,
     KEEP_HISTORY,
+    SNAPSHOT,
     CLUSTER_ID,
     TOPIC,
     CONFIG,

@@ -242,7 +242,8 @@ def _data_directory(properties: Properties, container: Container) -> str | None:
     """Return the data directory of an image whose volume is mounted; None if others apply."""
     if {"log.dirs", "log.dir"} & properties.values.keys():
         return None
-    if container.environment.get("KAFKALITE_DATA_DIR", "").strip():
+    given = ("KAFKALITE_DATA_DIR", "KAFKALITE_SNAPSHOT")
+    if any(container.environment.get(name, "").strip() for name in given):
         return None
     return next((path for mount, path in DATA_DIRECTORIES if container.is_mounted(mount)), None)
 

@@ -490,6 +490,13 @@ class Broker:
         """The topics that the start creates, with their numbers of partitions."""
         return _running(self._assembly).settings.topics
 
+    def populate(self) -> None:
+        """Create the topics and users of the settings that a snapshot does not have.
+
+        Raises TopicError.
+        """
+        _running(self._assembly).populate(_running(self.cluster), _running(self._directory))
+
     def store_initial_users(self) -> None:
         """Store the users of the settings that are not stored, as the start does."""
         _running(self._assembly).store_users(_running(self.cluster))

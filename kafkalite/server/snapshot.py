@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.cluster.state import ClusterState, copy_to_memory, state_of
 from kafkalite.ports.clock import AdjustableClock
-from kafkalite.ports.memory_files import InMemoryFiles
+from kafkalite.ports.memory_files import InMemoryFiles, Memory
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.seeded_entropy import SeededEntropy
+from kafkalite.ports.system import machine_bytes
 from kafkalite.server.broker_directory import MEMORY_PATH
+from kafkalite.server.settings import SettingsError, shareable_config
 from kafkalite.storage.data_directory import DataDirectory
 
 if TYPE_CHECKING:
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from kafkalite.metadata.image import MetadataImage
     from kafkalite.ports.clock import Clock, ClockState
     from kafkalite.ports.entropy import Entropy
-    from kafkalite.ports.memory_files import Memory
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.broker_directory import BrokerDirectory
     from kafkalite.server.links import LinksState
@@ -185,6 +186,66 @@ def restore_random_state(entropy: Entropy, state: object) -> None:
     """Continue the random values of a seed from a state; no effect without one."""
     if isinstance(entropy, SeededEntropy) and state is not None:
         entropy.restore(state)
+
+
+def with_memory(
+    snapshot: Snapshot | str | PathLike[str], limit_bytes: int | None = None
+) -> Snapshot:
+    """Return a snapshot, or that in a file, for a broker that begins with it.
+
+    The data of a file may have `limit_bytes`, by default half of the machine's memory. For another
+    snapshot, that is the limit of what the broker has in addition. Raises SnapshotError.
+    """
+    if not isinstance(snapshot, Snapshot):
+        return Snapshot.load(snapshot, Memory(limit_bytes or machine_bytes() // 2 or None))
+    if limit_bytes is None:
+        return snapshot
+    state = snapshot.cluster
+    files = state.files.copy(Memory(limit_bytes, state.files.memory))
+    return snapshot._replace(cluster=state._replace(files=files))
+
+
+def start_settings(given: Settings, snapshot: Snapshot) -> Settings:
+    """Return the settings of a broker that begins with a snapshot.
+
+    Nodes, release, defaults and seed are those of the snapshot; other settings that are given have
+    precedence. Raises SettingsError for given settings that the snapshot contradicts.
+    """
+    if given.data_directory is not None:
+        raise SettingsError(
+            "the data of a broker that begins with a snapshot is in memory: use --snapshot or "
+            "--data-dir"
+        )
+    if given.state is not None:
+        raise SettingsError("a broker begins with a snapshot or a state: use --snapshot or --state")
+    own = snapshot.settings
+    for option, value, default, present in (
+        ("--brokers", given.brokers, 1, own.brokers),
+        ("--controller-id", given.controller_id, None, own.controller_id),
+        ("--as-version", given.as_version, None, own.as_version),
+        ("--seed", given.seed, None, given.seed if own.seed is None else own.seed),
+        ("--cluster-id", given.cluster_id, None, snapshot.cluster_id),
+    ):
+        if value not in (default, present):
+            raise SettingsError(
+                f"{option} {value} is not that of the snapshot, which has "
+                f"{'none' if present is None else present}: leave the option out"
+            )
+    node_config = {each: shareable_config(config) for each, config in own.node_config.items()}
+    for node_id, config in given.node_config.items():
+        node_config[node_id] = {**node_config.get(node_id, {}), **config}
+    return given._replace(
+        brokers=own.brokers,
+        controller_id=own.controller_id,
+        as_version=own.as_version,
+        defaults=own.defaults,
+        seed=given.seed if own.seed is None else own.seed,
+        config={**shareable_config(own.config), **given.config},
+        node_config=node_config,
+        keeps_history=given.keeps_history or own.keeps_history,
+        pace=given.pace or own.pace,
+        is_in_memory=True,
+    )
 
 
 def fork_settings(settings: Settings, listeners: Sequence[ListenerSpec]) -> Settings:

@@ -60,6 +60,8 @@ def settings_of(saved: SavedSettings) -> Settings:
         defaults=saved.defaults,
         seed=saved.seed,
         controller_id=saved.controller_id,
+        keeps_history=saved.keeps_history,
+        pace=saved.pace,
         is_in_memory=True,
     )
     settings.check_node_config()

@@ -28,7 +28,7 @@ from kafkalite.cluster.state import (
 )
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.definitions import ConfigError
-from kafkalite.config.options import MAX_BROKERS, MAX_NODE_ID, MAX_SEED
+from kafkalite.config.options import MAX_BROKERS, MAX_NODE_ID, MAX_SEED, PACE
 from kafkalite.config.typed_json import About, JsonError, quote, read, to_json
 from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.coordinator.event_history import Entry, EventHistory
@@ -118,6 +118,8 @@ class SavedSettings:
         int | None,
         About("id of a controller that is no broker", minimum=0, maximum=MAX_NODE_ID),
     ]
+    keeps_history: Annotated[bool, About("whether internal topics are not compacted")]
+    pace: Annotated[str | None, About("pace of a real Kafka", choices=PACE.choices)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,6 +440,8 @@ def _saved_settings(settings: Settings) -> SavedSettings:
         defaults=settings.defaults,
         seed=settings.seed,
         controller_id=settings.controller_id,
+        keeps_history=settings.keeps_history,
+        pace=settings.pace,
     )
 
 

@@ -17,12 +17,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from kafkalite.config.options import (
+    CLOCK,
     CLUSTERS,
     CONTROL_TLS,
     CONTROL_TOKEN,
     IN_MEMORY,
     MAX_NODE_ID,
     MAX_SEED,
+    ON_DISK,
     PACE,
     STORAGE,
     parse_memory_size,
@@ -153,6 +155,8 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
       earlier states of groups and transactional ids.
     - `pace`: "kafka" completes transactions, creates topics and finds coordinators as late as a
       real Kafka, by measured delays on the broker's clock; by default there is no delay.
+    - `snapshot`: snapshot, or file of one, that the cluster begins with. Its data is in memory, and
+      nodes, release, defaults, seed and clock are those of the snapshot.
 
     Raises ValueError for an unknown value, for `match` or `on_miss` without `replay`, and for
     `control_token` or `control_tls` without `control`.
@@ -168,6 +172,8 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
     """Results that other threads wait for."""
     _forks: set[Broker]
     _name = ""
+    _snapshot: Snapshot | None = None
+    """What the cluster begins with at each start."""
     _parent: ServerBroker | None = None
     """The broker in whose process this cluster has its name."""
     _siblings: set[Broker] | None = None
@@ -207,22 +213,44 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
         clusters: str | None = None,
         keep_history: bool = False,
         pace: str | None = None,
+        snapshot: Snapshot | str | PathLike[str] | None = None,
     ) -> None:
         self._scenario = _scenario_of(scenario)
         given = Settings(
             **_listener_settings(_protocol_of(security, oidc), port, config or {}),
             **_checked(brokers, controller_id, request_log, seed, (clusters, pace)),
             **_contents(topics or {}, config or {}, node_config or {}),
-            as_version=as_version,
-            defaults=defaults,
-            users=_users(users),
+            **_cluster_settings(as_version, defaults, users),
             **_storage_settings(data_directory, storage, memory_limit, keep_history),
         )
         self._settings, mode = _with_scenario(self._scenario, _with_state(given, state), clock)
         self._log, self._adjustable_clock = _log_of(log_level), new_clock(mode)
+        self._begin_with(snapshot, storage, replay, has_clock=mode != str(CLOCK.default))
         self._capture, self._replay = _captures(capture, replay, match, on_miss)
         self._served = _served(self._log, (control, control_token, control_tls), oidc, oidc_clients)
         self.clock, self._pending_calls, self._forks = BrokerClock(self._perform), set(), set()
+
+    def _begin_with(
+        self,
+        snapshot: Snapshot | str | PathLike[str] | None,
+        storage: str | None,
+        replay: object,
+        *,
+        has_clock: bool,
+    ) -> None:
+        """Begin with a snapshot; raises ValueError for one that cannot be read or used."""
+        if snapshot is None:
+            return
+        from kafkalite.server import snapshot as snapshots  # noqa: PLC0415 - rarely used
+
+        if replay is not None or storage == ON_DISK:
+            other = "storage='disk'" if replay is None else "replay"
+            raise ValueError(f"snapshot and {other} cannot be combined")
+        own = snapshots.with_memory(snapshot, self._settings.memory_limit)
+        self._settings = snapshots.start_settings(self._settings, own)
+        self._snapshot = own
+        if not has_clock:
+            self._adjustable_clock = snapshots.clock_of(own)
 
     # A start is faster without the imports of these.
 
@@ -658,7 +686,8 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks):
             settings,
             self._adjustable_clock,
             start_recording=None if capture is None else lambda _: self._new_recorder(capture),
-            prepare=prepare,
+            prepare=prepare if self._snapshot is None else _both(prepare, _populate),
+            snapshot=self._snapshot,
         )
 
     def _settings_and_preparation(self) -> tuple[Settings, Callable[[ServerBroker], None] | None]:
@@ -916,6 +945,10 @@ def _both(
     return prepare
 
 
+def _populate(broker: ServerBroker) -> None:
+    broker.populate()
+
+
 def _checked_seed(seed: int | None) -> int | None:
     """Return a seed or None; raises ValueError for an invalid one."""
     is_number = isinstance(seed, int) and not isinstance(seed, bool)
@@ -981,6 +1014,13 @@ def _storage_settings(
 
 def _text_of_path(path: str | PathLike[str] | None) -> str | None:
     return None if path is None else str(path)
+
+
+def _cluster_settings(
+    as_version: str | None, defaults: str, users: Mapping[str, str] | Sequence[User] | None
+) -> dict[str, Any]:
+    """Return the settings of release, defaults and users; raises ValueError for invalid users."""
+    return {"as_version": as_version, "defaults": defaults, "users": _users(users)}
 
 
 def _users(users: Mapping[str, str] | Sequence[User] | None) -> Sequence[User]:

@@ -19,13 +19,14 @@ from confluent_kafka.admin import AdminClient
 from kafkalite import __version__
 from kafkalite.cli.broker_options import add_broker_options
 from kafkalite.cli.main import main
-from kafkalite.cli.process import settings_from
+from kafkalite.cli.process import settings_from, snapshot_from
 from kafkalite.cli.serve import describe_stand_in, prepared_from, print_ready, scenario_from
 from kafkalite.config.options import OPTIONS, STAND_IN_OPTIONS
 from kafkalite.lab.replay.standin.preparation import Match, OnMiss
 from kafkalite.server.broker import Broker
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings, SettingsError
+from kafkalite.testing import Broker as PreparedBroker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -596,3 +597,23 @@ def test_choices_equal_the_enums() -> None:
         assert parsed_arguments("--replay", "x", "--match", match).match == match
     for on_miss in OnMiss:
         assert parsed_arguments("--replay", "x", "--on-miss", on_miss).on_miss == on_miss
+
+
+def test_a_process_begins_with_a_snapshot(tmp_path: Path) -> None:
+    path = tmp_path / "s.zip"
+    with PreparedBroker(2, {"orders": 1}, storage="memory", seed=7) as broker:
+        broker.snapshot().save(path)
+    serving = Serving("--snapshot", str(path), "--listen", "127.0.0.1:0", "--topic", "more:2")
+    try:
+        assert serving.topics() == {"orders": 1, "more": 2}
+        assert serving.bootstrap.count(",") == 1
+    finally:
+        serving.kill()
+    for options, text in (
+        (("--snapshot", str(path), "--brokers", "3"), "--brokers 3 is not that of the snapshot"),
+        (("--snapshot", str(tmp_path / "x")), "--snapshot .*x: No such file or directory"),
+        (("--snapshot", str(path), "--replay", "x"), "--snapshot and --replay cannot be combined"),
+    ):
+        arguments = parsed(*options)
+        with pytest.raises(SettingsError, match=f"^{text}"):
+            snapshot_from(arguments, settings_from(arguments, Log()))

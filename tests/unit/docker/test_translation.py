@@ -87,6 +87,7 @@ def test_mounted_volume_has_the_data() -> None:
     assert translated().data_directory is None
     assert translated("/bitnami/kafka", KAFKA_LOG_DIRS="/d").data_directory is None
     assert translated("/bitnami/kafka", KAFKALITE_DATA_DIR="/d").data_directory is None
+    assert translated("/bitnami/kafka", KAFKALITE_SNAPSHOT="/s.zip").data_directory is None
 
 
 def test_level_of_the_log() -> None:

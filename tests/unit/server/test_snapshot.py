@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.cluster.cluster import TopicError
 from kafkalite.testing import Broker
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 NOW = "manual@2026-03-01T12:00:00Z"
+NOW_MS = 1_772_366_400_000
 
 
 def test_a_restored_broker_has_the_same_files_topics_and_groups() -> None:
@@ -157,3 +160,51 @@ def test_what_a_restore_discards_frees_its_memory() -> None:
             with broker.fork() as fork:
                 fork.produce("orders", bytes(900_000))
             broker.restore(snapshot)
+
+
+def test_a_broker_begins_with_a_snapshot(tmp_path: Path) -> None:
+    path = tmp_path / "s.zip"
+    with Broker(
+        2, {"orders": 1}, storage="memory", seed=7, clock=NOW, pace="kafka", keep_history=True
+    ) as broker:
+        broker.produce("orders", "apples")
+        snapshot = broker.snapshot()
+    snapshot.save(path)
+    for given in (snapshot, path):
+        broker = Broker(snapshot=given, topics={"orders": 1, "more": 2})
+        for _ in range(2):
+            with broker:
+                assert broker.topics() == ["more", "orders"]
+                assert [each.value for each in broker.records("orders")] == [b"apples"]
+                assert broker.clock.now_ms() == NOW_MS
+                assert list(broker.nodes) == [1, 2]
+                settings = broker._running_broker().settings
+                assert (settings.seed, settings.pace, settings.keeps_history) == (7, "kafka", True)
+                broker.produce("orders", "pears")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"brokers": 3}, "--brokers 3 is not that of the snapshot, which has 1: leave the option"),
+        ({"as_version": "3.9"}, "--as-version 3.9 is not that of the snapshot, which has none"),
+        ({"data_directory": "/tmp/x"}, "the data of a broker that begins with a snapshot is in"),  # noqa: S108 - not created
+        ({"state": {}}, "a broker begins with a snapshot or a state: use --snapshot or --state"),
+        ({"storage": "disk"}, "snapshot and storage='disk' cannot be combined"),
+        ({"topics": {"orders": 3}}, "topic orders exists with 1 partition, not with 3"),
+    ],
+)
+def test_arguments_that_a_snapshot_contradicts_are_refused(
+    arguments: dict[str, Any], text: str
+) -> None:
+    with Broker(storage="memory", topics={"orders": 1}) as broker:
+        snapshot = broker.snapshot()
+    with pytest.raises((ValueError, TopicError), match=f"^{re.escape(text)}"):
+        Broker(snapshot=snapshot, **arguments).start()
+
+
+def test_the_memory_limit_is_that_of_the_broker() -> None:
+    with Broker(storage="memory", topics={"orders": 1}) as broker:
+        snapshot = broker.snapshot()
+    with Broker(snapshot=snapshot, storage="memory", memory_limit="1m") as broker:
+        assert broker._running_broker().memory.limit_bytes == 1 << 20
