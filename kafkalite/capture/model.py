@@ -120,6 +120,10 @@ class Exchange:
     response: bytes | None
     response_start: int
     """Offset of the body in `response`."""
+    file: str = ""
+    """Path of the capture file in which the request begins; empty if it is unknown."""
+    offset: int = -1
+    """File offset of the packet in which the request begins; -1 if it is unknown."""
 
 
 class ProblemKind(StrEnum):

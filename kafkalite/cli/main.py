@@ -117,6 +117,7 @@ COMMANDS = (
         "Send the requests of a capture to a broker, and compare the responses.",
         "replay",
     ),
+    ModuleCommand("check", "Check what became of the records in captures.", "check"),
     ModuleCommand("diff", "Compare two captures by API and field.", "diff"),
     ModuleCommand("audit", "Write tables, audits and a report about captures.", "audit"),
     ModuleCommand(

@@ -6,30 +6,24 @@ arguments, such as a file that is not a capture.
 
 from __future__ import annotations
 
-import os
-from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
+from kafkalite.cli.capture_arguments import (
+    add_path_argument,
+    add_port_option,
+    check_captures,
+    check_paths,
+)
 from kafkalite.cli.output import USAGE_STATUS, exit_with_error, print_output, print_to_stderr
 from kafkalite.cli.streams import open_closed_streams
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Sequence
-
-    from kafkalite.capture.reading.problems import Problems
-
-_MAX_PORT = 65_535
 
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of `show`."""
-    parser.add_argument(
-        "paths",
-        nargs="+",
-        metavar="PATH",
-        help="a capture file (pcap or pcapng, also compressed) or a directory of captures",
-    )
+    add_path_argument(parser)
     selection = parser.add_argument_group("selection of exchanges; all given options must match")
     selection.add_argument(
         "--api",
@@ -54,14 +48,7 @@ def add_options(parser: ArgumentParser) -> None:
         action="store_true",
         help="print the problems of the captures instead of the exchanges",
     )
-    parser.add_argument(
-        "--port",
-        action="append",
-        type=_parse_port,
-        default=[],
-        metavar="PORT",
-        help="port of brokers, for captures that start in the middle of connections; repeatable",
-    )
+    add_port_option(parser)
 
 
 def run(arguments: Namespace) -> None:
@@ -102,7 +89,7 @@ def run(arguments: Namespace) -> None:
         for problem in problems:
             print_output(problem_line(problem, as_json=arguments.json))
         return
-    _check_captures(arguments.paths, problems)
+    check_captures(arguments.paths, problems)
     if counts := problems.by_kind():
         kinds = ", ".join(f"{kind}: {count}" for kind, count in counts.items())
         print_to_stderr(f"the captures have problems (see --problems): {kinds}")
@@ -112,24 +99,7 @@ def run(arguments: Namespace) -> None:
         print_to_stderr(f"none of {count} requests matches the options")
 
 
-def _check_captures(paths: Sequence[str], problems: Problems) -> None:
-    """Exit with an error if a named file is not a capture. Directories may have other files."""
-    from kafkalite.capture.model import ProblemKind  # noqa: PLC0415 - as in run
-
-    for problem in problems:
-        if problem.kind is ProblemKind.NOT_A_CAPTURE and problem.file in paths:
-            exit_with_error(USAGE_STATUS, f"{problem.file} is not a capture: {problem.detail}")
-
-
 def _check_arguments(arguments: Namespace) -> None:
-    for path in arguments.paths:
-        if not os.path.exists(path):  # noqa: PTH110 - paths are plain text here
-            raise ValueError(f"no such file or directory: {path!r}")
+    check_paths(arguments.paths)
     if arguments.records and not arguments.json:
         raise ValueError("--records needs --json")
-
-
-def _parse_port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_PORT):
-        raise ArgumentTypeError(f"{text!r} is not a port")
-    return int(text)

@@ -42,6 +42,7 @@ from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
 from kafkalite.server.settings import Settings, names_key_store
 from kafkalite.testing.broker_clock import BrokerClock
+from kafkalite.testing.checks import BrokerChecks
 from kafkalite.testing.client_settings import (
     ClientAccess,
     client_context,
@@ -93,7 +94,7 @@ _SHARED_WITH_FORKS: Final = ("_log", "_loop", "_owner_pid", "_served", "_thread"
 """Attributes that a fork has in common with its source, or makes its own from."""
 
 
-class Broker(BrokerData, BrokerIncidents, BrokerHooks):
+class Broker(BrokerData, BrokerIncidents, BrokerHooks, BrokerChecks):
     """A Kafka cluster for the duration of a `with` or `async with` block.
 
     It listens on 127.0.0.1. Its data is removed at the end unless `data_directory` is given. An

@@ -24,6 +24,22 @@ TESTED_ELSEWHERE = {
         f"control/time_travel/{name}.py": "tests/unit/control/time_travel/test_bisection.py"
         for name in ("coordinator_record_text", "values")
     },
+    "cli/capture_arguments.py": "tests/unit/cli/test_check.py",
+    **{
+        f"lab/checker/{name}.py": "tests/unit/lab/checker/test_check.py"
+        for name in (
+            "collecting",
+            "commit_rules",
+            "delivery_rules",
+            "findings",
+            "history",
+            "log_rules",
+            "transaction_outcomes",
+            "transaction_rules",
+        )
+    },
+    "lab/checker/observed_history.py": "tests/unit/testing/test_checks.py",
+    "lab/checker/report.py": "tests/unit/cli/test_check.py",
     # The steps from a capture's bytes to its tables. The tests compare the resulting tables with
     # those of the scalar reader.
     **{

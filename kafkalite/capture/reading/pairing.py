@@ -358,4 +358,6 @@ def _make_exchange(pending: _Pending, response: Frame | None, response_start: in
         request_start=header.start,
         response=None if response is None else response.body,
         response_start=response_start,
+        file=frame.file,
+        offset=frame.offset,
     )

@@ -1,0 +1,98 @@
+"""Checks of histories: all rules, and the result with merged findings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.lab.checker import (
+    commit_rules,
+    delivery_rules,
+    log_rules,
+    transaction_rules,
+)
+from kafkalite.lab.checker.findings import CheckResult, Finding, Severity
+from kafkalite.lab.checker.history import Range
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from kafkalite.lab.checker.history import History
+
+RULES: Final[tuple[Callable[[History], Iterator[Finding]], ...]] = (
+    delivery_rules.lost,
+    log_rules.overwritten,
+    log_rules.duplicates,
+    log_rules.reordered,
+    transaction_rules.torn,
+    transaction_rules.delayed_ends,
+    log_rules.zombie_writes,
+    commit_rules.zombie_commits,
+    commit_rules.regressions,
+    commit_rules.contradicted,
+    commit_rules.commits_across_incarnations,
+    delivery_rules.aborted_reads,
+    delivery_rules.delivered_twice,
+    delivery_rules.unread,
+)
+"""The rules in the order of a report."""
+
+_SEVERITIES: Final = tuple(Severity)
+_MAX_PROOFS: Final = 10
+
+
+def check(history: History) -> CheckResult:
+    """Return the findings of all rules, those of the severest kind first."""
+    findings = [finding for rule in RULES for finding in _joined(rule(history))]
+    findings.sort(key=lambda each: _SEVERITIES.index(each.severity))
+    return CheckResult(
+        findings=tuple(findings),
+        undecided=tuple(history.undecided),
+        requests=history.requests,
+        acknowledged=sum(each.batch.records for each in history.writes if each.is_acknowledged),
+        delivered=sum(each.last_offset - each.first_offset + 1 for each in history.deliveries),
+    )
+
+
+def _joined(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield findings, with one for those that differ only in offsets that follow each other."""
+    previous: Finding | None = None
+    for finding in findings:
+        if previous is not None and _follows(previous, finding):
+            previous = _join(previous, finding)
+            continue
+        if previous is not None:
+            yield previous
+        previous = finding
+    if previous is not None:
+        yield previous
+
+
+def _follows(earlier: Finding, later: Finding) -> bool:
+    if earlier.offsets is None or later.offsets is None:
+        return False
+    if later.offsets.first != earlier.offsets.last + 1 or _key(earlier) != _key(later):
+        return False
+    return _named(earlier.offsets) in earlier.text
+
+
+def _named(offsets: Range) -> str:
+    return f"offsets {offsets.first} to {offsets.last} "
+
+
+def _key(finding: Finding) -> tuple[object, ...]:
+    return (
+        finding.rule, finding.severity, finding.cause, finding.partition, finding.group,
+        finding.transactional_id, finding.client,
+    )  # fmt: skip
+
+
+def _join(earlier: Finding, later: Finding) -> Finding:
+    assert earlier.offsets is not None, "checked by the caller"
+    assert later.offsets is not None, "as above"
+    offsets = Range(earlier.offsets.first, later.offsets.last)
+    text = earlier.text.replace(_named(earlier.offsets), _named(offsets))
+    proofs = tuple(dict.fromkeys((*earlier.proofs, *later.proofs)))[:_MAX_PROOFS]
+    return replace(
+        earlier, offsets=offsets, text=text, records=earlier.records + later.records, proofs=proofs
+    )

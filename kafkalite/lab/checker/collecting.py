@@ -1,0 +1,433 @@
+"""Collector: makes the tables of a history from requests and their answers."""
+
+# ruff: noqa: ANN401 - messages of any API
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from kafkalite.capture.reading.summary import named_topics
+from kafkalite.lab.checker.fetched_batches import (
+    FetchedBatch,
+    FetchSessions,
+    Topic,
+    UnreadableBatchesError,
+    batches_of,
+    fetched_batches,
+    is_commit_marker,
+    topic_of,
+)
+from kafkalite.lab.checker.history import (
+    Batch,
+    Commit,
+    CommittedOffset,
+    Coverage,
+    Delivery,
+    Event,
+    FirstUse,
+    History,
+    Lifetime,
+    Marker,
+    Outcome,
+    Partition,
+    PositionLookup,
+    ProducerStart,
+    TopicEvent,
+    TransactionEnd,
+    Undecided,
+    Write,
+)
+from kafkalite.lab.checker.memberships import Memberships
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kafkalite.storage.batch import BatchView
+
+_NO_ERROR: Final = int(ErrorCode.NONE)
+_ACKNOWLEDGED: Final = frozenset((_NO_ERROR, int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)))
+"""Errors of Produce with which the batch is in the log."""
+_READ_COMMITTED: Final = 1
+_COMPACT: Final = "compact"
+
+UNKNOWN_TOPICS: Final = "rows of topics whose name the history does not have"
+UNREADABLE: Final = "answers with record batches that are damaged or have format 0 or 1"
+UNKNOWN_POSITIONS: Final = "answers to fetch sessions that began before the history"
+UNCLEAR_GROUPS: Final = "batches delivered to clients that are in no group, or in several"
+UNCLEAR_MEMBERS: Final = "batches delivered to clients that several members may be"
+UNDECODED: Final = "requests that cannot be decoded"
+UNANSWERED: Final = "writes without an answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A request and its answer, decoded."""
+
+    api_key: int
+    request: Any
+    """None if it cannot be decoded."""
+    response: Any
+    """None without an answer."""
+    event: Event
+
+
+class Collector:
+    """Builds a history from observations, which come in the order of the answers."""
+
+    def __init__(self) -> None:
+        self._history = History()
+        self._names: dict[bytes, str] = {}
+        self._incarnations: Counter[str] = Counter()
+        self._sessions = FetchSessions()
+        self._memberships = Memberships()
+        self._undecided: Counter[str] = Counter()
+
+    def add(self, observation: Observation) -> None:
+        """Add a request with its answer. Most APIs are of no interest to any rule."""
+        event = observation.event
+        self._history.requests += 1
+        self._history.opened_ns.setdefault(event.connection, event.sent_ns)
+        if observation.response is not None:
+            self._names.update(named_topics(observation.response))
+        handle = self._HANDLERS.get(observation.api_key)
+        if handle is None:
+            return
+        if observation.request is None:
+            self._undecided[UNDECODED] += 1
+            return
+        sender = _COORDINATOR_SENDERS.get(observation.api_key)
+        if sender is not None:
+            self._note_use(event, getattr(observation.request, sender))
+        handle(self, observation)
+
+    def _note_use(self, event: Event, sender: str | None) -> None:
+        if sender:
+            uses = self._history.first_uses.setdefault((sender, event.broker), [])
+            if all(use.connection != event.connection for use in uses):
+                uses.append(FirstUse(event.connection, event.sent_ns))
+
+    def open(self, connection: int, at_ns: int) -> None:
+        """Note the time at which a connection was opened."""
+        self._history.opened_ns[connection] = at_ns
+
+    def close(self, connection: int, at_ns: int) -> None:
+        """Note the time at which a connection was closed."""
+        self._history.closed_ns[connection] = at_ns
+
+    def leave_undecided(self, reason: str) -> None:
+        """Count what the history does not have."""
+        self._undecided[reason] += 1
+
+    def finish(self) -> History:
+        """Return the history of all observations up to now; more can be added later."""
+        history, undecided = self._history, Counter(self._undecided)
+        history.sort()
+        deliveries = [self._attributed(each) for each in history.deliveries]
+        undecided[UNCLEAR_GROUPS] += sum(each.group is None for each in deliveries)
+        undecided[UNCLEAR_MEMBERS] += sum(
+            each.member is None for each in deliveries if each.group is not None
+        )
+        undecided[UNANSWERED] += sum(each.outcome is Outcome.UNKNOWN for each in history.writes)
+        return replace(
+            history,
+            deliveries=deliveries,
+            coverages=[self._attributed(each) for each in history.coverages],
+            undecided=[Undecided(*each) for each in sorted(undecided.items()) if each[1]],
+        )
+
+    def _attributed(self, row: Any) -> Any:
+        """Return a delivery or a coverage with the group and member of its client."""
+        if row.group is not None:
+            return row
+        group, member = self._memberships.find(row.event.client, row.event.sent_ns)
+        return replace(row, group=group, member=member)
+
+    def _partition(self, topic: Topic, number: int) -> Partition | None:
+        """Return a partition; None, with a count, if the name of its topic is unknown."""
+        name = self._names.get(topic) if isinstance(topic, bytes) else topic
+        if not name:
+            self._undecided[UNKNOWN_TOPICS] += 1
+            return None
+        return Partition(name, number, self._incarnations[name])
+
+    # -- writes ------------------------------------------------------------------------------
+
+    def _add_produce(self, observation: Observation) -> None:
+        request, response, event = observation.request, observation.response, observation.event
+        answers = {
+            (topic_of(topic), row.index): row
+            for topic in (() if response is None else response.responses)
+            for row in topic.partition_responses
+        }
+        for topic in request.topic_data:
+            for row in topic.partition_data:
+                partition = self._partition(topic_of(topic), row.index)
+                try:
+                    views = batches_of(row.records)
+                except UnreadableBatchesError:
+                    self._undecided[UNREADABLE] += 1
+                    continue
+                if partition is None:
+                    continue
+                answer = answers.get((topic_of(topic), row.index))
+                self._add_writes(event, partition, request.transactional_id, views, answer)
+
+    def _add_writes(
+        self,
+        event: Event,
+        partition: Partition,
+        transactional_id: str | None,
+        views: Any,
+        answer: Any,
+    ) -> None:
+        error = _NO_ERROR if answer is None else answer.error_code
+        outcome = _outcome(answer, error in _ACKNOWLEDGED)
+        offset = -1 if outcome is not Outcome.ACCEPTED else answer.base_offset
+        for view in views:
+            batch = _batch(view)
+            self._history.writes.append(
+                Write(event, partition, batch, transactional_id, outcome, error, offset)
+            )
+            if offset >= 0:
+                offset += batch.records
+
+    # -- deliveries --------------------------------------------------------------------------
+
+    def _add_fetch(self, observation: Observation) -> None:
+        request, response = observation.request, observation.response
+        is_of_follower = request.replica_id >= 0 or (
+            request.replica_state is not None and request.replica_state.replica_id >= 0
+        )
+        if response is None or response.error_code or is_of_follower:
+            return
+        positions = self._sessions.positions(observation.event.broker, request, response)
+        if positions is None:
+            self._undecided[UNKNOWN_POSITIONS] += 1
+        for topic in response.responses:
+            for row in topic.partitions:
+                if row.records:
+                    key = topic_of(topic), row.partition_index
+                    self._add_fetched(observation, row, key, (positions or {}).get(key))
+
+    def _add_fetched(
+        self, observation: Observation, row: Any, key: tuple[Topic, int], position: int | None
+    ) -> None:
+        partition = self._partition(*key)
+        if partition is None:
+            return
+        try:
+            batches = [*fetched_batches(row)]
+        except UnreadableBatchesError:
+            self._undecided[UNREADABLE] += 1
+            return
+        if not batches:
+            return
+        start = batches[0].view.base_offset if position is None else position
+        is_read_committed = observation.request.isolation_level == _READ_COMMITTED
+        for each in batches:
+            self._add_fetched_batch(observation.event, partition, each, start, is_read_committed)
+        self._history.coverages.append(
+            Coverage(observation.event, partition, start, batches[-1].view.last_offset, None, None)
+        )
+
+    def _add_fetched_batch(
+        self,
+        event: Event,
+        partition: Partition,
+        fetched: FetchedBatch,
+        position: int,
+        is_read_committed: bool,  # noqa: FBT001 - as in the request
+    ) -> None:
+        view = fetched.view
+        if view.is_control:
+            is_commit = is_commit_marker(view)
+            if is_commit is not None:
+                self._history.markers.append(
+                    Marker(
+                        event, partition, view.base_offset, view.producer_id, view.producer_epoch,
+                        is_commit,
+                    )
+                )  # fmt: skip
+            return
+        if view.last_offset < position:
+            return  # the consumer skips it
+        self._history.deliveries.append(
+            Delivery(
+                event=event,
+                partition=partition,
+                batch=_batch(view),
+                first_offset=max(position, view.base_offset),
+                last_offset=view.last_offset,
+                base_offset=view.base_offset,
+                group=None,
+                member=None,
+                is_read_committed=is_read_committed,
+                is_aborted=fetched.is_aborted,
+            )
+        )
+
+    # -- groups ------------------------------------------------------------------------------
+
+    def _add_membership(self, observation: Observation) -> None:
+        request, response, event = observation.request, observation.response, observation.event
+        member = request.member_id or getattr(response, "member_id", None)
+        if member and response is not None and not response.error_code:
+            self._memberships.note(event.client, request.group_id, member, event.sent_ns)
+
+    def _add_commit(self, observation: Observation) -> None:
+        request, response, event = observation.request, observation.response, observation.event
+        errors = {
+            (topic_of(topic), row.partition_index): row
+            for topic in (() if response is None else response.topics)
+            for row in topic.partitions
+        }
+        if request.member_id:
+            self._memberships.note(event.client, request.group_id, request.member_id, event.sent_ns)
+        for topic in request.topics:
+            for row in topic.partitions:
+                key = topic_of(topic), row.partition_index
+                partition, answer = self._partition(*key), errors.get(key)
+                if partition is None:
+                    continue
+                error = _NO_ERROR if answer is None else answer.error_code
+                self._history.commits.append(
+                    Commit(
+                        event=event,
+                        group=request.group_id,
+                        member=request.member_id or "",
+                        generation=request.generation_id_or_member_epoch,
+                        partition=partition,
+                        offset=row.committed_offset,
+                        outcome=_outcome(answer, error == _NO_ERROR),
+                        error_code=error,
+                        producer_id=getattr(request, "producer_id", -1),
+                        transactional_id=getattr(request, "transactional_id", None),
+                    )
+                )
+
+    def _add_offset_fetch(self, observation: Observation) -> None:
+        request, response, event = observation.request, observation.response, observation.event
+        if response is None:
+            return
+        groups = [(each.group_id, each) for each in response.groups]
+        for group, row in groups or [(request.group_id, response)]:
+            for topic in row.topics:
+                for each in topic.partitions:
+                    partition = self._partition(topic_of(topic), each.partition_index)
+                    if partition is not None and not each.error_code:
+                        self._history.committed_offsets.append(
+                            CommittedOffset(event, group, partition, each.committed_offset)
+                        )
+
+    def _add_lookup(self, observation: Observation) -> None:
+        request, response, event = observation.request, observation.response, observation.event
+        timestamps = {
+            (topic.name, row.partition_index): row.timestamp
+            for topic in request.topics
+            for row in topic.partitions
+        }
+        for topic in () if response is None else response.topics:
+            for row in topic.partitions:
+                partition = self._partition(topic.name, row.partition_index)
+                key = topic.name, row.partition_index
+                if partition is not None and not row.error_code and key in timestamps:
+                    self._history.lookups.append(
+                        PositionLookup(event, partition, timestamps[key], row.offset)
+                    )
+
+    # -- transactions and topics -------------------------------------------------------------
+
+    def _add_producer_start(self, observation: Observation) -> None:
+        request, response, event = observation.request, observation.response, observation.event
+        if response is not None and not response.error_code:
+            self._history.producer_starts.append(
+                ProducerStart(
+                    event, request.transactional_id, response.producer_id, response.producer_epoch
+                )
+            )
+
+    def _add_transaction_end(self, observation: Observation) -> None:
+        request, response = observation.request, observation.response
+        error = _NO_ERROR if response is None else response.error_code
+        self._history.transaction_ends.append(
+            TransactionEnd(
+                event=observation.event,
+                transactional_id=request.transactional_id,
+                producer_id=request.producer_id,
+                producer_epoch=request.producer_epoch,
+                is_commit=request.committed,
+                outcome=_outcome(response, error == _NO_ERROR),
+                error_code=error,
+            )
+        )
+
+    def _add_created_topics(self, observation: Observation) -> None:
+        request, response, event = observation.request, observation.response, observation.event
+        for topic in request.topics:
+            if any(
+                config.name == "cleanup.policy" and _COMPACT in (config.value or "")
+                for config in topic.configs or ()
+            ):
+                self._history.compacted_topics.add(topic.name)
+        for row in () if response is None else response.topics:
+            if not row.error_code and not request.validate_only:
+                self._history.topic_events.append(TopicEvent(event, row.name, Lifetime.CREATED))
+
+    def _add_deleted_topics(self, observation: Observation) -> None:
+        response, event = observation.response, observation.event
+        for row in () if response is None else response.responses:
+            name = row.name or self._names.get(row.topic_id)
+            if name and not row.error_code:
+                self._incarnations[name] += 1
+                self._history.topic_events.append(TopicEvent(event, name, Lifetime.DELETED))
+
+    _HANDLERS: ClassVar[Mapping[int, Callable[[Collector, Observation], None]]] = {
+        int(ApiKey.PRODUCE): _add_produce,
+        int(ApiKey.FETCH): _add_fetch,
+        int(ApiKey.JOIN_GROUP): _add_membership,
+        int(ApiKey.HEARTBEAT): _add_membership,
+        int(ApiKey.CONSUMER_GROUP_HEARTBEAT): _add_membership,
+        int(ApiKey.OFFSET_COMMIT): _add_commit,
+        int(ApiKey.TXN_OFFSET_COMMIT): _add_commit,
+        int(ApiKey.OFFSET_FETCH): _add_offset_fetch,
+        int(ApiKey.LIST_OFFSETS): _add_lookup,
+        int(ApiKey.INIT_PRODUCER_ID): _add_producer_start,
+        int(ApiKey.END_TXN): _add_transaction_end,
+        int(ApiKey.CREATE_TOPICS): _add_created_topics,
+        int(ApiKey.DELETE_TOPICS): _add_deleted_topics,
+    }
+    """API → method that makes rows of its requests."""
+
+
+def _outcome(answer: Any, is_accepted: bool) -> Outcome:  # noqa: FBT001 - private
+    if answer is None:
+        return Outcome.UNKNOWN
+    return Outcome.ACCEPTED if is_accepted else Outcome.REFUSED
+
+
+def _batch(view: BatchView) -> Batch:
+    return Batch(
+        records=view.last_offset_delta + 1,
+        crc=view.crc,
+        size=view.size,
+        producer_id=view.producer_id,
+        producer_epoch=view.producer_epoch,
+        base_sequence=view.base_sequence,
+        is_transactional=view.is_transactional,
+    )
+
+
+_COORDINATOR_SENDERS: Final[Mapping[int, str]] = {
+    int(ApiKey.JOIN_GROUP): "member_id",
+    int(ApiKey.HEARTBEAT): "member_id",
+    int(ApiKey.CONSUMER_GROUP_HEARTBEAT): "member_id",
+    int(ApiKey.OFFSET_COMMIT): "member_id",
+    int(ApiKey.INIT_PRODUCER_ID): "transactional_id",
+    int(ApiKey.END_TXN): "transactional_id",
+}
+"""API of coordinators → field with the id of its sender.
+
+TxnOffsetCommit is missing: it goes to the coordinator of the group."""

@@ -1,0 +1,298 @@
+"""Rules about deliveries: lost records, records delivered twice, aborted and unread records."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.lab.checker.findings import Finding, Severity
+from kafkalite.lab.checker.history import Outcome, Range, merged, without
+from kafkalite.lab.checker.transaction_outcomes import TransactionOutcomes
+from kafkalite.ports.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkalite.lab.checker.history import (
+        Commit,
+        Coverage,
+        Delivery,
+        History,
+        Partition,
+        Write,
+    )
+
+LOST: Final = "lost"
+DELIVERED_TWICE: Final = "delivered twice"
+ABORTED_READ: Final = "aborted but read"
+UNREAD: Final = "unread"
+
+SKIPPED_BY_COMMIT: Final = "skipped by a commit"
+SKIPPED_BY_ADMINISTRATOR: Final = "skipped by an administrator's commit"
+OFFSET_RESET: Final = "offset reset"
+POSITION_MOVED: Final = "position moved forward"
+MISSING_IN_LOG: Final = "missing in the log"
+REBALANCE: Final = "rebalance"
+POSITION_MOVED_BACK: Final = "position moved back"
+READ_UNCOMMITTED: Final = "read_uncommitted"
+NOT_LISTED: Final = "not listed as aborted"
+
+
+class _GroupPartition(NamedTuple):
+    group: str
+    partition: Partition
+
+
+class _Skip(NamedTuple):
+    """Why a group did not get some records."""
+
+    cause: str
+    text: str
+    severity: Severity
+    event: Commit | Coverage | None
+
+
+def lost(history: History) -> Iterator[Finding]:
+    """Yield acknowledged records that a group passed without getting them.
+
+    A group passes what is before its committed offset or before a position from which it fetched.
+    Its first position and what was fetched by a client of an unknown group are no loss. Records of
+    aborted transactions and of compacted topics may be missing.
+    """
+    outcomes = TransactionOutcomes(history)
+    acknowledged = history.acknowledged()
+    coverages = _coverages(history)
+    of_unknown_groups = {row.partition for row in history.coverages if row.group is None}
+    for key, rows in coverages.items():
+        partition = key.partition
+        if partition in of_unknown_groups or partition.topic in history.compacted_topics:
+            continue
+        covered = merged(Range(row.first_offset, row.last_offset) for row in rows)
+        commits = _commits(history, key)
+        passed = max([covered[-1].last + 1, *(commit.offset for commit in commits)])
+        delivered = merged(
+            Range(row.base_offset, row.last_offset)
+            for row in history.deliveries
+            if row.partition == partition
+        )
+        for write in acknowledged.get(partition, ()):
+            whole = Range(max(write.first_offset, covered[0].first), write.last_offset)
+            if whole.first > whole.last or whole.first >= passed or _is_aborted(outcomes, write):
+                continue
+            whole = Range(whole.first, min(whole.last, passed - 1))
+            for part in without(whole, covered):
+                yield _lost(key, write, part, _skip(history, key, part, rows, commits))
+            for part in _missing_in_log(whole, covered, delivered):
+                yield _lost(key, write, part, _MISSING)
+
+
+_MISSING: Final = _Skip(
+    MISSING_IN_LOG, "the broker returned later records instead", Severity.VIOLATION, None
+)
+
+
+def _missing_in_log(whole: Range, covered: list[Range], delivered: list[Range]) -> list[Range]:
+    """Return the offsets from which the group fetched, but which no answer has."""
+    missing = without(whole, delivered)
+    return [part for each in missing for part in _intersection(each, covered)]
+
+
+def _intersection(whole: Range, others: list[Range]) -> list[Range]:
+    return [
+        Range(max(whole.first, each.first), min(whole.last, each.last))
+        for each in others
+        if each.first <= whole.last and each.last >= whole.first
+    ]
+
+
+def _coverages(history: History) -> dict[_GroupPartition, list[Coverage]]:
+    found: dict[_GroupPartition, list[Coverage]] = defaultdict(list)
+    for row in history.coverages:
+        if row.group is not None:
+            found[_GroupPartition(row.group, row.partition)].append(row)
+    return found
+
+
+def _commits(history: History, key: _GroupPartition) -> list[Commit]:
+    return [
+        commit
+        for commit in history.commits
+        if commit.outcome is Outcome.ACCEPTED
+        and commit.group == key.group
+        and commit.partition == key.partition
+    ]
+
+
+def _is_aborted(outcomes: TransactionOutcomes, write: Write) -> bool:
+    batch = write.batch
+    return batch.is_transactional and not outcomes.is_committed(
+        write.partition, batch.producer_id, write.last_offset, write.event
+    )
+
+
+def _skip(
+    history: History,
+    key: _GroupPartition,
+    part: Range,
+    coverages: list[Coverage],
+    commits: list[Commit],
+) -> _Skip:
+    """Return why a group did not fetch a range that it passed."""
+    later = [row for row in coverages if row.first_offset > part.last]
+    first_later = min(later, key=lambda row: row.event.sent_ns, default=None)
+    passing = [each for each in commits if each.offset > part.last]
+    first_commit = min(passing, key=lambda each: each.event.sent_ns, default=None)
+    if first_later is not None and (
+        first_commit is None or first_later.event.sent_ns < first_commit.event.sent_ns
+    ):
+        is_reset = any(
+            lookup.partition == key.partition
+            and lookup.offset == first_later.first_offset
+            and lookup.event.client == first_later.event.client
+            and lookup.event.sent_ns < first_later.event.sent_ns
+            for lookup in history.lookups
+        )
+        place = f"offset {first_later.first_offset}"
+        if is_reset:
+            text = f"{first_later.event.client} looked up {place} and fetched from there"
+            return _Skip(OFFSET_RESET, text, Severity.VIOLATION, first_later)
+        text = f"{first_later.event.client} fetched from {place}"
+        return _Skip(POSITION_MOVED, text, Severity.WARNING, first_later)
+    assert first_commit is not None, "the group passed the range"
+    text = f"{first_commit.event.client} committed offset {first_commit.offset}"
+    if first_commit.is_administrative:
+        return _Skip(SKIPPED_BY_ADMINISTRATOR, text, Severity.NOTE, first_commit)
+    return _Skip(SKIPPED_BY_COMMIT, text, Severity.VIOLATION, first_commit)
+
+
+def _lost(key: _GroupPartition, write: Write, part: Range, skip: _Skip) -> Finding:
+    proofs = (write.event.proof,) if skip.event is None else (
+        write.event.proof, skip.event.event.proof,
+    )  # fmt: skip
+    return Finding(
+        rule=LOST,
+        severity=skip.severity,
+        text=f"group {key.group} never got offsets {part.first} to {part.last} of "
+        f"{key.partition}, which were acknowledged to {write.event.client}: {skip.text}",
+        cause=skip.cause,
+        partition=key.partition,
+        offsets=part,
+        group=key.group,
+        client=None if skip.event is None else skip.event.event.client,
+        records=part.last - part.first + 1,
+        proofs=proofs,
+    )
+
+
+def delivered_twice(history: History) -> Iterator[Finding]:
+    """Yield records that a group got more than once.
+
+    A consumer prefetches, so a record that was delivered twice was perhaps processed once.
+    """
+    by_partition: dict[_GroupPartition, list[Delivery]] = defaultdict(list)
+    for row in history.deliveries:
+        if row.group is not None:
+            by_partition[_GroupPartition(row.group, row.partition)].append(row)
+    for key, rows in by_partition.items():
+        commits = _commits(history, key)
+        earlier: dict[str | None, tuple[list[Range], Delivery]] = {}
+        for row in sorted(rows, key=lambda each: each.event.answered_ns or 0):
+            whole = Range(row.first_offset, row.last_offset)
+            for member, (ranges, latest) in earlier.items():
+                for part in _intersection(whole, ranges):
+                    yield _delivered_twice(key, part, latest, row, member, commits)
+            ranges = earlier[row.member][0] if row.member in earlier else []
+            earlier[row.member] = merged([*ranges, whole]), row
+
+
+def _delivered_twice(  # noqa: PLR0917 - private
+    key: _GroupPartition,
+    part: Range,
+    earlier: Delivery,
+    row: Delivery,
+    member: str | None,
+    commits: list[Commit],
+) -> Finding:
+    committed = [
+        each.offset for each in commits if (each.event.answered_ns or 0) < row.event.sent_ns
+    ]
+    was_committed = bool(committed) and committed[-1] > part.first
+    is_other = member != row.member or earlier.event.client != row.event.client
+    cause = REBALANCE if is_other else POSITION_MOVED_BACK
+    detail = f"{earlier.event.client} and {row.event.client}" if is_other else str(row.event.client)
+    suffix = ", although the first ones were committed" if was_committed else ""
+    return Finding(
+        rule=DELIVERED_TWICE,
+        severity=Severity.WARNING if was_committed else Severity.NOTE,
+        text=f"offsets {part.first} to {part.last} of {key.partition} were delivered to {detail} "
+        f"of group {key.group} again{suffix}",
+        cause=cause,
+        partition=key.partition,
+        offsets=part,
+        group=key.group,
+        client=row.event.client,
+        records=part.last - part.first + 1,
+        proofs=(earlier.event.proof, row.event.proof),
+    )
+
+
+def aborted_reads(history: History) -> Iterator[Finding]:
+    """Yield records of aborted transactions that consumers got (G1a).
+
+    With read_committed, an answer lists the aborted transactions, and the consumer discards their
+    records (KIP-98).
+    """
+    outcomes = TransactionOutcomes(history)
+    for row in history.deliveries:
+        if not row.batch.is_transactional or row.is_aborted:
+            continue
+        is_committed = outcomes.is_committed(
+            row.partition, row.batch.producer_id, row.last_offset, None
+        )
+        if is_committed is not False:
+            continue
+        marker = outcomes.marker_after(row.partition, row.batch.producer_id, row.last_offset)
+        assert marker is not None, "it says that the transaction was aborted"
+        reader = f"{row.event.client}" + ("" if row.group is None else f" of group {row.group}")
+        mode = "read_committed" if row.is_read_committed else "read_uncommitted"
+        yield Finding(
+            rule=ABORTED_READ,
+            severity=Severity.VIOLATION if row.is_read_committed else Severity.WARNING,
+            text=f"{reader} got offsets {row.first_offset} to {row.last_offset} of {row.partition} "
+            f"with {mode}, although their transaction was aborted",
+            cause=NOT_LISTED if row.is_read_committed else READ_UNCOMMITTED,
+            partition=row.partition,
+            offsets=Range(row.first_offset, row.last_offset),
+            group=row.group,
+            client=row.event.client,
+            records=row.last_offset - row.first_offset + 1,
+            proofs=(row.event.proof, marker.event.proof),
+        )
+
+
+def unread(history: History) -> Iterator[Finding]:
+    """Yield acknowledged records that no consumer of the history got."""
+    outcomes = TransactionOutcomes(history)
+    covered: dict[Partition, list[Range]] = defaultdict(list)
+    for row in history.coverages:
+        covered[row.partition].append(Range(row.first_offset, row.last_offset))
+    for partition, writes in history.acknowledged().items():
+        ranges = merged(covered.get(partition, ()))
+        rest = [
+            part
+            for write in writes
+            if not _is_aborted(outcomes, write)
+            for part in without(Range(write.first_offset, write.last_offset), ranges)
+        ]
+        for part in merged(rest):
+            proofs = [each.event.proof for each in writes if each.first_offset <= part.last]
+            yield Finding(
+                rule=UNREAD,
+                severity=Severity.NOTE,
+                text=f"no consumer got offsets {part.first} to {part.last} of {partition}",
+                cause="not fetched",
+                partition=partition,
+                offsets=part,
+                records=part.last - part.first + 1,
+                proofs=(proofs[-1],),
+            )

@@ -1,0 +1,379 @@
+"""The tables of a history: writes, deliveries, commits, ends of transactions and other events.
+
+A history has what clients sent and what they were answered. Its rows are in the order in which the
+requests were sent. Times are in nanoseconds since the Unix epoch.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+from kafkalite.ports.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Client(NamedTuple):
+    """A client as its requests name it; several processes can have the same host and id."""
+
+    id: str
+    host: str
+
+    def __str__(self) -> str:
+        return f"{self.id or 'a client without id'} at {self.host}"
+
+
+class Partition(NamedTuple):
+    """A partition of one incarnation of a topic."""
+
+    topic: str
+    number: int
+    incarnation: int
+    """How many topics of this name were deleted before, as far as the history has it."""
+
+    def __str__(self) -> str:
+        suffix = f" (incarnation {self.incarnation + 1})" if self.incarnation else ""
+        return f"{self.topic}-{self.number}{suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The place of a request in a capture, or among the requests that a broker received."""
+
+    file: str
+    """Path of the capture; empty for the requests of a running broker."""
+    offset: int
+    """File offset of the packet in which the request begins; -1 without a file."""
+    connection: str
+    """The connection as "client > broker"."""
+    request: int
+    """Number of the request in its connection, from 0."""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.offset} " if self.file else ""
+        return f"{place}({self.connection}, request {self.request})"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What all rows have in common."""
+
+    client: Client
+    connection: int
+    """Number of the connection; connections that were opened later have higher numbers."""
+    sent_ns: int
+    answered_ns: int | None
+    """None if the history has no answer."""
+    broker: str
+    """The node that received it, as an address or a number."""
+    proof: Proof
+
+
+class Outcome(Enum):
+    """What the answer says about a request, or about a partition in it."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+    """The history has no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The header of a record batch, without its offsets."""
+
+    records: int
+    """Offsets that the batch has, which is the number of records before compaction."""
+    crc: int
+    """Checksum of the records and of the header, but not of the offsets."""
+    size: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    is_transactional: bool
+
+    @property
+    def content(self) -> tuple[int, int, int, int, int]:
+        """What is the same each time this batch is sent, and differs from other batches."""
+        if self.producer_id >= 0 and self.base_sequence >= 0:
+            return self.producer_id, self.producer_epoch, self.base_sequence, 0, 0
+        return -1, -1, -1, self.crc, self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A batch in a Produce request."""
+
+    event: Event
+    partition: Partition
+    batch: Batch
+    transactional_id: str | None
+    outcome: Outcome
+    error_code: int
+    first_offset: int
+    """-1 if the answer has no offset."""
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record; only meaningful with `first_offset`."""
+        return self.first_offset + self.batch.records - 1
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether the broker confirmed the batch with its offset."""
+        return self.outcome is Outcome.ACCEPTED and self.first_offset >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A batch in an answer to a consumer."""
+
+    event: Event
+    partition: Partition
+    batch: Batch
+    first_offset: int
+    """The first offset that the consumer asked for, if the batch begins before it."""
+    last_offset: int
+    base_offset: int
+    group: str | None
+    """None if the client is in no group, or if it is not clear in which."""
+    member: str | None
+    is_read_committed: bool
+    is_aborted: bool
+    """Whether the answer lists the transaction of the batch among the aborted ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A transaction marker in an answer to a consumer."""
+
+    event: Event
+    partition: Partition
+    offset: int
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Offsets from a fetch position to the end of the batches in the answer.
+
+    Offsets in it without a record have no record any more, or never had one.
+    """
+
+    event: Event
+    partition: Partition
+    first_offset: int
+    last_offset: int
+    group: str | None
+    member: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The offset of a partition in an OffsetCommit or TxnOffsetCommit request."""
+
+    event: Event
+    group: str
+    member: str
+    generation: int
+    """Generation of a classic group or epoch of a member; -1 for an administrator's request."""
+    partition: Partition
+    offset: int
+    outcome: Outcome
+    error_code: int
+    producer_id: int
+    """-1 unless the commit belongs to a transaction."""
+    transactional_id: str | None
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the commit belongs to a transaction."""
+        return self.producer_id >= 0
+
+    @property
+    def is_administrative(self) -> bool:
+        """Whether the request names no member, as those of administrators and simple consumers."""
+        return self.generation < 0 and not self.is_transactional
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """A committed offset in an answer to OffsetFetch; -1 if there is none."""
+
+    event: Event
+    group: str
+    partition: Partition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionEnd:
+    """An EndTxn request."""
+
+    event: Event
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    outcome: Outcome
+    error_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerStart:
+    """A producer id and epoch that the broker assigned."""
+
+    event: Event
+    transactional_id: str | None
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class PositionLookup:
+    """The offset of a partition in an answer to ListOffsets."""
+
+    event: Event
+    partition: Partition
+    timestamp: int
+    offset: int
+
+
+class Lifetime(StrEnum):
+    """Events of topics."""
+
+    CREATED = "created"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicEvent:
+    """The creation or deletion of a topic by a client."""
+
+    event: Event
+    topic: str
+    kind: Lifetime
+
+
+class FirstUse(NamedTuple):
+    """The first request of a member or transactional id on a connection."""
+
+    connection: int
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """What a history does not have, so that rules cannot decide something."""
+
+    reason: str
+    count: int
+
+
+@dataclass(slots=True)
+class History:
+    """All tables. `sort` brings the rows into the order of their requests."""
+
+    writes: list[Write] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
+    markers: list[Marker] = field(default_factory=list)
+    coverages: list[Coverage] = field(default_factory=list)
+    commits: list[Commit] = field(default_factory=list)
+    committed_offsets: list[CommittedOffset] = field(default_factory=list)
+    transaction_ends: list[TransactionEnd] = field(default_factory=list)
+    producer_starts: list[ProducerStart] = field(default_factory=list)
+    lookups: list[PositionLookup] = field(default_factory=list)
+    topic_events: list[TopicEvent] = field(default_factory=list)
+    opened_ns: dict[int, int] = field(default_factory=dict)
+    """Number of a connection → time at which it was opened, or of its first request."""
+    closed_ns: dict[int, int] = field(default_factory=dict)
+    """Number of a connection → time at which it was closed."""
+    first_uses: dict[tuple[str, str], list[FirstUse]] = field(default_factory=dict)
+    """Member or transactional id, and broker → first requests on each connection to its
+    coordinator."""
+    compacted_topics: set[str] = field(default_factory=set)
+    undecided: list[Undecided] = field(default_factory=list)
+    requests: int = 0
+
+    def sort(self) -> None:
+        """Sort all tables by the time at which the requests were sent."""
+        for table in (
+            self.writes, self.deliveries, self.markers, self.coverages, self.commits,
+            self.committed_offsets, self.transaction_ends, self.producer_starts, self.lookups,
+            self.topic_events,
+        ):  # fmt: skip
+            table.sort(key=_sent_ns)
+
+    def was_given_up(self, event: Event, sender: str) -> bool:
+        """Return whether a request arrived when its sender had a newer connection to the broker.
+
+        A client opens another connection to a coordinator when it has closed the one before, so a
+        request on the older one was delayed by the network. `sender` is a member or transactional
+        id.
+        """
+        uses = self.first_uses.get((sender, event.broker), ())
+        return any(use.connection > event.connection and use.at_ns < event.sent_ns for use in uses)
+
+    def acknowledged(self) -> dict[Partition, list[Write]]:
+        """Return the acknowledged batches by partition, in the order of their offsets."""
+        found: dict[Partition, list[Write]] = defaultdict(list)
+        for write in self.writes:
+            if write.is_acknowledged:
+                found[write.partition].append(write)
+        for writes in found.values():
+            writes.sort(key=_first_offset)
+        return found
+
+
+class _Row(Protocol):
+    @property
+    def event(self) -> Event: ...
+
+
+def _sent_ns(row: _Row) -> int:
+    return row.event.sent_ns
+
+
+def _first_offset(write: Write) -> int:
+    return write.first_offset
+
+
+class Range(NamedTuple):
+    """Offsets from `first` to `last`, which belongs to the range."""
+
+    first: int
+    last: int
+
+
+def merged(ranges: Iterable[Range]) -> list[Range]:
+    """Return the ranges in order, with those joined that overlap or follow each other."""
+    result: list[Range] = []
+    for each in sorted(ranges):
+        if result and each.first <= result[-1].last + 1:
+            if each.last > result[-1].last:
+                result[-1] = Range(result[-1].first, each.last)
+        else:
+            result.append(each)
+    return result
+
+
+def without(whole: Range, covered: Iterable[Range]) -> list[Range]:
+    """Return the parts of a range that are in none of the others, which are in order."""
+    rest, position = [], whole.first
+    for each in covered:
+        if each.last < position:
+            continue
+        if each.first > whole.last:
+            break
+        if each.first > position:
+            rest.append(Range(position, each.first - 1))
+        position = each.last + 1
+    if position <= whole.last:
+        rest.append(Range(position, whole.last))
+    return rest

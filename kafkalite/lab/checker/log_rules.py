@@ -1,0 +1,222 @@
+"""Rules about the logs of partitions: duplicates, overwritten and reordered batches, zombies."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.lab.checker.findings import Finding, Severity
+from kafkalite.lab.checker.history import Outcome, Range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkalite.lab.checker.history import History, Partition, ProducerStart, Write
+
+DUPLICATE: Final = "duplicate in the log"
+OVERWRITTEN: Final = "overwritten"
+REORDERED: Final = "reordered"
+ZOMBIE_WRITE: Final = "zombie write"
+
+RETRY_WITHOUT_IDEMPOTENCE: Final = "retry without idempotence"
+REPEATED_SEQUENCE: Final = "repeated sequence number"
+TRUNCATION: Final = "truncated log"
+FENCED_PRODUCER: Final = "fenced producer"
+
+_Content = tuple["Partition", tuple[int, int, int, int, int]]
+
+
+def _attempts(history: History) -> dict[_Content, list[Write]]:
+    """Return all requests that sent a batch, in the order in which they were sent."""
+    found: dict[_Content, list[Write]] = defaultdict(list)
+    for write in history.writes:
+        found[write.partition, write.batch.content].append(write)
+    return found
+
+
+def duplicates(history: History) -> Iterator[Finding]:
+    """Yield batches that are in the log more than once.
+
+    A batch of an idempotent producer has a sequence number, with which a broker recognises a retry
+    (KIP-98). Another batch is the same if its checksum is, and if the request before it was not
+    acknowledged, so that the producer sent it again.
+    """
+    offsets: dict[_Content, dict[int, int]] = defaultdict(dict)
+    for delivery in history.deliveries:
+        if delivery.batch.base_sequence >= 0:
+            key = delivery.partition, delivery.batch.content
+            offsets[key].setdefault(delivery.base_offset, delivery.batch.records)
+    attempts = _attempts(history)
+    delivered = _delivered_offsets(history)
+    for key, writes in attempts.items():
+        found = offsets[key]
+        for write in writes:
+            if write.is_acknowledged:
+                found.setdefault(write.first_offset, write.batch.records)
+        is_idempotent = key[1][0] >= 0
+        if not is_idempotent and len(writes) > 1 and not all(w.is_acknowledged for w in writes):
+            found |= delivered.get(key, {})
+        if len(found) > 1 and (is_idempotent or not writes[0].is_acknowledged):
+            yield _duplicate(key[0], found, writes, is_idempotent=is_idempotent)
+
+
+def _delivered_offsets(history: History) -> dict[_Content, dict[int, int]]:
+    found: dict[_Content, dict[int, int]] = defaultdict(dict)
+    for delivery in history.deliveries:
+        key = delivery.partition, delivery.batch.content
+        found[key].setdefault(delivery.base_offset, delivery.batch.records)
+    return found
+
+
+def _duplicate(
+    partition: Partition, found: dict[int, int], writes: list[Write], *, is_idempotent: bool
+) -> Finding:
+    first, *others = sorted(found)
+    records = found[first]
+    client = writes[0].event.client
+    places = ", ".join(str(offset) for offset in others)
+    reason = (
+        "although they have the same sequence number"
+        if is_idempotent
+        else "because the producer sent them again without idempotence"
+    )
+    return Finding(
+        rule=DUPLICATE,
+        severity=Severity.VIOLATION,
+        text=f"{records} records of {client} at offset {first} of {partition} are in the log again "
+        f"at offset {places}, {reason}",
+        cause=REPEATED_SEQUENCE if is_idempotent else RETRY_WITHOUT_IDEMPOTENCE,
+        partition=partition,
+        offsets=Range(others[0], others[-1] + records - 1),
+        client=client,
+        records=records * len(others),
+        proofs=tuple(write.event.proof for write in writes),
+    )
+
+
+def overwritten(history: History) -> Iterator[Finding]:
+    """Yield acknowledged batches whose offsets were acknowledged again for other batches.
+
+    The log was truncated in between, for example by an unclean election of a leader (KIP-101).
+    """
+    for partition, writes in history.acknowledged().items():
+        latest = writes[0]
+        for write in writes[1:]:
+            if write.first_offset > latest.last_offset:
+                latest = write
+                continue
+            if write.batch.content != latest.batch.content:
+                earlier, later = sorted((latest, write), key=_answered_ns)
+                yield _overwritten(partition, earlier, later)
+            if write.last_offset > latest.last_offset:
+                latest = write
+
+
+def _overwritten(partition: Partition, earlier: Write, later: Write) -> Finding:
+    lost = Range(earlier.first_offset, earlier.last_offset)
+    return Finding(
+        rule=OVERWRITTEN,
+        severity=Severity.VIOLATION,
+        text=f"offsets {lost.first} to {lost.last} of {partition} were acknowledged to "
+        f"{earlier.event.client} and then again to {later.event.client}, so the log was truncated "
+        "in between",
+        cause=TRUNCATION,
+        partition=partition,
+        offsets=lost,
+        client=earlier.event.client,
+        records=earlier.batch.records,
+        proofs=(earlier.event.proof, later.event.proof),
+    )
+
+
+def reordered(history: History) -> Iterator[Finding]:
+    """Yield batches that a later batch of the same connection overtook in the log.
+
+    This happens when a producer without idempotence has several requests in flight and sends one of
+    them again.
+    """
+    by_connection: dict[tuple[Partition, int], list[list[Write]]] = defaultdict(list)
+    for (partition, _), writes in _attempts(history).items():
+        by_connection[partition, writes[0].event.connection].append(writes)
+    for (partition, _), batches in by_connection.items():
+        placed = [
+            (writes, acknowledged[-1])
+            for writes in sorted(batches, key=lambda each: each[0].event.sent_ns)
+            if (acknowledged := [each for each in writes if each.is_acknowledged])
+        ]
+        smallest: Write | None = None
+        for writes, write in reversed(placed):
+            if smallest is not None and smallest.first_offset < write.first_offset:
+                yield _reordered(partition, writes, write, smallest)
+            if smallest is None or write.first_offset < smallest.first_offset:
+                smallest = write
+
+
+def _reordered(
+    partition: Partition, attempts: list[Write], write: Write, overtaking: Write
+) -> Finding:
+    return Finding(
+        rule=REORDERED,
+        severity=Severity.VIOLATION,
+        text=f"{write.batch.records} records of {write.event.client} in {partition} have offset "
+        f"{write.first_offset}, although a batch that was sent after them has offset "
+        f"{overtaking.first_offset}",
+        cause="retry with several requests in flight",
+        partition=partition,
+        offsets=Range(write.first_offset, write.last_offset),
+        client=write.event.client,
+        records=write.batch.records,
+        proofs=(*(each.event.proof for each in attempts), overtaking.event.proof),
+    )
+
+
+def zombie_writes(history: History) -> Iterator[Finding]:
+    """Yield batches of a producer that were accepted although a newer instance had its id.
+
+    InitProducerId gives the newer instance a higher epoch or another producer id (KIP-98).
+    """
+    starts: dict[str, list[ProducerStart]] = defaultdict(list)
+    for start in history.producer_starts:
+        if start.transactional_id:
+            starts[start.transactional_id].append(start)
+    for write in history.writes:
+        if write.outcome is not Outcome.ACCEPTED or not write.transactional_id:
+            continue
+        known = starts.get(write.transactional_id, [])
+        newer = [each for each in known if _is_answered_before(each, write)]
+        if newer and _is_older(write, newer[-1], known):
+            yield _zombie_write(write, newer[-1])
+
+
+def _is_answered_before(start: ProducerStart, write: Write) -> bool:
+    answered_ns = start.event.answered_ns
+    return answered_ns is not None and answered_ns < write.event.sent_ns
+
+
+def _is_older(write: Write, newest: ProducerStart, starts: list[ProducerStart]) -> bool:
+    """Return whether a batch is of an earlier instance than the newest one."""
+    if write.batch.producer_id == newest.producer_id:
+        return write.batch.producer_epoch < newest.producer_epoch
+    earlier = starts[: starts.index(newest)]
+    return any(each.producer_id == write.batch.producer_id for each in earlier)
+
+
+def _zombie_write(write: Write, newer: ProducerStart) -> Finding:
+    return Finding(
+        rule=ZOMBIE_WRITE,
+        severity=Severity.VIOLATION,
+        text=f"{write.event.client} wrote {write.batch.records} records to {write.partition} with "
+        f"epoch {write.batch.producer_epoch} of transactional id {write.transactional_id}, after "
+        f"{newer.event.client} had got epoch {newer.producer_epoch}",
+        cause=FENCED_PRODUCER,
+        partition=write.partition,
+        offsets=Range(write.first_offset, write.last_offset) if write.is_acknowledged else None,
+        transactional_id=write.transactional_id,
+        client=write.event.client,
+        records=write.batch.records,
+        proofs=(newer.event.proof, write.event.proof),
+    )
+
+
+def _answered_ns(write: Write) -> int:
+    return write.event.answered_ns or 0

@@ -1,0 +1,76 @@
+"""Outcomes of transactions: whether the records of a transactional batch were committed."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from kafkalite.lab.checker.history import Outcome
+
+if TYPE_CHECKING:
+    from kafkalite.lab.checker.history import (
+        Event,
+        History,
+        Marker,
+        Partition,
+        TransactionEnd,
+    )
+
+
+class TransactionOutcomes:
+    """The markers in the logs, and the answers to EndTxn, by producer id."""
+
+    def __init__(self, history: History) -> None:
+        unique: dict[tuple[Partition, int], dict[int, Marker]] = defaultdict(dict)
+        for marker in history.markers:
+            unique[marker.partition, marker.producer_id].setdefault(marker.offset, marker)
+        self._markers = {
+            key: [found[offset] for offset in sorted(found)] for key, found in unique.items()
+        }
+        self._ends: dict[int, list[TransactionEnd]] = defaultdict(list)
+        for end in history.transaction_ends:  # in the order in which they were sent
+            if end.outcome is Outcome.ACCEPTED:
+                self._ends[end.producer_id].append(end)
+
+    def marker_after(self, partition: Partition, producer_id: int, offset: int) -> Marker | None:
+        """Return the producer's first marker after an offset, which ends the transaction there."""
+        markers = self._markers.get((partition, producer_id), [])
+        index = bisect_right(markers, offset, key=_offset)
+        return markers[index] if index < len(markers) else None
+
+    def markers_between(
+        self, partition: Partition, producer_id: int, first: int, last: int
+    ) -> list[Marker]:
+        """Return the producer's markers between two offsets."""
+        markers = self._markers.get((partition, producer_id), [])
+        return markers[
+            bisect_left(markers, first, key=_offset) : bisect_right(markers, last, key=_offset)
+        ]
+
+    def ends_of(self, producer_id: int) -> list[TransactionEnd]:
+        """Return the accepted EndTxn requests with a producer id, in the order of sending."""
+        return self._ends.get(producer_id, [])
+
+    def end_after(self, producer_id: int, event: Event) -> TransactionEnd | None:
+        """Return the producer's first accepted EndTxn request that was sent after another one."""
+        return next(
+            (end for end in self.ends_of(producer_id) if end.event.sent_ns > event.sent_ns), None
+        )
+
+    def is_committed(
+        self, partition: Partition, producer_id: int, offset: int, event: Event | None
+    ) -> bool | None:
+        """Return whether the transaction of a batch was committed; None if it is not known.
+
+        Its marker in the log says so, or the answer to EndTxn after `event`, the Produce request.
+        """
+        marker = self.marker_after(partition, producer_id, offset)
+        if marker is not None:
+            return marker.is_commit
+        end = None if event is None else self.end_after(producer_id, event)
+        return None if end is None else end.is_commit
+
+
+def _offset(marker: Marker) -> int:
+    return marker.offset

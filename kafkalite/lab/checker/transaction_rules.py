@@ -1,0 +1,179 @@
+"""Rules about transactions: torn ones, and delayed requests to end them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.lab.checker.findings import Finding, Severity
+from kafkalite.lab.checker.history import Outcome, Range
+from kafkalite.lab.checker.transaction_outcomes import TransactionOutcomes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkalite.lab.checker.history import (
+        History,
+        Marker,
+        Partition,
+        TransactionEnd,
+        Write,
+    )
+
+TORN: Final = "torn transaction"
+DELAYED_END: Final = "delayed end of a transaction"
+
+DIFFERENT_MARKERS: Final = "different markers"
+OTHER_OUTCOME: Final = "other outcome than answered"
+SPLIT: Final = "marker within the transaction"
+DELAYED_REQUEST: Final = "delayed request"
+
+
+def delayed_ends(history: History) -> Iterator[Finding]:
+    """Yield EndTxn requests that arrived after their client had opened another connection.
+
+    The broker accepts such a request if a new transaction has begun with the same epoch, and ends
+    the new transaction (KIP-890).
+    """
+    for end in history.transaction_ends:
+        if end.outcome is Outcome.REFUSED:
+            continue
+        if not history.was_given_up(end.event, end.transactional_id):
+            continue
+        outcome = "commit" if end.is_commit else "abort"
+        yield Finding(
+            rule=DELAYED_END,
+            severity=Severity.VIOLATION,
+            text=f"the request of {end.event.client} to {outcome} a transaction of "
+            f"{end.transactional_id} took effect after the client had opened another connection",
+            cause=DELAYED_REQUEST,
+            transactional_id=end.transactional_id,
+            client=end.event.client,
+            proofs=(end.event.proof,),
+        )
+
+
+class _Transaction:
+    """The acknowledged batches of a transaction, and its end."""
+
+    def __init__(self, writes: list[Write], end: TransactionEnd | None) -> None:
+        self.writes = writes
+        self.end = end
+
+
+def _transactions(history: History, outcomes: TransactionOutcomes) -> Iterator[_Transaction]:
+    """Yield the transactions of all producers, by the EndTxn requests that end them."""
+    by_producer: dict[tuple[int, int], list[Write]] = defaultdict(list)
+    for write in history.writes:
+        if write.is_acknowledged and write.batch.is_transactional:
+            by_producer[write.batch.producer_id, write.batch.producer_epoch].append(write)
+    for (producer_id, epoch), writes in by_producer.items():
+        rest = writes
+        for end in outcomes.ends_of(producer_id):
+            if end.producer_epoch != epoch or history.was_given_up(end.event, end.transactional_id):
+                continue
+            own = [each for each in rest if each.event.sent_ns < end.event.sent_ns]
+            rest = rest[len(own) :]
+            if own:
+                yield _Transaction(own, end)
+        if rest:
+            yield _Transaction(rest, None)
+
+
+def torn(history: History) -> Iterator[Finding]:
+    """Yield transactions that are not committed or aborted as a whole.
+
+    The markers in the logs must be the same in all partitions, must be as the answer to EndTxn
+    says, and must come after all records of the transaction.
+    """
+    outcomes = TransactionOutcomes(history)
+    for transaction in _transactions(history, outcomes):
+        markers = _markers(outcomes, transaction.writes)
+        kinds = {marker.is_commit for marker in markers.values()}
+        if len(kinds) > 1:
+            yield _different_markers(transaction, markers)
+        elif transaction.end is not None and kinds == {not transaction.end.is_commit}:
+            yield _other_outcome(transaction, transaction.end, markers)
+        yield from _splits(outcomes, transaction)
+
+
+def _markers(outcomes: TransactionOutcomes, writes: list[Write]) -> dict[Partition, Marker]:
+    """Return the marker after the last batch of each partition, as far as there is one."""
+    last = {write.partition: write for write in writes}
+    found = {
+        partition: outcomes.marker_after(partition, write.batch.producer_id, write.last_offset)
+        for partition, write in last.items()
+    }
+    return {partition: marker for partition, marker in found.items() if marker is not None}
+
+
+def _different_markers(transaction: _Transaction, markers: dict[Partition, Marker]) -> Finding:
+    write = transaction.writes[0]
+    committed = ", ".join(str(each) for each, marker in markers.items() if marker.is_commit)
+    aborted = ", ".join(str(each) for each, marker in markers.items() if not marker.is_commit)
+    return Finding(
+        rule=TORN,
+        severity=Severity.VIOLATION,
+        text=f"a transaction of {write.transactional_id} was committed in {committed} and aborted "
+        f"in {aborted}",
+        cause=DIFFERENT_MARKERS,
+        transactional_id=write.transactional_id,
+        client=write.event.client,
+        records=sum(each.batch.records for each in transaction.writes),
+        proofs=tuple(marker.event.proof for marker in markers.values()),
+    )
+
+
+def _other_outcome(
+    transaction: _Transaction, end: TransactionEnd, markers: dict[Partition, Marker]
+) -> Finding:
+    answered, actual = ("commit", "abort") if end.is_commit else ("abort", "commit")
+    marker = next(iter(markers.values()))
+    return Finding(
+        rule=TORN,
+        severity=Severity.VIOLATION,
+        text=f"{end.event.client} was answered that a transaction of {end.transactional_id} has "
+        f"the outcome {answered}, but its marker in {marker.partition} at offset {marker.offset} "
+        f"is {actual}",
+        cause=OTHER_OUTCOME,
+        partition=marker.partition,
+        offsets=Range(marker.offset, marker.offset),
+        transactional_id=end.transactional_id,
+        client=end.event.client,
+        records=sum(each.batch.records for each in transaction.writes),
+        proofs=(end.event.proof, marker.event.proof),
+    )
+
+
+def _splits(outcomes: TransactionOutcomes, transaction: _Transaction) -> Iterator[Finding]:
+    """Yield the markers between two batches of a transaction in one partition."""
+    by_partition: dict[Partition, list[Write]] = defaultdict(list)
+    for write in transaction.writes:
+        by_partition[write.partition].append(write)
+    for partition, writes in by_partition.items():
+        writes.sort(key=lambda each: each.first_offset)
+        for earlier, later in pairwise(writes):
+            between = outcomes.markers_between(
+                partition, earlier.batch.producer_id, earlier.last_offset + 1, later.first_offset
+            )
+            for marker in between:
+                yield _split(earlier, later, marker)
+
+
+def _split(earlier: Write, later: Write, marker: Marker) -> Finding:
+    outcome = "committed" if marker.is_commit else "aborted"
+    return Finding(
+        rule=TORN,
+        severity=Severity.VIOLATION,
+        text=f"a transaction of {earlier.transactional_id} was {outcome} up to offset "
+        f"{marker.offset} of {marker.partition}, although {later.event.client} wrote more records "
+        f"to it, from offset {later.first_offset}",
+        cause=SPLIT,
+        partition=marker.partition,
+        offsets=Range(earlier.first_offset, later.last_offset),
+        transactional_id=earlier.transactional_id,
+        client=earlier.event.client,
+        records=earlier.batch.records + later.batch.records,
+        proofs=(earlier.event.proof, marker.event.proof, later.event.proof),
+    )

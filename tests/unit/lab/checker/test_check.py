@@ -1,0 +1,239 @@
+"""Every planted anomaly is found, and regular traffic has none."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.lab.checker import commit_rules, delivery_rules, log_rules
+from kafkalite.lab.checker.check import check
+from kafkalite.lab.checker.findings import Severity
+from kafkalite.lab.checker.history import Range
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.lab.checker.planted import GROUP, PARTITION, PLANTED, Expected
+from tests.unit.lab.checker.regular_traffic import run_regular_traffic
+from tests.unit.lab.checker.simulation import SimulatedCluster, TestProducer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.lab.checker.findings import CheckResult, Finding
+
+HISTORIES = 10_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 200
+
+
+def found_in(cluster: SimulatedCluster) -> list[Expected]:
+    """Return the findings above a note."""
+    return [
+        Expected(each.rule, each.cause, each.records)
+        for each in check(cluster.history()).findings
+        if each.severity is not Severity.NOTE
+    ]
+
+
+def notes_of(result: CheckResult, rule: str) -> list[Finding]:
+    """Return the findings of a rule, which are notes."""
+    findings = [*result.of_rule(rule)]
+    assert {each.severity for each in findings} <= {Severity.NOTE}
+    return findings
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=[each.__name__ for each in PLANTED])
+def test_a_planted_anomaly_is_found(
+    plant: Callable[[SimulatedCluster, Random], Expected],
+) -> None:
+    cluster = SimulatedCluster()
+    expected = plant(cluster, Random(7))  # noqa: S311 - repeatable
+    assert found_in(cluster) == [expected]
+
+
+def test_anomalies_are_found_among_regular_traffic_and_no_others() -> None:
+    """Each history has regular traffic, and two of three have an anomaly before or after it."""
+    for seed in range(HISTORIES):
+        random, cluster = Random(seed), SimulatedCluster()  # noqa: S311 - repeatable
+        plant = PLANTED[seed % len(PLANTED)] if seed % 3 else None
+        is_before = random.random() < 0.5
+        expected = [plant(cluster, random)] if plant is not None and is_before else []
+        run_regular_traffic(cluster, random, steps=4)
+        if plant is not None and not is_before:
+            expected = [plant(cluster, random)]
+        assert found_in(cluster) == expected, f"seed {seed}"
+
+
+def test_each_finding_names_requests_and_clients() -> None:
+    for plant in PLANTED:
+        cluster = SimulatedCluster()
+        plant(cluster, Random(1))  # noqa: S311 - repeatable
+        (finding, *_) = check(cluster.history()).findings
+        assert finding.proofs
+        assert all(each.file == "orders.pcapng" for each in finding.proofs)
+        assert finding.cause == delivery_rules.MISSING_IN_LOG or finding.client is not None
+
+
+def test_findings_about_offsets_that_follow_each_other_are_one() -> None:
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"))
+    reader = cluster.peer("reader", "r-1")
+    cluster.heartbeat(reader, GROUP)
+    cluster.produce(producer, PARTITION)
+    cluster.fetch(reader, PARTITION, 0)
+    for _ in range(3):
+        cluster.produce(producer, PARTITION, 2)
+    cluster.commit(reader, GROUP, PARTITION, 7)
+    (finding,) = check(cluster.history()).violations
+    assert finding.offsets == Range(1, 6)
+    assert finding.records == 6
+    assert finding.text == (
+        f"group {GROUP} never got offsets 1 to 6 of orders-{PARTITION}, which were acknowledged to "
+        "writer at 10.0.0.1: reader at 10.0.0.1 committed offset 7"
+    )
+    assert len(finding.proofs) == 4
+
+
+def test_records_that_a_dead_member_did_not_commit_are_delivered_twice() -> None:
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"))
+    cluster.produce(producer, PARTITION, 5)
+    for name in ("first", "second"):
+        reader = cluster.peer(name, name)
+        cluster.heartbeat(reader, GROUP)
+        cluster.fetch(reader, PARTITION, 0)
+    (finding,) = notes_of(check(cluster.history()), delivery_rules.DELIVERED_TWICE)
+    assert (finding.cause, finding.records) == (delivery_rules.REBALANCE, 5)
+
+
+def test_the_consumer_skips_the_records_of_a_batch_before_its_position() -> None:
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"))
+    reader = cluster.peer("reader", "r-1")
+    cluster.heartbeat(reader, GROUP)
+    cluster.produce(producer, PARTITION, 5)
+    cluster.fetch(reader, PARTITION, 0)
+    cluster.fetch(reader, PARTITION, 3)  # the answer begins with offset 0
+    (finding,) = notes_of(check(cluster.history()), delivery_rules.DELIVERED_TWICE)
+    assert finding.offsets == Range(3, 4)
+
+
+def test_acknowledged_records_without_a_fetch_are_unread() -> None:
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"))
+    cluster.produce(producer, PARTITION, 5)
+    cluster.fetch(cluster.peer("reader"), PARTITION, 0)
+    for _ in range(10):
+        cluster.produce(producer, PARTITION, 5)
+    (finding,) = notes_of(check(cluster.history()), delivery_rules.UNREAD)
+    assert (finding.offsets, finding.records) == (Range(5, 54), 50)
+
+
+def test_an_administrator_can_move_a_group() -> None:
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"))
+    reader = cluster.peer("reader", "r-1")
+    cluster.heartbeat(reader, GROUP)
+    cluster.produce(producer, PARTITION, 1)
+    cluster.commit(reader, GROUP, PARTITION, cluster.fetch(reader, PARTITION, 0))
+    cluster.produce(producer, PARTITION, 4)
+    administrator = cluster.peer("administrator")
+    cluster.commit(administrator, GROUP, PARTITION, 5)
+    cluster.commit(administrator, GROUP, PARTITION, 0)
+    result = check(cluster.history())
+    (skipped,) = notes_of(result, delivery_rules.LOST)
+    (moved,) = notes_of(result, commit_rules.REGRESSION)
+    assert skipped.cause == delivery_rules.SKIPPED_BY_ADMINISTRATOR
+    assert moved.cause == commit_rules.ADMINISTRATOR
+
+
+def test_a_committed_offset_can_expire() -> None:
+    cluster = SimulatedCluster()
+    reader = cluster.peer("reader", "r-1")
+    cluster.commit(reader, GROUP, PARTITION, 10)
+    cluster.fetch_offset(reader, GROUP, PARTITION, -1)
+    (finding,) = notes_of(check(cluster.history()), commit_rules.CONTRADICTED)
+    assert finding.cause == commit_rules.EXPIRED
+
+
+def test_a_commit_in_flight_decides_nothing() -> None:
+    cluster = SimulatedCluster()
+    reader = cluster.peer("reader", "r-1")
+    cluster.commit(reader, GROUP, PARTITION, 10)
+    cluster.commit(reader, GROUP, PARTITION, 20, is_answered=False)
+    cluster.fetch_offset(reader, GROUP, PARTITION, 20)
+    assert found_in(cluster) == []
+
+
+def test_a_commit_of_a_transaction_takes_effect_when_it_ends() -> None:
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"), "payments")
+    reader = cluster.peer("reader", "r-1")
+    cluster.commit(reader, GROUP, PARTITION, 10)
+    cluster.commit(reader, GROUP, PARTITION, 20, producer=producer)
+    cluster.fetch_offset(reader, GROUP, PARTITION, 10)
+    cluster.end(producer, is_commit=True)
+    cluster.fetch_offset(reader, GROUP, PARTITION, 10)
+    assert found_in(cluster) == [Expected(commit_rules.CONTRADICTED, commit_rules.LOST_COMMIT, 10)]
+
+
+def test_compaction_removes_records() -> None:
+    cluster = SimulatedCluster()
+    cluster.create_topic(cluster.peer("administrator"), cleanup_policy="compact")
+    producer = cluster.producer(cluster.peer("writer"))
+    reader = cluster.peer("reader", "r-1")
+    cluster.heartbeat(reader, GROUP)
+    offsets = [cluster.produce(producer, PARTITION) for _ in range(3)]
+    cluster.fetch(reader, PARTITION, 0, skipped=frozenset(offsets[1:2]))
+    assert found_in(cluster) == []
+
+
+def test_equal_batches_of_a_producer_without_idempotence_are_no_duplicates() -> None:
+    """Both were acknowledged, so the application sent the same records twice."""
+    cluster = SimulatedCluster()
+    producer = TestProducer(cluster.peer("writer"))
+    batch = cluster.batch(producer, PARTITION, 1)
+    for _ in range(2):
+        cluster.send(producer, PARTITION, batch, cluster.append(PARTITION, batch))
+    assert check(cluster.history()).of_rule(log_rules.DUPLICATE) == ()
+
+
+def test_a_refused_write_of_a_zombie_is_no_finding() -> None:
+    cluster = SimulatedCluster()
+    old = cluster.producer(cluster.peer("old"), "payments")
+    new = cluster.producer(cluster.peer("new"), "payments")
+    error = ErrorCode.INVALID_PRODUCER_EPOCH
+    cluster.send(old, PARTITION, cluster.batch(old, PARTITION, 1), None, error=error)
+    cluster.produce(new, PARTITION)
+    assert found_in(cluster) == []
+
+
+def test_what_the_history_does_not_have_is_counted() -> None:
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"))
+    cluster.produce(producer, PARTITION)
+    cluster.fetch(cluster.peer("alone"), PARTITION, 0)
+    cluster.send(producer, PARTITION, b"\0" * 70, None, is_answered=False)
+    cluster.send(producer, PARTITION, cluster.batch(producer, 0, 1), None, is_answered=False)
+    cluster.request(cluster.peer("odd"), ApiKey.PRODUCE, None, None)
+    reasons = {each.reason: each.count for each in check(cluster.history()).undecided}
+    assert reasons == {
+        "answers with record batches that are damaged or have format 0 or 1": 1,
+        "batches delivered to clients that are in no group, or in several": 1,
+        "requests that cannot be decoded": 1,
+        "writes without an answer": 1,
+    }
+
+
+def test_the_result_counts_records_and_becomes_json() -> None:
+    cluster = SimulatedCluster()
+    producer = cluster.producer(cluster.peer("writer"))
+    cluster.produce(producer, PARTITION, 3)
+    cluster.fetch(cluster.peer("reader"), PARTITION, 1)
+    result = check(cluster.history()).as_json()
+    assert (result["requests"], result["acknowledged"], result["delivered"]) == (3, 3, 2)
+    (finding,) = result["findings"]
+    assert finding["first_offset"] == finding["last_offset"] == 0
+    assert finding["proofs"] == [
+        {"file": "orders.pcapng", "offset": 0, "connection": "writer > node", "request": 1}
+    ]
