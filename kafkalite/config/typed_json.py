@@ -203,7 +203,10 @@ def _given(field: Field, value: Mapping[str, object], title: str, prefix: str) -
     if about.alias is not None and about.alias in value:
         if field.name in value:
             raise JsonError(f"{title} has both {field.name} and {about.alias}: give one of them")
-        return _parsed(about, f"{prefix}{about.alias}", value[about.alias])
+        text = value[about.alias]
+        if text is None and field.is_optional:
+            return None
+        return _parsed(about, f"{prefix}{about.alias}", text)
     if field.name in value:
         return value[field.name]
     if field.is_required:

@@ -141,8 +141,9 @@ def _object_schema(kind: type, fields: tuple[Field, ...], kinds: dict[str, type]
             schema = {**schema, "default": to_json(field.default)}
         properties[field.name] = {**schema, "description": about.text}
         if about.alias is not None:
+            text: Json = {"type": "string"}
             properties[about.alias] = {
-                "type": "string",
+                **({"anyOf": [text, {"type": "null"}]} if field.is_optional else text),
                 "description": f"{about.text}; in place of {field.name}",
             }
     schema = {

@@ -387,17 +387,19 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks, BrokerChecks):
         topic: str | None = None,
         client: str | None = None,
         since: str | None = None,
+        at: str | None = None,
     ) -> list[Entry]:
         """Return the history of a group, a transactional id, a topic or a client, or of all.
 
         A client is an address, such as "127.0.0.1". The result has the latest `limit` entries,
         oldest first. Each has a `kind`, such as "refused" or "rebalance", a `text`, and its
         `facts`. `since` selects those of the last "15m", or another duration, or from a time on,
-        such as "2026-03-01T12:00:00Z". Raises ValueError if more than one of the four is given.
+        such as "2026-03-01T12:00:00Z". `at` selects the history as it was at an earlier point; see
+        `fork`. Raises ValueError if more than one of the four is given.
         """
         from kafkalite.control.commands.explain import Explain  # noqa: PLC0415 - a fast start
 
-        command = Explain(group, transactional_id, topic, client, limit, since)
+        command = Explain(group, transactional_id, topic, client, limit, since, at)
         check_types(command)
 
         async def perform() -> list[Entry]:

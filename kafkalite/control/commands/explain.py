@@ -8,11 +8,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from kafkalite.config.typed_json import About, to_json
-from kafkalite.control.command_table import CommandError, Family, Row, Words
+from kafkalite.control.command_table import (
+    CommandError,
+    Family,
+    Row,
+    Words,
+    running_cluster,
+)
 from kafkalite.control.turns import answer_pieces, in_turns
 from kafkalite.control.waiting import Changes, keep_alive_deadline
 from kafkalite.coordinator.contract import SUBJECTS
-from kafkalite.coordinator.event_history import DEFAULT_EXPLAIN_ENTRIES
+from kafkalite.coordinator.event_history import (
+    DEFAULT_EXPLAIN_ENTRIES,
+    MAX_ENTRIES,
+    MAX_SUBJECTS,
+    entry_at,
+)
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkalite.ports.similar_names import similar_names_hint
 from kafkalite.ports.times import duration_ms, instant_ms, iso_of
 from kafkalite.protocol.acl_operations import Entity
@@ -30,6 +42,8 @@ _KIND_WIDTH: Final = 12
 _SUBJECT_WIDTH: Final = 20
 _MAX_SUBJECT_WIDTH: Final = 40
 _STREAMED_PER_TURN: Final = 40
+_ALL: Final = MAX_ENTRIES * 2 * MAX_SUBJECTS
+"""No history has more entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +169,12 @@ class _EntryFilter:
     def entries(self, broker: Broker) -> Sequence[Entry]:
         """Return the entries of the history; those of an unknown id are none."""
         limit = max(0, min(self.limit, MAX_EXPLAIN_ENTRIES))
-        found = self._entries_of_subject(broker, limit)
+        return self._entries_since(self._entries_of_subject(broker, limit), broker.clock.now_ms())
+
+    def _entries_since(self, found: Sequence[Entry], now_ms: int) -> Sequence[Entry]:
         if self.since is None:
             return found
-        first_ms = _since_ms(self.since, broker.clock.now_ms())
+        first_ms = _since_ms(self.since, now_ms)
         return [each for each in found if each.at_ms >= first_ms]
 
     def _entries_of_subject(self, broker: Broker, limit: int) -> Sequence[Entry]:
@@ -175,6 +191,44 @@ class Explain(_EntryFilter):
 
     A client is an address, such as 127.0.0.1.
     """
+
+    at: Annotated[
+        str | None,
+        About(
+            "the history as it was at an earlier point: 5m ago, or another duration, a time, such "
+            "as 2026-03-01T12:00:00Z, or before the record at an offset of a log, such as "
+            "__consumer_offsets-7:42; the name of the log may be omitted for one group or "
+            "transactional id [now]",
+            metavar="POINT",
+        ),
+    ] = None
+
+    def entries(self, broker: Broker) -> Sequence[Entry]:
+        """Return the entries of the history; raises TimeTravelError for an invalid point.
+
+        An event that was repeated after the point is the first one.
+        """
+        if self.at is None:
+            return _EntryFilter.entries(self, broker)
+        time_ms = self._time_ms(broker, self.at)
+        past = (entry_at(each, time_ms) for each in self._entries_of_subject(broker, _ALL))
+        found = self._entries_since([each for each in past if each is not None], time_ms)
+        limit = max(0, min(self.limit, MAX_EXPLAIN_ENTRIES))
+        return found[-limit:] if limit else ()
+
+    def _time_ms(self, broker: Broker, at: str) -> int:
+        """Return the time of a point."""
+        from kafkalite.control.time_travel.past_snapshot import time_of  # noqa: PLC0415 - rarely used
+        from kafkalite.control.time_travel.points import point_of  # noqa: PLC0415
+        from kafkalite.control.time_travel.replay import log_of_key  # noqa: PLC0415
+
+        point = point_of(at, broker.clock.now_ms())
+        key = self.transactional_id if self.group is None else self.group
+        if point.end_offset is not None and point.log is None and key is not None:
+            topic = TRANSACTION_STATE_TOPIC if self.group is None else OFFSETS_TOPIC
+            image = running_cluster(broker).metadata.image
+            point = point._replace(log=log_of_key(image, topic, key))
+        return time_of(broker, point)
 
     async def perform(self, broker: Broker) -> Explanation:
         """Return the history."""

@@ -55,6 +55,8 @@ PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
     "leader_epoch": ("TOPIC", "PARTITION"),
 }
 """The functions of conditions, with their parameters."""
+_TEXT_FUNCTIONS: Final = frozenset(("state", "transaction"))
+"""The functions whose values are texts, and not numbers."""
 
 
 class Call(NamedTuple):
@@ -126,6 +128,18 @@ def parse_condition(text: str) -> Condition:
     return condition
 
 
+def _kind_of(value: Call | Value) -> type | None:
+    """Return the type of a value; None for `none`."""
+    if isinstance(value, Call):
+        return str if value.function in _TEXT_FUNCTIONS else int
+    return None if value is None else type(value)
+
+
+def _described(value: Call | Value) -> str:
+    kind = "the text" if _kind_of(value) is str else "the number"
+    return f"{kind} {value if isinstance(value, Call) else repr(value)[:42]}"
+
+
 class _Parser:
     """A recursive-descent parser, which knows one token at a time."""
 
@@ -184,7 +198,15 @@ class _Parser:
             self.fail(f"expected one of {' '.join(_OPERATORS)}")
         symbol = self.token
         self._advance()
-        return Comparison(left, symbol, self._value())
+        position = self._position
+        right = self._value()
+        kinds = _kind_of(left), _kind_of(right)
+        if None not in kinds and kinds[0] is not kinds[1]:
+            raise TimeTravelError(
+                f"column {position + 1} of the condition: {_described(left)} cannot be compared "
+                f"with {_described(right)}"
+            )
+        return Comparison(left, symbol, right)
 
     def _is(self, kind: str, text: str) -> bool:
         return (self.kind, self.token) == (kind, text)

@@ -27,6 +27,7 @@ from kafkalite.protocol.codec import PARSE_ERRORS
 from kafkalite.shares import share_state_records
 from kafkalite.shares.shard import ShareShard
 from kafkalite.storage.batch import ControlKind
+from kafkalite.storage.file_names import partition_directory
 from kafkalite.storage.record_format import MalformedRecordsError, ScannedRecord, scan_records
 from kafkalite.transactions.shard import TransactionShard
 from kafkalite.transactions.transaction_records import TransactionSerde
@@ -256,9 +257,25 @@ def commit_needle(group_id: str, topic: str, partition: int) -> bytes:
     return codec.encode_key(key)[_VERSION_BYTES:]
 
 
+_USES: Final[Mapping[str, str]] = {
+    OFFSETS_TOPIC: "group",
+    TRANSACTION_STATE_TOPIC: "transactional id",
+    SHARE_STATE_TOPIC: "share partition",
+}
+"""What coordinators store in the topics that are created with the first of it."""
+
+
 def partition_of_key(image: MetadataImage, topic: str, key: str) -> int:
     """Return the partition of an internal topic that has a key; raises TimeTravelError."""
     found = image.topics.get(topic)
     if found is None:
-        raise TimeTravelError(f"the topic {topic} does not exist at this point")
+        kind = _USES[topic]
+        raise TimeTravelError(
+            f"there is no {kind} {key[:249]!r}: no {kind} had been used, so {topic} did not exist"
+        )
     return partition_of(key, len(found.partitions))
+
+
+def log_of_key(image: MetadataImage, topic: str, key: str) -> str:
+    """Return the log of an internal topic that has a key; raises TimeTravelError."""
+    return partition_directory(topic, partition_of_key(image, topic, key))

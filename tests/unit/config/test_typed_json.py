@@ -136,6 +136,10 @@ def test_answers_may_have_further_fields() -> None:
         read_answer(Whole, {})
 
 
+def test_null_is_the_absent_value_of_an_alias() -> None:
+    assert read(Whole, {"name": "n", "wait": None}, "it").wait_ms is None
+
+
 def test_names_include_aliases() -> None:
     assert field_names(Whole)[-1] == "wait"
     assert field_names(Choice) == ("left", "right")

@@ -101,6 +101,25 @@ async def test_entries_can_begin_at_a_time() -> None:
         Explain(since="soon")
 
 
+async def test_the_history_is_as_it_was_at_an_earlier_point() -> None:
+    running = broker()
+    for time_ms in (0, 400, 900, 950):
+        running.history.add(
+            Event("g", "joined", "again" if time_ms in {400, 950} else "once", {}), time_ms
+        )
+    then = (await Explain("g", at="100ms").perform(running)).entries
+    assert [(each.text, each.times, each.at_ms) for each in then] == [
+        ("once", 2, 900),
+        ("again", 1, 400),
+    ]
+    then = (await Explain("g", at="600ms", since="100ms").perform(running)).entries
+    assert [(each.text, each.at_ms) for each in then] == [("again", 400)]
+    then = (await Explain("g", at="100ms", limit=1).perform(running)).entries
+    assert [each.text for each in then] == ["again"]
+    with pytest.raises(ValueError, match="'soon' is no point in time"):
+        await Explain(at="soon").perform(running)
+
+
 async def test_a_stream_has_the_entries_and_those_that_follow() -> None:
     running = broker()
     for group in ("a", "b", "a"):

@@ -65,7 +65,7 @@ async def test_a_condition_that_never_became_true_and_unknown_names(broker: Brok
         await Bisect(f"{COMMITTED} > 50").perform(broker)
     with pytest.raises(TimeTravelError, match="the topic 'orders' has no partition 7, but 0 to 0"):
         await Bisect("end_offset(orders, 7) > 1").perform(broker)
-    with pytest.raises(TimeTravelError, match="the topic __transaction_state does not exist"):
+    with pytest.raises(TimeTravelError, match="no transactional id had been used, so __trans"):
         await Bisect("transaction(t) == Ongoing").perform(broker)
 
 

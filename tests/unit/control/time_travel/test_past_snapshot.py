@@ -54,7 +54,7 @@ def ask(broker: Broker, request: object, topic: str) -> None:
     broker._run_on_loop(answer_of(broker._running_broker(), request, node))
 
 
-def commit(broker: Broker, *offsets: int) -> None:
+def commit(broker: Broker, *offsets: int, member_id: str = "") -> None:
     for offset in offsets:
         partition = OffsetCommitRequest.OffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset
@@ -63,7 +63,16 @@ def commit(broker: Broker, *offsets: int) -> None:
             topic_id=cluster_of(broker).metadata.image.topics["orders"].topic_id,
             partitions=[partition],
         )
-        ask(broker, OffsetCommitRequest(group_id="shop", topics=[topic]), "__consumer_offsets")
+        ask(
+            broker,
+            OffsetCommitRequest(
+                group_id="shop",
+                member_id=member_id,
+                generation_id_or_member_epoch=5 if member_id else -1,
+                topics=[topic],
+            ),
+            "__consumer_offsets",
+        )
 
 
 def compact(broker: Broker) -> None:
@@ -227,6 +236,30 @@ def test_nodes_are_down_that_the_metadata_considered_dead(broker: Broker) -> Non
     broker.nodes[1].stop()
     with broker.fork(at="2m") as fork:
         assert [fork.nodes[each].state for each in fork.nodes] == ["running", "running"]
+
+
+def test_an_explanation_is_that_of_a_point(broker: Broker) -> None:
+    commit(broker, 1)
+    broker.clock.advance("1m")
+    commit(broker, 9, member_id="gone")
+    broker.clock.advance("1m")
+    commit(broker, 2)
+    (refused,) = broker.explain("shop")
+    assert broker.explain("shop", at="1m") == [refused]
+    assert broker.explain("shop", at="61s") == []
+    assert broker.explain("shop", at="1") == broker.explain(at=f"{OFFSETS}:1") == [refused]
+    assert broker.explain("shop", at="0") == []
+    for arguments, text in (
+        ({"at": "1"}, f"offset 1 needs the name of its log, such as {OFFSETS}:1"),
+        ({"group": "shop", "at": "9"}, f"offset 9 of {OFFSETS} is outside of the log, which has"),
+        (
+            {"transactional_id": "t", "at": "1"},
+            "there is no transactional id 't': no transactional",
+        ),
+        ({"at": "2999-01-01"}, "is after now"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            broker.explain(**arguments)  # type: ignore[arg-type]  # only texts
 
 
 def test_a_fork_takes_a_snapshot_or_a_point(broker: Broker) -> None:
