@@ -45,8 +45,12 @@ def run(arguments: Namespace) -> None:
     except ValueError as error:
         exit_with_error(USAGE_STATUS, str(error))
     problems = Problems()
-    result = check(captured_history(arguments.paths, problems, ports=arguments.port))
+    history = captured_history(arguments.paths, problems, ports=arguments.port)
     check_captures(arguments.paths, problems)
+    if len(history.cluster_ids) > 1:
+        ids = ", ".join(sorted(history.cluster_ids))
+        exit_with_error(USAGE_STATUS, f"the captures are of several clusters ({ids}): check each")
+    result = check(history)
     if arguments.json:
         print_output(json.dumps(result.as_json()) + "\n")
     else:

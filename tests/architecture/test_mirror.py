@@ -31,6 +31,7 @@ TESTED_ELSEWHERE = {
             "collecting",
             "commit_rules",
             "delivery_rules",
+            "effective_commits",
             "findings",
             "history",
             "log_rules",

@@ -92,6 +92,8 @@ class Collector:
         self._history.opened_ns.setdefault(event.connection, event.sent_ns)
         if observation.response is not None:
             self._names.update(named_topics(observation.response))
+            if cluster_id := getattr(observation.response, "cluster_id", None):
+                self._history.cluster_ids.add(cluster_id)
         handle = self._HANDLERS.get(observation.api_key)
         if handle is None:
             return

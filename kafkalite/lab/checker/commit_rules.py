@@ -6,10 +6,9 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.lab.checker.effective_commits import GroupPartition, effective_commits
 from kafkalite.lab.checker.findings import Finding, Severity
 from kafkalite.lab.checker.history import Outcome, Range
-from kafkalite.lab.checker.transaction_outcomes import TransactionOutcomes
-from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
         CommittedOffset,
         Delivery,
         History,
-        Partition,
         Proof,
     )
 
@@ -38,30 +36,18 @@ LOST_COMMIT: Final = "lost commit"
 RECREATED_TOPIC: Final = "recreated topic"
 
 
-class _GroupPartition(NamedTuple):
-    group: str
-    partition: Partition
-
-
-class _EffectiveCommit(NamedTuple):
-    """A commit and the time from which OffsetFetch returns it."""
-
-    at_ns: int
-    commit: Commit
-
-
 def regressions(history: History) -> Iterator[Finding]:
     """Yield accepted commits of lower offsets than the commit before.
 
     The order is that of the answers.
     """
-    for key, commits in _effective_commits(history).items():
+    for key, commits in effective_commits(history).items():
         for earlier, later in pairwise(commits):
             if later.commit.offset < earlier.commit.offset:
                 yield _regression(history, key, earlier.commit, later.commit)
 
 
-def _regression(history: History, key: _GroupPartition, earlier: Commit, later: Commit) -> Finding:
+def _regression(history: History, key: GroupPartition, earlier: Commit, later: Commit) -> Finding:
     cause, severity, reason = _cause(history, earlier, later)
     return Finding(
         rule=REGRESSION,
@@ -91,42 +77,16 @@ def _cause(history: History, earlier: Commit, later: Commit) -> tuple[str, Sever
     return MOVED_BACK, Severity.WARNING, f"{client} committed both"
 
 
-def _effective_commits(history: History) -> dict[_GroupPartition, list[_EffectiveCommit]]:
-    """Return the accepted commits in the order in which they took effect.
-
-    A commit of a transaction takes effect when EndTxn commits it.
-    """
-    outcomes = TransactionOutcomes(history)
-    found: dict[_GroupPartition, list[_EffectiveCommit]] = defaultdict(list)
-    for commit in history.commits:
-        if commit.outcome is not Outcome.ACCEPTED:
-            continue
-        at_ns = commit.event.answered_ns
-        if commit.is_transactional:
-            end = outcomes.end_after(commit.producer_id, commit.event)
-            at_ns = end.event.answered_ns if end is not None and end.is_commit else None
-        if at_ns is not None:
-            key = _GroupPartition(commit.group, commit.partition)
-            found[key].append(_EffectiveCommit(at_ns, commit))
-    for commits in found.values():
-        commits.sort(key=_at_ns)
-    return found
-
-
-def _at_ns(commit: _EffectiveCommit) -> int:
-    return commit.at_ns
-
-
 def contradicted(history: History) -> Iterator[Finding]:
     """Yield answers to OffsetFetch that have another offset than the latest accepted commit.
 
     The history decides it only if no commit was in flight. If the offset is that of a commit that
     was not answered, this commit took effect after its client had given it up.
     """
-    effective = _effective_commits(history)
-    seen: set[tuple[_GroupPartition, int, int]] = set()
+    effective = effective_commits(history)
+    seen: set[tuple[GroupPartition, int, int]] = set()
     for row in history.committed_offsets:
-        key = _GroupPartition(row.group, row.partition)
+        key = GroupPartition(row.group, row.partition)
         before = [each for each in effective.get(key, ()) if each.at_ns < row.event.sent_ns]
         if not before or before[-1].commit.offset == row.offset:
             continue
@@ -138,7 +98,7 @@ def contradicted(history: History) -> Iterator[Finding]:
 
 
 def _is_in_flight(
-    history: History, key: _GroupPartition, latest: Commit, row: CommittedOffset
+    history: History, key: GroupPartition, latest: Commit, row: CommittedOffset
 ) -> bool:
     """Return whether another commit may have taken effect between a commit and an answer.
 
@@ -156,7 +116,7 @@ def _is_in_flight(
 
 
 def _contradiction(
-    history: History, key: _GroupPartition, latest: Commit, row: CommittedOffset
+    history: History, key: GroupPartition, latest: Commit, row: CommittedOffset
 ) -> Finding:
     delayed = [
         each
@@ -199,14 +159,14 @@ def zombie_commits(history: History) -> Iterator[Finding]:
 
     The other member must have begun after the last fetch of the first one (KAFKA-19779, KIP-1251).
     """
-    deliveries: dict[_GroupPartition, list[Delivery]] = defaultdict(list)
+    deliveries: dict[GroupPartition, list[Delivery]] = defaultdict(list)
     for row in history.deliveries:
         if row.group is not None and row.member is not None:
-            deliveries[_GroupPartition(row.group, row.partition)].append(row)
+            deliveries[GroupPartition(row.group, row.partition)].append(row)
     for commit in history.commits:
         if commit.outcome is not Outcome.ACCEPTED or not commit.member:
             continue
-        rows = deliveries.get(_GroupPartition(commit.group, commit.partition), [])
+        rows = deliveries.get(GroupPartition(commit.group, commit.partition), [])
         newer = _newer_owner(commit, rows)
         if newer is not None:
             yield Finding(

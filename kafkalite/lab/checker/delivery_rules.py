@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.lab.checker.effective_commits import GroupPartition, effective_commits
 from kafkalite.lab.checker.findings import Finding, Severity
-from kafkalite.lab.checker.history import Outcome, Range, merged, without
+from kafkalite.lab.checker.history import Range, merged, without
 from kafkalite.lab.checker.transaction_outcomes import TransactionOutcomes
 from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kafkalite.lab.checker.effective_commits import EffectiveCommit
     from kafkalite.lab.checker.history import (
         Commit,
         Coverage,
@@ -38,11 +40,6 @@ READ_UNCOMMITTED: Final = "read_uncommitted"
 NOT_LISTED: Final = "not listed as aborted"
 
 
-class _GroupPartition(NamedTuple):
-    group: str
-    partition: Partition
-
-
 class _Skip(NamedTuple):
     """Why a group did not get some records."""
 
@@ -61,14 +58,14 @@ def lost(history: History) -> Iterator[Finding]:
     """
     outcomes = TransactionOutcomes(history)
     acknowledged = history.acknowledged()
-    coverages = _coverages(history)
+    coverages, effective = _coverages(history), effective_commits(history)
     of_unknown_groups = {row.partition for row in history.coverages if row.group is None}
     for key, rows in coverages.items():
         partition = key.partition
         if partition in of_unknown_groups or partition.topic in history.compacted_topics:
             continue
         covered = merged(Range(row.first_offset, row.last_offset) for row in rows)
-        commits = _commits(history, key)
+        commits = [each.commit for each in effective.get(key, ())]
         passed = max([covered[-1].last + 1, *(commit.offset for commit in commits)])
         delivered = merged(
             Range(row.base_offset, row.last_offset)
@@ -105,22 +102,12 @@ def _intersection(whole: Range, others: list[Range]) -> list[Range]:
     ]
 
 
-def _coverages(history: History) -> dict[_GroupPartition, list[Coverage]]:
-    found: dict[_GroupPartition, list[Coverage]] = defaultdict(list)
+def _coverages(history: History) -> dict[GroupPartition, list[Coverage]]:
+    found: dict[GroupPartition, list[Coverage]] = defaultdict(list)
     for row in history.coverages:
         if row.group is not None:
-            found[_GroupPartition(row.group, row.partition)].append(row)
+            found[GroupPartition(row.group, row.partition)].append(row)
     return found
-
-
-def _commits(history: History, key: _GroupPartition) -> list[Commit]:
-    return [
-        commit
-        for commit in history.commits
-        if commit.outcome is Outcome.ACCEPTED
-        and commit.group == key.group
-        and commit.partition == key.partition
-    ]
 
 
 def _is_aborted(outcomes: TransactionOutcomes, write: Write) -> bool:
@@ -132,7 +119,7 @@ def _is_aborted(outcomes: TransactionOutcomes, write: Write) -> bool:
 
 def _skip(
     history: History,
-    key: _GroupPartition,
+    key: GroupPartition,
     part: Range,
     coverages: list[Coverage],
     commits: list[Commit],
@@ -165,7 +152,7 @@ def _skip(
     return _Skip(SKIPPED_BY_COMMIT, text, Severity.VIOLATION, first_commit)
 
 
-def _lost(key: _GroupPartition, write: Write, part: Range, skip: _Skip) -> Finding:
+def _lost(key: GroupPartition, write: Write, part: Range, skip: _Skip) -> Finding:
     proofs = (write.event.proof,) if skip.event is None else (
         write.event.proof, skip.event.event.proof,
     )  # fmt: skip
@@ -189,12 +176,13 @@ def delivered_twice(history: History) -> Iterator[Finding]:
 
     A consumer prefetches, so a record that was delivered twice was perhaps processed once.
     """
-    by_partition: dict[_GroupPartition, list[Delivery]] = defaultdict(list)
+    by_partition: dict[GroupPartition, list[Delivery]] = defaultdict(list)
     for row in history.deliveries:
         if row.group is not None:
-            by_partition[_GroupPartition(row.group, row.partition)].append(row)
+            by_partition[GroupPartition(row.group, row.partition)].append(row)
+    effective = effective_commits(history)
     for key, rows in by_partition.items():
-        commits = _commits(history, key)
+        commits = effective.get(key, [])
         earlier: dict[str | None, tuple[list[Range], Delivery]] = {}
         for row in sorted(rows, key=lambda each: each.event.answered_ns or 0):
             whole = Range(row.first_offset, row.last_offset)
@@ -206,16 +194,14 @@ def delivered_twice(history: History) -> Iterator[Finding]:
 
 
 def _delivered_twice(  # noqa: PLR0917 - private
-    key: _GroupPartition,
+    key: GroupPartition,
     part: Range,
     earlier: Delivery,
     row: Delivery,
     member: str | None,
-    commits: list[Commit],
+    commits: list[EffectiveCommit],
 ) -> Finding:
-    committed = [
-        each.offset for each in commits if (each.event.answered_ns or 0) < row.event.sent_ns
-    ]
+    committed = [each.commit.offset for each in commits if each.at_ns < row.event.sent_ns]
     was_committed = bool(committed) and committed[-1] > part.first
     is_other = member != row.member or earlier.event.client != row.event.client
     cause = REBALANCE if is_other else POSITION_MOVED_BACK

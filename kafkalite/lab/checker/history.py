@@ -298,6 +298,8 @@ class History:
     """Member or transactional id, and broker → first requests on each connection to its
     coordinator."""
     compacted_topics: set[str] = field(default_factory=set)
+    cluster_ids: set[str] = field(default_factory=set)
+    """Ids of the clusters that the requests went to; a history is that of one cluster."""
     undecided: list[Undecided] = field(default_factory=list)
     requests: int = 0
 

@@ -39,6 +39,15 @@ def test_findings_are_printed_with_their_requests(
     assert "commit regression" in {each["rule"] for each in result["findings"]}
 
 
+def test_captures_of_several_clusters_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("one", "two"):
+        record(tmp_path / name)
+    assert run(str(tmp_path / "one"), str(tmp_path / "two")) == 2
+    assert "the captures are of several clusters (" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("name", "text"), [("missing", "no such file or directory"), ("x.pcap", "is not a capture")]
 )

@@ -1,0 +1,53 @@
+"""Committed offsets in the order in which they took effect."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from kafkalite.lab.checker.history import Outcome
+from kafkalite.lab.checker.transaction_outcomes import TransactionOutcomes
+from kafkalite.ports.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from kafkalite.lab.checker.history import Commit, History, Partition
+
+
+class GroupPartition(NamedTuple):
+    """A partition as a group reads it."""
+
+    group: str
+    partition: Partition
+
+
+class EffectiveCommit(NamedTuple):
+    """An accepted commit and the time from which OffsetFetch returns it."""
+
+    at_ns: int
+    commit: Commit
+
+
+def effective_commits(history: History) -> dict[GroupPartition, list[EffectiveCommit]]:
+    """Return the accepted commits in the order in which they took effect.
+
+    A commit of a transaction takes effect when EndTxn commits it, and never if it is aborted.
+    """
+    outcomes = TransactionOutcomes(history)
+    found: dict[GroupPartition, list[EffectiveCommit]] = defaultdict(list)
+    for commit in history.commits:
+        if commit.outcome is not Outcome.ACCEPTED:
+            continue
+        at_ns = commit.event.answered_ns
+        if commit.is_transactional:
+            end = outcomes.end_after(commit.producer_id, commit.event)
+            at_ns = end.event.answered_ns if end is not None and end.is_commit else None
+        if at_ns is not None:
+            key = GroupPartition(commit.group, commit.partition)
+            found[key].append(EffectiveCommit(at_ns, commit))
+    for commits in found.values():
+        commits.sort(key=_at_ns)
+    return found
+
+
+def _at_ns(commit: EffectiveCommit) -> int:
+    return commit.at_ns
