@@ -10,7 +10,7 @@ from errno import ENODATA
 from typing import TYPE_CHECKING
 
 from kafkalite.cluster.coordinators import Coordinators
-from kafkalite.cluster.directory_ids import DirectoryIds
+from kafkalite.cluster.log_directories import DirectoryIds, LogDirectories
 from kafkalite.cluster.node import Node, NodeState, UnreadAnswers
 from kafkalite.cluster.node_control import NodeControl
 from kafkalite.cluster.outbox import Outbox
@@ -119,6 +119,7 @@ class Cluster:
         """Load everything from `directory`, into new parts; see `__init__`."""
         config = self.config
         self.directory_ids = DirectoryIds(self.id, directory.properties)
+        self.log_directories = LogDirectories(self, self.directory_ids, directory.path)
         self.history = EventHistory() if state is None else state.history.copy()
         self._pushed_metrics: PushedMetrics | None = None
         self._state = state
@@ -198,7 +199,7 @@ class Cluster:
             config=self.config,
             clock=self.clock,
             entropy=self.entropy,
-            directory_of=self.directory_ids.of_replica,
+            directories_of=self.log_directories.ids,
             ignores_case=ignores_case,
         )
 
@@ -225,6 +226,7 @@ class Cluster:
         self.metadata.subscribe(self.replication.on_image)
         self.metadata.subscribe(self.coordinators.on_image)
         self.metadata.subscribe(self.elections.on_image)
+        self.metadata.subscribe(self.log_directories.on_image)
         self.token_expiration = self._new_token_expiration()
         if self.token_expiration is not None:
             self.metadata.subscribe(self.token_expiration.on_image)
@@ -254,6 +256,7 @@ class Cluster:
         if self._state is not None:
             self._apply_nodes(self._state)
         self.replication.open()
+        self.log_directories.open()
         self.outbox.open()
         self.elections.start()
         if self.token_expiration is not None:
@@ -397,6 +400,7 @@ class Cluster:
         self.outbox.close()
         if self.pace is not None:
             self.pace.close()
+        self.log_directories.stop()
         for node in self.nodes.values():
             node.stop()
         self.coordinators.stop()

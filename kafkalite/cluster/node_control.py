@@ -161,6 +161,7 @@ class NodeControl:
             self._leave(node, NodeState.STOPPED)
             node.was_shut_down = True
             self._cluster.partitions.drop_fetch_sessions(node_id)
+            self._cluster.log_directories.forget_node(node_id)
         else:
             # No effect unless the disk refused this when the node was stopped.
             metadata.fence(node_id)
@@ -175,6 +176,7 @@ class NodeControl:
         if node.state is not NodeState.STOPPED:
             self._leave(node, NodeState.STOPPED)
             self._cluster.partitions.drop_fetch_sessions(node_id)
+            self._cluster.log_directories.forget_node(node_id)
         self._cluster.metadata.fence(node_id)
 
     def isolate(self, node_id: int) -> None:

@@ -27,7 +27,8 @@ _LEADER: Final = "leader"
 _FOLLOWER: Final = "follower"
 _ALL_REPLICAS: Final = "*"
 _ALL_NODES: Final = ""
-_UNLIMITED: Final = 2**63 - 1
+UNLIMITED: Final = 2**63 - 1
+"""The rate of a node without a limit."""
 
 
 class _Meter(NamedTuple):
@@ -116,17 +117,11 @@ class ReplicationThrottle:
             for meter in (_Meter(_LEADER, partition.leader), _Meter(_FOLLOWER, node_id))
             if meter.replicas_key in settings
             and _names_replica(settings[meter.replicas_key], partition.index, meter.node_id)
-            and self._limit(meter) < _UNLIMITED
+            and self._limit(meter) < UNLIMITED
         )
 
     def _limit(self, meter: _Meter) -> int:
-        """Return the rate that a node allows. It is a dynamic setting only."""
-        image = self._image()
-        for name in (str(meter.node_id), _ALL_NODES):
-            settings = image.config_of(ResourceType.BROKER, name)
-            if meter.rate_key in settings:
-                return int(settings[meter.rate_key])
-        return _UNLIMITED
+        return allowed_rate(self._image(), meter.node_id, meter.rate_key)
 
     def _is_exceeded(self, meter: _Meter, now_ms: int) -> bool:
         rate = self._rate(meter)
@@ -146,22 +141,39 @@ class ReplicationThrottle:
     def _copy_one_fetch(self, replica: _Copy) -> int:
         """Advance the end of a replica by one fetch, and return the size of its batches."""
         max_bytes = self._config.node_int(replica.node_id, "replica.fetch.max.bytes")
-        size, end_offset = 0, replica.end_offset
-        log = replica.partition.log
-        try:
-            for batch in log.batches(end_offset):
-                if size and size + batch.size > max_bytes:
-                    break
-                size += batch.size
-                end_offset = batch.last_offset + 1
-            else:
-                # Compaction may have removed the last batches.
-                end_offset = log.end_offset
-        except OSError as error:
-            start = end_offset
-            replica.partition.report_read_failure(error, lambda: next(log.batches(start), None))
+        size, end_offset = advance_by_one_fetch(replica.partition, replica.end_offset, max_bytes)
         replica.view.replica_end = end_offset
         return size
+
+
+def allowed_rate(image: MetadataImage, node_id: int, key: str) -> int:
+    """Return the rate in bytes per second that a node allows: a dynamic setting only."""
+    for name in (str(node_id), _ALL_NODES):
+        settings = image.config_of(ResourceType.BROKER, name)
+        if key in settings:
+            return int(settings[key])
+    return UNLIMITED
+
+
+def advance_by_one_fetch(partition: Partition, offset: int, max_bytes: int) -> tuple[int, int]:
+    """Return the size of the batches of one fetch at an offset, and the offset after them.
+
+    A fetch returns at least one batch. A failure to read the log is reported.
+    """
+    size, log = 0, partition.log
+    try:
+        for batch in log.batches(offset):
+            if size and size + batch.size > max_bytes:
+                break
+            size += batch.size
+            offset = batch.last_offset + 1
+        else:
+            # Compaction may have removed the last batches.
+            offset = log.end_offset
+    except OSError as error:
+        start = offset
+        partition.report_read_failure(error, lambda: next(log.batches(start), None))
+    return size, offset
 
 
 def _names_replica(throttled: str, index: int, node_id: int) -> bool:

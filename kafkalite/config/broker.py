@@ -53,11 +53,14 @@ NODE_KEYS: Final = (
     "auto.create.topics.enable",
     "broker.rack",
     "connections.max.idle.ms",
+    "cordoned.log.dirs",
     "default.replication.factor",
     "fetch.max.bytes",
     "group.coordinator.rebalance.protocols",
     "group.max.session.timeout.ms",
     "group.min.session.timeout.ms",
+    "log.dir",
+    "log.dirs",
     "max.connection.creation.rate",
     "max.connections",
     "max.connections.per.ip",
@@ -191,6 +194,7 @@ class BrokerConfig:
         "_dynamic_node",
         "_dynamic_nodes",
         "_groups",
+        "_node_id",
         "_node_texts",
         "_node_values",
         "_static",
@@ -233,6 +237,8 @@ class BrokerConfig:
         """Checks of dynamic changes by the parts of the broker that apply them."""
         self._node_texts: dict[builtins.int, Mapping[str, str]] = {}
         self._node_values: dict[builtins.int, Mapping[str, Value]] = {}
+        self._node_id: builtins.int | None = None
+        """The node whose configuration this is; None for that of the cluster."""
         self._views: dict[builtins.int, BrokerConfig] = {}
 
     @classmethod
@@ -327,7 +333,7 @@ class BrokerConfig:
             )
             view.log_levels, view.dynamic_checks = self.log_levels, self.dynamic_checks
             view._node_texts, view._node_values = self._node_texts, self._node_values
-            view._views = self._views
+            view._views, view._node_id = self._views, node_id
             self._views[node_id] = view
             self._update_view(node_id)
         return self._views[node_id]
@@ -399,9 +405,30 @@ class BrokerConfig:
 
     @property
     def log_directories(self) -> tuple[builtins.str, ...]:
-        """The log directory in use, or the configured ones if none is in use."""
-        used = self.node_setting("log.dirs")
-        return (used,) if used else self.list("log.dirs") or self.list("log.dir")
+        """The log directories in use, or the configured ones if none is in use.
+
+        They are those of the node of this configuration, or of the first node.
+        """
+        own = None if self._node_id is None else self._node_texts.get(self._node_id, {})
+        used = (own or {}).get("log.dirs") or self.node_setting("log.dirs")
+        return tuple(used.split(",")) if used else self._static_log_directories
+
+    @property
+    def _static_log_directories(self) -> tuple[builtins.str, ...]:
+        return self.list("log.dirs") or self.list("log.dir")
+
+    def node_log_directories(self, node_id: builtins.int) -> tuple[builtins.str, ...]:
+        """Return the names of a node's log directories; empty if it has the data directory only.
+
+        A node without a value of its own has the directories of all nodes, if there are several.
+        """
+        own = self._node_values.get(node_id, {})
+        for key in ("log.dirs", "log.dir"):
+            value = own.get(key)
+            if isinstance(value, tuple):
+                return value
+        names = self._static_log_directories
+        return names if len(names) > 1 else ()
 
     def node_setting(self, key: builtins.str) -> builtins.str:
         """Return a setting of the first node that has it, as text; empty if no node has it."""

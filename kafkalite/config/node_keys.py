@@ -58,14 +58,12 @@ def can_differ(name: str) -> bool:
     if is_of_tls(name) or is_of_sasl(name):
         return True
     key = strip_listener_prefix(name)
-    if shared_reason(key) is not None or key == "cordoned.log.dirs":
+    # Of the keys `log.*`, those of directories are in NODE_KEYS.
+    if key in NODE_KEYS:
+        return True
+    if shared_reason(key) is not None:
         return False
-    return (
-        key in NODE_KEYS
-        or key in LISTENERS
-        or is_of_coordinators(key)
-        or reason_without_effect(key) is not None
-    )
+    return key in LISTENERS or is_of_coordinators(key) or reason_without_effect(key) is not None
 
 
 def shared_reason(key: str) -> str | None:

@@ -53,7 +53,7 @@ socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes
 transaction.state.log.load.buffer.size
 """,
     "Files are not preallocated, are deleted at once, and are in one directory": """
-cordoned.log.dirs log.dir.failure.timeout.ms log.flush.start.offset.checkpoint.interval.ms
+log.dir.failure.timeout.ms log.flush.start.offset.checkpoint.interval.ms
 log.initial.task.delay.ms log.preallocate log.segment.delete.delay.ms
 """,
     "Batches are compressed at the default level of their codec; coordinators do not compress": """
@@ -75,9 +75,6 @@ sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.scope sasl.oauthbearer.tok
 security.providers ssl.endpoint.identification.algorithm ssl.engine.factory.class
 ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation
 ssl.trustmanager.algorithm
-""",
-    "Replicas do not move between directories": """
-alter.log.dirs.replication.quota.* replica.alter.log.dirs.io.max.bytes.per.second
 """,
     "Metrics of the broker are not reported": """
 kafka.metrics.* metric.reporters metrics.*

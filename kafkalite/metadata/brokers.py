@@ -8,7 +8,7 @@ was removed is not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.metadata.features import (
     FIRST_WITH_CORDONED_DIRECTORIES,
@@ -21,13 +21,14 @@ from kafkalite.protocol._generated.records.broker_registration_change import (
 )
 from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
 from kafkalite.protocol._generated.records.unregister_broker import UnregisterBrokerRecord
-from kafkalite.protocol.uuids import ZERO_UUID
+from kafkalite.protocol.uuids import ONE_UUID, ZERO_UUID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafkalite.metadata.changes import Changes
     from kafkalite.metadata.features import Features
+    from kafkalite.metadata.image import PartitionImage
     from kafkalite.ports.entropy import Entropy
 
 UNKNOWN_EPOCH = -1
@@ -45,10 +46,14 @@ class UsedControllerIdError(ValueError):
     """A controller that has the id of an added node; the text is one sentence."""
 
 
-def no_directory(node_id: int) -> bytes:
-    """Return the id of an unassigned directory, for nodes without data directories."""
+UNASSIGNED_DIRECTORY: Final = ONE_UUID
+"""The directory of a replica whose node has several directories and has not chosen one yet."""
+
+
+def no_directories(node_id: int) -> tuple[bytes, ...]:
+    """Return the ids of the directories of a node without data directories: none."""
     del node_id
-    return ZERO_UUID
+    return ()
 
 
 class Brokers:
@@ -56,7 +61,7 @@ class Brokers:
 
     __slots__ = (
         "_changes",
-        "_directory_of",
+        "_directories_of",
         "_entropy",
         "_features",
         "_latest_epoch",
@@ -69,13 +74,13 @@ class Brokers:
         entropy: Entropy,
         changes: Changes,
         features: Features,
-        directory_of: Callable[[int], bytes] = no_directory,
+        directories_of: Callable[[int], tuple[bytes, ...]] = no_directories,
     ) -> None:
-        """`directory_of` returns the id of the directory of a node's replicas."""
+        """`directories_of` returns the ids of the log directories of a node."""
         self._entropy = entropy
         self._changes = changes
         self._features = features
-        self._directory_of = directory_of
+        self._directories_of = directories_of
         self.registered: dict[int, BrokerImage] = {}
         self.removed: set[int] = set()
         """Nodes that were removed, and that a start does not register again."""
@@ -104,24 +109,53 @@ class Brokers:
 
     @property
     def usable(self) -> dict[int, BrokerImage]:
-        """The nodes on which new replicas may be placed, by id: all but those shutting down.
+        """The nodes on which new replicas may be placed, by id.
 
-        As in Kafka, the shutdown of a node ends when the node is fenced: it counts again then.
+        They are all but those shutting down, and those whose directories are all cordoned. As in
+        Kafka, the shutdown of a node ends when the node is fenced: it counts again then.
         """
         return {
             node_id: broker
             for node_id, broker in self.registered.items()
-            if broker.is_fenced or not broker.is_shutting_down
+            if (broker.is_fenced or not broker.is_shutting_down) and not broker.is_cordoned
         }
 
-    def directories(self, replicas: Iterable[int]) -> list[bytes] | None:
+    def directories(
+        self, replicas: Iterable[int], known: PartitionImage | None = None
+    ) -> list[bytes] | None:
         """Return the id of the directory of each replica, in order.
 
-        Returns None at levels of metadata.version whose records have no directories.
+        Replicas that `known` has remain where they are. A node with several directories chooses
+        one of them later. Returns None at levels of metadata.version whose records have no
+        directories.
         """
-        if self._features.levels.get(METADATA_VERSION, 0) < FIRST_WITH_DIRECTORIES:
+        if not self.has_directories:
             return None
-        return [self._directory_of(node_id) for node_id in replicas]
+        return [self._directory(node_id, known) for node_id in replicas]
+
+    @property
+    def has_directories(self) -> bool:
+        """Whether the records have directories at the level of metadata.version."""
+        return self._features.levels.get(METADATA_VERSION, 0) >= FIRST_WITH_DIRECTORIES
+
+    def _directory(self, node_id: int, known: PartitionImage | None) -> bytes:
+        of_node = self._directories_of(node_id)
+        present = None if known is None else known.directory_of(node_id)
+        if present is not None and present in of_node:
+            return present
+        if len(of_node) > 1:
+            return UNASSIGNED_DIRECTORY
+        return of_node[0] if of_node else ZERO_UUID
+
+    def cordoning_record(
+        self, node_id: int, directories: Sequence[bytes]
+    ) -> BrokerRegistrationChangeRecord:
+        """Return the record by which these directories of a registered node are cordoned."""
+        return BrokerRegistrationChangeRecord(
+            broker_id=node_id,
+            broker_epoch=self.epoch_of(node_id),
+            cordoned_log_dirs=list(directories),
+        )
 
     def fencing_record(self, node_id: int, *, is_fenced: bool) -> BrokerRegistrationChangeRecord:
         """Return the record that fences or unfences a registered node."""
@@ -154,7 +188,7 @@ class Brokers:
         that later starts must begin with.
         """
         level = self._features.levels.get(METADATA_VERSION, 0)
-        directories = self.directories([node_id]) or []
+        directories = self._directories_of(node_id) if self.has_directories else ()
         return RegisterBrokerRecord(
             broker_id=node_id,
             incarnation_id=self._entropy.uuid(),
@@ -170,7 +204,7 @@ class Brokers:
                 )
                 for name, feature in self._features.supported.items()
             ],
-            log_dirs=[each for each in directories if each != ZERO_UUID],
+            log_dirs=list(directories),
             cordoned_log_dirs=[] if level >= FIRST_WITH_CORDONED_DIRECTORIES else None,
             added_settings=None
             if added is None
@@ -240,6 +274,8 @@ class Brokers:
             is_shutting_down=record.in_controlled_shutdown,
             incarnation_id=record.incarnation_id,
             added=_added_node(record),
+            directories=tuple(record.log_dirs),
+            cordoned_directories=tuple(record.cordoned_log_dirs or ()),
         )
         self.removed.discard(record.broker_id)
         self._latest_epoch = max(self._latest_epoch, record.broker_epoch)
@@ -254,6 +290,10 @@ class Brokers:
             broker = broker._replace(is_fenced=record.fenced == _FENCE)
         if record.in_controlled_shutdown:
             broker = broker._replace(is_shutting_down=True)
+        if record.log_dirs:
+            broker = broker._replace(directories=tuple(record.log_dirs))
+        if record.cordoned_log_dirs is not None:
+            broker = broker._replace(cordoned_directories=tuple(record.cordoned_log_dirs))
         self.registered[record.broker_id] = broker
         self._changes.brokers_changed = True
 

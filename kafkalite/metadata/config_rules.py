@@ -89,7 +89,8 @@ def _check_broker(
     name: str, values: Mapping[str, str], config: BrokerConfig, _: Mapping[str, str]
 ) -> None:
     try:
-        check_dynamic_values(values, config, is_per_broker=bool(name))
+        own = config.of_node(int(name)) if name.isdecimal() else config
+        check_dynamic_values(values, own, is_per_broker=bool(name))
     except ConfigError as error:
         # In Kafka a broker refuses its own settings before a controller sees the request.
         raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from error

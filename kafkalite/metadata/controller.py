@@ -24,7 +24,7 @@ from kafkalite.coordinator.contract import (
     UnreadableLogError,
 )
 from kafkalite.coordinator.loading import replay_log
-from kafkalite.metadata.brokers import no_directory
+from kafkalite.metadata.brokers import no_directories
 from kafkalite.metadata.delegation_tokens import MAX_TIME_MS
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, ResourceType
 from kafkalite.metadata.internal_topics import auto_created_topic
@@ -82,18 +82,18 @@ class MetadataController:
         config: BrokerConfig,
         clock: Clock,
         entropy: Entropy,
-        directory_of: Callable[[int], bytes] = no_directory,
+        directories_of: Callable[[int], tuple[bytes, ...]] = no_directories,
         ignores_case: bool = False,
     ) -> None:
         """Create a controller that has not read its log yet.
 
-        `directory_of` returns the id of the directory of a node's replicas. `ignores_case` says
+        `directories_of` returns the ids of the log directories of a node. `ignores_case` says
         that the file system of the logs has no names that differ in case.
         """
         self._log = log
         self._config = config
         self._clock = clock
-        self._machine = MetadataShard(config, entropy, directory_of, ignores_case=ignores_case)
+        self._machine = MetadataShard(config, entropy, directories_of, ignores_case=ignores_case)
         self._is_read = True
         """Whether the state machine has the state of the log."""
         self._serde = MetadataSerde()
@@ -310,6 +310,20 @@ class MetadataController:
         """Set the ISR of partitions: (topic id, index, ISR), as requested by their leaders."""
         self._write(self._shard.alter_isr(changes))
 
+    def assign_directories(
+        self, node_id: int, directories: Mapping[tuple[bytes, int], bytes]
+    ) -> None:
+        """Record the directories of a node's replicas: (topic id, index) → directory id.
+
+        Those of partitions that the node has no replica of are ignored (KIP-858,
+        AssignReplicasToDirs).
+        """
+        self._write(self._shard.assign_directories(node_id, directories))
+
+    def cordon(self, node_id: int, directories: Sequence[bytes]) -> None:
+        """Have exactly these directories of a registered node cordoned (KIP-1066)."""
+        self._write(self._shard.cordon(node_id, directories))
+
     def move_leader(self, topic: str, index: int, leader: int, *, is_unclean: bool = False) -> None:
         """Make a replica the leader; raises the KafkaErrors of `Leadership.move`."""
         self._write(self._shard.move_leader(topic, index, leader, is_unclean=is_unclean))
@@ -512,8 +526,9 @@ _VERSIONS: Mapping[type, int] = {
 }
 """Record types that are not in this table have version 0, except in `_version_of`."""
 
-_SHUTDOWN_VERSION = 1
-"""Version of a BrokerRegistrationChangeRecord that begins a controlled shutdown."""
+_SHUTDOWN_VERSION, _CORDONED_VERSION = 1, 3
+"""Versions of a BrokerRegistrationChangeRecord that begins a controlled shutdown, and of one that
+cordons directories."""
 
 _REGISTRATION_VERSION, _CORDONING_VERSION = 3, 4
 """Versions of a RegisterBrokerRecord without and with cordoned directories."""
@@ -523,8 +538,10 @@ def _version_of(value: object) -> int:
     version = _VERSIONS.get(value.__class__)
     if version is not None:
         return version
-    if isinstance(value, BrokerRegistrationChangeRecord) and value.in_controlled_shutdown:
-        return _SHUTDOWN_VERSION
+    if isinstance(value, BrokerRegistrationChangeRecord):
+        if value.cordoned_log_dirs is not None:
+            return _CORDONED_VERSION
+        return _SHUTDOWN_VERSION if value.in_controlled_shutdown else 0
     if isinstance(value, RegisterBrokerRecord):
         can_cordon = value.cordoned_log_dirs is not None
         return _CORDONING_VERSION if can_cordon else _REGISTRATION_VERSION

@@ -234,6 +234,10 @@ def check_manual_assignment(
             raise _invalid_assignment(
                 ErrorText.ASSIGNMENT_OF_UNKNOWN_BROKER.format(broker_id=node_id)
             )
+        if brokers.registered[node_id].is_cordoned:
+            raise _invalid_assignment(
+                ErrorText.ASSIGNMENT_OF_CORDONED_BROKER.format(broker_id=node_id)
+            )
         if node_id in seen_nodes:
             raise _invalid_assignment(
                 ErrorText.ASSIGNMENT_OF_REPEATED_BROKER.format(broker_id=node_id)

@@ -76,6 +76,16 @@ class PartitionImage(NamedTuple):
     epoch_start_offset: int = -1
     truncation_epoch: int = -1
     incarnation_epoch: int = NO_INCARNATION_EPOCH
+    directories: tuple[bytes, ...] = ()
+    """The id of the log directory of each replica, in the order of the replicas (KIP-858); empty at
+    levels of metadata.version without directories."""
+
+    def directory_of(self, node_id: int) -> bytes | None:
+        """Return the id of the log directory of a node's replica; None if it is not recorded."""
+        if node_id not in self.replicas:
+            return None
+        place = self.replicas.index(node_id)
+        return self.directories[place] if place < len(self.directories) else None
 
 
 class TopicImage(NamedTuple):
@@ -139,6 +149,15 @@ class BrokerImage(NamedTuple):
     """The id of the node's process: it changes when the node is started again."""
     added: AddedNode | None = None
     """None for a node that was not added while the cluster ran."""
+    directories: tuple[bytes, ...] = ()
+    """The ids of the node's log directories."""
+    cordoned_directories: tuple[bytes, ...] = ()
+    """The ids of the log directories that receive no new replicas (KIP-1066)."""
+
+    @property
+    def is_cordoned(self) -> bool:
+        """Whether the node receives no new replicas, because all its directories are cordoned."""
+        return bool(self.directories) and set(self.directories) <= {*self.cordoned_directories}
 
     @property
     def is_active(self) -> bool:

@@ -102,7 +102,7 @@ class Leadership:
         leader = partition.leader if partition.leader in isr else next(iter(isr), NO_LEADER)
         record = PartitionChangeRecord(partition_id=partition.index, topic_id=topic_id)
         target.set_fields(record, partition)
-        self._set_directories(record)
+        self._set_directories(record, partition)
         if isr != partition.isr:
             record.isr = list(isr)
         if leader != partition.leader or not set(partition.replicas) <= set(target.replicas):
@@ -416,10 +416,10 @@ class Leadership:
             record.epoch_start_offset = self.truncation_offset(
                 topic.topic_id, record.partition_id, record.leader
             )
-        self._set_directories(record)
+        self._set_directories(record, topic.partitions[record.partition_id])
         records.append(record)
 
-    def _set_directories(self, record: PartitionChangeRecord) -> None:
+    def _set_directories(self, record: PartitionChangeRecord, partition: PartitionImage) -> None:
         """Set the directories of new replicas; there is one for each replica, as in Kafka."""
         if record.replicas is not None:
-            record.directories = self._brokers.directories(record.replicas)
+            record.directories = self._brokers.directories(record.replicas, partition)

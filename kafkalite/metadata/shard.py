@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
 from kafkalite.metadata.acls import Acls
-from kafkalite.metadata.brokers import Brokers, UsedControllerIdError, no_directory
+from kafkalite.metadata.brokers import Brokers, UsedControllerIdError, no_directories
 from kafkalite.metadata.changes import Changes
 from kafkalite.metadata.client_quotas import ClientQuotas
 from kafkalite.metadata.configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, Configs
@@ -29,6 +29,7 @@ from kafkalite.metadata.image import (
     ConfigResource,
     MetadataDelta,
     MetadataImage,
+    PartitionImage,
     ResourceType,
 )
 from kafkalite.metadata.leadership import ElectionType, Leadership
@@ -108,14 +109,14 @@ class MetadataShard:
         self,
         config: BrokerConfig,
         entropy: Entropy,
-        directory_of: Callable[[int], bytes] = no_directory,
+        directories_of: Callable[[int], tuple[bytes, ...]] = no_directories,
         *,
         ignores_case: bool = False,
     ) -> None:
         self._controller_id = config.controller_id
         self.changes = Changes()
         self.features = Features(config)
-        self.brokers = Brokers(entropy, self.changes, self.features, directory_of)
+        self.brokers = Brokers(entropy, self.changes, self.features, directories_of)
         self.topics = Topics(self.changes)
         self.configs = Configs(config, self.topics, self.features, self.changes)
         self.producer_ids = ProducerIds(self.brokers)
@@ -326,6 +327,39 @@ class MetadataShard:
             for record in self.leadership.alter_isr(topic_id, index, isr)
         ]
         return CoordinatorResult(response=None, records=to_coordinator_records(records))
+
+    def assign_directories(
+        self, node_id: int, directories: Mapping[tuple[bytes, int], bytes]
+    ) -> CoordinatorResult[None]:
+        """Set the directories of a node's replicas: (topic id, index) → directory id."""
+        records = [
+            PartitionChangeRecord(
+                topic_id=topic_id,
+                partition_id=index,
+                directories=[
+                    directory if replica == node_id else present
+                    for replica, present in zip(
+                        partition.replicas, partition.directories, strict=False
+                    )
+                ],
+            )
+            for (topic_id, index), directory in directories.items()
+            if (partition := self._partition(topic_id, index)) is not None
+            and partition.directory_of(node_id) not in (None, directory)
+        ]
+        return CoordinatorResult(response=None, records=to_coordinator_records(records))
+
+    def _partition(self, topic_id: bytes, index: int) -> PartitionImage | None:
+        topic = self.topics.by_id.get(topic_id)
+        return None if topic is None else topic.partitions.get(index)
+
+    def cordon(self, node_id: int, directories: Sequence[bytes]) -> CoordinatorResult[None]:
+        """Set the cordoned directories of a node; no effect if it is not registered."""
+        broker = self.brokers.registered.get(node_id)
+        if broker is None or broker.cordoned_directories == tuple(directories):
+            return CoordinatorResult(response=None)
+        record = self.brokers.cordoning_record(node_id, directories)
+        return CoordinatorResult(response=None, records=to_coordinator_records((record,)))
 
     def move_leader(
         self, topic: str, index: int, leader: int, *, is_unclean: bool

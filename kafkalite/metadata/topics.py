@@ -91,13 +91,19 @@ def partition_records(
 class Topics:
     """Every topic, by name and by id."""
 
-    __slots__ = ("_changes", "by_id", "by_name", "max_incarnation_epoch")
+    __slots__ = ("_changes", "_directories", "by_id", "by_name", "max_incarnation_epoch")
 
     def __init__(self, changes: Changes) -> None:
         self._changes = changes
         self.by_id: dict[bytes, TopicState] = {}
         self.by_name: dict[str, TopicState] = {}
         self.max_incarnation_epoch = 0
+        self._directories: dict[tuple[bytes, ...], tuple[bytes, ...]] = {}
+        """Directories of replicas: partitions with equal ones share the tuple."""
+
+    def _shared_directories(self, directories: Iterable[bytes]) -> tuple[bytes, ...]:
+        key = tuple(directories)
+        return self._directories.setdefault(key, key)
 
     def set_incarnation_epochs(self, records: Iterable[object]) -> None:
         """Set the incarnation epochs in the records of a decision: consecutive numbers."""
@@ -138,6 +144,7 @@ class Topics:
             removing=tuple(record.removing_replicas),
             is_recovering=record.leader_recovery_state == IS_RECOVERING,
             incarnation_epoch=self._replay_incarnation_epoch(record),
+            directories=self._shared_directories(record.directories),
         )
         self._changes.changed_topic_ids.add(topic.topic_id)
 
@@ -167,6 +174,8 @@ class Topics:
             if record.epoch_start_offset != NOT_TRUNCATED:
                 changed["epoch_start_offset"] = record.epoch_start_offset
                 changed["truncation_epoch"] = old.leader_epoch + 1
+        if record.directories is not None:
+            changed["directories"] = self._shared_directories(record.directories)
         if record.leader_recovery_state >= 0:
             changed["is_recovering"] = record.leader_recovery_state == IS_RECOVERING
         topic.partitions[record.partition_id] = old._replace(

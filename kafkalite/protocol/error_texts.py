@@ -188,6 +188,10 @@ class ErrorText(Enum):
         f"{_ASSIGNMENT}broker {{broker_id}}, but no such broker is registered.",
         _ADMIN,
     )
+    ASSIGNMENT_OF_CORDONED_BROKER = (
+        f"{_ASSIGNMENT}broker {{broker_id}}, but all its log directories are cordoned.",
+        _ADMIN,
+    )
     ASSIGNMENT_OF_REPEATED_BROKER = (
         f"{_ASSIGNMENT}the broker {{broker_id}} more than once.",
         _ADMIN,

@@ -29,6 +29,7 @@ from kafkalite.server.broker_directory import (
     MEMORY_PATH,
     BrokerDirectory,
     BrokerDirectoryError,
+    check_has_no_data,
 )
 from kafkalite.server.settings import SettingsError
 from kafkalite.storage.data_directory import BOOT_FILE, CLEAN_SHUTDOWN_FILE, RECOVERY_POINTS_FILE
@@ -330,6 +331,8 @@ class ClusterAssembly:
         """
         settings, environment = self.settings, self._environment
         path, files = settings.log_directory, environment.files
+        for other in settings.named_log_directories:
+            check_has_no_data(files or OsFiles(), other, path)
         if state is not None:
             files = state.files.copy()
         elif files is None and settings.is_in_memory:

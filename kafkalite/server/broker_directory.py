@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.ports.entropy import SystemEntropy
@@ -172,6 +173,20 @@ class BrokerDirectory:
                 "or delete it: the next start then writes a new id, and keeps all topics"
             )
         return cluster_id
+
+
+def check_has_no_data(files: Files, path: str, used: str | None) -> None:
+    """Raise BrokerDirectoryError if a log directory that is only a name has data of Kafka.
+
+    `used` is the directory with the data of all log directories.
+    """
+    with suppress(OSError):
+        if META_FILE not in files.list(path):
+            return
+        raise BrokerDirectoryError(
+            f"log directory {path} has data of its own, but kafkalite reads only {used}, the first "
+            "of log.dirs: move the data there, or name directories without data"
+        )
 
 
 def _free_memory(directory: DataDirectory) -> None:

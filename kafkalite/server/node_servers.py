@@ -179,7 +179,7 @@ class NodeServers:
                     for each in listeners
                     if not each.is_for_controllers
                 ),
-                "log.dirs": self._data_path,
+                "log.dirs": ",".join(self._cluster.log_directories.paths(node.id)),
             },
         )
 

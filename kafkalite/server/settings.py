@@ -293,19 +293,26 @@ class Settings(NamedTuple):
 
     @property
     def log_directory(self) -> str | None:
-        """The data directory, None for data in memory and for a private temporary directory."""
+        """The data directory, None for data in memory and for a private temporary directory.
+
+        It is the first one of `log.dirs`, unless another one is given.
+        """
         if self.is_in_memory:
             return None
         if self.data_directory is not None:
             return self.data_directory
+        return next(iter(self._log_directories), None)
+
+    @property
+    def named_log_directories(self) -> Sequence[str]:
+        """The log directories without files: all but the first one, which has all data."""
+        is_first_used = not self.is_in_memory and self.data_directory is None
+        return self._log_directories[1:] if is_first_used else ()
+
+    @property
+    def _log_directories(self) -> Sequence[str]:
         text = self.config.get("log.dirs", self.config.get("log.dir", ""))
-        directories = [path.strip() for path in text.split(",") if path.strip()]
-        if len(directories) > 1:
-            raise SettingsError(
-                f"log.dirs has {len(directories)} directories, but only one can be used: "
-                "select it by --data-dir"
-            )
-        return directories[0] if directories else None
+        return [path.strip() for path in text.split(",") if path.strip()]
 
     @property
     def tls_directory(self) -> str | None:

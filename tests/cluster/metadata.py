@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.cluster.node import Endpoint, Node
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.gateway.call import ConnectionContext
-from kafkalite.metadata.brokers import no_directory
+from kafkalite.metadata.brokers import no_directories
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.ports.seeded_entropy import SeededEntropy
 from kafkalite.protocol.errors import KafkaError
@@ -33,7 +33,7 @@ class MetadataCluster:
         racks: Mapping[int, str | None] | None = None,
         log: MemoryCoordinatorLog | None = None,
         seed: int = 0,
-        directory_of: Callable[[int], bytes] = no_directory,
+        directories_of: Callable[[int], tuple[bytes, ...]] = no_directories,
         as_version: str | None = None,
         **config: str,
     ) -> None:
@@ -49,10 +49,10 @@ class MetadataCluster:
             config=self.config,
             clock=self.clock,
             entropy=SeededEntropy(seed),
-            directory_of=directory_of,
+            directories_of=directories_of,
         )
         self.controller.subscribe(lambda image, delta: self.changes.append((image, delta)))
-        self._directory_of = directory_of
+        self._directories_of = directories_of
         self.racks = dict.fromkeys(nodes) if racks is None else racks
         self.controller.start(self.racks)
 
@@ -71,7 +71,7 @@ class MetadataCluster:
             racks=None,
             log=self.log,
             seed=self.seed + 1,
-            directory_of=self._directory_of,
+            directories_of=self._directories_of,
             as_version=as_version,
             **config,
         )

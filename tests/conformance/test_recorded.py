@@ -26,6 +26,7 @@ from tests.conformance.scenario_runs import at, play
 from tests.conformance.scenarios import (
     client_quotas,
     later_versions,
+    log_directories,
     old_versions,
     removed_settings,
 )
@@ -81,6 +82,13 @@ def test_an_earlier_release_answers_as_recorded(release: str) -> None:
             assert_recorded(scenario, play(scenario, at(broker)), release)
 
 
+def test_two_log_directories_answer_as_recorded() -> None:
+    config = {**KAFKALITE_DEFAULTS, **COMMON_CONFIG, "log.dirs": "/logs/first,/logs/second"}
+    with Broker(config=config, defaults="kafka", storage="memory", log_level="error") as broker:
+        for scenario in log_directories.SCENARIOS:
+            assert_recorded(scenario, play(scenario, at(broker)))
+
+
 @pytest.fixture(
     scope="module",
     params=[
@@ -111,6 +119,7 @@ def test_every_recording_is_of_a_scenario() -> None:
     scenarios: list[tuple[str, Callable[..., None]]] = [
         *((DEFAULT, scenario) for scenario in SCENARIOS),
         *((DEFAULT, scenario) for scenario in test_nodes.SCENARIOS),
+        *((DEFAULT, scenario) for scenario in log_directories.SCENARIOS),
         *((release, scenario) for release in _EARLIER for scenario in _EARLIER[release]),
     ]
     played = {(recording_of(each, release), each.__name__) for release, each in scenarios}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from kafkalite.cluster.log_directories import DirectoryIds, LogDirectories
 from kafkalite.cluster.node import Endpoint, Node, UnreadAnswers
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.coordinator.event_history import EventHistory
@@ -23,6 +24,7 @@ class PartialCluster:
     """The parts of a cluster that handlers of one family need."""
 
     config: BrokerConfig | None
+    partitions: Any
 
     def __init__(
         self,
@@ -40,6 +42,9 @@ class PartialCluster:
             setattr(self, name, parts.pop(name, None))
         self.config = self.config or BrokerConfig.from_text()
         assert not parts, parts
+        path = "" if self.partitions is None else self.partitions.directory
+        ids = DirectoryIds(self.id, {})
+        self.log_directories = LogDirectories(cast("Cluster", self), ids, path)
 
     def endpoints(self, listener: str) -> Sequence[Endpoint]:
         """Return the addresses for clients."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.cluster.directory_ids import DirectoryIds
+from kafkalite.cluster.log_directories import DirectoryIds
 from kafkalite.cluster.node import NodeState
 from kafkalite.cluster.quorum import (
     OBSERVER_SESSION_TIMEOUT_MS,

@@ -23,6 +23,7 @@ from kafkalite.config.node_keys import SHARED, can_differ, is_of_coordinators, r
         "listener.name.external.plain.sasl.jaas.config",
         "ssl.keystore.location",
         "num.io.threads",
+        "log.dirs",
     ],
 )
 def test_a_key_can_differ_if_its_effect_is_that_of_a_node(key: str) -> None:
@@ -32,7 +33,7 @@ def test_a_key_can_differ_if_its_effect_is_that_of_a_node(key: str) -> None:
 @pytest.mark.parametrize(
     ("key", "reason"),
     [
-        ("log.dirs", "the replicas of a partition share one log"),
+        ("log.retention.ms", "the replicas of a partition share one log"),
         ("group.share.record.lock.duration.ms", "all nodes share the records that share groups"),
         ("offsets.topic.num.partitions", "all nodes share the internal topic"),
         ("group.version", "all nodes share its level"),

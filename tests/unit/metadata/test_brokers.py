@@ -225,9 +225,13 @@ def directory_of(node_id: int) -> bytes:
     return bytes([node_id]) * 16
 
 
+def directories_of(node_id: int) -> tuple[bytes, ...]:
+    return (directory_of(node_id),)
+
+
 def written_with_directories(as_version: str | None) -> list[object]:
     """Return all records of two nodes with a topic whose replicas change."""
-    cluster = MetadataCluster(nodes=(1, 2), directory_of=directory_of, as_version=as_version)
+    cluster = MetadataCluster(nodes=(1, 2), directories_of=directories_of, as_version=as_version)
     cluster.controller.create_topics([NewTopic(name="t", assignments=((0, (2, 1)),))])
     cluster.controller.alter_reassignments([RequestedReassignment("t", 0, (1,))])
     return written(cluster, 0)

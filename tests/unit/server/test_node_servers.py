@@ -449,7 +449,7 @@ async def test_a_node_that_cannot_be_added_leaves_nothing(monkeypatch: pytest.Mo
         with pytest.raises(KafkaError):
             await broker.nodes.add()
     with pytest.raises(ConfigError):
-        await broker.nodes.add(settings={"broker.rack": "b", "log.dirs": "/x"})
+        await broker.nodes.add(settings={"broker.rack": "b", "log.retention.ms": "1"})
     assert broker.bootstrap_servers == before
     assert broker.cluster is not None
     assert list(broker.cluster.nodes) == [1]

@@ -200,8 +200,11 @@ def test_the_data_directory_is_the_option_or_log_dirs() -> None:
     assert Settings(config={"log.dirs": "/data"}).log_directory == "/data"
     assert Settings(config={"log.dir": "/data"}).log_directory == "/data"
     assert Settings(data_directory="/own", config={"log.dirs": "/data"}).log_directory == "/own"
-    with pytest.raises(SettingsError):
-        _ = Settings(config={"log.dirs": "/a,/b"}).log_directory
+    two = {"log.dirs": "/a, /b"}
+    assert Settings(config=two).log_directory == "/a"
+    assert Settings(config=two).named_log_directories == ["/b"]
+    assert Settings(data_directory="/own", config=two).log_directory == "/own"
+    assert Settings(data_directory="/own", config=two).named_log_directories == ()
 
 
 def test_topics_are_parsed() -> None:

@@ -81,7 +81,10 @@ async def test_nodes_are_added_and_removed(cluster: Broker) -> None:
     assert await ShowNode(4).perform(cluster) == added
     for invalid, reason in (
         (AddNode(4), r"^node 4 exists already$"),
-        (AddNode(5, {"log.dirs": "/x"}), r"^node 5: log.dirs cannot differ between nodes"),
+        (
+            AddNode(5, {"log.retention.ms": "1"}),
+            r"^node 5: log.retention.ms cannot differ between nodes",
+        ),
     ):
         with pytest.raises(CommandError, match=reason):
             await invalid.perform(cluster)

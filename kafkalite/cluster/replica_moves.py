@@ -1,0 +1,147 @@
+"""ReplicaMoves: replicas that move to another log directory of their node (KIP-113).
+
+As in Kafka, the replica has a future replica in the other directory, which copies the log in
+fetches of `replica.fetch.max.bytes` and replaces the replica when it has the whole log. While the
+node copies faster than `replica.alter.log.dirs.io.max.bytes.per.second`, it copies nothing. No file
+is copied: only the offset of the future replica advances.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.cluster.node import NodeState
+from kafkalite.cluster.replication_throttle import UNLIMITED, advance_by_one_fetch, allowed_rate
+from kafkalite.ports.named_tuples import NamedTuple
+from kafkalite.security.quotas import SimpleRate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkalite.cluster.cluster import Cluster
+    from kafkalite.cluster.log_directories import LogDirectories
+    from kafkalite.partitions.partition import Partition
+    from kafkalite.ports.clock import Timer
+
+_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+_RETRY_MS: Final = 1_000
+"""The time after which a node tries again to copy, as Kafka's thread waits for its quota."""
+
+
+class _Replica(NamedTuple):
+    node_id: int
+    topic_id: bytes
+    partition: int
+
+
+class FutureReplica:
+    """A copy of a replica that is not complete."""
+
+    __slots__ = ("end_offset", "path", "size_bytes")
+
+    def __init__(self, path: str, start_offset: int) -> None:
+        """Begin an empty copy in the directory `path`."""
+        self.path = path
+        self.end_offset = start_offset
+        self.size_bytes = 0
+
+
+class ReplicaMoves:
+    """The moves in progress of one cluster."""
+
+    __slots__ = ("_cluster", "_directories", "_moves", "_rates", "_timer")
+
+    def __init__(self, cluster: Cluster, directories: LogDirectories) -> None:
+        self._cluster = cluster
+        self._directories = directories
+        self._moves: dict[_Replica, FutureReplica] = {}
+        self._rates: dict[int, SimpleRate] = {}
+        self._timer: Timer | None = None
+
+    def begin(self, node_id: int, partition: Partition, path: str) -> None:
+        """Begin to move a node's replica to another of its directories.
+
+        The move ends at once unless a rate limits it. Another move of the replica ends.
+        """
+        replica = _Replica(node_id, partition.topic_id, partition.index)
+        self._moves[replica] = FutureReplica(path, partition.log.start_offset)
+        self.advance()
+
+    def cancel(self, node_id: int, partition: Partition) -> None:
+        """End the move of a replica, if there is one; the replica remains where it is."""
+        self._moves.pop(_Replica(node_id, partition.topic_id, partition.index), None)
+
+    def future(self, node_id: int, partition: Partition) -> FutureReplica | None:
+        """Return the future replica of a node's replica; None if the replica does not move."""
+        return self._moves.get(_Replica(node_id, partition.topic_id, partition.index))
+
+    def targets(self, node_id: int) -> Iterator[str]:
+        """Yield the directory of each future replica of a node."""
+        return (move.path for replica, move in self._moves.items() if replica.node_id == node_id)
+
+    def stop(self) -> None:
+        """End all moves; the replicas remain where they are."""
+        self._moves.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def advance(self) -> None:
+        """Copy as much as the rates of the nodes allow now, and end the moves that are complete."""
+        for replica, move in [*self._moves.items()]:
+            partition = self._partition(replica)
+            if partition is None:
+                del self._moves[replica]
+            elif self._copy(replica.node_id, partition, move):
+                del self._moves[replica]
+                assigned = {(replica.topic_id, replica.partition): move.path}
+                self._cluster.metadata.defer(
+                    partial(self._directories.assign, replica.node_id, assigned)
+                )
+        if self._moves and self._timer is None:
+            clock = self._cluster.clock
+            self._timer = clock.call_at(clock.now_ms() + _RETRY_MS, self._continue)
+
+    def _continue(self) -> None:
+        self._timer = None
+        self.advance()
+
+    def _partition(self, replica: _Replica) -> Partition | None:
+        """Return the partition of a replica; None if the node does not have the replica."""
+        topic = self._cluster.partitions.topic_by_id(replica.topic_id)
+        partition = None if topic is None else topic.open_partition(replica.partition)
+        if partition is None or replica.node_id not in partition.replicas:
+            return None
+        return partition
+
+    def _copy(self, node_id: int, partition: Partition, move: FutureReplica) -> bool:
+        """Copy a replica as far as its node may; return whether the copy is complete."""
+        node = self._cluster.nodes.get(node_id)
+        if node is None or node.state is NodeState.STOPPED:
+            return False
+        limit = allowed_rate(self._cluster.metadata.image, node_id, _RATE)
+        if limit == UNLIMITED:
+            return True
+        now_ms, rate = self._cluster.clock.now_ms(), self._rate(node_id, limit)
+        max_bytes = self._cluster.config.node_int(node_id, "replica.fetch.max.bytes")
+        while move.end_offset < partition.log.end_offset and not rate.is_exceeded(now_ms):
+            start = max(move.end_offset, partition.log.start_offset)
+            size, move.end_offset = advance_by_one_fetch(partition, start, max_bytes)
+            move.size_bytes += size
+            rate.add(size, now_ms)
+            if not size:
+                break
+        return move.end_offset >= partition.log.end_offset
+
+    def _rate(self, node_id: int, limit: int) -> SimpleRate:
+        rate = self._rates.get(node_id)
+        if rate is None:
+            config = self._cluster.config
+            rate = self._rates[node_id] = SimpleRate(
+                limit,
+                config.int("alter.log.dirs.replication.quota.window.num"),
+                config.int("alter.log.dirs.replication.quota.window.size.seconds") * 1000,
+            )
+        rate.limit = limit
+        return rate
