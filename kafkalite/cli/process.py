@@ -103,6 +103,7 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
         memory_limit=arguments.memory_limit,
         clusters=arguments.clusters,
         max_clusters=arguments.max_clusters,
+        cluster_idle_timeout=arguments.cluster_idle_timeout,
         cluster_memory_limit=arguments.cluster_memory_limit,
         keeps_history=arguments.keep_history,
         pace=arguments.pace,

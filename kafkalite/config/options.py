@@ -318,6 +318,15 @@ MAX_CLUSTERS: Final = Option(
     default=100,
     variable=Variable("KAFKALITE_MAX_CLUSTERS", "20"),
 )
+CLUSTER_IDLE_TIMEOUT: Final = Option(
+    _NODES_SECTION,
+    "--cluster-idle-timeout",
+    "stop another cluster of this process when no client has been connected to it for this time",
+    "SECONDS",
+    partial(_parse_number, 1, 604_800),
+    shown_default="it runs until it is stopped",
+    variable=Variable("KAFKALITE_CLUSTER_IDLE_TIMEOUT", "600"),
+)
 CLUSTER_MEMORY_LIMIT: Final = Option(
     _DATA_SECTION,
     "--cluster-memory-limit",
@@ -325,7 +334,7 @@ CLUSTER_MEMORY_LIMIT: Final = Option(
     "size",
     "SIZE",
     parse_memory_size,
-    shown_default="the limit for all of them together",
+    shown_default="a quarter of the limit for all of them together",
     variable=Variable("KAFKALITE_CLUSTER_MEMORY_LIMIT", "64m"),
 )
 KEEP_HISTORY: Final = Option(
@@ -648,6 +657,7 @@ OPTIONS: Final = (
     CONTROLLER_ID,
     CLUSTERS,
     MAX_CLUSTERS,
+    CLUSTER_IDLE_TIMEOUT,
     DATA_DIRECTORY,
     MEMORY,
     STORAGE,

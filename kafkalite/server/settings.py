@@ -85,7 +85,8 @@ class Settings(NamedTuple):
     `is_in_memory` says whether the data is in memory, of which it uses at most `memory_limit`
     bytes; None: half of the memory of the machine or container.
     `clusters` is how clients name one of several clusters of the process, by "client-id" or "sni";
-    None: each cluster has ports of its own. Clients start at most `max_clusters`, and each may have
+    None: each cluster has ports of its own. Clients start at most `max_clusters`. A cluster without
+    connections is stopped after `cluster_idle_timeout` seconds; None: never. Each may have
     `cluster_memory_limit` bytes of its own. `routed` are the listeners of such a cluster.
     `keeps_history` says whether internal topics are not compacted. `pace` is "kafka" for the delays
     of a real Kafka; None: there are none. `state` is what a new cluster contains.
@@ -114,6 +115,7 @@ class Settings(NamedTuple):
     controller_id: int | None = None
     clusters: str | None = None
     max_clusters: int = DEFAULT_MAX_CLUSTERS
+    cluster_idle_timeout: int | None = None
     cluster_memory_limit: int | None = None
     routed: Routed | None = None
     keeps_history: bool = False

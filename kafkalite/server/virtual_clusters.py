@@ -28,6 +28,9 @@ CLIENT_ID: Final = "client-id"
 SERVER_NAME: Final = "sni"
 NAME_FORMAT: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 """The names of clusters: labels of host names (RFC 1123) in lower case."""
+_SHARES: Final = 4
+"""A cluster with a name may have this part of the memory, unless it has another limit."""
+_MAX_IDLE_CHECK_S: Final = 60.0
 _NUMBERED: Final = re.compile(r"c[0-9]+", re.ASCII)
 
 
@@ -53,13 +56,26 @@ class ClusterPlan(NamedTuple):
 class VirtualClusters:
     """The clusters that commands, tests and clients have started; they end with the broker."""
 
-    __slots__ = ("_broker", "_by_id", "_memories", "_number", "_starting")
+    __slots__ = (
+        "_broker",
+        "_by_id",
+        "_idle_since_s",
+        "_idle_timer",
+        "_memories",
+        "_number",
+        "_starting",
+        "_stopping",
+    )
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._by_id: dict[str, Fork] = {}
         self._memories: dict[str, Memory] = {}
         self._starting: dict[str, asyncio.Task[Fork]] = {}
+        self._stopping: set[asyncio.Task[bool]] = set()
+        self._idle_since_s: dict[str, float] = {}
+        """Cluster without connections → when that was noticed, by the time of the event loop."""
+        self._idle_timer: asyncio.TimerHandle | None = None
         self._number = 0
 
     def __len__(self) -> int:
@@ -82,12 +98,16 @@ class VirtualClusters:
     ) -> tuple[ClusterPlan, Memory]:
         """Return what a cluster with this name begins with, and the memory that it may use.
 
-        Without a snapshot, it begins as the broker began.
+        Without a snapshot, it begins as the broker began. A cluster with a name has a quarter of
+        the memory by default, so that no client can use that of all others.
         """
         broker = self._broker
         settings = broker.settings
         limit = settings.cluster_memory_limit if memory_limit is None else memory_limit
-        memory = Memory(limit, broker.memory)
+        whole = broker.memory
+        if limit is None and name is not None and whole.limit_bytes is not None:
+            limit = whole.limit_bytes // _SHARES
+        memory = Memory(limit, whole)
         routed = None if name is None or settings.clusters is None else self._routed(name)
         own = fork_settings(settings, broker.listeners)._replace(routed=routed)
         if snapshot is not None:
@@ -154,7 +174,37 @@ class VirtualClusters:
         finally:
             del self._starting[cluster_id]
         self._memories[cluster_id] = memory
+        if self._idle_timer is None and self._broker.settings.cluster_idle_timeout is not None:
+            self._check_later(self._broker.settings.cluster_idle_timeout)
         return cluster
+
+    def _check_later(self, timeout_s: int) -> None:
+        loop = asyncio.get_running_loop()
+
+        def check() -> None:
+            self.check_idle(timeout_s, loop.time())
+            self._check_later(timeout_s)
+
+        self._idle_timer = loop.call_later(min(timeout_s / 4, _MAX_IDLE_CHECK_S), check)
+
+    def check_idle(self, timeout_s: int, now_s: float) -> None:
+        """Stop the clusters without a connection; see `idle_clusters`."""
+        for cluster_id in self.idle_clusters(now_s, timeout_s):
+            self._broker.log.info("no client is connected", cluster=cluster_id, seconds=timeout_s)
+            task = asyncio.ensure_future(self.forget(cluster_id).stop(0))
+            self._stopping.add(task)
+            task.add_done_callback(self._stopping.discard)
+
+    def idle_clusters(self, now_s: float, timeout_s: float) -> list[str]:
+        """Return the clusters that had no connection in the calls for `timeout_s` seconds."""
+        idle = []
+        for cluster_id, cluster in self._by_id.items():
+            broker = cluster.broker
+            if broker is None or any(True for _ in broker.nodes.connections()):
+                self._idle_since_s.pop(cluster_id, None)
+            elif now_s - self._idle_since_s.setdefault(cluster_id, now_s) >= timeout_s:
+                idle.append(cluster_id)
+        return idle
 
     async def open(self, name: str) -> Fork:
         """Return the cluster of a client, which is started if there is none with the name.
@@ -185,6 +235,7 @@ class VirtualClusters:
             known = f"they are {', '.join(self._by_id)}" if self._by_id else "there is none"
             raise UnknownClusterError(f"there is no cluster {cluster_id[:40]!r}; {known}")
         del self._memories[cluster_id]
+        self._idle_since_s.pop(cluster_id, None)
         broker = found.broker
         if broker is not None:
             count = sum(1 for _ in broker.nodes.connections())
@@ -193,6 +244,11 @@ class VirtualClusters:
 
     async def stop(self, grace_s: float) -> None:
         """Stop all clusters; pending answers may take `grace_s` seconds to be sent."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+        if self._stopping:
+            await asyncio.wait(self._stopping)
         while self._by_id or self._starting:
             for task in tuple(self._starting.values()):
                 await asyncio.wait((task,))
@@ -200,6 +256,7 @@ class VirtualClusters:
             clusters = tuple(self._by_id.values())
             self._by_id.clear()
             self._memories.clear()
+            self._idle_since_s.clear()
             for cluster in clusters:
                 await cluster.stop(grace_s)
 

@@ -586,19 +586,24 @@ class Broker(BrokerData, BrokerIncidents, BrokerHooks, BrokerChecks):
 
         return self._run_on_loop(begin())
 
-    def cluster(self, name: str, snapshot: Snapshot | None = None) -> Broker:
+    def cluster(
+        self, name: str, snapshot: Snapshot | None = None, *, memory_limit: str | None = None
+    ) -> Broker:
         """Return the running cluster with this name in this process, which is started if needed.
 
         It begins with the topics and users of this broker's start, or with a snapshot. Use it in a
-        `with` block, or stop it; it ends with this broker. See the argument `clusters`. Raises
-        ValueError for an invalid name, and for a snapshot if the cluster runs.
+        `with` block, or stop it; it ends with this broker. See the argument `clusters`. Its own
+        data may have `memory_limit`, such as "64m", by default a quarter of the memory for all
+        clusters. Raises ValueError for an invalid name or limit, and for a snapshot or a limit if
+        the cluster runs.
         """
+        limit = None if memory_limit is None else parse_memory_size(memory_limit)
         parent = self._running_broker()
 
         async def open_cluster() -> Broker:
             clusters = parent.clusters
-            if clusters.get(name) is None or snapshot is not None:
-                await clusters.start(name, snapshot)
+            if clusters.get(name) is None or snapshot is not None or limit is not None:
+                await clusters.start(name, snapshot, limit)
             served = clusters.get(name)
             assert isinstance(served, ServedBroker)
             cluster = self._forked(served)

@@ -142,6 +142,7 @@ OWN_TIME = {
     "ports/turns.py": "limits how long one request is served before others",
     "server/memory_queue.py": "limits how long a client may hold memory that others wait for",
     "server/time_skipping.py": "measures how long clients have waited in real time",
+    "server/virtual_clusters.py": "notices clusters whose real clients have left",
     "server/scheduler.py": "limits how long one connection is served before others",
     "server/connection.py": "limits how long a closing socket waits for its last bytes",
     "server/cluster_routing.py": "limits how long a client may take for its first request",

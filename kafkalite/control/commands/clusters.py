@@ -80,7 +80,7 @@ class ForkCluster:
         str | None,
         About(
             "size such as 64m that its own data in memory may have; by default that of "
-            "--cluster-memory-limit",
+            "--cluster-memory-limit, or a quarter of the memory for all clusters if it has a name",
             parse=str,
             metavar="SIZE",
         ),

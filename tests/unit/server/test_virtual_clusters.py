@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kafkalite.control.commands.clusters import ForkCluster, ListClusters
 from kafkalite.control.commands.snapshots import CreateSnapshot
+from kafkalite.control.served_broker import ServedBroker
+from kafkalite.ports.clock import AdjustableClock
+from kafkalite.server.logging import Level, Log
+from kafkalite.server.settings import Settings
 from kafkalite.testing import Broker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.mark.parametrize("name", ["", "A", "a_b", "a.b", "-a", "a-", "a" * 64, "c7", "ä", "a/b"])
@@ -64,7 +71,7 @@ def test_a_cluster_has_a_memory_limit_of_its_own(capfd: pytest.CaptureFixture[st
         broker.produce("orders", bytes(1_000_000))
         broker._perform(CreateSnapshot())
         perform(name="small", snapshot_id="s1", memory_limit="1m")
-        perform(name="free")
+        perform(name="free", memory_limit="8m")
         small, free = broker.cluster("small"), broker.cluster("free")
         small.produce("orders", bytes(900_000))
         with pytest.raises(ValueError, match="KAFKA_STORAGE_ERROR"):
@@ -157,3 +164,55 @@ def test_a_cluster_that_is_stopped_at_its_start_is_an_error() -> None:
             await cluster.stop(0)
 
         broker._run_on_loop(stop_at_start())
+
+
+def test_a_cluster_has_a_quarter_of_the_memory_by_default() -> None:
+    with Broker(storage="memory", topics={"orders": 1}, memory_limit="8m") as broker:
+        own = broker.cluster("w1")
+        own.produce("orders", bytes(1_000_000))
+        with pytest.raises(ValueError, match="KAFKA_STORAGE_ERROR"):
+            fill(own)
+        large = broker.cluster("w2", memory_limit="4m")
+        for _ in range(3):
+            large.produce("orders", bytes(1_000_000))
+        with pytest.raises(ValueError, match="there is a cluster 'w2' already"):
+            broker.cluster("w2", memory_limit="5m")
+        with pytest.raises(ValueError, match="'x' is not a size"):
+            broker.cluster("w3", memory_limit="x")
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until a condition is true, which takes a few turns of the event loop."""
+    for _ in range(10_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError
+
+
+async def test_a_cluster_without_connections_is_stopped() -> None:
+    settings = Settings(listen=["127.0.0.1:0"], is_in_memory=True, cluster_idle_timeout=60)
+    served = ServedBroker(Log(Level.ERROR), None, None)
+    broker = await served.start(settings, AdjustableClock(), start_recording=None, prepare=None)
+    clusters = broker.clusters
+    try:
+        await clusters.start("used", None)
+        await clusters.start("left", None)
+        used = clusters.get("used")
+        assert used is not None
+        assert used.broker is not None
+        connections = used.broker.nodes.connections
+        host, port = used.broker.bootstrap_servers.split(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        await until(lambda: bool(list(connections())))
+        assert clusters.idle_clusters(100.0, 60) == []
+        assert clusters.idle_clusters(159.9, 60) == []
+        assert clusters.idle_clusters(160.0, 60) == ["left"]
+        clusters.check_idle(60, now_s=161.0)
+        assert [each for each, _ in clusters.items()] == ["used"]
+        writer.close()
+        await until(lambda: not list(connections()))
+        assert clusters.idle_clusters(200.0, 60) == []
+        assert clusters.idle_clusters(260.0, 60) == ["used"]
+    finally:
+        await served.stop(grace_s=0)
