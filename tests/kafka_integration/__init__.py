@@ -1,1 +1,1 @@
-"""Kafka's own integration tests of Streams and Connect, with kafkalite as their cluster."""
+"""Integration tests of Streams, Connect and clients of Kafka, with kafkalite as their cluster."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import zipfile
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from xml.etree import ElementTree as ET
@@ -28,8 +30,14 @@ _HEAP: Final = "1500m"
 _LAUNCHER: Final = "org.junit.platform.console.ConsoleLauncher"
 STREAMS: Final = "org.apache.kafka.streams.integration"
 CONNECT: Final = "org.apache.kafka.connect.integration"
+CLIENTS: Final = "org.apache.kafka.clients"
+_TEST_JARS: Final = (
+    "kafka-streams-integration-tests",
+    "connect-runtime",
+    "kafka-clients-integration-tests",
+)
 _TEST_CLASS: Final = re.compile(
-    r"(org/apache/kafka/(?:streams|connect)/integration/\w+Test)\.class"
+    r"(org/apache/kafka/(?:(?:streams|connect)/integration/|clients/)(?:\w+/)?\w+Test)\.class"
 )
 
 
@@ -77,7 +85,7 @@ def run_suite(names: Sequence[str], directory: Path, timeout_s: float) -> Run:
     """
     jars = classpath_of(dependencies(_JARS, _POM, None))
     # Our classes precede those of the same names in Kafka's jars.
-    path = f"{compiled(_DIRECTORY / 'java')}:{jars}"
+    path = f"{compiled(_DIRECTORY / 'java', jars)}:{jars}"
     reports = directory / "reports"
     command = [program("java"), f"-Xmx{_HEAP}", *SHORT_LIVED]
     command += ["-Dlog4j2.level=warn"]
@@ -90,15 +98,21 @@ def run_suite(names: Sequence[str], directory: Path, timeout_s: float) -> Run:
     command += ["--include-classname=.*"]
     environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
     with (directory / "junit.log").open("wb") as log:
-        subprocess.run(
+        process = subprocess.Popen(
             command,
             cwd=directory,
             env=environment,
             stdout=log,
             stderr=subprocess.STDOUT,
-            timeout=timeout_s,
-            check=False,
+            start_new_session=True,
         )
+        try:
+            process.wait(timeout_s)
+        finally:
+            # A test that failed or did not end has left a kafkalite behind.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     return _read_reports(reports)
 
 
@@ -131,7 +145,7 @@ def integration_classes() -> list[str]:
     """Return the full names of all classes of Kafka's integration tests, in order."""
     directory = dependencies(_JARS, _POM, None)
     names: set[str] = set()
-    for jar in directory.glob("*-test.jar"):
+    for jar in (jar for name in _TEST_JARS for jar in directory.glob(f"{name}-*-test.jar")):
         with zipfile.ZipFile(jar) as archive:
             matches = map(_TEST_CLASS.fullmatch, archive.namelist())
             names.update(match[1].replace("/", ".") for match in matches if match)

@@ -1,4 +1,4 @@
-"""Kafka's own integration tests of Streams and Connect pass with kafkalite as their cluster."""
+"""Integration tests of Streams, Connect and clients of Kafka pass with a cluster of kafkalite."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.kafka_integration.suites import CONNECT, STREAMS, run_suite, stored_results
+from tests.kafka_integration.suites import CLIENTS, CONNECT, STREAMS, run_suite, stored_results
 from tests.oracle.requirements import required
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _PARAMETERS: Final = "(java.lang.String, boolean)"
-# Exactly once, repartitioning by both protocols of groups, and internal topics.
+# Exactly once, repartitioning by both protocols of groups, internal topics, and an admin client.
 _TESTS: Final = (
     f"{CONNECT}.ExactlyOnceSourceIntegrationTest#testConnectorBoundary()",
     f"{STREAMS}.KStreamRepartitionIntegrationTest#shouldRepartitionToMultiplePartitions{_PARAMETERS}",
     f"{STREAMS}.InternalTopicIntegrationTest",
+    f"{CLIENTS}.admin.ConcurrentListOffsetsRequestTest",
 )
 _TIMEOUT_S: Final = 300
 

@@ -135,11 +135,14 @@ def _archive_flags(release: str | None) -> tuple[str, ...]:
 
 
 @functools.cache
-def compiled(source_directory: Path) -> Path:
-    """Compile every Java file of a directory against the jars; return the class directory."""
+def compiled(source_directory: Path, path: str | None = None) -> Path:
+    """Compile every Java file of a directory; return the class directory.
+
+    `path` is the class path; by default it is that of Kafka.
+    """
     compiler = program("javac")
     sources = sorted(source_directory.glob("*.java"))
-    path = classpath()
+    path = classpath() if path is None else path
 
     def compile_all(directory: Path) -> None:
         options = ["-Xlint:all,-processing,-classfile", "-proc:none"]

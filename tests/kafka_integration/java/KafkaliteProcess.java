@@ -5,15 +5,15 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
 import java.io.Writer;
+import java.net.HttpURLConnection;
 import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
-import java.net.http.HttpResponse;
+import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
@@ -27,25 +27,45 @@ import java.util.regex.Pattern;
  */
 public final class KafkaliteProcess {
     private static final Pattern READY = Pattern.compile("kafkalite is ready at (\\S+)");
+    private static final Pattern CONTROLLERS =
+        Pattern.compile("listener CONTROLLER at (\\S+)");
     private static final Pattern CONTROL = Pattern.compile("control at (http://\\S+)");
     private static final long STOP_TIMEOUT_S = 20;
     // The listener of Kafka's test kit; tests name it in their settings.
     private static final String LISTENER = "EXTERNAL";
 
-    private final TestKitNodes nodes;
+    private final int brokers;
+    private final Map<Integer, Map<String, String>> brokerProperties;
     private final Properties properties;
-    private final HttpClient http = HttpClient.newHttpClient();
+    private final String listener;
+    private final List<String> options;
     private Path log;
     private Process process;
     private String bootstrapServers;
+    private String bootstrapControllers;
     private String control;
 
     KafkaliteProcess(TestKitNodes nodes, Properties properties) {
-        this.nodes = nodes;
-        this.properties = properties;
+        this(nodes.brokers(), nodes.properties(), properties, LISTENER, List.of());
     }
 
-    void start() throws IOException, InterruptedException {
+    /** Settings of all brokers and of single ones by id; {@code options} are further options. */
+    public KafkaliteProcess(
+            int brokers, Map<Integer, Map<String, String>> brokerProperties, Properties properties,
+            String listener, List<String> options) {
+        this.brokers = brokers;
+        this.brokerProperties = brokerProperties;
+        this.properties = properties;
+        if (properties.containsKey("metric.reporters")) {
+            // Kafka offers to receive the metrics of clients if a reporter does so.
+            properties.setProperty("kafkalite.client.telemetry", "true");
+        }
+        this.listener = listener;
+        this.options = options;
+    }
+
+    /** Start the process, and return when clients can connect. */
+    public void start() throws IOException, InterruptedException {
         Path parent = Path.of(System.getProperty("kafkalite.directory"));
         Path directory = Files.createTempDirectory(parent, "cluster-");
         log = directory.resolve("kafkalite.log");
@@ -59,12 +79,13 @@ public final class KafkaliteProcess {
     private List<String> command(Path directory) throws IOException {
         List<String> command = new ArrayList<>(List.of(
             System.getProperty("kafkalite.python"), "-m", "kafkalite", "serve",
-            "--brokers", Integer.toString(nodes.brokers()),
-            "--listen", LISTENER + "://localhost:0",
+            "--brokers", Integer.toString(brokers),
+            "--listen", listener + "://localhost:0",
             "--control", "127.0.0.1:0", "--control-tls", "off",
             "--data-dir", directory.resolve("data").toString(),
             "--config", "node.id=0"));
-        nodes.properties().forEach((id, settings) -> settings.forEach((key, value) ->
+        command.addAll(options);
+        brokerProperties.forEach((id, settings) -> settings.forEach((key, value) ->
             command.addAll(List.of("--node-config", id + ":" + key + "=" + value))));
         Path file = directory.resolve("server.properties");
         try (Writer writer = Files.newBufferedWriter(file)) {
@@ -87,6 +108,10 @@ public final class KafkaliteProcess {
             if (ready.find()) {
                 bootstrapServers = ready.group(1);
             }
+            Matcher controllers = CONTROLLERS.matcher(line);
+            if (controllers.find()) {
+                bootstrapControllers = controllers.group(1);
+            }
             Matcher address = CONTROL.matcher(line);
             if (address.find()) {
                 control = address.group(1);
@@ -94,32 +119,40 @@ public final class KafkaliteProcess {
         }
     }
 
-    String bootstrapServers() {
+    /** Return the addresses of the listener of all brokers, separated by commas. */
+    public String bootstrapServers() {
         return bootstrapServers;
+    }
+
+    /** Return the addresses for clients of the controller; null if there are none. */
+    public String bootstrapControllers() {
+        return bootstrapControllers;
     }
 
     /** Change a node over the control API, and return when it has changed. */
     public void changeNode(int id, String change) {
-        HttpRequest request = HttpRequest.newBuilder(URI.create(control + "/v1/nodes/" + id))
-            .header("Content-Type", "application/json")
-            .POST(HttpRequest.BodyPublishers.ofString(change))
-            .build();
         try {
-            HttpResponse<String> response =
-                http.send(request, HttpResponse.BodyHandlers.ofString());
-            if (response.statusCode() != 200) {
-                throw new IllegalStateException(response.statusCode() + ": " + response.body());
+            URL url = URI.create(control + "/v1/nodes/" + id).toURL();
+            HttpURLConnection connection = (HttpURLConnection) url.openConnection();
+            connection.setRequestMethod("POST");
+            connection.setRequestProperty("Content-Type", "application/json");
+            // Kafka's tests fail for a thread that waits for the next request of the connection.
+            connection.setRequestProperty("Connection", "close");
+            connection.setDoOutput(true);
+            connection.getOutputStream().write(change.getBytes(StandardCharsets.UTF_8));
+            if (connection.getResponseCode() != 200) {
+                String answer = new String(
+                    connection.getErrorStream().readAllBytes(), StandardCharsets.UTF_8);
+                throw new IllegalStateException(connection.getResponseCode() + ": " + answer);
             }
+            connection.getInputStream().close();
         } catch (IOException error) {
             throw new UncheckedIOException(error);
-        } catch (InterruptedException error) {
-            Thread.currentThread().interrupt();
-            throw new IllegalStateException(error);
         }
     }
 
     /** Stop by SIGTERM; the exit status must be 0. */
-    void stop() throws InterruptedException {
+    public void stop() throws InterruptedException {
         if (process == null) {
             return;
         }
