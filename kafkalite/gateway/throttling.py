@@ -148,15 +148,20 @@ class _MeasuredRequest:
     def begin(self) -> Call:
         """Start the measurement, and return the call with the quotas that the handler needs."""
         call, clock = self._call, self._call.node.clock
+        creations: MutationQuota | None = None
         if self._quota is Quota.FETCH:
             # More would be throttled for certain.
             limit = self._meters.fetch.max_amount(*self._client)
             self._request.max_bytes = int(min(self._request.max_bytes, limit))
         elif self._quota is Quota.CONTROLLER_MUTATION:
-            self._mutations = self._mutation_quota(clock.now_ms())
+            is_strict = catalogue.row(self._api.key).refuses_beyond_quota(self._version)
+            creations = self._mutations = self._mutation_quota(is_strict=is_strict)
+        elif self._api.key == ApiKey.METADATA:
+            # Topics beyond the quota are not created, but the answer is not throttled.
+            creations = self._mutation_quota(is_strict=True)
         fetch_quota = self._is_fetch_throttled if self._api.key == ApiKey.FETCH else None
         self._started_ns = clock.now_ns()
-        return call.with_quotas(self._mutations, fetch_quota)
+        return call.with_quotas(creations, fetch_quota)
 
     def handled(self) -> None:
         """End what `begin` started: the handler has returned or raised an exception."""
@@ -182,11 +187,11 @@ class _MeasuredRequest:
         key, throttle_ms = max(throttles, key=lambda each: each[1])
         return key, min(throttle_ms, _MAX_THROTTLE_MS)
 
-    def _mutation_quota(self, now_ms: int) -> MutationQuota | None:
+    def _mutation_quota(self, *, is_strict: bool) -> MutationQuota | None:
+        now_ms = self._call.node.clock.now_ms()
         bucket = self._meters.mutation.find(*self._client, now_ms)
         if not isinstance(bucket, TokenBucket):
             return None
-        is_strict = catalogue.row(self._api.key).refuses_beyond_quota(self._version)
         return MutationQuota(bucket, now_ms, is_strict=is_strict)
 
     def _measure_request_time(self, now_ms: int, code: ErrorCode | None = None) -> None:

@@ -14,6 +14,7 @@ from kafkalite.protocol._generated.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
 )
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from tests.conformance.batches import batch
 from tests.conformance.compared_releases import RELEASES
 from tests.conformance.raw import RawClient
@@ -37,6 +38,8 @@ pytestmark = pytest.mark.oracle
 _numbers = count()
 _BYTES_PER_SECOND: Final = 2_000
 _VALUE_BYTES: Final = 6_000
+_CREATION_S: Final = 0.5
+"""A time in which Kafka creates a topic that a client names."""
 _SAMPLE_MS: Final = 1_000
 """A sample of a rate. Its age at the request changes the throttle time by as much as that."""
 
@@ -213,3 +216,24 @@ def test_mutations_above_the_quota_are_refused_as_in_kafka(kafka: Target, emulat
     )
     assert ours == real
     assert any(real)
+
+
+def automatic_topics(client: ThrottledClient) -> list[int]:
+    """Name unknown topics above the quota; return which were created, and throttle times."""
+    found = []
+    for number in range(3):
+        row = MetadataRequest.MetadataRequestTopic(name=f"{client.name}-named-{number}")
+        named = MetadataRequest(topics=[row], allow_auto_topic_creation=True)
+        found.append(client.call(named, 12).throttle_time_ms)
+        time.sleep(_CREATION_S)
+        described = client.call(MetadataRequest(topics=[row], allow_auto_topic_creation=False), 12)
+        found.append(not described.topics[0].error_code)
+    return found
+
+
+def test_automatic_topics_above_the_quota_are_not_created(kafka: Target, emulated: Target) -> None:
+    real, ours = (
+        results(target, "controller_mutation_rate", 0.1, automatic_topics)
+        for target in (kafka, emulated)
+    )
+    assert ours == real == [0, True, 0, False, 0, False]

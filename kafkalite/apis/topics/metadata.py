@@ -226,7 +226,11 @@ def _create_unknown(call: Call, names: Sequence[str]) -> None:
 
 def _create(call: Call, names: Sequence[str]) -> None:
     node = call.node
-    node.cluster.metadata.create_topics([auto_created_topic(name, node.config) for name in names])
+    quota = call.mutation_quota
+    node.cluster.metadata.create_topics(
+        [auto_created_topic(name, node.config) for name in names],
+        charge=None if quota is None else quota.charge,
+    )
     _report_created(call, names)
 
 

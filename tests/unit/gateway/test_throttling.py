@@ -22,6 +22,7 @@ from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
 from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersRequest
@@ -270,6 +271,20 @@ def test_mutations_beyond_the_quota_are_refused(wire: ThrottledCluster) -> None:
     assert response.throttle_time_ms == 1000
     wire.clock.advance(1000)
     assert [topic.error_code for topic in wire.create_topics("c").topics] == [0]
+
+
+def test_topics_beyond_the_quota_are_not_created_automatically(wire: ThrottledCluster) -> None:
+    wire.set_quota("controller_mutation_rate", 1.0)
+    names = [f"named-{number}" for number in range(40)]
+    request = MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names],
+        allow_auto_topic_creation=True,
+    )
+    answer = wire.ask(request, 12)
+    assert answer.throttle_time_ms == 0
+    created = [name for name in names if name in wire.cluster.metadata.image.topics]
+    assert created == names[: len(created)]
+    assert 0 < len(created) < len(names)
 
 
 def test_old_versions_are_only_throttled(wire: ThrottledCluster) -> None:
