@@ -567,8 +567,7 @@ _TIERED_STORAGE_CLASSES: Final = (
     "remote.log.metadata.manager.class.name",
     "remote.log.storage.manager.class.name",
 )
-"""Kafka loads these classes only if tiered storage is enabled."""
-_TIERED_STORAGE_KEY: Final = "remote.log.storage.system.enable"
+"""Keys with classes that are not loaded, because all data remains in the data directory."""
 
 
 def check_no_plugins(text: Mapping[str, str]) -> None:
@@ -581,7 +580,7 @@ def check_no_plugins(text: Mapping[str, str]) -> None:
                 f"{name} is {_REMOVED_AUTHORIZER}, which needs ZooKeeper and which Kafka 4.0 "
                 f"removed: use {standard}",
             )
-        for item in _unsupported_classes(name, value, text):
+        for item in _unsupported_classes(name, value):
             advice = "remove this setting"
             if name == "authorizer.class.name":
                 (standard,) = _ALLOWED_CLASSES[name]
@@ -591,16 +590,13 @@ def check_no_plugins(text: Mapping[str, str]) -> None:
             )
 
 
-def _unsupported_classes(name: str, value: str, text: Mapping[str, str]) -> list[str]:
+def _unsupported_classes(name: str, value: str) -> list[str]:
     """Return the classes in a setting that are not part of Kafka."""
     keys = broker_keys()
     key = _strip_listener_and_mechanism(name)
     if key in _TIERED_STORAGE_CLASSES:
-        if text.get(_TIERED_STORAGE_KEY, "").strip().lower() != "true":
-            return []
-    elif key not in _ALLOWED_CLASSES and (
-        key not in keys or keys[key].type is not ConfigType.CLASS
-    ):
+        return []
+    if key not in _ALLOWED_CLASSES and (key not in keys or keys[key].type is not ConfigType.CLASS):
         return []
     default = (value_to_text(keys[key].default) or "").split(",")
     known = _ALLOWED_CLASSES.get(key, frozenset()).union(default)

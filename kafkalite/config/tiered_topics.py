@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.config.definitions import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.config.definitions import Value
@@ -58,6 +58,23 @@ def check_tiering(get: Callable[[str], Value], broker: BrokerConfig, *, was_tier
     if get(_COPY_KEY):
         _check_read_only(get)
 
+
+def disabled_topics(
+    settings: Mapping[str, Mapping[str, str]], broker: BrokerConfig
+) -> Sequence[str]:
+    """Return the topics with tiered storage in a broker without it, sorted.
+
+    `settings` are those of topics, as text. Kafka starts, and logs `MUST_BE_DELETED` for each.
+    """
+    if broker.bool(_SYSTEM_KEY):
+        return ()
+    return sorted(name for name, own in settings.items() if own.get(_ENABLE_KEY) == "true")
+
+
+MUST_BE_DELETED: Final = (
+    "You have to delete all topics with the property remote.storage.enable=true before disabling "
+    "tiered storage cluster-wide"
+)
 
 _KEEPS_REMOTE_DATA: Final = (
     "It is invalid to disable remote storage without deleting remote data. If you want to keep the "

@@ -11,6 +11,7 @@ from kafkalite.config.tables.kafkalite import CLIENT_TELEMETRY
 from kafkalite.config.topic import topic_value
 from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.gateway.error_messages import printable
+from kafkalite.metadata.image import ResourceType
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
@@ -103,6 +104,24 @@ class Reports:
         if keys:
             self._log.info("settings without effect here", keys=", ".join(keys))
 
+    def _tiered_topics(self, config: BrokerConfig, image: MetadataImage) -> None:
+        """Log topics with tiered storage if it is disabled, as Kafka does for each of them."""
+        settings = {
+            resource.name: own
+            for resource, own in image.configs.items()
+            if resource.type is ResourceType.TOPIC
+        }
+        if not settings:
+            return
+        from kafkalite.config.tiered_topics import (  # noqa: PLC0415 - few topics have settings
+            MUST_BE_DELETED,
+            disabled_topics,
+        )
+
+        topics = disabled_topics(settings, config)
+        if topics:
+            self._log.warning(MUST_BE_DELETED, topics=", ".join(topics))
+
     def opened_cluster(
         self, assembly: ClusterAssembly, directory: BrokerDirectory, cluster: Cluster
     ) -> None:
@@ -115,6 +134,7 @@ class Reports:
         self._lost_data(directory, cluster)
         directory.directory.end_loading()
         self._missing_nodes(assembly, cluster.metadata.image)
+        self._tiered_topics(assembly.config, cluster.metadata.image)
         self._missing_decoder(assembly.config)
         self._addresses(assembly)
         self._security(assembly, cluster.metadata.image)

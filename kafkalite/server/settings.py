@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _UNSUPPORTED = {
     "remote.log.storage.system.enable": (
         "false",
-        "tiered storage is not supported: all data remains in the data directory",
+        "tiered storage is not supported: no storage manager is loaded, and all data is local",
     ),
 }
 """Key → its default value, and the consequence of any other value."""

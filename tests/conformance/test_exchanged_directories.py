@@ -19,6 +19,7 @@ from tests.conformance.sasl_cases import create_users
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
 from tests.oracle.served_kafkalite import ServedKafkalite
+from tests.oracle.target import COMMON_CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -147,3 +148,27 @@ def test_a_directory_moves_between_both_brokers(tmp_path: Path) -> None:
         wait_for(bootstrap, expected)
     assert len(expected["offsets"]) == 8
     assert expected["users"] == ["alice", "bob"]
+
+
+def test_a_start_without_tiered_storage_names_the_topics_that_have_it(tmp_path: Path) -> None:
+    """Kafka starts, too. It would need a plug-in for tiered storage, so kafkalite has the topic."""
+    kafka = RealKafka(tmp_path / "kafka")
+    enabled = {**COMMON_CONFIG, "remote.log.storage.system.enable": "true"}
+    kafkalite = ServedKafkalite(tmp_path / "kafkalite", enabled)
+    with required(), running(kafka):
+        pass
+    move(kafka.data, kafkalite.data)
+    with running(kafkalite) as bootstrap:
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        tiered = NewTopic("tiered", 1, 1, config={"remote.storage.enable": "true"})
+        admin.create_topics([tiered])["tiered"].result(_TIMEOUT_S)
+    move(kafkalite.data, kafka.data)
+    message = (
+        "You have to delete all topics with the property remote.storage.enable=true before "
+        "disabling tiered storage cluster-wide"
+    )
+    with running(kafka):
+        wait_until(lambda: message in kafka.log_text(), "the error of Kafka")
+    with running(ServedKafkalite(tmp_path / "kafkalite", COMMON_CONFIG)):
+        log = "".join(path.read_text() for path in (tmp_path / "kafkalite").glob("*.log"))
+    assert message in log

@@ -240,13 +240,13 @@ def test_a_class_for_one_listener_is_rejected_too(name: str) -> None:
         check_no_plugins({name: "com.example.Own"})
 
 
-def test_classes_of_tiered_storage_are_checked_if_it_is_enabled() -> None:
-    manager = {"remote.log.storage.manager.class.name": "com.example.Own"}
-    check_no_plugins(manager)
-    enabled = {"remote.log.storage.system.enable": "true"}
-    with pytest.raises(ConfigError, match="JVM plug-ins"):
-        check_no_plugins({**manager, **enabled})
-    check_no_plugins(enabled)
+@pytest.mark.parametrize("kind", ["storage", "metadata"])
+def test_classes_of_tiered_storage_are_accepted_because_they_are_not_loaded(kind: str) -> None:
+    config = {
+        f"remote.log.{kind}.manager.class.name": "com.example.Own",
+        "remote.log.storage.system.enable": "true",
+    }
+    assert BrokerConfig.from_text(config).bool("remote.log.storage.system.enable")
 
 
 def test_config_providers_are_rejected() -> None:

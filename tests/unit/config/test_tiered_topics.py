@@ -6,6 +6,7 @@ import pytest
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.definitions import ConfigError
+from kafkalite.config.tiered_topics import disabled_topics
 from kafkalite.config.topic import check_topic_values
 
 ENABLED = BrokerConfig.from_text({"remote.log.storage.system.enable": "true"})
@@ -126,3 +127,10 @@ def test_a_broker_without_tiered_storage_refuses_it() -> None:
         "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with "
         "remote log storage."
     )
+
+
+def test_topics_with_tiered_storage_are_named_if_the_broker_has_none() -> None:
+    settings = {"b": TIERED, "a": TIERED, "c": {"remote.storage.enable": "false"}, "d": {}}
+    assert disabled_topics(settings, BrokerConfig.from_text()) == ["a", "b"]
+    enabled = BrokerConfig.from_text({"remote.log.storage.system.enable": "true"})
+    assert not disabled_topics(settings, enabled)

@@ -11,6 +11,7 @@ import pytest
 
 from kafkalite.config.definitions import ConfigError
 from kafkalite.gateway.call import ConnectionContext
+from kafkalite.metadata.creation import NewTopic
 from kafkalite.partitions.table import Truncation
 from kafkalite.ports.extras import install_command
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -136,6 +137,26 @@ async def test_internal_topics_without_enough_nodes_are_reported_at_the_start(
     lines = [json.loads(line) for line in log_output.getvalue().splitlines()]
     assert [line["key"].partition(".")[0] for line in lines] == keys
     assert all(line["value"] == 3 and line["nodes"] == brokers for line in lines)
+
+
+async def test_tiered_topics_are_reported_if_tiered_storage_is_disabled(tmp_path: Path) -> None:
+    settings = Settings(listen=("127.0.0.1:0",), data_directory=str(tmp_path))
+    enabled = {"remote.log.storage.system.enable": "true"}
+    broker = Broker(settings._replace(config=enabled))
+    await broker.start()
+    assert broker.cluster is not None
+    for name in ("tiered", "plain"):
+        configs = {"remote.storage.enable": str(name == "tiered").lower()}
+        broker.cluster.metadata.create_topics([NewTopic(name, 1, 1, configs=configs)])
+    await broker.stop(grace_s=0)
+    warned = []
+    for config in (enabled, {}):
+        log_output = io.StringIO()
+        broker = Broker(settings._replace(config=config), Log(Level.INFO, "json", log_output))
+        await broker.start()
+        await broker.stop(grace_s=0)
+        warned += [line for line in lines(log_output) if "disabling tiered" in str(line["event"])]
+    assert [(line["level"], line["topics"]) for line in warned] == [("warning", "tiered")]
 
 
 async def test_a_missing_decoder_of_pushed_metrics_is_reported_at_the_start(
