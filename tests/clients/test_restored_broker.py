@@ -12,11 +12,17 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from kafkalite.testing import Broker
+from tests.clients.client_libraries import FRANZ_GO, client_named
+from tests.clients.observer import wait_until
+from tests.clients.process import running_driver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from kafkalite.server.snapshot import Snapshot
+    from tests.clients.client_libraries import Client
+    from tests.clients.process import DriverProcess
 
 pytestmark = pytest.mark.endurance
 
@@ -123,3 +129,49 @@ async def test_aiokafka_goes_on(broker: Broker, way: str) -> None:
             found = await asyncio.to_thread(broker.records, TOPIC)
             assert [each.value for each in found] == values
             await asyncio.to_thread(go_back, broker, snapshot, way)
+
+
+@pytest.mark.parametrize(
+    ("client", "ways"),
+    [
+        (client_named("java"), ("restore", "disconnect", "reset")),
+        # As with a real Kafka, clients of franz-go refuse a topic that was created again.
+        (FRANZ_GO, ("restore", "disconnect")),
+    ],
+    ids=["java", "franz-go"],
+)
+def test_java_and_franz_go_go_on(client: Client, ways: tuple[str, ...], tmp_path: Path) -> None:
+    config: dict[str, str | float] = {"group.initial.rebalance.delay.ms": 0}
+    with (
+        Broker(storage="memory", topics={TOPIC: 1}, config=config) as broker,
+        running_driver(client, broker.bootstrap_servers, tmp_path) as driver,
+    ):
+        for way in ways:
+            driver.join(way, f"group-{way}", TOPIC, "classic")
+            snapshot = broker.snapshot()
+            for number in range(ROUNDS):
+                # A commit before that, for a group that does not exist any more, is fatal for Java.
+                broker.wait_for_group(f"group-{way}", state="Stable", members=1, timeout=TIMEOUT_S)
+                values = values_of(number)
+                driver.produce(TOPIC, "none", [(0, None, each.decode()) for each in values])
+                wait_until_committed(driver, values[-1].decode())
+                assert [each.value for each in broker.records(TOPIC)] == values
+                go_back(broker, snapshot, way)
+            driver.leave(way)
+            driver.events()
+
+
+def wait_until_committed(driver: DriverProcess, value: str) -> None:
+    """Wait until a consumer has read a value, and has committed afterwards."""
+    seen: list[str] = []
+
+    def is_committed() -> bool:
+        for kind, _, detail in driver.events():
+            assert kind != "error", detail
+            if kind == "records":
+                seen.extend("read" for row in detail if row[3] == value)  # type: ignore[index]
+            elif seen:
+                seen.append(kind)
+        return "commit" in seen
+
+    wait_until(is_committed, f"{value} is read and committed", TIMEOUT_S)
