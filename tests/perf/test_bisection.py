@@ -23,7 +23,7 @@ pytestmark = pytest.mark.endurance
 
 RECORDS = 100_000
 # Twice to three times of what a record takes on an idle machine, in microseconds.
-MOST_US = {1: 60.0, 100: 20.0}
+MOST_US = {1: 2.5, 100: 2.0}
 
 
 def batches(per_batch: int) -> Iterator[bytes]:

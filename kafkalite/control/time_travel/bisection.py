@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated
 
 from kafkalite.config.typed_json import About
+from kafkalite.control.time_travel.commit_filter import CommitFilter
 from kafkalite.control.time_travel.commits import CommitReplay
 from kafkalite.control.time_travel.conditions import calls_of, parse_condition
 from kafkalite.control.time_travel.coordinator_record_text import text_of
@@ -144,6 +145,8 @@ class Bisection:
             else:
                 replay = new_replay(source, topic, partition, needles, self._image)
             scan = Scan(source.log(topic, partition), LATEST, replay.needles)
+            if isinstance(replay, CommitReplay) and len(self._calls) == 1:
+                scan.filter = CommitFilter(self._condition, self._calls[0], replay)
             followed.append(_Followed(scan, replay, list(by_call)))
         return followed
 
@@ -167,10 +170,11 @@ class Bisection:
             if batch is None:
                 yield
                 continue
+            earlier = self._values() if followed.scan.filter is not None else before
             applied = [(each, self._values()) for each in followed.replay.apply(batch)]
             if not applied:
                 continue
-            earlier, before = before, applied[-1][1]
+            before = applied[-1][1]
             if followed.scan.is_inexact:
                 was_true = False
                 continue

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import operator
 import re
+from functools import reduce
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kafkalite.control.time_travel.points import TimeTravelError
@@ -108,6 +110,25 @@ class Junction(NamedTuple):
 
 
 Condition: TypeAlias = Comparison | Junction
+
+
+def truths(condition: Condition, values: Sequence[int]) -> bytes:
+    """Return for each value of the only call in a condition whether it is true, 1 or 0."""
+    if isinstance(condition, Comparison):
+        if None in {condition.left, condition.right}:
+            is_true = condition.is_true(lambda _: 0)
+            return bytes((is_true,)) * len(values)
+        left, right = (
+            values if isinstance(each, Call) else repeat(each)
+            for each in (condition.left, condition.right)
+        )
+        return bytes(map(_OPERATORS[condition.symbol], left, right))
+    parts = [int.from_bytes(truths(each, values)) for each in condition.parts]
+    if condition.word == "not":
+        result = parts[0] ^ int.from_bytes(b"\1" * len(values))
+    else:
+        result = reduce(operator.and_ if condition.word == "and" else operator.or_, parts)
+    return result.to_bytes(len(values))
 
 
 def calls_of(condition: Condition) -> list[Call]:
