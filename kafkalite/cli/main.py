@@ -101,6 +101,9 @@ COMMANDS = (
         "group", "List, describe, reset and delete groups of any Kafka cluster.", "group"
     ),
     ModuleCommand(
+        "export", "Print the state of any Kafka cluster in the form of --state.", "export"
+    ),
+    ModuleCommand(
         "transaction", "List, describe and abort transactions of any Kafka cluster.", "transaction"
     ),
     ModuleCommand(

@@ -318,13 +318,30 @@ async def committed_positions(
     client: KafkaClient, group_id: str
 ) -> dict[TopicPartition, OffsetAndEpochs]:
     """Return the committed offsets of a group, with their leader epochs; raises BrokerError."""
+    commits = await commits_of_group(client, group_id)
+    return {
+        partition: OffsetAndEpochs(each.offset, each.leader_epoch)
+        for partition, each in commits.items()
+    }
+
+
+class Commit(NamedTuple):
+    """A committed offset, and what was committed with it."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+async def commits_of_group(client: KafkaClient, group_id: str) -> dict[TopicPartition, Commit]:
+    """Return the commits of a group that is not a share group; raises BrokerError."""
     request = offset_fetch_request(group_id, None)
     response = await _ask(client, group_id, request, FETCH_VERSIONS)
     found = fetched_group(response)
     raise_refusal(found, f"offsets of group {group_id!r}")
     return {
-        TopicPartition(topic.name, row.partition_index): OffsetAndEpochs(
-            row.committed_offset, row.committed_leader_epoch
+        TopicPartition(topic.name, row.partition_index): Commit(
+            row.committed_offset, row.committed_leader_epoch, row.metadata or ""
         )
         for topic in found.topics
         for row in topic.partitions

@@ -33,13 +33,14 @@ from kafkalite.security.acls import (
     RESOURCE_NAMES,
 )
 from kafkalite.security.sasl.scram_credentials import SALT_BYTES, SCRAM_BY_NAME, salt_password
-from kafkalite.storage.batch import BatchView, build_batch
+from kafkalite.storage.batch import NO_PRODUCER, BatchView, assemble, build_batch
 from kafkalite.storage.record_format import NewRecord
-from kafkalite.storage.validation import InvalidRecordsError
+from kafkalite.storage.validation import InvalidRecordsError, validate_and_convert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from kafkalite.config.log_config import LogConfig
     from kafkalite.control.declared_state.contents import Content
     from kafkalite.control.declared_state.shape import Path, StateGroup
     from kafkalite.control.declared_state.source import LocatedState
@@ -50,6 +51,7 @@ _TIMEOUT_MS: Final = 30_000
 _BY_DEFAULT: Final = -1
 _TOPICS_PER_REQUEST: Final = 100
 _RECORDS_PER_BATCH: Final = 500
+_NO_LIMIT_MS: Final = 2**63 - 1
 _BYTES_PER_BATCH: Final = 256 * 1024
 _RECORD_OVERHEAD: Final = 64
 _ENTRIES_PER_REQUEST: Final = 500
@@ -190,8 +192,7 @@ class Load:
                 self._append(partition, run)
                 await asyncio.sleep(0)
             if end is not None:
-                path = ("topics", name, "end_offsets", f"{index}")
-                self._skip(partition, end, path, "end_offsets")
+                self._end_at(partition, end, ("topics", name, "end_offsets", f"{index}"))
             partition.announce()
 
     def _append(self, partition: Partition, run: Sequence[Content]) -> None:
@@ -201,17 +202,35 @@ class Load:
         batch = BatchView(build_batch([self._record(each) for each in run]))
         now_ms = self._record(first).timestamp if _is_appended(partition) else self._now_ms
         try:
-            turns.without_pauses(lambda: partition.append(batch, now_ms))
+            checked = turns.without_pauses(
+                lambda: validate_and_convert(
+                    (batch,),
+                    _without_time_limits(partition),
+                    now_ms=now_ms,
+                    partition=partition.name,
+                )
+            )
         except InvalidRecordsError as error:
             wrong = error.record_errors[0]
             path = run[wrong.batch_index].path
             raise self._source.error(path, f"{error.code.name}: {wrong.message}") from error
         except KafkaError as error:
             raise self._source.error(first.path, sentence(error)) from error
+        partition.append_internal(checked[0], now_ms)
 
     def _record(self, content: Content) -> NewRecord:
         time = self._now_ms if content.timestamp_ms is None else content.timestamp_ms
         return NewRecord(content.key, content.value, time, content.headers)
+
+    def _end_at(self, partition: Partition, end: int, path: Path) -> None:
+        """Let a log end at an offset, with a batch without records unless the log is empty.
+
+        A consumer reaches the end by that batch, as after compaction.
+        """
+        if partition.log_start_offset < partition.end_offset < end:
+            self._skip(partition, end - 1, path, "end_offsets")
+            partition.append_internal(BatchView(_batch_without_records(self._now_ms)), self._now_ms)
+        self._skip(partition, end, path, "end_offsets")
 
     def _skip(self, partition: Partition, offset: int, path: Path, field: str) -> None:
         if offset < partition.end_offset:
@@ -361,6 +380,28 @@ def _partition_of(content: Content, count: int) -> int:
     if content.partition is not None:
         return content.partition
     return 0 if content.key is None else partition_of_key(content.key, count)
+
+
+def _without_time_limits(partition: Partition) -> LogConfig:
+    """Return the settings of a log that has records of any time: they were valid earlier."""
+    return partition.log.config._replace(
+        message_timestamp_after_max_ms=_NO_LIMIT_MS,
+        message_timestamp_before_max_ms=_NO_LIMIT_MS,
+    )
+
+
+def _batch_without_records(now_ms: int) -> bytes:
+    return assemble(
+        b"",
+        base_offset=0,
+        leader_epoch=-1,
+        attributes=0,
+        last_offset_delta=0,
+        base_timestamp=now_ms,
+        max_timestamp=now_ms,
+        producer=NO_PRODUCER,
+        record_count=0,
+    )
 
 
 def _is_appended(partition: Partition) -> bool:
