@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 from confluent_kafka import Consumer, Producer
 
 from kafkalite.testing import Broker
+from tests.clients.client_libraries import driver_environment, franz_go_worker, java_classes
+from tests.clients.process import DriverProcess
+from tests.oracle.jars import java_command
+from tests.oracle.requirements import required
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.endurance
 
@@ -55,3 +64,35 @@ def test_librdkafka_and_kafka_python_see_only_their_cluster() -> None:
             # The commit of the group of the same name in each cluster.
             assert broker.cluster(name).committed("readers") == {("orders", 0): count + 1}
         assert broker.records("orders") == []
+
+
+@pytest.mark.parametrize("library", ["java", "franz-go"])
+def test_java_and_franz_go_see_only_their_cluster(library: str, tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 kafka.localhost w1.kafka.localhost w2.kafka.localhost\n")
+    with required():
+        command = (
+            java_command("SecurityDriver", classes=java_classes(), log_level="error")
+            if library == "java"
+            else [*franz_go_worker(), "secured"]
+        )
+    environment = {**driver_environment(), "JAVA_TOOL_OPTIONS": f"-Djdk.net.hosts.file={hosts}"}
+    driver = DriverProcess(command, tmp_path / "driver.log", environment)
+    by_name: dict[str, Any] = {
+        "security": "SSL",
+        "config": {"advertised.listeners": "SSL://kafka.localhost:0"},
+    }
+    try:
+        for kind, settings in (("client-id", {}), ("sni", by_name)):
+            with Broker(
+                storage="memory", topics={"orders": 1}, clusters=kind, **settings
+            ) as broker:
+                for name in ("w1", "w2"):
+                    own = broker.cluster(name)
+                    client = own.client_config(library)
+                    value = driver.exchange("orders", "readers", f"of {name}", settings=client)
+                    assert value == f"of {name}"
+                    assert [each.value for each in own.records("orders")] == [value.encode()]
+                assert broker.records("orders") == []
+    finally:
+        driver.close()

@@ -9,7 +9,9 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -37,6 +39,7 @@ type saslSettings struct {
 
 type securedSettings struct {
 	SeedBrokers []string `json:"seed_brokers"`
+	ClientID    string   `json:"client_id"`
 	TLS         *tlsSettings
 	SASL        *saslSettings
 }
@@ -79,14 +82,34 @@ func (s *saslSettings) mechanism() (sasl.Mechanism, error) {
 	return nil, errors.New("unknown mechanism " + s.Mechanism)
 }
 
+// Return a function that connects over TLS. Names below localhost are those of this machine (RFC
+// 6761), also where the resolver does not know them.
+func dialer(config *tls.Config) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		name, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		own := config.Clone()
+		own.ServerName = name
+		if strings.HasSuffix(name, ".localhost") {
+			address = net.JoinHostPort("127.0.0.1", port)
+		}
+		return (&tls.Dialer{Config: own}).DialContext(ctx, network, address)
+	}
+}
+
 func (s *securedSettings) options() ([]kgo.Opt, error) {
 	options := []kgo.Opt{kgo.SeedBrokers(s.SeedBrokers...)}
+	if s.ClientID != "" {
+		options = append(options, kgo.ClientID(s.ClientID))
+	}
 	if s.TLS != nil {
 		config, err := s.TLS.config()
 		if err != nil {
 			return nil, err
 		}
-		options = append(options, kgo.DialTLSConfig(config))
+		options = append(options, kgo.Dialer(dialer(config)))
 	}
 	if s.SASL != nil {
 		mechanism, err := s.SASL.mechanism()
