@@ -136,6 +136,7 @@ OWN_TIME = {
     "docker/member_start.py": "prints the time of its start, as Kafka does",
     "docker/primary.py": "notices containers that are silent, and clients that say nothing",
     "docker/relay.py": "tries again to connect, and shows the primary that it is alive",
+    "docker/tools/log_directory_moves.py": "waits for replicas to move, as Kafka's tool does",
     "docker/tools/verifiable_consumer.py": "leaves its group within --close-timeout",
     "cli/process.py": "schedules garbage collection",
     "ports/signals.py": "wakes the event loop for signals on Windows",

@@ -18,6 +18,12 @@ from kafkalite.docker.tools.arguments import (
 )
 from kafkalite.docker.tools.config_entities import BROKERS, TOPICS, Entity
 from kafkalite.docker.tools.exceptions import exception_text, row_exception, with_cause
+from kafkalite.docker.tools.log_directory_moves import (
+    MoveError,
+    describe_moves,
+    planned_moves,
+    start_moves,
+)
 from kafkalite.docker.tools.partition_files import json_object, partitions_of
 from kafkalite.docker.tools.resource_configs import alter_resource
 from kafkalite.docker.tools.running import run_tool, run_with_client, write_line
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkalite.client.client import KafkaClient
+    from kafkalite.docker.tools.log_directory_moves import Replica
 
     Replicas = dict[TopicPartition, list[int]]
 
@@ -46,6 +53,7 @@ _LIST_VERSIONS: Final = Versions(0, 0)
 _LOG_DIRS_VERSIONS: Final = Versions(1, 5)
 _BROKER_THROTTLES: Final = ("leader.replication.throttled.rate",
                             "follower.replication.throttled.rate")  # fmt: skip
+_MOVE_THROTTLE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 _TOPIC_THROTTLES: Final = ("leader.replication.throttled.replicas",
                            "follower.replication.throttled.replicas")  # fmt: skip
 _FAILED: Final = "org.apache.kafka.tools.AdminCommandFailedException: "
@@ -126,6 +134,16 @@ def _planned(parsed: Namespace) -> Replicas:
     return planned
 
 
+def _planned_moves(parsed: Namespace) -> dict[Replica, str]:
+    """Return the directories of replicas in the file with a plan; raises ToolError."""
+    keys = ("topic", "partition", "replicas")
+    rows = partitions_of(parsed.reassignment_json_file, parsed.environment, keys)
+    try:
+        return planned_moves(rows)
+    except MoveError as error:
+        raise _failure(str(error)) from None
+
+
 async def _current(client: KafkaClient, topics: Sequence[str]) -> Replicas:
     """Return the replicas of topics; raises ToolError if one does not exist."""
     known = {each.name: each for each in await list_topics(client)}
@@ -193,7 +211,7 @@ async def _generate(client: KafkaClient, parsed: Namespace) -> None:
 
 
 async def _execute(client: KafkaClient, parsed: Namespace) -> None:
-    planned = _planned(parsed)
+    planned, moves = _planned(parsed), _planned_moves(parsed)
     known = {each.node_id for each in (await client.metadata()).brokers}
     for unknown in sorted({each for ids in planned.values() for each in ids} - known):
         raise _failure(f"Unknown broker id {unknown}")
@@ -202,8 +220,15 @@ async def _execute(client: KafkaClient, parsed: Namespace) -> None:
     write_line("Current partition replica assignment\n")
     write_line(await _assignment_json(client, current, is_current=True))
     write_line("\nSave this to use as the --reassignment-json-file option during rollback")
+    if parsed.throttle is not None or parsed.replica_alter_log_dirs_throttle is not None:
+        write_line(
+            "Warning: You must run --verify periodically, until the reassignment completes, to "
+            "ensure the throttle is removed."
+        )
     if parsed.throttle is not None:
         await _throttle(client, current, planned, parsed.throttle)
+    if parsed.replica_alter_log_dirs_throttle is not None:
+        await _throttle_moves(client, moves, parsed.replica_alter_log_dirs_throttle)
     errors = await _alter(
         client, planned, changes_factor=not parsed.disallow_replication_factor_change
     )
@@ -212,16 +237,17 @@ async def _execute(client: KafkaClient, parsed: Namespace) -> None:
         raise _failure(f"Error reassigning partition(s):\n{details}")
     names = ",".join(map(str, sorted(planned)))
     write_line(f"Successfully started partition reassignment{'s' * (len(planned) > 1)} for {names}")
+    if moves:
+        try:
+            await start_moves(client, moves)
+        except MoveError as error:
+            raise _failure(str(error)) from None
 
 
 async def _throttle(
     client: KafkaClient, current: Replicas, planned: Replicas, bytes_per_second: int
 ) -> None:
     """Limit the replication of moved partitions, as the tool does it."""
-    write_line(
-        "Warning: You must run --verify periodically, until the reassignment completes, to ensure "
-        "the throttle is removed."
-    )
     both = {each: (current.get(each, []), ids) for each, ids in planned.items()}
     for topic in sorted({each.topic for each in planned}):
         rows = [(each.partition, *ids) for each, ids in both.items() if each.topic == topic]
@@ -236,6 +262,16 @@ async def _throttle(
         values = dict.fromkeys(_BROKER_THROTTLES, str(bytes_per_second))
         await alter_resource(client, Entity(BROKERS, str(node)), values, ())
     write_line(f"The inter-broker throttle limit was set to {bytes_per_second} B/s")
+
+
+async def _throttle_moves(
+    client: KafkaClient, moves: Mapping[Replica, str], bytes_per_second: int
+) -> None:
+    """Limit the moves between the directories of nodes, as the tool does it."""
+    for node in sorted({each.node_id for each in moves}):
+        values = {_MOVE_THROTTLE: str(bytes_per_second)}
+        await alter_resource(client, Entity(BROKERS, str(node)), values, ())
+    write_line(f"The replica-alter-dir throttle limit was set to {bytes_per_second} B/s")
 
 
 async def _alter(
@@ -299,8 +335,9 @@ async def _verify(client: KafkaClient, parsed: Namespace) -> None:
                 f"There is no active reassignment of partition {each}, but replica set is "
                 f"{_ids(found)} rather than {_ids(ids)}."
             )
-    write_line("")
-    if not ongoing and not parsed.preserve_throttles:
+    lines, is_moving = await describe_moves(client, _planned_moves(parsed))
+    write_line("\n".join(lines))
+    if not ongoing and not is_moving and not parsed.preserve_throttles:
         await _clear_throttles(client, planned)
 
 
@@ -313,7 +350,8 @@ async def _clear_throttles(client: KafkaClient, planned: Replicas) -> None:
     plural = "s" * (len(brokers) > 1)
     write_line(f"Clearing broker-level throttles on broker{plural} {_ids(brokers)}")
     for node in brokers:
-        await alter_resource(client, Entity(BROKERS, str(node)), {}, _BROKER_THROTTLES)
+        names = (*_BROKER_THROTTLES, _MOVE_THROTTLE)
+        await alter_resource(client, Entity(BROKERS, str(node)), {}, names)
     topics = sorted({each.topic for each in planned})
     plural = "s" * (len(topics) > 1)
     write_line(f"Clearing topic-level throttles on topic{plural} {','.join(topics)}")

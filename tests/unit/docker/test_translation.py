@@ -86,6 +86,8 @@ def test_mounted_volume_has_the_data() -> None:
     assert translated(default).data_directory == default
     assert translated().data_directory is None
     assert translated("/bitnami/kafka", KAFKA_LOG_DIRS="/d").data_directory is None
+    two = translated("/bitnami/kafka", KAFKA_LOG_DIRS="/d,/e")
+    assert (two.data_directory, two.config["log.dirs"]) == (None, "/d,/e")
     assert translated("/bitnami/kafka", KAFKALITE_DATA_DIR="/d").data_directory is None
     assert translated("/bitnami/kafka", KAFKALITE_SNAPSHOT="/s.zip").data_directory is None
 

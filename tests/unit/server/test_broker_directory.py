@@ -8,7 +8,11 @@ import pytest
 
 from kafkalite.ports.files import OsFiles
 from kafkalite.ports.seeded_entropy import SeededEntropy
-from kafkalite.server.broker_directory import BrokerDirectory, BrokerDirectoryError
+from kafkalite.server.broker_directory import (
+    BrokerDirectory,
+    BrokerDirectoryError,
+    check_has_no_data,
+)
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 
@@ -92,3 +96,12 @@ def test_a_directory_without_a_cluster_id_is_rejected_unchanged(
     with pytest.raises(BrokerDirectoryError, match=r"meta\.properties"):
         open_directory(tmp_path)
     assert (tmp_path / "meta.properties").read_bytes() == content
+
+
+def test_a_directory_that_is_only_a_name_has_no_data(tmp_path: Path) -> None:
+    used, other = str(tmp_path / "used"), str(tmp_path / "other")
+    check_has_no_data(OsFiles(), other, used)
+    open_directory(other).close({})
+    message = f"^log directory {other} has data of its own, but kafkalite reads only {used}"
+    with pytest.raises(BrokerDirectoryError, match=message):
+        check_has_no_data(OsFiles(), other, used)
