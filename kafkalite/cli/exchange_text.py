@@ -151,10 +151,10 @@ def exchange_line(decoded: DecodedExchange) -> str:
         broker = f"{broker} (node {exchange.connection.node_id})"
     entities = "" if request is None else summary(request, topic_names)
     columns = (
-        _time(exchange.sent_ns),
+        time_text(exchange.sent_ns),
         f"{client} > {broker}",
         f"{api_name(exchange.api_key)} v{exchange.api_version}",
-        _latency(exchange),
+        latency_text(exchange),
         entities,
         reason or _outcome(decoded),
     )
@@ -167,7 +167,7 @@ def json_line(decoded: DecodedExchange, *, records: bool) -> str:
     connection = exchange.connection
     answered_ns = exchange.answered_ns
     fields: dict[str, object] = {
-        "time": _time(exchange.sent_ns),
+        "time": time_text(exchange.sent_ns),
         "sentNs": exchange.sent_ns,
         "answeredNs": answered_ns,
         "latencyUs": None
@@ -208,7 +208,8 @@ def _message_json(
     return as_json(message, api_key, direction, version, records=writer)
 
 
-def _time(at_ns: int) -> str:
+def time_text(at_ns: int) -> str:
+    """Return a time in ISO 8601, in UTC."""
     seconds, rest = divmod(at_ns, NANOSECONDS_PER_SECOND)
     try:
         second_text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
@@ -217,7 +218,8 @@ def _time(at_ns: int) -> str:
     return f"{second_text}.{rest // NANOSECONDS_PER_MICROSECOND:06}Z"
 
 
-def _latency(exchange: Exchange) -> str:
+def latency_text(exchange: Exchange) -> str:
+    """Return the time from the request to its response, in milliseconds."""
     if exchange.answered_ns is None:
         return "unanswered"
     return f"{(exchange.answered_ns - exchange.sent_ns) / NANOSECONDS_PER_MILLISECOND:.3f} ms"

@@ -1,4 +1,4 @@
-"""`kafkalite show`: print the exchanges in captures, one per line, or the problems of captures.
+"""`kafkalite show`: print the exchanges in captures, a summary, or the problems of captures.
 
 The exit status is 0 if the captures were read, also if they have problems, and 2 for invalid
 arguments, such as a file that is not a capture.
@@ -19,6 +19,10 @@ from kafkalite.cli.streams import open_closed_streams
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterator
+
+    from kafkalite.capture.reading.problems import Problems
+    from kafkalite.cli.exchange_text import DecodedExchange
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -41,6 +45,11 @@ def add_options(parser: ArgumentParser) -> None:
         help="print one JSON object per line, with messages in the JSON of Kafka's request log",
     )
     parser.add_argument(
+        "--summary",
+        action="store_true",
+        help="print the clients, groups, errors and slowest requests instead of the exchanges",
+    )
+    parser.add_argument(
         "--records", action="store_true", help="include record batches in the JSON, in base64"
     )
     parser.add_argument(
@@ -54,15 +63,9 @@ def add_options(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> None:
     """Print the selected exchanges; raises SystemExit for invalid arguments."""
     # Imported here: a broker starts faster without them.
-    from kafkalite.capture.reading.captures import exchanges, read  # noqa: PLC0415
     from kafkalite.capture.reading.problems import Problems  # noqa: PLC0415
-    from kafkalite.cli.exchange_text import (  # noqa: PLC0415
-        ExchangeFilter,
-        decode,
-        exchange_line,
-        json_line,
-        problem_line,
-    )
+    from kafkalite.cli.exchange_summary import ExchangeSummary  # noqa: PLC0415
+    from kafkalite.cli.exchange_text import ExchangeFilter, problem_line  # noqa: PLC0415
 
     open_closed_streams()
     try:
@@ -71,27 +74,31 @@ def run(arguments: Namespace) -> None:
     except ValueError as error:
         exit_with_error(USAGE_STATUS, str(error))
     problems = Problems()
-    topic_names: dict[bytes, str] = {}
     count = printed = 0
-    for exchange in exchanges(read(arguments.paths, problems, ports=arguments.port), problems):
+    totals = ExchangeSummary()
+    for decoded in _decoded(arguments, problems):
         count += 1
-        decoded = decode(exchange, topic_names)
         if arguments.problems or not selected.matches(decoded):
             continue
         printed += 1
-        if not print_output(
-            json_line(decoded, records=arguments.records)
-            if arguments.json
-            else exchange_line(decoded)
-        ):
+        if arguments.summary:
+            totals.add(decoded)
+        elif not print_output(_line(decoded, arguments)):
             return
+    for line in totals.lines():
+        print_output(f"{line}\n")
     if arguments.problems:
         for problem in problems:
             print_output(problem_line(problem, as_json=arguments.json))
         return
     check_captures(arguments.paths, problems)
+    _report_counts(arguments, problems, count, printed)
+
+
+def _report_counts(arguments: Namespace, problems: Problems, count: int, printed: int) -> None:
+    """Print on stderr that captures have problems, or why there is no output."""
     if counts := problems.by_kind():
-        kinds = ", ".join(f"{kind}: {count}" for kind, count in counts.items())
+        kinds = ", ".join(f"{kind}: {number}" for kind, number in counts.items())
         print_to_stderr(f"the captures have problems (see --problems): {kinds}")
     elif not count:
         print_to_stderr(f"no requests in {', '.join(arguments.paths)}")
@@ -99,7 +106,28 @@ def run(arguments: Namespace) -> None:
         print_to_stderr(f"none of {count} requests matches the options")
 
 
+def _decoded(arguments: Namespace, problems: Problems) -> Iterator[DecodedExchange]:
+    """Yield the exchanges of the captures, decoded."""
+    from kafkalite.capture.reading.captures import exchanges, read  # noqa: PLC0415 - as in run
+    from kafkalite.cli.exchange_text import decode  # noqa: PLC0415
+
+    topic_names: dict[bytes, str] = {}
+    for exchange in exchanges(read(arguments.paths, problems, ports=arguments.port), problems):
+        yield decode(exchange, topic_names)
+
+
+def _line(decoded: DecodedExchange, arguments: Namespace) -> str:
+    from kafkalite.cli.exchange_text import exchange_line, json_line  # noqa: PLC0415 - as in run
+
+    if arguments.json:
+        return json_line(decoded, records=arguments.records)
+    return exchange_line(decoded)
+
+
 def _check_arguments(arguments: Namespace) -> None:
     check_paths(arguments.paths)
+    others = [name for name in ("json", "problems") if getattr(arguments, name)]
+    if arguments.summary and others:
+        raise ValueError(f"--summary cannot be combined with --{others[0]}")
     if arguments.records and not arguments.json:
         raise ValueError("--records needs --json")

@@ -52,6 +52,16 @@ def test_line_has_time_client_api_latency_and_outcome(
     assert second.endswith("topics=topic-0(1),topic-1(1)  UNKNOWN_MEMBER_ID")
 
 
+def test_a_summary_replaces_the_lines(capture: str, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = shown_lines(capsys, capture, "--summary", "--group", "orders")
+    assert lines[0].startswith("1 requests in 0.0 s from 2023-11-14T22:13:20.001000Z")
+    assert "groups:" in lines
+    with pytest.raises(SystemExit) as caught:
+        main(["show", capture, "--summary", "--json"])
+    assert caught.value.code == 2
+    assert "--summary cannot be combined with --json" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "count"),
     [
