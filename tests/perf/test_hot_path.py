@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.gateway.fault_rules import parse_rule
+from kafkalite.metadata.internal_topics import transaction_state_topic
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
+from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.server.request_log import RequestLog
 from tests.conformance.batches import batch
 from tests.perf.pipeline import frame
 from tests.perf.socketless_broker import SocketlessBroker
+from tests.perf.transactions import NEW, PARTITIONS, TOPIC, Identity, encode_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,11 +85,37 @@ def broker(tmp_path: Path) -> Iterator[SocketlessBroker]:
     broker.close()
 
 
-@pytest.mark.parametrize(("make", "budget"), [(produce, 122), (fetch, 132), (commit, 176)])
+@pytest.mark.parametrize(("make", "budget"), [(produce, 112), (fetch, 132), (commit, 160)])
 def test_a_plain_request_stays_within_its_number_of_calls(
     make: Callable[[int], bytes], budget: int, broker: SocketlessBroker
 ) -> None:
     assert calls_per_request(broker, make) < budget
+
+
+def test_a_transaction_stays_within_its_number_of_calls(broker: SocketlessBroker) -> None:
+    config = broker.cluster.config
+    broker.cluster.metadata.create_topics([transaction_state_topic(config)])
+    topic = CreateTopicsRequest.CreatableTopic(
+        name=TOPIC, num_partitions=PARTITIONS, replication_factor=1
+    )
+    broker.call(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 5)
+    request = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000)
+    producer = broker.call(request, 4)
+    identity = Identity("t", producer.producer_id, producer.producer_epoch)
+
+    plan = [
+        encoded.data
+        for number in range(_WARM_UP_COUNT)
+        for step in encode_transaction(NEW, identity, number)
+        for encoded in step
+    ]
+    half = len(plan) // 2
+    for encoded in plan[:half]:
+        broker.serve(encoded)
+    profile = cProfile.Profile()
+    profile.runcall(lambda: [broker.serve(encoded) for encoded in plan[half:]])
+    calls: int = pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
+    assert calls / (_WARM_UP_COUNT // 2) < 1_460
 
 
 def test_the_log_of_requests_adds_few_calls(broker: SocketlessBroker) -> None:
