@@ -258,10 +258,23 @@ _BEFORE_4 = {
     _REBALANCE_PROTOCOLS: "classic",
     _COMMIT_FENCING: "strict",
     "log.message.timestamp.after.max.ms": str(2**63 - 1),  # KIP-1030
+    "num.recovery.threads.per.data.dir": "1",  # KIP-1030
 }
+_ASSIGNORS: Final = "org.apache.kafka.coordinator.group.assignor."
+_OF_3_9: Final = {
+    **_BEFORE_4,
+    "group.consumer.assignors": f"{_ASSIGNORS}UniformAssignor,{_ASSIGNORS}RangeAssignor",
+    "group.coordinator.append.linger.ms": "10",
+    "group.coordinator.threads": "1",
+    "group.share.partition.max.record.locks": "200",
+    "metric.reporters": "",
+    "remote.log.manager.thread.pool.size": "10",
+}
+"""The defaults of Kafka 3.9.1, as it describes them."""
 _RELEASES_BEFORE_4: Final = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
 _SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
     **dict.fromkeys(_RELEASES_BEFORE_4, _BEFORE_4),
+    "3.9": _OF_3_9,
     "4.0": {_REBALANCE_PROTOCOLS: "classic,consumer", _COMMIT_FENCING: "strict"},
     "4.1": {_COMMIT_FENCING: "strict"},
     "4.2": {_COMMIT_FENCING: "strict"},

@@ -22,6 +22,18 @@ _MESSAGE_FORMAT_KEYS = (
 )
 """Settings of topics that Kafka 4.0 removed."""
 
+_CHANGED_DEFAULTS = (
+    "group.consumer.assignors",
+    "group.coordinator.append.linger.ms",
+    "group.coordinator.rebalance.protocols",
+    "group.coordinator.threads",
+    "group.share.partition.max.record.locks",
+    "log.message.timestamp.after.max.ms",
+    "metric.reporters",
+    "num.recovery.threads.per.data.dir",
+    "remote.log.manager.thread.pool.size",
+)
+
 
 def _alter(cluster: ScenarioCluster, resource_type: int, name: str, key: str, value: str) -> None:
     row = AlterConfigsRequest.AlterConfigsResource(
@@ -65,4 +77,9 @@ def settings_of_3_9_are_set_and_described(cluster: ScenarioCluster) -> None:
     cluster.record("source of advertised.listeners", listeners.config_source)
 
 
-SCENARIOS = (settings_of_3_9_are_set_and_described,)
+def defaults_that_4_0_changed_are_described(cluster: ScenarioCluster) -> None:
+    """Describe settings of brokers that have other defaults in 3.9."""
+    cluster.ask(_described(_BROKER, "1", *_CHANGED_DEFAULTS), 4)
+
+
+SCENARIOS = (settings_of_3_9_are_set_and_described, defaults_that_4_0_changed_are_described)
