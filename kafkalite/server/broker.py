@@ -154,6 +154,7 @@ class Broker:
             cluster, nodes = self._open(loop)
             if self._settings.state is not None and self._snapshot is None:
                 await self._load_state(self._settings.state)
+            self._reports.security(_running(self._assembly), cluster.metadata.image)
             await nodes.accept_clients()
             executor = self._executor = self._executor or ThreadExecutor(loop)
             self._start_maintenance(cluster)

@@ -137,7 +137,6 @@ class Reports:
         self._tiered_topics(assembly.config, cluster.metadata.image)
         self._missing_decoder(assembly.config)
         self._addresses(assembly)
-        self._security(assembly, cluster.metadata.image)
         self._registered = cluster.metadata.image.brokers.keys()
         cluster.subscribe(self._unregistered_nodes)
         cluster.subscribe(partial(self._few_replicas, assembly.config))
@@ -225,8 +224,11 @@ class Reports:
                     listener=spec.name,
                 )
 
-    def _security(self, assembly: ClusterAssembly, image: MetadataImage) -> None:
-        """Warn about listeners that are not secured as expected, and about the authorizer."""
+    def security(self, assembly: ClusterAssembly, image: MetadataImage) -> None:
+        """Warn about listeners that are not secured as expected, and about the authorizer.
+
+        Called with the users and ACLs that the first client will find.
+        """
         authorizer = assembly.config.str("authorizer.class.name")
         text = assembly.config.static_text
         if not (

@@ -287,3 +287,15 @@ def test_a_broker_in_a_test_has_a_state_from_a_file_a_mapping_or_a_scenario(
         (record,) = broker.records("orders")
         assert (record.value, record.timestamp_ms) == (b"\xff", 1_772_366_400_000)
         assert "state" not in broker.scenario_text()
+
+
+@pytest.mark.parametrize(("changes", "warns"), [({}, False), ({"acls": []}, True)])
+async def test_warnings_are_about_the_declared_acls(
+    changes: dict[str, Any],
+    warns: bool,  # noqa: FBT001 - a parameter
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    broker = Broker(settings_with(changes))
+    await broker.start()
+    await broker.stop()
+    assert ("the authorizer refuses all clients" in capsys.readouterr().err) is warns
