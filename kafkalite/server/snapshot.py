@@ -86,8 +86,8 @@ class UnknownSnapshotError(SnapshotError):
     """A snapshot id that the broker does not have."""
 
 
-_ADDRESSES: Final = frozenset(("listeners", "advertised.listeners", "log.dirs", "log.dir"))
-"""Settings that a fork does not have."""
+_ADDRESSES: Final = frozenset(("listeners", "advertised.listeners"))
+"""Settings that a fork does not have. Its log directories are names, because it is in memory."""
 
 MAX_SNAPSHOTS: Final = 1_000
 

@@ -48,6 +48,29 @@ def test_a_node_that_was_stopped_can_be_started_in_a_fork() -> None:
             socket.create_connection((host, int(port))).close()
 
 
+def directories_of(broker: Broker) -> dict[str, list[str]]:
+    """Return the directory of each partition by topic."""
+    cluster = broker._running_broker().cluster
+    assert cluster is not None
+    return {
+        name: [cluster.log_directories.path_of(1, each) for each in topic.partitions]
+        for name, topic in cluster.metadata.image.topics.items()
+    }
+
+
+def test_replicas_are_in_the_same_log_directories() -> None:
+    config = {"log.dirs": "/a,/b", "cordoned.log.dirs": "/b"}
+    with Broker(storage="memory", config=config, topics={"orders": 2}) as broker:
+        snapshot, before = broker.snapshot(), directories_of(broker)
+        assert before == {"orders": ["/a", "/a"]}
+        broker.create_topic("new")
+        broker.restore(snapshot)
+        assert directories_of(broker) == before
+        with broker.fork() as fork:
+            fork.create_topic("new")
+            assert directories_of(fork) == {**before, "new": ["/a"]}
+
+
 def rules_of(broker: Broker) -> list[tuple[str, object]]:
     faults = [(each.id, each.rule) for each in broker.faults.list()]
     return [*faults, *((each.id, each.rule) for each in broker.links.list())]
