@@ -6,7 +6,6 @@ import os
 from os.path import realpath
 from typing import TYPE_CHECKING, NoReturn
 
-from kafkalite.cli.broker_options import add_broker_options
 from kafkalite.cli.output import (
     FAILED_STATUS,
     USAGE_STATUS,
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of `serve` to `parser`."""
+    from kafkalite.cli.broker_options import add_broker_options  # noqa: PLC0415 - a fast start
+
     add_broker_options(parser, OPTIONS)
 
 

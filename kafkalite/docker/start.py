@@ -198,7 +198,7 @@ def serve(
     `adapt` and `prepare` are those of `run_broker`. `on_ready` is called when clients are accepted.
     """
     from kafkalite.cli import process  # noqa: PLC0415 - a health check does not need it
-    from kafkalite.cli.main import CommandParser  # noqa: PLC0415 - as above
+    from kafkalite.cli.parsing import CommandParser  # noqa: PLC0415 - as above
     from kafkalite.cli.serve import add_options, run_broker  # noqa: PLC0415 - as above
     from kafkalite.docker.ready_lines import ready_lines  # noqa: PLC0415 - as above
 

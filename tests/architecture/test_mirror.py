@@ -15,6 +15,7 @@ TESTED_ELSEWHERE = {
     "capture/recording/connection_writer.py": "tests/unit/capture/recording/test_capture_writer.py",
     "cli/bisect.py": "tests/unit/testing/test_time_travel.py",
     "cli/main.py": "tests/unit/cli/test_serve.py",
+    "cli/parsing.py": "tests/unit/cli/test_serve.py",
     "control/commands/bisect.py": "tests/unit/control/time_travel/test_bisection.py",
     **{
         f"control/time_travel/{name}.py": "tests/unit/control/time_travel/test_view.py"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.main import all_commands
+from kafkalite.cli.parsing import all_commands
 from kafkalite.config.options import OPTIONS, Option
 from tests.reference.markdown import code, page, sentence, table
 

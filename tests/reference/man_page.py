@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse_manpage.manpage import Manpage
 
-from kafkalite.cli.main import new_parser
+from kafkalite.cli.parsing import new_parser
 
 _TITLE = '.TH KAFKALITE "1" "" "kafkalite" "User Commands"'
 

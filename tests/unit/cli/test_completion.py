@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.cli.completion import SHELLS
-from kafkalite.cli.main import all_commands, main
+from kafkalite.cli.main import main
+from kafkalite.cli.parsing import all_commands
 
 if TYPE_CHECKING:
     from pathlib import Path

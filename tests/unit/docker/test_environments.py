@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
 from kafkalite.cli import process
-from kafkalite.cli.main import CommandParser
+from kafkalite.cli.parsing import CommandParser
 from kafkalite.cli.serve import add_options
 from kafkalite.client import Access, Login, PartitionConsumer, Producer, TopicPartition, connection
 from kafkalite.client.client import KafkaClient

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
 from kafkalite.cli import process
-from kafkalite.cli.main import CommandParser, new_parser
+from kafkalite.cli.parsing import CommandParser, new_parser
 from kafkalite.cli.serve import add_options
 from kafkalite.config.options import VARIABLE_PREFIX
 from kafkalite.docker.own_variables import variables
