@@ -6,8 +6,9 @@ Times are in nanoseconds since the Unix epoch, as in the timestamps of packets.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 
+from kafkalite.ports.int_enums import IntEnum
 from kafkalite.ports.named_tuples import NamedTuple
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from enum import Enum, IntEnum
+from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from kafkalite.config.sasl_classes import SASL_CLASSES
 from kafkalite.config.validators import Validator, check_throttled_replicas, parse_validator
+from kafkalite.ports.int_enums import IntEnum
 from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ value for it, in order of precedence.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.definitions import value_to_text
 from kafkalite.config.keys import broker_keys, broker_synonyms
+from kafkalite.ports.int_enums import IntEnum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

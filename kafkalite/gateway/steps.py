@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kafkalite.ports.int_enums import IntEnum
 from kafkalite.protocol.errors import ProtocolViolation
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ stored as text; `config` parses them.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from kafkalite.metadata.config_rules import (
 )
 from kafkalite.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from kafkalite.metadata.image import ConfigResource, ResourceType
+from kafkalite.ports.int_enums import IntEnum
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol._generated.records.config import ConfigRecord
 from kafkalite.protocol.error_codes import ErrorCode

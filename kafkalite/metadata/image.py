@@ -7,10 +7,10 @@ and every start would pay for that.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.ports.int_enums import IntEnum
 from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:

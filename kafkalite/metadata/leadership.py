@@ -6,7 +6,6 @@ Decisions read the state and return records. They follow Kafka's ReplicationCont
 from __future__ import annotations
 
 from contextlib import suppress
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from kafkalite.metadata.image import NO_LEADER
@@ -19,6 +18,7 @@ from kafkalite.metadata.partition_change import (
     PartitionChange,
     Reassignment,
 )
+from kafkalite.ports.int_enums import IntEnum
 from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
 from kafkalite.protocol._generated.records.unregister_broker import UnregisterBrokerRecord
 from kafkalite.protocol.error_codes import ErrorCode

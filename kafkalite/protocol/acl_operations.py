@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum
+from enum import Enum
 from typing import Final
+
+from kafkalite.ports.int_enums import IntEnum
 
 
 class Operation(IntEnum):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from kafkalite.ports.int_enums import IntEnum
 
 
 class ApiKey(IntEnum):

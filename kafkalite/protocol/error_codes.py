@@ -4,8 +4,9 @@
 # ruff: noqa: E501 - messages are not wrapped
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Final
+
+from kafkalite.ports.int_enums import IntEnum
 
 
 class ErrorCode(IntEnum):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TextIO
+
+from kafkalite.ports.int_enums import IntEnum
 
 if TYPE_CHECKING:
     from structlog.typing import Processor

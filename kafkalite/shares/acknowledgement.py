@@ -7,10 +7,10 @@ cannot be stored has no effect.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from kafkalite.ports.int_enums import IntEnum
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError

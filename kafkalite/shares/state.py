@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
-
+from kafkalite.ports.int_enums import IntEnum
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.uuids import uuid_to_text
 

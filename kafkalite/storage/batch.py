@@ -7,10 +7,10 @@ the broker assigns offsets by replacing these sixteen bytes. The rest of the bat
 from __future__ import annotations
 
 import struct
-from enum import IntEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from kafkalite.ports.int_enums import IntEnum
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError

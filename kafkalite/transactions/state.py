@@ -13,9 +13,9 @@ finds an id in one of these two states.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Final, TypeAlias
 
+from kafkalite.ports.int_enums import IntEnum
 from kafkalite.ports.named_tuples import NamedTuple
 
 TopicPartition: TypeAlias = tuple[str, int]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from kafkalite.metadata.internal_topics import (
     SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
 )
+from kafkalite.ports.int_enums import IntEnum
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorResponse
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.java_order import JavaHashMap, in_java_order, string_hash
 from kafkalite.gateway.api import MAX_ELEMENTS_AT_ONCE, Api
 from kafkalite.metadata.client_quotas import QuotaAlteration
+from kafkalite.ports.int_enums import IntEnum
 from kafkalite.ports.named_tuples import NamedTuple
 from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.alter_client_quotas import (

@@ -15,7 +15,6 @@ import signal
 import sys
 from contextlib import suppress
 from dataclasses import asdict
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.capture.model import Endpoint
@@ -26,6 +25,7 @@ from kafkalite.capture.recording.capture_writer import (
 )
 from kafkalite.capture.recording.file_rotation import CaptureError
 from kafkalite.capture.recording.ring_buffer import RingBuffer
+from kafkalite.ports.int_enums import IntEnum
 from kafkalite.ports.signals import stop_signals
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 from kafkalite.groups.modern.offset_commit_fencing import NEVER_REVOKED, Revocation
+from kafkalite.ports.int_enums import IntEnum
 
 OwnedPartitions = Mapping[bytes, Mapping[int, int]]
 """Topic id → partition index → the epoch of its assignment (KIP-1251); no topic is without

@@ -7,12 +7,12 @@ They are two records in the log and change independently: `MemberMetadata`
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kafkalite.groups.modern.offset_commit_fencing import NEVER_REVOKED, Revocation
 from kafkalite.groups.streams.tasks import NO_OWNED_TASKS, OwnedTasks
+from kafkalite.ports.int_enums import IntEnum
 from kafkalite.ports.named_tuples import NamedTuple
 
 if TYPE_CHECKING:

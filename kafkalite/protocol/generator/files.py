@@ -195,9 +195,12 @@ def _tuple(values: Sequence[object]) -> str:
     return "(" + ", ".join(json.dumps(value) for value in values) + ")"
 
 
+_INT_ENUM = "from kafkalite.ports.int_enums import IntEnum"
+
+
 def _api_keys(requests: Iterable[MessageSpec]) -> str:
     lines = [HEADER, '"""Keys of Kafka\'s APIs."""', ""]
-    lines += ["from __future__ import annotations", "", "from enum import IntEnum"]
+    lines += ["from __future__ import annotations", "", _INT_ENUM]
     lines += ["", "", "class ApiKey(IntEnum):"]
     lines += ['    """Key of every API that has a spec, by its name in Kafka."""', ""]
     lines += [f"    {request.stem.upper()} = {request.key}" for request in requests]
@@ -208,8 +211,8 @@ def _error_codes() -> str:
     rows = json.loads((spec_directory() / "errors.json").read_text(encoding="utf-8"))
     lines = [HEADER, '"""Error codes of Kafka, and two of kafkalite, with default messages."""', ""]
     lines.append("# ruff: noqa: E501 - messages are not wrapped")
-    lines += ["from __future__ import annotations", "", "from enum import IntEnum"]
-    lines += ["from typing import Final", "", "", "class ErrorCode(IntEnum):"]
+    lines += ["from __future__ import annotations", "", "from typing import Final", "", _INT_ENUM]
+    lines += ["", "", "class ErrorCode(IntEnum):"]
     lines += [
         '    """Error codes, by their names in Kafka; codes from 10000 on are kafkalite\'s."""',
         "",
